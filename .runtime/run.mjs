@@ -1,0 +1,139 @@
+#!/usr/bin/env node
+// Starts any of our programs from a bare clone: finds or brings a fit Node, installs what the lock file names, steps aside.
+// Plain JavaScript for old Nodes: this file is what runs before the right one is there.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { constants } from "node:os";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = dirname(here);
+const MIN = [24, 21]; // node:crypto's randomUUIDv7 came with it
+
+/** What `imprimatur NAME` runs: a file of ours, or the command line of a tool. */
+const commands = {
+  start: ["fixtures/start.ts"],
+  cloud: ["cloud/main.ts"],
+  test: ["node_modules/vitest/vitest.mjs", "run", "--config", "test/vitest.config.ts"],
+  check: ["test/house/check.ts"],
+  bench: ["test/bench/index.ts"],
+  readme: ["test/house/readme.ts"],
+};
+
+const say = (line) => process.stderr.write(`imprimatur: ${line}\n`);
+const die = (line) => {
+  say(line);
+  process.exit(1);
+};
+const fit = (version) => {
+  const [major, minor] = version.replace(/^v/, "").split(".").map(Number);
+  return major > MIN[0] || (major === MIN[0] && minor >= MIN[1]);
+};
+const readJson = (file) => {
+  try {
+    return JSON.parse(readFileSync(file, "utf8"));
+  } catch {
+    return { packages: {} }; // absent or half-written: the same as not installed
+  }
+};
+
+/** True when what is installed is what the lock file says (packages for other platforms aside). */
+function installed(folder) {
+  const { packages: wanted } = readJson(join(folder, "package-lock.json"));
+  const { packages: present } = readJson(join(folder, "node_modules/.package-lock.json"));
+  return Object.entries(wanted).every(
+    ([path, { version, integrity, optional }]) =>
+      path === "" || (present[path] ? present[path].version === version && present[path].integrity === integrity : optional),
+  );
+}
+
+const sleep = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+const alive = (pid) => {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error.code === "EPERM";
+  }
+};
+
+/** One installer at a time in a clone: a folder is made or it isn't; its owner's death frees it. */
+function alone(work) {
+  const lock = join(here, ".installing");
+  for (let waited = 0; ; waited += 200) {
+    try {
+      mkdirSync(lock);
+      break;
+    } catch (error) {
+      if (error.code !== "EEXIST") die(`can't write to ${here}: ${error.message}`);
+      let owner = 0;
+      try {
+        owner = Number(readFileSync(join(lock, "pid"), "utf8"));
+      } catch {
+        owner = waited < 5_000 ? process.pid : 0; // the owner has just made the folder and not yet signed it
+      }
+      if (!owner || !alive(owner)) rmSync(lock, { recursive: true, force: true });
+      else {
+        if (waited === 0) say("another installation is running here, waiting for it");
+        sleep(200);
+      }
+    }
+  }
+  writeFileSync(join(lock, "pid"), String(process.pid));
+  try {
+    work();
+  } finally {
+    rmSync(lock, { recursive: true, force: true });
+  }
+}
+
+function install(folder, what) {
+  if (installed(folder)) return;
+  alone(() => {
+    if (installed(folder)) return;
+    say(`installing ${what} (once; npm ci in ${folder})`);
+    const npm = process.env.npm_execpath;
+    const args = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--include=dev", "--include=optional"];
+    const [command, argv] = npm && /\.c?js$/.test(npm) ? [process.execPath, [npm, ...args]] : ["npm", args];
+    // What npm run sets for its own child would point the inner npm at the outer package and its flags.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_(package|lifecycle|command|config_local_prefix)/i.test(name)));
+    const { status, error } = spawnSync(command, argv, { cwd: folder, stdio: ["ignore", 2, 2], env, shell: process.platform === "win32" });
+    if (status !== 0) die(`npm ci failed in ${folder}${error ? `: ${error.message}` : ""}; is a package registry reachable?`);
+    if (!installed(folder)) die(`npm ci ended well in ${folder}, yet what the lock file names isn't all there; remove node_modules and try again`);
+  });
+}
+
+function fitNode() {
+  if (fit(process.version)) return process.execPath;
+  const name = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
+  const { packages } = readJson(join(here, "package-lock.json"));
+  if (!packages[`node_modules/${name}`])
+    die(`this machine's Node is ${process.version}; ${MIN.join(".")} or newer is needed, and none can be brought for ${process.platform}-${process.arch}: install one from nodejs.org`);
+  install(here, "the Node.js that Imprimatur runs on");
+  return join(here, "node_modules", name, process.platform === "win32" ? "bin/node.exe" : "bin/node");
+}
+
+const [name, ...rest] = process.argv.slice(2);
+if (!name || !Object.hasOwn(commands, name)) {
+  const asked = name && name !== "--help" && name !== "help";
+  if (asked) say(`there is no command "${name}"`);
+  process[asked ? "stderr" : "stdout"].write(`usage: imprimatur ${Object.keys(commands).join("|")} [options]\n`);
+  process.exit(asked ? 2 : 0);
+}
+
+const node = fitNode();
+install(root, "what the lock file names");
+const [file, ...args] = commands[name];
+if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
+
+const child = spawn(node, [join(root, file), ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)), ...rest], {
+  stdio: "inherit",
+  env: { ...process.env, PATH: `${dirname(node)}${delimiter}${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH ?? ""}` },
+  ...(["test", "check", "bench", "readme"].includes(name) ? { cwd: root } : {}),
+});
+// A terminal's Ctrl-C reaches the whole group, the child included; what is sent to us alone we pass on, so that it drains.
+process.on("SIGTERM", () => child.kill("SIGTERM"));
+process.on("SIGHUP", () => child.kill("SIGTERM"));
+process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
+child.on("error", (error) => die(`can't run ${node}: ${error.message}`));
+child.on("exit", (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 1)));

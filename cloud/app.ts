@@ -1,0 +1,153 @@
+// The cloud as a value: buildApp(deps) is what main starts and what every test starts.
+import helmet from "@fastify/helmet";
+import rateLimit from "@fastify/rate-limit";
+import underPressure from "@fastify/under-pressure";
+import Fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
+import type { Logger } from "pino";
+import { type ErrorCode, Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import type { Authenticate } from "./auth.ts";
+import { anonymous, budgetOf, correlationId, type Limit, mount } from "./http.ts";
+import type { Keys } from "./keys.ts";
+import type { Metrics } from "./metrics.ts";
+import { describe } from "./openapi.ts";
+import { bucketStore } from "./rate.ts";
+import { pathOf, type Route } from "./route.ts";
+import { routes } from "./routes/index.ts";
+import type { Store } from "./store/store.ts";
+import { formOf, jsonOf } from "./validate.ts";
+import { answerBadHttp } from "./bad-http.ts";
+
+export type Deps = {
+  store: Store;
+  keys: Keys;
+  authenticate: Authenticate;
+  metrics: Metrics;
+  log: Logger;
+  /** The origin in links and tokens; known once the port is. */
+  origin: () => string;
+  /** What isn't ready yet, or no longer, by name; empty when all is well. */
+  notReady: () => Promise<string[]>;
+  rateLimited: boolean;
+  /** The OpenAPI document of the app that these serve. */
+  document: () => object;
+  /** For tests: an answer that its route doesn't document is a 500. */
+  checkReplies?: boolean;
+};
+
+export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyInstance> {
+  const app: FastifyInstance = Fastify({
+    loggerInstance: given.log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
+    bodyLimit: limits.BODY_MAX_BYTES,
+    requestTimeout: limits.REQUEST_MAX_MS,
+    handlerTimeout: limits.REQUEST_MAX_MS,
+    http: { maxHeaderSize: limits.HEADERS_MAX_BYTES, headersTimeout: limits.HEADERS_MAX_MS, connectionsCheckingInterval: 2_000 },
+    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 200 },
+    return503OnClosing: false,
+    clientErrorHandler: answerBadHttp,
+    frameworkErrors: (error, request, reply: FastifyReply) => {
+      const refusal = asRefusal(error);
+      void reply.header("x-correlation-id", request.id).code(refusal.status).send(refusal.body);
+    },
+  });
+  const deps: Deps = { ...given, document: () => app.swagger() };
+  app.setValidatorCompiler(() => () => true); // routes check their input themselves, all parts at once
+  app.setSerializerCompiler(() => JSON.stringify);
+  app.decorateRequest("caller");
+  app.decorateRequest("bytes", null);
+  app.addHook("onRequest", async (request, reply) => {
+    request.caller = anonymous;
+    reply.header("x-correlation-id", request.id);
+    if (deps.store.pending() > limits.STORE_QUEUE_MAX_UNITS) shed(request);
+  });
+  observe(app, deps);
+  readBodies(app);
+  answerErrors(app);
+  await app.register(helmet);
+  await app.register(underPressure, {
+    maxEventLoopDelay: limits.EVENT_LOOP_DELAY_MAX_MS,
+    pressureHandler: shed,
+  });
+  await app.register(rateLimit, {
+    global: false,
+    store: bucketStore(),
+    keyGenerator: (request) => budgetOf(request).key,
+    max: (request) => budgetOf(request).perMinute,
+    errorResponseBuilder: (_request, { ttl }) => new Refusal("RATE_LIMITED", `over the rate budget: come back in ${Math.ceil(ttl / 1000)} s`),
+  });
+  await describe(app);
+  const limit = app.rateLimit() as unknown as Limit;
+  mount(app, routes, deps, deps.rateLimited ? limit : async () => {});
+  answerUnrouted(app, routes);
+  return app;
+}
+
+function shed(request: FastifyRequest): void {
+  if (!request.routeOptions.config.route?.always) throw new Refusal("OVERLOADED", undefined, undefined, { "retry-after": "1" });
+}
+
+/** One line and one figure for every answer; the template of the address, never the address. */
+function observe(app: FastifyInstance, { log, metrics }: Deps): void {
+  app.addHook("onResponse", async (request, reply) => {
+    const endpoint = request.routeOptions.config.endpoint ?? (request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)"));
+    metrics.answered(request.method, endpoint, reply.statusCode, reply.elapsedTime / 1000);
+    const { tenantId, credential } = request.caller ?? anonymous;
+    const who = tenantId ? { tenantId, credentialId: credential.id } : {};
+    log.info({ event: "request", requestId: request.id, method: request.method, endpoint, status: reply.statusCode, ms: Math.round(reply.elapsedTime * 10) / 10, ...who });
+  });
+}
+
+/** Bodies come in as bytes: they are the fingerprint of a request, and must be UTF-8 before they are anything else. */
+function readBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
+    request.bytes = bytes;
+    return jsonOf(bytes);
+  });
+  app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
+    request.bytes = bytes;
+    return formOf(bytes);
+  });
+}
+
+/** What fastify and its plugins refuse by themselves, in our words. */
+const OURS: Record<string, ErrorCode> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: "PAYLOAD_TOO_LARGE",
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: "UNSUPPORTED_MEDIA_TYPE",
+  FST_ERR_HANDLER_TIMEOUT: "TIMED_OUT",
+  FST_ERR_MAX_PARAM_LENGTH: "URI_TOO_LONG",
+  FST_ERR_BAD_URL: "MALFORMED_REQUEST",
+};
+
+function asRefusal(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  const { code = "", statusCode = 500 } = error as Partial<FastifyError>;
+  const known = OURS[code];
+  if (known) return new Refusal(known);
+  return statusCode >= 400 && statusCode < 500 ? new Refusal("MALFORMED_REQUEST", (error as Error).message) : new Refusal("INTERNAL_ERROR");
+}
+
+function answerErrors(app: FastifyInstance): void {
+  app.setErrorHandler((error, request, reply) => {
+    const refusal = asRefusal(error);
+    if (refusal.status >= 500) {
+      const err = refusal === error ? (refusal.cause ?? refusal) : error;
+      request.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
+    }
+    return reply.code(refusal.status).headers(refusal.headers).send(refusal.body);
+  });
+}
+
+/** 405 with what is allowed where the path exists, else 404. */
+function answerUnrouted(app: FastifyInstance, table: readonly Route[]): void {
+  const paths = table.map((route) => ({ method: route.method, shape: new RegExp(`^${pathOf(route).replaceAll(/\{\w+\}/g, "[^/]+")}$`) }));
+  app.setNotFoundHandler((request) => {
+    const path = request.url.split("?")[0] ?? "";
+    const allowed = paths.filter(({ shape }) => shape.test(path)).map(({ method }) => method);
+    if (allowed.length === 0) throw new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
+    const all = [...new Set([...allowed, ...(allowed.includes("GET") ? ["HEAD"] : [])])].toSorted().join(", ");
+    throw new Refusal("METHOD_NOT_ALLOWED", `${request.method} isn't possible here, ${all} is`, undefined, { allow: all });
+  });
+}

@@ -1,0 +1,116 @@
+// Settings: one table of what there is, what it means and what it may be; everything else reads the result.
+import { readFileSync } from "node:fs";
+import { parseArgs, parseEnv } from "node:util";
+import { limits } from "#shared/limits.ts";
+
+type Setting = { default: string; says: string; parse: (text: string) => unknown };
+
+const text = (value: string) => value;
+const oneOf =
+  <const T extends string>(...names: T[]) =>
+  (value: string): T => {
+    if (!names.includes(value as T)) throw new Error(`must be ${names.join(" or ")}`);
+    return value as T;
+  };
+const port = (value: string): number => {
+  if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535) throw new Error("must be a port, 0 to 65535 (0: any free one)");
+  return Number(value);
+};
+const url =
+  (...schemes: string[]) =>
+  (value: string): string | undefined => {
+    if (value === "") return undefined;
+    if (!URL.canParse(value) || !schemes.includes(new URL(value).protocol.slice(0, -1))) throw new Error(`must be a URL that begins with ${schemes.map((name) => `${name}://`).join(" or ")}`);
+    return value;
+  };
+const origin = (value: string): string | undefined => {
+  const parsed = url("http", "https")(value);
+  if (parsed === undefined) return undefined;
+  const { pathname, search, hash, username } = new URL(parsed);
+  if (pathname !== "/" || search || hash || username) throw new Error("must be an origin: scheme, host and port, nothing after it");
+  return new URL(parsed).origin;
+};
+const bootstrapKey = (value: string): string | undefined => {
+  if (value === "") return undefined;
+  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH || !/^[\x21-\x7e]+$/.test(value)) throw new Error(`must have ${limits.BOOTSTRAP_KEY_MIN_LENGTH} or more printable characters without spaces`);
+  return value;
+};
+const folder = (value: string): string => {
+  if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
+  return value;
+};
+const anchor = (value: string) => (value === "log" || value === "off" ? value : url("http", "https")(value));
+
+export const settings = {
+  IMPRIMATUR_HOST: { default: "127.0.0.1", says: "the address to listen on", parse: text },
+  IMPRIMATUR_PORT: { default: "8080", says: "the port to listen on; 0: any free one, printed", parse: port },
+  IMPRIMATUR_DATA_DIR: { default: ".imprimatur", says: "SQLite file, keys, evidence blobs", parse: folder },
+  IMPRIMATUR_DATABASE_URL: { default: "", says: "`postgres://…` puts the cloud on PostgreSQL; absent: SQLite", parse: url("postgres", "postgresql") },
+  IMPRIMATUR_PUBLIC_URL: { default: "", says: "the origin in links and tokens; absent: `http://HOST:PORT`", parse: origin },
+  IMPRIMATUR_BOOTSTRAP_KEY: { default: "", says: "secret of the first admin key; absent: made at first start, shown once, kept in the data dir", parse: bootstrapKey },
+  IMPRIMATUR_MQTT_URL: { default: "", says: "an external MQTT broker (checked now, used once the broker is part of the build)", parse: url("mqtt", "mqtts", "ws", "wss") },
+  IMPRIMATUR_MQTT_PORT: { default: "1883", says: "the embedded broker's port (likewise)", parse: port },
+  IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry (likewise)", parse: url("http", "https") },
+  IMPRIMATUR_ANCHOR: { default: "log", says: "`log`, `off` or the URL of an anchoring service (likewise)", parse: anchor },
+  IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
+  IMPRIMATUR_WEBHOOK_PRIVATE: { default: "off", says: "`on` lets webhooks go to private addresses (likewise)", parse: oneOf("on", "off") },
+  IMPRIMATUR_LOG_LEVEL: { default: "info", says: "JSON on stdout, pretty on a terminal", parse: oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent") },
+} as const satisfies Record<string, Setting>;
+
+type Name = keyof typeof settings;
+export type Config = { [N in Name as N extends `IMPRIMATUR_${infer Rest}` ? Rest : never]: ReturnType<(typeof settings)[N]["parse"]> };
+
+/** A fault of the operator's: shown as one line, without a stack. */
+export class ConfigError extends Error {}
+
+const distance = (a: string, b: string): number => {
+  const row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (const [i, letter] of [...a].entries()) {
+    let diagonal = i;
+    row[0] = i + 1;
+    for (let j = 1; j <= b.length; j += 1) {
+      const above = row[j] ?? 0;
+      row[j] = Math.min(above + 1, (row[j - 1] ?? 0) + 1, diagonal + (letter === b[j - 1] ? 0 : 1));
+      diagonal = above;
+    }
+  }
+  return row[b.length] ?? 0;
+};
+
+function refuseUnknown(given: Record<string, string | undefined>): void {
+  for (const name of Object.keys(given)) {
+    if (!name.startsWith("IMPRIMATUR_") || name.startsWith("IMPRIMATUR_AGENT_") || name in settings) continue;
+    const near = Object.keys(settings).toSorted((a, b) => distance(a, name) - distance(b, name))[0];
+    throw new ConfigError(`${name} isn't a setting; did you mean ${near}?`);
+  }
+}
+
+export function configFrom(given: Record<string, string | undefined>): Config {
+  refuseUnknown(given);
+  const entries = (Object.entries(settings) as [Name, Setting][]).map(([name, { default: fallback, parse }]) => {
+    try {
+      return [name.slice("IMPRIMATUR_".length), parse(given[name] ?? fallback)];
+    } catch (error) {
+      throw new ConfigError(`${name}: ${(error as Error).message}`);
+    }
+  });
+  return Object.fromEntries(entries) as Config;
+}
+
+/** A file of NAME=value lines; what the environment says wins. */
+function fileSettings(file: string): Record<string, string | undefined> {
+  try {
+    return parseEnv(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
+  }
+}
+
+export function loadConfig(argv: string[] = process.argv.slice(2), env: Record<string, string | undefined> = process.env): Config {
+  try {
+    const { values } = parseArgs({ args: argv, options: { config: { type: "string" } } });
+    return configFrom({ ...(values.config === undefined ? {} : fileSettings(values.config)), ...env });
+  } catch (error) {
+    throw error instanceof ConfigError ? error : new ConfigError(`${(error as Error).message} (usage: imprimatur cloud [--config FILE])`);
+  }
+}

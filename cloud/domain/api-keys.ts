@@ -1,0 +1,104 @@
+// API keys: minted, rotated, revoked. A secret leaves here once; what stays is its hash.
+import { randomUUIDv7 } from "node:crypto";
+import { and, desc, eq, isNull, lt } from "drizzle-orm";
+import { Refusal } from "#shared/errors.ts";
+import { holds } from "#shared/scopes.ts";
+import type { ApiKey } from "#shared/wire/credentials.ts";
+import type { Caller } from "../route.ts";
+import { apiKeys } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { pageOf, pageReply } from "./page.ts";
+import { hashOf, lookupOf, mintSecret, shownOf } from "./secrets.ts";
+
+type Row = typeof apiKeys.$inferSelect;
+export type Minted = ApiKey & { secret: string };
+
+const toWire = ({ id, name, scopes, prefix, deviceId, createdAt, revokedAt }: Row): ApiKey => ({
+  id,
+  name,
+  scopes,
+  prefix,
+  deviceId,
+  createdAt: new Date(createdAt).toISOString(),
+  revokedAt: revokedAt === null ? null : new Date(revokedAt).toISOString(),
+});
+
+/** Nobody hands out what they don't hold: not when minting, and not when rotating somebody else's key. */
+export function mayGrant(caller: Caller, scopes: readonly string[]): void {
+  const lacking = scopes.filter((scope) => !holds(caller.scopes, scope));
+  if (lacking.length > 0)
+    throw new Refusal("API_SCOPE_DENIED", `you can't grant what you don't hold: ${lacking.join(", ")}`, { required: lacking, available: caller.scopes });
+}
+
+type Input = { name: string; scopes: string[]; deviceId?: string | null; bootstrap?: boolean; secret?: string };
+
+/** Undefined when the secret is taken, which only one of the operator's own choosing can be. */
+export async function insertUnlessTaken(tx: Tx, tenantId: string, input: Input): Promise<Minted | undefined> {
+  const { name, scopes, deviceId = null, bootstrap = false, secret = mintSecret() } = input;
+  const hash = hashOf(secret);
+  const row: Row = {
+    id: randomUUIDv7(),
+    tenantId,
+    name,
+    scopes,
+    lookup: lookupOf(hash),
+    hash,
+    prefix: shownOf(secret),
+    deviceId,
+    bootstrap,
+    createdAt: tx.now,
+    revokedAt: null,
+  };
+  const inserted = await tx.db.insert(apiKeys).values(row).onConflictDoNothing().returning({ id: apiKeys.id });
+  return inserted.length === 0 ? undefined : { ...toWire(row), secret };
+}
+
+export async function insert(tx: Tx, tenantId: string, input: Omit<Input, "secret">): Promise<Minted> {
+  const minted = await insertUnlessTaken(tx, tenantId, input);
+  if (!minted) throw new Error("256 random bits came up twice");
+  return minted;
+}
+
+export async function mint(tx: Tx, caller: Caller, input: { name: string; scopes: string[] }): Promise<Minted> {
+  mayGrant(caller, input.scopes);
+  return insert(tx, caller.tenantId, input);
+}
+
+const mine = (caller: Caller, id: string) => and(eq(apiKeys.tenantId, caller.tenantId), eq(apiKeys.id, id));
+
+async function row(tx: Tx, caller: Caller, id: string): Promise<Row> {
+  const found = await tx.db.select().from(apiKeys).where(mine(caller, id)).get();
+  if (!found) throw new Refusal("NOT_FOUND", "there is no such key in this tenant");
+  return found;
+}
+
+export const get = async (tx: Tx, caller: Caller, id: string): Promise<ApiKey> => toWire(await row(tx, caller, id));
+
+export async function revoke(tx: Tx, caller: Caller, id: string): Promise<Row> {
+  const found = await row(tx, caller, id);
+  const [revoked] = await tx.db
+    .update(apiKeys)
+    .set({ revokedAt: tx.now })
+    .where(and(mine(caller, id), isNull(apiKeys.revokedAt)))
+    .returning();
+  if (!revoked) throw new Refusal("ALREADY_REVOKED", `"${found.name}" is already revoked; if it was rotated, the live key has another id`);
+  return revoked;
+}
+
+/** The old secret dies in the commit that brings the new one; the new key is a new row with a new id. */
+export async function rotate(tx: Tx, caller: Caller, id: string): Promise<Minted> {
+  mayGrant(caller, (await row(tx, caller, id)).scopes);
+  const { name, scopes, deviceId, bootstrap } = await revoke(tx, caller, id);
+  return insert(tx, caller.tenantId, { name, scopes, deviceId, bootstrap });
+}
+
+export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(apiKeys)
+    .where(and(eq(apiKeys.tenantId, caller.tenantId), after === undefined ? undefined : lt(apiKeys.id, after)))
+    .orderBy(desc(apiKeys.id))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
+}

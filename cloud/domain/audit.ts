@@ -1,0 +1,138 @@
+// The audit log: a hash chain per tenant, appended in the commit of what it tells of, recomputable by anybody who may read it.
+import { and, asc, desc, eq, gt, gte, lt, sql, type SQL } from "drizzle-orm";
+import { digestOf } from "#shared/canonical.ts";
+import type { AuditAction } from "#shared/audit.ts";
+import type { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
+import type { Caller } from "../route.ts";
+import { auditHeads, auditLog } from "../store/schema.ts";
+import { db, type Store, type Tx } from "../store/store.ts";
+import { pageOf, pageReply, SEQ } from "./page.ts";
+
+export const FIRST_HASH = "0".repeat(64);
+const SLICE_ROWS = 1_000;
+
+export type Entry = { action: AuditAction; subject: string | null; details?: Record<string, unknown> | undefined; requestId: string };
+
+// Taking the next number locks the chain until the commit: one statement that orders all nodes.
+const takeSeq = db
+  .update(auditHeads)
+  .set({ seq: sql`${auditHeads.seq} + 1` })
+  .where(eq(auditHeads.tenantId, sql.placeholder("tenantId")))
+  .returning({ seq: auditHeads.seq, prevHash: auditHeads.hash })
+  .prepare();
+const insertRow = db
+  .insert(auditLog)
+  .values({
+    tenantId: sql.placeholder("tenantId"),
+    seq: sql.placeholder("seq"),
+    at: sql.placeholder("at"),
+    action: sql.placeholder("action"),
+    actor: sql.placeholder("actor"),
+    subject: sql.placeholder("subject"),
+    details: sql.placeholder("details"),
+    requestId: sql.placeholder("requestId"),
+    prevHash: sql.placeholder("prevHash"),
+    hash: sql.placeholder("hash"),
+  })
+  .prepare();
+const moveHead = db
+  .update(auditHeads)
+  .set({ hash: sql`${sql.placeholder("hash")}` })
+  .where(eq(auditHeads.tenantId, sql.placeholder("tenantId")))
+  .prepare();
+
+export const beginChain = async (tx: Tx, tenantId: string): Promise<void> => {
+  await tx.db.insert(auditHeads).values({ tenantId, seq: 0, hash: FIRST_HASH }).onConflictDoNothing();
+};
+
+type Stored = typeof auditLog.$inferSelect;
+
+const shown = ({ at, hash, ...row }: Stored): Omit<AuditRow, "hash"> => ({
+  ...row,
+  at: new Date(at).toISOString(),
+  class: row.action.split(".")[0] ?? "",
+});
+const toWire = (row: Stored): AuditRow => ({ ...shown(row), hash: row.hash });
+const hashOf = (row: Stored): string => digestOf(shown(row));
+
+export async function append(tx: Tx, caller: Caller, { action, subject, details = {}, requestId }: Entry): Promise<void> {
+  const { tenantId, credential } = caller;
+  const next = await takeSeq.get({ tenantId });
+  if (!next) throw new Error(`tenant ${tenantId} has no audit chain`);
+  const row: Stored = {
+    tenantId,
+    seq: next.seq,
+    at: tx.now,
+    action,
+    actor: { kind: credential.kind, id: credential.id, name: credential.name },
+    subject,
+    details,
+    requestId,
+    prevHash: next.prevHash,
+    hash: "",
+  };
+  row.hash = hashOf(row);
+  await insertRow.run(row);
+  await moveHead.run({ tenantId, hash: row.hash });
+}
+
+export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{ data: AuditRow[]; nextCursor: string | null }> {
+  const { limit, after } = pageOf(query, SEQ);
+  const where: (SQL | undefined)[] = [
+    eq(auditLog.tenantId, caller.tenantId),
+    after === undefined ? undefined : lt(auditLog.seq, Number(after)),
+    query.action === undefined ? undefined : eq(auditLog.action, query.action),
+    query.class === undefined ? undefined : and(gte(auditLog.action, `${query.class}.`), lt(auditLog.action, `${query.class}/`)),
+    query.requestId === undefined ? undefined : eq(auditLog.requestId, query.requestId),
+  ];
+  const rows = await tx.db
+    .select()
+    .from(auditLog)
+    .where(and(...where))
+    .orderBy(desc(auditLog.seq))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ seq }) => String(seq), toWire);
+}
+
+/** Walks the chain from its first row to the head seen at the start, a slice a unit, and names the first row that doesn't hold. */
+export async function verify(store: Store, tenantId: string): Promise<AuditVerdict> {
+  const head = await store.read("audit head", async (tx) => tx.db.select().from(auditHeads).where(eq(auditHeads.tenantId, tenantId)).get());
+  if (!head) throw new Error(`tenant ${tenantId} has no audit chain`);
+  let seq = 0;
+  let hash = FIRST_HASH;
+  const verdict = (fault?: string): AuditVerdict => ({
+    valid: fault === undefined,
+    rows: seq,
+    head: { seq: head.seq, hash: head.hash },
+    firstBroken: fault === undefined ? null : { seq: seq + 1, fault },
+  });
+  while (seq < head.seq) {
+    const rows = await store.read("audit verify", async (tx) =>
+      tx.db
+        .select()
+        .from(auditLog)
+        .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
+        .orderBy(asc(auditLog.seq))
+        .limit(Math.min(SLICE_ROWS, head.seq - seq)),
+    );
+    for (const row of rows) {
+      const fault = faultOf(row, seq + 1, hash);
+      if (fault) return verdict(fault);
+      seq = row.seq;
+      hash = row.hash;
+    }
+    if (rows.length === 0) return verdict("the row is missing: the chain ends before its head");
+  }
+  if (hash !== head.hash) {
+    seq -= 1;
+    return verdict("the head names another hash: the last rows were written anew");
+  }
+  return verdict();
+}
+
+function faultOf(row: Stored, seq: number, prevHash: string): string | undefined {
+  if (row.seq !== seq) return `the row is missing: ${row.seq} follows ${seq - 1}`;
+  if (row.prevHash !== prevHash) return "the row doesn't point to the one before it";
+  if (hashOf(row) !== row.hash) return "the row's content isn't what its hash says";
+  return undefined;
+}

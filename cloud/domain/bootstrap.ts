@@ -1,0 +1,34 @@
+// The first key: made when there is none, replaced when the operator sets another, never resurrected once revoked.
+import { and, eq, isNull, ne } from "drizzle-orm";
+import type { Caller } from "../route.ts";
+import { apiKeys } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import * as keys from "./api-keys.ts";
+import * as audit from "./audit.ts";
+import { DEFAULT_TENANT, ensureDefault } from "./tenants.ts";
+
+const ROLE = { name: "bootstrap", scopes: ["*:*", "platform:*"], bootstrap: true };
+const system: Caller = {
+  tenantId: DEFAULT_TENANT,
+  credential: { kind: "system", id: "system", name: "start" },
+  scopes: [],
+  deviceId: null,
+  tier: "pro",
+};
+const own = and(eq(apiKeys.tenantId, DEFAULT_TENANT), eq(apiKeys.bootstrap, true));
+
+/** True when the store has never had a bootstrap key, so that one should be made. */
+export const isMissing = async (tx: Tx): Promise<boolean> => (await tx.db.select({ id: apiKeys.id }).from(apiKeys).where(own).limit(1)).length === 0;
+
+/** Sees to it that `secret` opens the platform, and no earlier one does; says whether it had to be set. */
+export async function ensure(tx: Tx, secret: string, requestId: string): Promise<boolean> {
+  await ensureDefault(tx);
+  const minted = await keys.insertUnlessTaken(tx, DEFAULT_TENANT, { ...ROLE, secret });
+  if (!minted) return false;
+  await tx.db
+    .update(apiKeys)
+    .set({ revokedAt: tx.now })
+    .where(and(own, ne(apiKeys.id, minted.id), isNull(apiKeys.revokedAt)));
+  await audit.append(tx, system, { action: "auth.bootstrap_key_set", subject: minted.id, requestId });
+  return true;
+}

@@ -1,0 +1,90 @@
+// OAuth clients and their access tokens: a token is a signed statement, and dies with its client all the same.
+import { randomUUID, randomUUIDv7 } from "node:crypto";
+import { and, desc, eq, isNull, lt } from "drizzle-orm";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { holds } from "#shared/scopes.ts";
+import type { OauthClient, OauthClientCreate, TokenRequest } from "#shared/wire/credentials.ts";
+import type { Keys } from "../keys.ts";
+import type { Caller } from "../route.ts";
+import { oauthClients } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { mayGrant } from "./api-keys.ts";
+import { pageOf, pageReply } from "./page.ts";
+import { hashOf, mintSecret, shownOf } from "./secrets.ts";
+
+type Row = typeof oauthClients.$inferSelect;
+
+const toWire = ({ id, name, scopes, prefix, createdAt }: Row): OauthClient => ({
+  client_id: id,
+  name,
+  scopes,
+  prefix,
+  createdAt: new Date(createdAt).toISOString(),
+});
+
+export async function mint(tx: Tx, caller: Caller, { name, scopes }: OauthClientCreate): Promise<OauthClient & { client_secret: string }> {
+  mayGrant(caller, scopes);
+  const secret = mintSecret();
+  const row: Row = {
+    id: randomUUIDv7(),
+    tenantId: caller.tenantId,
+    name,
+    scopes,
+    hash: hashOf(secret),
+    prefix: shownOf(secret),
+    createdAt: tx.now,
+    deletedAt: null,
+  };
+  await tx.db.insert(oauthClients).values(row);
+  return { ...toWire(row), client_secret: secret };
+}
+
+const mine = (caller: Caller, id: string) => and(eq(oauthClients.tenantId, caller.tenantId), eq(oauthClients.id, id), isNull(oauthClients.deletedAt));
+const absent = () => new Refusal("NOT_FOUND", "there is no such client in this tenant");
+
+export async function get(tx: Tx, caller: Caller, id: string): Promise<OauthClient> {
+  const row = await tx.db.select().from(oauthClients).where(mine(caller, id)).get();
+  if (!row) throw absent();
+  return toWire(row);
+}
+
+export async function remove(tx: Tx, caller: Caller, id: string): Promise<OauthClient> {
+  const [row] = await tx.db.update(oauthClients).set({ deletedAt: tx.now }).where(mine(caller, id)).returning();
+  if (!row) throw absent();
+  return toWire(row);
+}
+
+export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(oauthClients)
+    .where(and(eq(oauthClients.tenantId, caller.tenantId), isNull(oauthClients.deletedAt), after === undefined ? undefined : lt(oauthClients.id, after)))
+    .orderBy(desc(oauthClients.id))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
+}
+
+/** RFC 9068: who issued it, to whom, for which tenant, what it may do and until when. */
+export function issue(tx: Tx, caller: Caller, { grant_type, scope }: TokenRequest, { keys, origin }: { keys: Keys; origin: () => string }) {
+  if (grant_type !== "client_credentials") throw new Refusal("unsupported_grant_type", `grant_type "${grant_type}" isn't known here; send client_credentials`);
+  const asked = scope?.split(" ").filter(Boolean) ?? [];
+  const lacking = asked.filter((name) => !holds(caller.scopes, name));
+  if (lacking.length > 0) throw new Refusal("invalid_scope", `this client lacks ${lacking.join(", ")}`, { required: lacking, available: caller.scopes });
+  const granted = (asked.length > 0 ? asked : caller.scopes).join(" ");
+  const seconds = Math.floor(tx.now / 1000);
+  const jti = randomUUID();
+  const access_token = keys.sign("at+jwt", {
+    iss: origin(),
+    aud: origin(),
+    sub: caller.credential.id,
+    client_id: caller.credential.id,
+    tenant: caller.tenantId,
+    scope: granted,
+    iat: seconds,
+    exp: seconds + limits.ACCESS_TOKEN_LIFE_S,
+    jti,
+  });
+  return { jti, token: { access_token, token_type: "Bearer" as const, expires_in: limits.ACCESS_TOKEN_LIFE_S, scope: granted } };
+}

@@ -1,0 +1,25 @@
+// Pages by key, never by offset: a cursor names the last row seen, so rows that come and go shift nothing.
+import { invalid } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+
+export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+export const SEQ = /^[0-9]{1,15}$/;
+
+const encode = (key: string): string => Buffer.from(key, "utf8").toString("base64url");
+
+/** Reads `limit` and `cursor`; `after` is the key of the last row of the page before. */
+export function pageOf(query: { limit?: number; cursor?: string }, shape = UUID): { limit: number; after: string | undefined } {
+  const { limit = limits.PAGE_DEFAULT_ITEMS, cursor } = query;
+  if (cursor === undefined) return { limit, after: undefined };
+  const after = Buffer.from(cursor, "base64url").toString("utf8");
+  if (!shape.test(after) || encode(after) !== cursor)
+    throw invalid([{ field: "cursor", rule: "cursor", message: "isn't one that this list gave out; start without it" }]);
+  return { limit, after };
+}
+
+/** From limit + 1 rows: the one too many only says that there is more. */
+export function pageReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Row) => string, toWire: (row: Row) => Wire) {
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  return { data: page.map(toWire), nextCursor: rows.length > limit && last ? encode(keyOf(last)) : null };
+}

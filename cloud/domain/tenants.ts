@@ -1,0 +1,80 @@
+// Tenants: made by the platform, each with its first admin key and its own audit chain.
+import { randomUUIDv7 } from "node:crypto";
+import { desc, eq, lt } from "drizzle-orm";
+import { limits } from "#shared/limits.ts";
+import type { Tenant, TenantCreate, TenantPatch } from "#shared/wire/tenants.ts";
+import type { Caller } from "../route.ts";
+import { tenants } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import * as apiKeys from "./api-keys.ts";
+import * as audit from "./audit.ts";
+import { pageOf, pageReply } from "./page.ts";
+
+type Row = typeof tenants.$inferSelect;
+const instant = (at: number) => new Date(at).toISOString();
+
+const toWire = (row: Row): Tenant => ({
+  ...row,
+  tier: row.tier as Tenant["tier"],
+  expiresAt: row.expiresAt === null ? null : instant(row.expiresAt),
+  createdAt: instant(row.createdAt),
+  updatedAt: instant(row.updatedAt),
+});
+
+const rowOf = (now: number, id: string, { name, sandbox = false, expiresAt, tier, companyPrefixes = [] }: TenantCreate): Row => ({
+  id,
+  name,
+  tier: tier ?? (sandbox ? "sandbox" : "standard"),
+  sandbox,
+  expiresAt: expiresAt ? Date.parse(expiresAt) : null,
+  companyPrefixes,
+  labelTemplate: null,
+  offlineGraceSeconds: limits.OFFLINE_GRACE_DEFAULT_S,
+  maxAttempts: limits.ATTEMPTS_DEFAULT_MAX,
+  createdAt: now,
+  updatedAt: now,
+});
+
+export async function create(tx: Tx, input: TenantCreate): Promise<{ tenant: Tenant; adminKey: { id: string; secret: string } }> {
+  const row = rowOf(tx.now, randomUUIDv7(), input);
+  await tx.db.insert(tenants).values(row);
+  await audit.beginChain(tx, row.id);
+  const { id, secret } = await apiKeys.insert(tx, row.id, { name: "admin", scopes: ["*:*"] });
+  return { tenant: toWire(row), adminKey: { id, secret } };
+}
+
+/** The tenant of those who run the platform; its id is the same everywhere, so that two nodes can't make two of it. */
+export const DEFAULT_TENANT = "01900000-0000-7000-8000-000000000000";
+
+export async function ensureDefault(tx: Tx): Promise<void> {
+  await tx.db
+    .insert(tenants)
+    .values(rowOf(tx.now, DEFAULT_TENANT, { name: "default", tier: "pro" }))
+    .onConflictDoNothing();
+  await audit.beginChain(tx, DEFAULT_TENANT);
+}
+
+export async function own(tx: Tx, caller: Caller): Promise<Tenant> {
+  const row = await tx.db.select().from(tenants).where(eq(tenants.id, caller.tenantId)).get();
+  if (!row) throw new Error(`the caller's tenant ${caller.tenantId} is gone`);
+  return toWire(row);
+}
+
+export async function patch(tx: Tx, caller: Caller, changes: TenantPatch): Promise<Tenant> {
+  await tx.db
+    .update(tenants)
+    .set({ ...changes, updatedAt: tx.now })
+    .where(eq(tenants.id, caller.tenantId));
+  return own(tx, caller);
+}
+
+export async function list(tx: Tx, query: { limit?: number; cursor?: string }) {
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(tenants)
+    .where(after === undefined ? undefined : lt(tenants.id, after))
+    .orderBy(desc(tenants.id))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
+}

@@ -1,0 +1,21 @@
+// Small private files that must outlive a power cut: written beside, synced, then moved into place.
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+
+export function writeDurably(file: string, text: string): void {
+  const folder = dirname(file);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const beside = `${file}.${process.pid}.new`;
+  const fd = openSync(beside, "w", 0o600);
+  try {
+    writeSync(fd, text);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  renameSync(beside, file);
+  if (process.platform === "win32") return; // Windows has no handle to a folder to sync
+  const place = openSync(folder, "r");
+  fsyncSync(place);
+  closeSync(place);
+}

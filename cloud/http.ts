@@ -1,0 +1,184 @@
+// The pipeline that every route runs through: who, how often, may they, is it well-formed, once, in one commit, said aloud.
+import { createHash, randomUUIDv7 } from "node:crypto";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { invalid, Refusal } from "#shared/errors.ts";
+import { limits, tiers } from "#shared/limits.ts";
+import { holds, type Scope } from "#shared/scopes.ts";
+import type { Deps } from "./app.ts";
+import { append } from "./domain/audit.ts";
+import { byClient, type Known } from "./domain/credentials.ts";
+import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
+import { schemaOf } from "./openapi.ts";
+import { type Caller, pathOf, type Reply, type Route } from "./route.ts";
+import type { Tx } from "./store/store.ts";
+import { type Check, checkOf, fits } from "./validate.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    caller: Caller;
+    bytes: Buffer | null;
+  }
+  interface FastifyContextConfig {
+    endpoint?: string;
+    route?: Route;
+  }
+}
+
+const SAFE_ID = new RegExp(`^[\\w.:~+=@/-]{1,${limits.CORRELATION_ID_MAX_LENGTH}}$`);
+export const correlationId = (sent: string | string[] | undefined): string => (typeof sent === "string" && SAFE_ID.test(sent) ? sent : randomUUIDv7());
+
+export const anonymous: Caller = { tenantId: "", credential: { kind: "anonymous", id: "", name: "anonymous" }, scopes: [], deviceId: null, tier: "anonymous" };
+
+export type Limit = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+
+export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps, limit: Limit): void {
+  for (const route of routes) {
+    const endpoint = pathOf(route);
+    const check = checkOf(route);
+    const shown = deps.checkReplies ? replyChecker(route) : undefined;
+    app.route({
+      method: route.method,
+      url: endpoint.replaceAll(/\{(\w+)\}/g, ":$1"),
+      schema: schemaOf(route),
+      config: { endpoint, route },
+      onRequest: async (request, reply) => {
+        request.caller = await admit(route, request, reply, deps, limit);
+        refuseMediaType(route, request);
+      },
+      handler: async (request, reply) => {
+        const answer = await handle(route, request, reply, deps, check);
+        shown?.(answer);
+        return send(reply, answer);
+      },
+    });
+  }
+}
+
+/** Who is it, may they come in at this pace, is their tenant alive, does their scope reach: in this order, and before the body is read. */
+async function admit(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, limit: Limit): Promise<Caller> {
+  if (route.scope === "public" || route.scope === "client") {
+    if (!route.always) await limit(request, reply);
+    return anonymous;
+  }
+  const { caller, expired } = await deps.authenticate(request.headers).catch(async (error: unknown) => {
+    await limit(request, reply); // guessing has a budget as well: the address's
+    throw error;
+  });
+  request.caller = caller;
+  await limit(request, reply);
+  if (expired && !route.evenExpired) throw new Refusal("SANDBOX_EXPIRED");
+  if (route.scope !== "credential" && !route.scope.some((scope) => holds(caller.scopes, scope))) throw await deny(route, route.scope, request, deps);
+  return caller;
+}
+
+/** A refusal for want of a scope is a security event: it stands in the audit log before it is answered. */
+async function deny(route: Route, required: readonly Scope[], { caller, id }: FastifyRequest, { store }: Deps): Promise<Refusal> {
+  const details = { required, available: caller.scopes };
+  await store.write("audit scope denied", (tx) =>
+    append(tx, caller, { action: "auth.scope_denied", subject: `${route.method} ${pathOf(route)}`, details, requestId: id }),
+  );
+  return new Refusal("API_SCOPE_DENIED", `this needs the scope ${required.join(" or ")}`, details);
+}
+
+function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
+  const sent = headers["content-type"]?.split(";")[0]?.trim().toLowerCase();
+  if (sent === undefined || headers["content-length"] === "0") return;
+  const taken = route.takesForm ? ["application/json", "application/x-www-form-urlencoded"] : ["application/json"];
+  if (route.method !== "GET" && !taken.includes(sent)) throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
+}
+
+async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check): Promise<Answer> {
+  const { params, query, body } = request;
+  check({ params, query, body });
+  const key = idempotencyKey(route, request);
+  if (route.scope === "client") request.caller = await client(request, deps);
+  const caller = request.caller;
+  const input = { caller, params, query, body, requestId: request.id, deps };
+  if (route.kind === "serve") return answerOf(route, await route.run(input));
+  const label = `${route.method} ${pathOf(route)}`;
+  if (route.kind === "read") return deps.store.read(label, async (tx) => answerOf(route, await route.run({ ...input, tx })));
+  const act = async (tx: Tx) => {
+    const done = await route.run({ ...input, tx });
+    await append(tx, caller, { action: route.audit, subject: done.about?.subject ?? null, details: done.about?.details, requestId: request.id });
+    return answerOf(route, done);
+  };
+  if (key === undefined) return deps.store.write(label, act);
+  const replayable = {
+    scope: scopeOf(caller, label),
+    key,
+    fingerprint: fingerprint(request),
+    ...(route.replay && "lockWith" in route.replay ? { lockWith: (body as Record<string, string>)[route.replay.lockWith], keepMs: route.replay.keepMs } : {}),
+  };
+  return deps.store.write(label, (tx) => once(tx, replayable as Parameters<typeof once>[1], () => act(tx)));
+}
+
+/** An OAuth client is known by what its body says. A wrong secret for a real client is told to that client's tenant. */
+async function client({ body, id, headers }: FastifyRequest, { store, authenticate: _ }: Deps): Promise<Caller> {
+  const { client_id, client_secret } = body as { client_id: string; client_secret: string };
+  const known: (Known & { genuine: boolean }) | undefined = await store.read("oauth client", (tx) => byClient(tx, client_id, { secret: client_secret }));
+  if (!known?.genuine) {
+    if (known) await store.write("audit token refused", (tx) => append(tx, known.caller, { action: "auth.token_refused", subject: client_id, requestId: id }));
+    const hint = headers.authorization === undefined ? "" : "; send them in the body, Authorization isn't read here";
+    throw new Refusal("invalid_client", `client_id or client_secret is wrong${hint}`);
+  }
+  if (known.expired) throw new Refusal("SANDBOX_EXPIRED");
+  return known.caller;
+}
+
+function idempotencyKey(route: Route, { headers }: FastifyRequest): string | undefined {
+  const key = headers["idempotency-key"];
+  const wrong = (rule: string, message: string) => invalid([{ field: "Idempotency-Key", rule, message }]);
+  if (key === undefined) {
+    if (route.idempotencyKey === "required") throw wrong("required", "this route needs the header; a UUID is a good one");
+    return undefined;
+  }
+  if (typeof key !== "string" || key.length > limits.IDEMPOTENCY_KEY_MAX_LENGTH || !/^[\x21-\x7e]+$/.test(key))
+    throw wrong("format", `must be 1 to ${limits.IDEMPOTENCY_KEY_MAX_LENGTH} printable ASCII characters without spaces`);
+  return key;
+}
+
+/** What "the same request" means: method, address and the bytes of the body. */
+const fingerprint = ({ method, url, bytes }: FastifyRequest): Buffer =>
+  createHash("sha256").update(`${method} ${url}\n`).update(bytes ?? "").digest();
+
+function answerOf(route: Route, { status, body, headers = {} }: Reply): Answer {
+  if (body === undefined) return { status, headers, body: null };
+  if (typeof body === "string") return { status, headers, body };
+  const answer: Answer = { status, headers, body: JSON.stringify(body) };
+  if (route.replay && "hide" in route.replay) answer.keep = JSON.stringify(hidden(body, route.replay.hide));
+  return answer;
+}
+
+/** A copy in which the paths are null: what a replay of a mint shows. */
+function hidden(body: object, paths: readonly string[]): object {
+  const copy = structuredClone(body) as Record<string, unknown>;
+  for (const path of paths) {
+    const names = path.split(".");
+    const last = names.pop() as string;
+    const parent = names.reduce((at, name) => at[name] as Record<string, unknown>, copy);
+    parent[last] = null;
+  }
+  return copy;
+}
+
+function send(reply: FastifyReply, { status, headers, body }: Answer): FastifyReply {
+  reply.code(status).headers(headers);
+  if (body === null) return reply.send();
+  if (!headers["content-type"]) reply.header("content-type", "application/json; charset=utf-8");
+  return reply.send(body);
+}
+
+/** In tests an answer that isn't documented is a fault, so that the document stays true. */
+function replyChecker(route: Route): (answer: Answer) => void {
+  const shapes = Object.fromEntries(Object.entries(route.replies).map(([status, shape]) => [status, typeof shape === "string" ? undefined : fits(shape)]));
+  return ({ status, body }) => {
+    if (status >= 400) return;
+    if (!(status in shapes)) throw new Error(`${route.method} ${pathOf(route)} answered ${status}, which it doesn't document`);
+    const validate = shapes[status];
+    if (validate && !validate(JSON.parse(body ?? "null"))) throw new Error(`${route.method} ${pathOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
+  };
+}
+
+/** The budget that a request is counted against: its credential's, or its address's while it has none. */
+export const budgetOf = ({ caller, ip }: FastifyRequest): { key: string; perMinute: number } =>
+  caller.credential.kind === "anonymous" ? { key: `ip:${ip}`, perMinute: tiers.anonymous } : { key: caller.credential.id, perMinute: tiers[caller.tier] };

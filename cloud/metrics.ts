@@ -1,0 +1,37 @@
+// Figures in Prometheus text. Labels are route templates, never what a caller typed.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Mode } from "./store/store.ts";
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
+const UNITS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+export function createMetrics() {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  const requests = new Counter({ name: "http_requests_total", help: "Answers, by method, endpoint and status", labelNames: ["method", "endpoint", "status"], registers });
+  const latency = new Histogram({ name: "http_request_duration_seconds", help: "From the first byte read to the last byte written", labelNames: ["method", "endpoint"], buckets: SECONDS, registers });
+  const units = new Histogram({ name: "store_unit_duration_seconds", help: "A unit of work, waiting for its turn and for its commit aside", labelNames: ["mode"], buckets: SECONDS, registers });
+  const commits = new Histogram({ name: "store_commit_duration_seconds", help: "A durable commit", buckets: COMMIT_SECONDS, registers });
+  const commitUnits = new Histogram({ name: "store_commit_units", help: "Units of work that shared a commit", buckets: UNITS, registers });
+  return {
+    answered(method: string, endpoint: string, status: number, seconds: number) {
+      requests.inc({ method, endpoint, status });
+      latency.observe({ method, endpoint }, seconds);
+    },
+    unit: (mode: Mode, seconds: number) => units.observe({ mode }, seconds),
+    commit(count: number, seconds: number) {
+      commits.observe(seconds);
+      commitUnits.observe(count);
+    },
+    /** A figure that is read when somebody asks. */
+    watch(name: string, help: string, value: () => number) {
+      const gauge: Gauge = new Gauge({ name, help, registers, collect: () => gauge.set(value()) });
+    },
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+  };
+}

@@ -1,0 +1,109 @@
+// The OpenAPI 3.1 document, made from the routes: what validates is what is shown.
+import swagger from "@fastify/swagger";
+import swaggerUi from "@fastify/swagger-ui";
+import type { FastifyInstance, FastifySchema } from "fastify";
+import Type from "typebox";
+import { type ErrorCode, errors } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { closed, ErrorReply } from "#shared/wire/common.ts";
+import { pathOf, type Route } from "./route.ts";
+
+const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "SHUTTING_DOWN", "TIMED_OUT"];
+
+/** Every code that a route can answer with: those it names, and those that follow from what it is. */
+export function refusalsOf(route: Route): ErrorCode[] {
+  const takesInput = route.params ?? route.query ?? route.body ?? (route.kind === "write" ? {} : undefined);
+  return [
+    ...(takesInput ? (["VALIDATION_ERROR", "MALFORMED_REQUEST"] as const) : []),
+    ...(route.body ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
+    ...(route.scope === "public" || route.scope === "client" ? [] : (["UNAUTHORIZED", "API_SCOPE_DENIED"] as const)),
+    ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),
+    ...(route.params ? (["NOT_FOUND"] as const) : []),
+    ...(route.kind === "write" ? (["IDEMPOTENCY_CONFLICT"] as const) : []),
+    ...(route.refusals ?? []),
+    ...ALWAYS,
+  ];
+}
+
+function refusalReplies(route: Route): Record<number, unknown> {
+  const byStatus = Map.groupBy(new Set(refusalsOf(route)), (code) => errors[code].status);
+  const described = [...byStatus].map(([status, codes]) => [status, { $ref: "Error#", description: codes.map((code) => `${code}: ${errors[code].says}`).join("\n\n") }]);
+  return Object.fromEntries(described);
+}
+
+const CORRELATION = Type.Optional(Type.String({ maxLength: limits.CORRELATION_ID_MAX_LENGTH, description: "Comes back in the answer, the log and the audit row" }));
+const keyHeader = Type.String({ minLength: 1, maxLength: limits.IDEMPOTENCY_KEY_MAX_LENGTH, description: "Same key and same request: one effect, the same answer" });
+
+function successReplies(route: Route): Record<number, unknown> {
+  return Object.fromEntries(
+    Object.entries(route.replies).map(([status, shape]) => [
+      status,
+      typeof shape !== "string"
+        ? { description: route.says, content: { "application/json": { schema: shape } } }
+        : status === "204"
+          ? { type: "null", description: shape }
+          : { description: shape, content: { "text/plain": { schema: { type: "string" } } } },
+    ]),
+  );
+}
+
+const access = ({ scope }: Route): string => {
+  if (scope === "public") return "Open to everybody.";
+  if (scope === "client") return "Authenticated by client_id and client_secret in the body.";
+  return scope === "credential" ? "Any good credential." : `Scope: ${scope.map((name) => `\`${name}\``).join(" or ")}.`;
+};
+
+export function schemaOf(route: Route): FastifySchema {
+  const headers = closed({
+    "x-correlation-id": CORRELATION,
+    ...(route.kind === "write" ? { "idempotency-key": route.idempotencyKey === "required" ? keyHeader : Type.Optional(keyHeader) } : {}),
+  });
+  const operationId = `${route.method.toLowerCase()}${pathOf(route).replaceAll(/[^a-z0-9]+(\w?)/gi, (_, next: string) => next.toUpperCase())}`;
+  return {
+    summary: route.says,
+    description: access(route),
+    operationId,
+    tags: [route.tag],
+    security: route.scope === "public" || route.scope === "client" ? [] : [{ bearer: [] }, { apiKey: [] }],
+    ...(route.body ? { consumes: ["application/json", ...(route.takesForm ? ["application/x-www-form-urlencoded"] : [])] } : {}),
+    ...(route.params ? { params: route.params } : {}),
+    ...(route.query ? { querystring: route.query } : {}),
+    ...(route.body ? { body: route.body } : {}),
+    headers,
+    response: { ...successReplies(route), ...refusalReplies(route) },
+  };
+}
+
+// The viewer is served whole from here: nothing is fetched from outside, so it works on a floor without internet.
+const DOCS_CSP = "default-src 'self'; base-uri 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; object-src 'none'";
+
+export async function describe(app: FastifyInstance): Promise<void> {
+  app.addSchema({ ...ErrorReply, $id: "Error" });
+  await app.register(swagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "Imprimatur: Product Passport Service API",
+        version: "2.0.0",
+        description: "Products, digital product passports, serials and print jobs, with evidence for every label.",
+        license: { name: "Proprietary", identifier: "LicenseRef-Proprietary" },
+      },
+      servers: [{ url: "/" }],
+      tags: [
+        { name: "tenants", description: "The door that everything else stands behind" },
+        { name: "credentials", description: "API keys, OAuth clients, access tokens" },
+        { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
+        { name: "operations", description: "Health, figures, discovery" },
+      ],
+      components: {
+        securitySchemes: {
+          bearer: { type: "http", scheme: "bearer", description: "An API key or an OAuth access token" },
+          apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
+          oauth: { type: "oauth2", flows: { clientCredentials: { tokenUrl: "/api/v2/oauth/token", scopes: {} } } },
+        },
+      },
+    },
+    refResolver: { buildLocalReference: (json, _base, _fragment, i) => String(json.$id ?? `def-${i}`) },
+  });
+  await app.register(swaggerUi, { routePrefix: "/docs", staticCSP: DOCS_CSP });
+}

@@ -1,0 +1,38 @@
+// Rate budgets: a token bucket per credential, sized by its tier; the plugin speaks the headers and the 429.
+import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from "@fastify/rate-limit";
+import { TokenBucket } from "limiter";
+import { BURST_SHARE, tiers } from "#shared/limits.ts";
+
+const BUCKETS_KEPT = 50_000;
+const MINUTE_MS = 60_000;
+
+const burstOf = (perMinute: number) => Math.max(1, Math.floor(perMinute * BURST_SHARE));
+
+function fullBucket(perMinute: number): TokenBucket {
+  const bucket = new TokenBucket({ bucketSize: burstOf(perMinute), tokensPerInterval: perMinute, interval: MINUTE_MS });
+  bucket.content = bucket.bucketSize;
+  return bucket;
+}
+
+/** The plugin asks for "how many of max are used": max minus what is left in the bucket; one more than max when it is empty. */
+export function bucketStore(): FastifyRateLimitStoreCtor {
+  const buckets = new Map<string, TokenBucket>();
+  const store: FastifyRateLimitStore = {
+    incr(key: string, answer: (error: Error | null, result?: { current: number; ttl: number }) => void, _window?: number, perMinute: number = tiers.anonymous) {
+      let bucket = buckets.get(key);
+      if (bucket?.tokensPerInterval !== perMinute) {
+        if (buckets.size >= BUCKETS_KEPT) buckets.delete(buckets.keys().next().value as string);
+        bucket = fullBucket(perMinute);
+        buckets.set(key, bucket);
+      }
+      const allowed = bucket.tryRemoveTokens(1);
+      const used = allowed ? perMinute - Math.floor(bucket.content) : perMinute + 1;
+      const ttl = allowed ? (bucket.bucketSize - bucket.content) * (MINUTE_MS / perMinute) : bucket.getWaitTime(1);
+      answer(null, { current: used, ttl });
+    },
+    child: () => store,
+  };
+  return function Buckets() {
+    return store;
+  } as unknown as FastifyRateLimitStoreCtor;
+}

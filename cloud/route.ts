@@ -1,0 +1,77 @@
+// An endpoint as one value. Auth, scope, rate, validation, idempotency, transaction, audit, 405 and OpenAPI follow from being one.
+import type { Static, TSchema } from "typebox";
+import type { AuditAction } from "#shared/audit.ts";
+import type { ErrorCode } from "#shared/errors.ts";
+import type { Tier } from "#shared/limits.ts";
+import type { Scope } from "#shared/scopes.ts";
+import type { Deps } from "./app.ts";
+import type { Tx } from "./store/store.ts";
+
+export type Caller = {
+  tenantId: string;
+  credential: { kind: "api_key" | "oauth_client" | "anonymous" | "system"; id: string; name: string };
+  scopes: readonly string[];
+  deviceId: string | null;
+  tier: Tier;
+};
+
+/** What a route answers; `about` is what its audit row says: whom it concerns and what a reader should know. */
+export type Reply = {
+  status: number;
+  body?: object | string;
+  headers?: Record<string, string>;
+  about?: { subject: string; details?: Record<string, unknown> };
+};
+
+type Of<Schema> = Schema extends TSchema ? Static<Schema> : undefined;
+type Input<P, Q, B> = { caller: Caller; params: Of<P>; query: Of<Q>; body: Of<B>; requestId: string; deps: Deps };
+
+type Face<P, Q, B> = {
+  method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+  /** Below /api/v2, unless `root`. */
+  path: string;
+  root?: boolean;
+  /** Any one of these opens the route. "credential": any good one. "client": an OAuth client named in the body. */
+  scope: readonly Scope[] | "credential" | "client" | "public";
+  /** Answered even for a sandbox past its end. */
+  evenExpired?: boolean;
+  /** Answered under any load and at any rate: probes ask at the worst of times. */
+  always?: boolean;
+  says: string;
+  tag: string;
+  params?: P | undefined;
+  query?: Q | undefined;
+  body?: B | undefined;
+  takesForm?: boolean;
+  replies: Record<number, TSchema | string>;
+  refusals?: readonly ErrorCode[];
+  idempotencyKey?: "required";
+  /** What a replay must not show in clear: paths that become null, or the secret of the request that locks the whole answer. */
+  replay?: { hide: readonly string[] } | { lockWith: string; keepMs: number };
+};
+
+type Read<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B> & { tx: Tx }): Promise<Reply> };
+type Write<P, Q, B> = Read<P, Q, B> & { audit: AuditAction };
+type Serve<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B>): Promise<Reply> };
+
+// The schemas of one route are another's, so a list of routes can only say "some schema".
+// oxlint-disable-next-line typescript/no-explicit-any
+type Any = any;
+export type Route =
+  | ({ kind: "read" } & Read<Any, Any, Any>)
+  | ({ kind: "write" } & Write<Any, Any, Any>)
+  | ({ kind: "serve" } & Serve<Any, Any, Any>);
+
+type S = TSchema | undefined;
+
+/** Runs in one read unit: one snapshot, no effect. */
+export const read = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Read<P, Q, B>): Route => ({ kind: "read", ...spec });
+
+/** Runs in one write unit, with its audit row and its replayable answer in the same commit. */
+export const write = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Write<P, Q, B>): Route => ({ kind: "write", ...spec });
+
+/** Runs outside of any unit, for answers that need none, or many. */
+export const serve = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Serve<P, Q, B>): Route => ({ kind: "serve", ...spec });
+
+export const API = "/api/v2";
+export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);

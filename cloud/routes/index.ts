@@ -1,0 +1,9 @@
+// The table of contents: every endpoint there is.
+import type { Route } from "../route.ts";
+import { apiKeys } from "./api-keys.ts";
+import { auditLogs } from "./audit-logs.ts";
+import { oauth } from "./oauth.ts";
+import { operations } from "./operations.ts";
+import { tenants } from "./tenants.ts";
+
+export const routes: readonly Route[] = [...tenants, ...apiKeys, ...oauth, ...auditLogs, ...operations];

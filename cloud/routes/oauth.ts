@@ -1,0 +1,108 @@
+// OAuth 2.0 client credentials over HTTP, with the discovery that ready-made clients look for.
+import { limits } from "#shared/limits.ts";
+import { grantable } from "#shared/scopes.ts";
+import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
+import { AuthorizationServer, Jwks, OauthClient, OauthClientCreate, OauthClientMinted, Token, TokenRequest } from "#shared/wire/credentials.ts";
+import * as domain from "../domain/oauth.ts";
+import { API, read, type Route, serve, write } from "../route.ts";
+
+const about = ({ client_id, name, scopes }: OauthClient) => ({ subject: client_id, details: { name, scopes } });
+
+export const oauth: Route[] = [
+  write({
+    method: "POST",
+    path: "/oauth/clients",
+    scope: ["*:*"],
+    says: "Mint an OAuth client; its secret is shown this once",
+    tag: "credentials",
+    body: OauthClientCreate,
+    replies: { 201: OauthClientMinted },
+    audit: "auth.client_created",
+    replay: { hide: ["client_secret"] },
+    run: async ({ tx, caller, body }) => {
+      const minted = await domain.mint(tx, caller, body);
+      return { status: 201, body: minted, about: about(minted) };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/oauth/clients",
+    scope: ["*:*"],
+    says: "The tenant's OAuth clients, newest first, without secrets",
+    tag: "credentials",
+    query: closed(PageQuery),
+    replies: { 200: listOf(OauthClient) },
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
+  }),
+  read({
+    method: "GET",
+    path: "/oauth/clients/{id}",
+    scope: ["*:*"],
+    says: "One OAuth client, without its secret",
+    tag: "credentials",
+    params: IdParams,
+    replies: { 200: OauthClient },
+    run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
+  }),
+  write({
+    method: "DELETE",
+    path: "/oauth/clients/{id}",
+    scope: ["*:*"],
+    says: "Delete an OAuth client; its tokens die at once",
+    tag: "credentials",
+    params: IdParams,
+    replies: { 204: "deleted" },
+    audit: "auth.client_deleted",
+    run: async ({ tx, caller, params }) => ({ status: 204, about: about(await domain.remove(tx, caller, params.id)) }),
+  }),
+  write({
+    method: "POST",
+    path: "/oauth/token",
+    scope: "client",
+    says: "Get an access token with client credentials",
+    tag: "credentials",
+    body: TokenRequest,
+    takesForm: true,
+    replies: { 200: Token },
+    refusals: ["unsupported_grant_type", "invalid_client", "invalid_scope"],
+    idempotencyKey: "required",
+    audit: "auth.token_issued",
+    replay: { lockWith: "client_secret", keepMs: limits.ACCESS_TOKEN_LIFE_S * 1000 },
+    run: async ({ tx, caller, body, deps }) => {
+      const { jti, token } = domain.issue(tx, caller, body, deps);
+      const about = { subject: caller.credential.id, details: { jti, scope: token.scope } };
+      return { status: 200, body: token, headers: { "cache-control": "no-store" }, about };
+    },
+  }),
+  serve({
+    method: "GET",
+    path: "/.well-known/jwks.json",
+    root: true,
+    scope: "public",
+    says: "The public keys that signatures are verified with",
+    tag: "operations",
+    replies: { 200: Jwks },
+    run: async ({ deps }) => ({ status: 200, body: { keys: await deps.keys.all() }, headers: { "cache-control": "public, max-age=60" } }),
+  }),
+  serve({
+    method: "GET",
+    path: "/.well-known/oauth-authorization-server",
+    root: true,
+    scope: "public",
+    says: "Where tokens come from (RFC 8414)",
+    tag: "operations",
+    replies: { 200: AuthorizationServer },
+    run: async ({ deps }) => ({
+      status: 200,
+      body: {
+        issuer: deps.origin(),
+        token_endpoint: `${deps.origin()}${API}/oauth/token`,
+        jwks_uri: `${deps.origin()}/.well-known/jwks.json`,
+        grant_types_supported: ["client_credentials"],
+        response_types_supported: [],
+        token_endpoint_auth_methods_supported: ["client_secret_post"],
+        scopes_supported: grantable,
+      },
+    }),
+  }),
+];

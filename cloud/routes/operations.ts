@@ -1,0 +1,53 @@
+// For those who run it: is it alive, is it ready, how is it doing, what can it do.
+import Type from "typebox";
+import { closed } from "#shared/wire/common.ts";
+import { type Route, serve } from "../route.ts";
+
+const Alive = closed({ status: Type.Literal("ok") });
+const Ready = closed({ status: Type.Enum(["ready", "not_ready"]), notReady: Type.Array(Type.String()) });
+
+export const operations: Route[] = [
+  serve({
+    method: "GET",
+    path: "/healthz",
+    root: true,
+    scope: "public",
+    always: true,
+    says: "Alive",
+    tag: "operations",
+    replies: { 200: Alive },
+    run: async () => ({ status: 200, body: { status: "ok" } }),
+  }),
+  serve({
+    method: "GET",
+    path: "/readyz",
+    root: true,
+    scope: "public",
+    always: true,
+    says: "Ready: the store answers and the workers run",
+    tag: "operations",
+    replies: { 200: Ready, 503: Ready },
+    run: async ({ deps }) => {
+      const notReady = await deps.notReady();
+      return { status: notReady.length === 0 ? 200 : 503, body: { status: notReady.length === 0 ? "ready" : "not_ready", notReady } };
+    },
+  }),
+  serve({
+    method: "GET",
+    path: "/openapi.json",
+    scope: "public",
+    says: "This document; /docs shows it to people",
+    tag: "operations",
+    replies: { 200: Type.Object({ openapi: Type.String() }) },
+    run: async ({ deps }) => ({ status: 200, body: deps.document() }),
+  }),
+  serve({
+    method: "GET",
+    path: "/metrics",
+    scope: ["*:*"],
+    says: "Figures in Prometheus text",
+    tag: "operations",
+    replies: { 200: "Prometheus text" },
+    run: async ({ deps }) => ({ status: 200, body: await deps.metrics.text(), headers: { "content-type": deps.metrics.contentType } }),
+  }),
+];

@@ -1,0 +1,58 @@
+// Tenants over HTTP: made by the platform, read and set by their own.
+import { closed, listOf, PageQuery } from "#shared/wire/common.ts";
+import { Tenant, TenantCreate, TenantMinted, TenantPatch } from "#shared/wire/tenants.ts";
+import * as domain from "../domain/tenants.ts";
+import { read, type Route, write } from "../route.ts";
+
+export const tenants: Route[] = [
+  write({
+    method: "POST",
+    path: "/tenants",
+    scope: ["platform:admin"],
+    says: "Create a tenant with its first admin key",
+    tag: "tenants",
+    body: TenantCreate,
+    replies: { 201: TenantMinted },
+    audit: "tenant.created",
+    replay: { hide: ["adminKey.secret"] },
+    run: async ({ tx, body }) => {
+      const { tenant, adminKey } = await domain.create(tx, body);
+      return { status: 201, body: { data: tenant, adminKey }, about: { subject: tenant.id, details: { name: tenant.name, adminKeyId: adminKey.id } } };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/tenants",
+    scope: ["platform:admin"],
+    says: "All tenants, newest first",
+    tag: "tenants",
+    query: closed(PageQuery),
+    replies: { 200: listOf(Tenant) },
+    run: async ({ tx, query }) => ({ status: 200, body: await domain.list(tx, query) }),
+  }),
+  read({
+    method: "GET",
+    path: "/tenant",
+    scope: "credential",
+    evenExpired: true,
+    says: "The caller's own tenant",
+    tag: "tenants",
+    replies: { 200: Tenant },
+    run: async ({ tx, caller }) => ({ status: 200, body: await domain.own(tx, caller) }),
+  }),
+  write({
+    method: "PATCH",
+    path: "/tenant",
+    scope: ["*:*"],
+    says: "Change the settings of the caller's own tenant",
+    tag: "tenants",
+    body: TenantPatch,
+    replies: { 200: Tenant },
+    audit: "tenant.updated",
+    run: async ({ tx, caller, body }) => ({
+      status: 200,
+      body: await domain.patch(tx, caller, body),
+      about: { subject: caller.tenantId, details: { changed: Object.keys(body) } },
+    }),
+  }),
+];

@@ -1,0 +1,133 @@
+// The cloud from settings to listening, and back: what main runs, and what tests run with their own clock and log.
+import { randomUUIDv7 } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { FastifyInstance } from "fastify";
+import type { Logger } from "pino";
+import { limits } from "#shared/limits.ts";
+import { buildApp } from "./app.ts";
+import { authenticator } from "./auth.ts";
+import type { Config } from "./config.ts";
+import * as bootstrap from "./domain/bootstrap.ts";
+import { mintSecret } from "./domain/secrets.ts";
+import { writeDurably } from "./files.ts";
+import { openKeys } from "./keys.ts";
+import { createMetrics } from "./metrics.ts";
+import { openStore } from "./store/open.ts";
+import type { Store } from "./store/store.ts";
+import { startSweeper } from "./workers/sweeper.ts";
+
+export type Cloud = {
+  app: FastifyInstance;
+  store: Store;
+  url: string;
+  /** Set when this start made the first key: to be shown, once. */
+  newBootstrapKey: string | undefined;
+  bootstrapFile: string;
+  close(): Promise<void>;
+};
+export type Extras = { clock?: () => number; checkReplies?: boolean; onFatal?: (line: string, cause: unknown) => void };
+
+export async function startCloud(config: Config, log: Logger, extras: Extras = {}): Promise<Cloud> {
+  const metrics = createMetrics();
+  const onFatal = extras.onFatal ?? ((line) => dieNow(log, line));
+  const store = await openStore({
+    dataDir: config.DATA_DIR,
+    databaseUrl: config.DATABASE_URL,
+    log,
+    meter: metrics,
+    onFatal,
+    ...(extras.clock ? { clock: extras.clock } : {}),
+  });
+  try {
+    const bootstrapFile = join(config.DATA_DIR, "bootstrap-key");
+    const newBootstrapKey = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
+    const keys = await openKeys(store, config.DATA_DIR);
+    let url = "";
+    const origin = () => config.PUBLIC_URL ?? url;
+    const sweeper = startSweeper(store, log);
+    let draining = false;
+    metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
+    const app = await buildApp({
+      store,
+      keys,
+      metrics,
+      log,
+      origin,
+      authenticate: authenticator({ store, keys, origin }),
+      notReady: async () => [...(draining ? ["draining"] : []), ...(await storeFault(store)), ...(sweeper.runs() ? [] : ["sweeper"])],
+      rateLimited: config.RATE_LIMIT === "on",
+      ...(extras.checkReplies ? { checkReplies: true } : {}),
+    });
+    await app.listen({ host: config.HOST, port: config.PORT });
+    url = urlOf(app, config.HOST);
+    const close = async () => {
+      draining = true;
+      await app.close();
+      await sweeper.stop();
+      await store.close();
+    };
+    return { app, store, url, newBootstrapKey, bootstrapFile, close };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+function urlOf(app: FastifyInstance, host: string): string {
+  const address = app.server.address();
+  const port = typeof address === "object" && address ? address.port : 0;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** The operator's key, the one kept from the first start, or a new one if the store has never had any. */
+async function ensureBootstrapKey(store: Store, set: string | undefined, file: string, log: Logger): Promise<string | undefined> {
+  const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : undefined;
+  const fresh = set === undefined && (await store.read("bootstrap key", bootstrap.isMissing));
+  const secret = set ?? (fresh ? (kept ?? mintSecret()) : undefined);
+  if (secret === undefined) return undefined;
+  if (fresh && !kept) writeDurably(file, `${secret}\n`); // before the store knows it: a crash between the two loses nothing
+  const changed = await store.write("bootstrap key", (tx) => bootstrap.ensure(tx, secret, randomUUIDv7()));
+  if (changed) log.info({ event: "bootstrap-key-set" }, "the bootstrap key was set");
+  return fresh && changed ? secret : undefined;
+}
+
+async function storeFault(store: Store): Promise<string[]> {
+  try {
+    await store.read("ready", async ({ db }) => db.values("SELECT 1"));
+    return [];
+  } catch {
+    return ["store"]; // the answer says which part isn't ready; why stands in the log of the requests that failed
+  }
+}
+
+function dieNow(log: Logger, line: string): never {
+  log.fatal({ event: "fatal" }, line);
+  log.flush();
+  process.stderr.write(`imprimatur: ${line}\n`);
+  process.exit(74);
+}
+
+/** Ends with what was begun: stops listening, lets running requests end, closes the store; gives up after a while. */
+export function closeOnSignal(cloud: Cloud, log: Logger): void {
+  const end = (signal: string) => {
+    log.info({ event: "draining", signal }, "draining");
+    const late = setTimeout(() => {
+      log.error({ event: "drain-timeout" }, `still busy ${limits.DRAIN_MAX_MS} ms after ${signal}: ending anyway`);
+      log.flush(() => process.exit(1));
+    }, limits.DRAIN_MAX_MS);
+    cloud.close().then(
+      () => {
+        clearTimeout(late);
+        log.info({ event: "stopped" }, "stopped");
+        log.flush(() => process.exit(0));
+      },
+      (error: unknown) => {
+        log.error({ event: "close-failed", err: error }, "couldn't close in order");
+        log.flush(() => process.exit(1));
+      },
+    );
+  };
+  process.once("SIGTERM", () => end("SIGTERM"));
+  process.once("SIGINT", () => end("SIGINT"));
+}

@@ -1,0 +1,74 @@
+// Forward migrations: each file runs once, in order, whole or not at all; a file that changed after it ran stops the start.
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { sql } from "drizzle-orm";
+import type { Engine, Store } from "./store.ts";
+
+export type Migration = { version: number; name: string; text: string; digest: string };
+
+const folder = new URL("./migrations/", import.meta.url);
+
+export function migrationsIn(from: URL = folder): Migration[] {
+  return readdirSync(from)
+    .filter((name) => /^\d{4}-.*\.sql$/.test(name))
+    .toSorted()
+    .map((name) => {
+      const text = readFileSync(new URL(name, from), "utf8");
+      return { version: Number(name.slice(0, 4)), name, text, digest: createHash("sha256").update(text).digest("hex") };
+    });
+}
+
+/** The portable text as PostgreSQL spells it. */
+const forPostgres = (text: string) =>
+  text
+    .replaceAll(/\bINTEGER\b/g, "BIGINT")
+    .replaceAll(/\bBLOB\b/g, "BYTEA")
+    .replaceAll(/\bTEXT\b/g, 'TEXT COLLATE "C"') // bytes decide the order, as in SQLite, whatever the database's locale
+    .replaceAll(/\)\s*(?:STRICT|WITHOUT ROWID)(?:,\s*(?:STRICT|WITHOUT ROWID))*/g, ")");
+
+const spelled = (engine: Engine["name"], text: string) => (engine === "postgres" ? forPostgres(text) : text);
+const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
+
+const TABLE = "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL)";
+
+type Applied = { version: number; name: string; digest: string };
+const appliedTo = (store: Store): Promise<Applied[]> =>
+  store.read("migrations", async ({ db }) => {
+    const rows = await db.values<[number, string, string]>(sql`SELECT version, name, digest FROM migrations ORDER BY version`);
+    return rows.map(([version, name, digest]) => ({ version, name, digest }));
+  });
+
+function refuseForeign(applied: Applied[], known: Migration[]): void {
+  for (const { version, name, digest } of applied) {
+    const ours = known.find((migration) => migration.version === version);
+    if (!ours) throw new Error(`the database was made by a newer Imprimatur (it knows migration ${name}): start that one, or restore a backup`);
+    if (ours.digest !== digest) throw new Error(`migration ${name} was changed after it ran on this database: write a new one instead`);
+  }
+}
+
+/** Two nodes may start at once: the row of the version is inserted first, so the second one fails whole and looks again. */
+export async function migrate(engine: Engine, store: Store, known: Migration[] = migrationsIn()): Promise<void> {
+  await twice(() => engine.script(spelled(engine.name, TABLE)));
+  for (let tries = 1; ; tries += 1) {
+    const applied = await appliedTo(store);
+    refuseForeign(applied, known);
+    const missing = known.filter(({ version }) => !applied.some((row) => row.version === version));
+    try {
+      for (const { version, name, digest, text } of missing)
+        await engine.script(`INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${spelled(engine.name, text)}`);
+      return;
+    } catch (error) {
+      const faster = (await appliedTo(store)).length > applied.length;
+      if (!faster || tries > known.length) throw error;
+    }
+  }
+}
+
+/** PostgreSQL's CREATE TABLE IF NOT EXISTS may fail when two begin it at the same moment. */
+async function twice(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch {
+    await work();
+  }
+}

@@ -1,0 +1,60 @@
+// Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import Database from "better-sqlite3";
+import type { Logger } from "pino";
+import { migrate } from "./migrate.ts";
+import { openPostgres } from "./postgres.ts";
+import { openSqlite } from "./sqlite.ts";
+import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
+
+export type StoreOptions = {
+  dataDir: string;
+  databaseUrl?: string | undefined;
+  log: Logger;
+  clock?: () => number;
+  meter?: Meter & { commit(units: number, seconds: number): void };
+  onFatal: (line: string, cause: unknown) => void;
+};
+
+export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFatal }: StoreOptions): Promise<Store> {
+  const common = { ...(clock ? { clock } : {}), ...(meter ? { onCommit: meter.commit } : {}) };
+  const release = databaseUrl ? () => {} : await claimFolder(dataDir);
+  let engine: Engine | undefined;
+  try {
+    engine = databaseUrl ? openPostgres({ url: databaseUrl, ...common }) : openSqlite({ file: join(dataDir, "imprimatur.db"), onFatal, ...common });
+    const faults = await engine.faults();
+    if (faults.length > 0) throw new Error(`answers couldn't be kept durable: ${faults.join("; ")}`);
+    const store = storeOn(engine, log, meter);
+    await migrate(engine, store);
+    return { ...store, close: () => store.close().finally(release) };
+  } catch (error) {
+    await engine?.close();
+    release();
+    throw error;
+  }
+}
+
+const CLAIM_WAIT_MS = 5_000;
+
+/**
+ * One process a SQLite folder: the lock is the operating system's, so it ends with its holder however that dies.
+ * A successor waits a little, which is what a restart looks like.
+ */
+async function claimFolder(dataDir: string): Promise<() => void> {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const lock = new Database(join(dataDir, "lock"), { timeout: 0 });
+  for (let waited = 0; ; waited += 100) {
+    try {
+      lock.exec("BEGIN EXCLUSIVE");
+      return () => void lock.close();
+    } catch (error) {
+      if (waited < CLAIM_WAIT_MS && (error as { code?: string }).code === "SQLITE_BUSY") await sleep(100);
+      else {
+        lock.close();
+        throw new Error(`another Imprimatur cloud works in ${dataDir}: stop it, or give this one its own IMPRIMATUR_DATA_DIR`, { cause: error });
+      }
+    }
+  }
+}

@@ -1,0 +1,232 @@
+// The embedded engine: units that wait share one durable commit, each in its own savepoint; reads have a connection of their own.
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import Database from "better-sqlite3";
+import { limits } from "#shared/limits.ts";
+import { type Engine, type Execute, type Mode, type Session, unavailable } from "./store.ts";
+
+export type SqliteOptions = {
+  file: string;
+  clock?: () => number;
+  /** The store can no longer be trusted: said once, and the process must end. */
+  onFatal: (line: string, cause: unknown) => void;
+  onCommit?: (units: number, seconds: number) => void;
+  /** FULL is the only mode in which an answered write survives a power cut; the other exists for the test that proves it. */
+  synchronous?: "FULL" | "NORMAL";
+  /** Pages between checkpoints are counted in units, each a handful of pages. */
+  unitsPerCheckpoint?: number;
+};
+
+type Waiting = { work: (session: Session) => Promise<unknown>; resolve: (value: unknown) => void; reject: (error: unknown) => void };
+type Done = { settle: () => void; fail: (error: unknown) => void };
+
+const STATEMENTS_KEPT = 500;
+const BUSY_TIMEOUT_MS = 1_000;
+const UNITS_PER_CHECKPOINT = 1_000;
+
+export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL" = "FULL"): Database.Database {
+  if (mode === "write") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const connection = new Database(file, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS });
+  if (mode === "write") connection.pragma("journal_mode = WAL");
+  connection.pragma(`synchronous = ${synchronous}`);
+  connection.pragma("foreign_keys = ON");
+  connection.pragma("wal_autocheckpoint = 0"); // SQLite swallows the fsync error of a checkpoint of its own; ours is heard
+  return connection;
+}
+
+/** What durability rests on, and isn't so on this connection. */
+function faultsOf(connection: Database.Database, name: string): string[] {
+  const pragma = (key: string) => connection.pragma(key, { simple: true });
+  return [
+    ...(pragma("synchronous") === 2 ? [] : [`the ${name} connection has synchronous=${String(pragma("synchronous"))}, not 2 (FULL)`]),
+    ...(pragma("journal_mode") === "wal" ? [] : [`the ${name} connection has journal_mode=${String(pragma("journal_mode"))}, not wal`]),
+    ...(pragma("foreign_keys") === 1 ? [] : [`the ${name} connection doesn't enforce foreign keys`]),
+  ];
+}
+
+/** Before 3.51.3 a checkpoint beside a writer could lose committed frames of the WAL. */
+const SQLITE_MIN = [3, 51, 3];
+function versionFaults(version: string): string[] {
+  const parts = version.split(".").map(Number);
+  const first = SQLITE_MIN.findIndex((min, i) => parts[i] !== min);
+  const older = first >= 0 && (parts[first] ?? 0) < (SQLITE_MIN[first] ?? 0);
+  return older ? [`SQLite is ${version}, older than ${SQLITE_MIN.join(".")}`] : [];
+}
+
+function writeFaults(connection: Database.Database): string[] {
+  try {
+    connection.pragma(`user_version = ${String(connection.pragma("user_version", { simple: true }))}`);
+    return [];
+  } catch (error) {
+    return [`the disk under ${connection.name} doesn't take a write: ${(error as Error).message}`];
+  }
+}
+
+export const durabilityFaults = (writer: Database.Database, reader: Database.Database): string[] => [
+  ...versionFaults(writer.prepare("SELECT sqlite_version()").pluck().get() as string),
+  ...faultsOf(writer, "writing"),
+  ...faultsOf(reader, "reading"),
+  ...writeFaults(writer),
+];
+
+/** Statements compiled once and found by their text, each with an executor that answers as drizzle's proxy driver expects. */
+function executor(connection: Database.Database): Execute {
+  const statements = new Map<string, Database.Statement>();
+  const prepare = (sql: string) => {
+    const known = statements.get(sql);
+    if (known) return known;
+    if (statements.size >= STATEMENTS_KEPT) statements.clear();
+    const made = connection.prepare(sql);
+    if (made.reader) made.raw();
+    statements.set(sql, made);
+    return made;
+  };
+  return async (sql, params, method) => {
+    const statement = prepare(sql);
+    if (!statement.reader) statement.run(params);
+    else if (method === "get") return { rows: statement.get(params) as unknown[] };
+    else return { rows: statement.all(params) };
+    return { rows: [] };
+  };
+}
+
+const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
+const isStoreFault = (error: unknown) => /^SQLITE_(FULL|BUSY|LOCKED|IOERR|READONLY|CANTOPEN|NOMEM|CORRUPT|NOTADB|PROTOCOL)/.test(codeOf(error));
+const asRefusal = (error: unknown) => (isStoreFault(error) ? unavailable(error) : error);
+
+export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchronous, unitsPerCheckpoint = UNITS_PER_CHECKPOINT }: SqliteOptions): Engine {
+  const writer = connect(file, "write", synchronous);
+  const reader = connect(file, "read", synchronous);
+  const write = executor(writer);
+  const read = executor(reader);
+  const [begin, commit, rollback, mark, release, undo] = ["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", "SAVEPOINT unit", "RELEASE unit", "ROLLBACK TO unit"].map(
+    (sql) => writer.prepare(sql),
+  ) as [Database.Statement, Database.Statement, Database.Statement, Database.Statement, Database.Statement, Database.Statement];
+  const [beginRead, endRead] = ["BEGIN", "COMMIT"].map((sql) => reader.prepare(sql)) as [Database.Statement, Database.Statement];
+
+  const queue: Waiting[] = [];
+  let draining: Promise<void> | undefined;
+  let reads: Promise<unknown> = Promise.resolve();
+  let sinceCheckpoint = 0;
+  let closed = false;
+
+  /** One unit inside the open transaction. What it answers waits for the commit, or for the group's failure. */
+  async function runUnit({ work, resolve, reject }: Waiting): Promise<Done> {
+    mark.run();
+    try {
+      const value = await work({ now: clock(), execute: write });
+      release.run();
+      return { settle: () => resolve(value), fail: reject };
+    } catch (error) {
+      if (!writer.inTransaction) throw error; // SQLite itself rolled everything back: a full disk, an I/O error
+      undo.run();
+      release.run();
+      return { settle: () => reject(asRefusal(error)), fail: reject };
+    }
+  }
+
+  async function group(): Promise<void> {
+    const done: Done[] = [];
+    let current: Waiting | undefined;
+    try {
+      begin.run();
+      const began = performance.now();
+      while (queue.length > 0 && done.length < limits.GROUP_MAX_UNITS && performance.now() - began < limits.GROUP_MAX_MS) {
+        current = queue.shift() as Waiting;
+        done.push(await runUnit(current));
+        current = undefined;
+      }
+      durable(done.length);
+    } catch (error) {
+      if (writer.inTransaction) rollback.run();
+      if (!current && done.length === 0) current = queue.shift(); // the transaction couldn't even begin: somebody has to hear it
+      for (const { fail } of done) fail(unavailable(error));
+      current?.reject(isStoreFault(error) ? unavailable(error) : error);
+      return;
+    }
+    for (const { settle } of done) settle();
+    checkpointWhenDue(done.length);
+  }
+
+  function durable(units: number): void {
+    const began = performance.now();
+    try {
+      commit.run();
+    } catch (error) {
+      dieOfIo(error, "a commit couldn't be made durable");
+      throw error;
+    }
+    onCommit?.(units, (performance.now() - began) / 1000);
+  }
+
+  /** After a failed fsync the kernel may have dropped the pages and call them clean: whatever is asked next would be a guess. */
+  function dieOfIo(error: unknown, what: string): void {
+    if (codeOf(error).startsWith("SQLITE_IOERR")) onFatal(`${what} (${codeOf(error)}): the disk can't be trusted, ending now; on restart SQLite recovers what was committed`, error);
+  }
+
+  function checkpointWhenDue(units: number): void {
+    sinceCheckpoint += units;
+    if (sinceCheckpoint < unitsPerCheckpoint) return;
+    sinceCheckpoint = 0;
+    checkpoint("PASSIVE");
+  }
+
+  function checkpoint(kind: "PASSIVE" | "TRUNCATE"): void {
+    try {
+      writer.pragma(`wal_checkpoint(${kind})`);
+    } catch (error) {
+      dieOfIo(error, "a checkpoint couldn't be made durable");
+    }
+  }
+
+  async function drain(): Promise<void> {
+    while (queue.length > 0) {
+      await new Promise((turn) => setImmediate(turn)); // whatever this turn of the event loop brings in shares the commit
+      await group();
+    }
+    draining = undefined;
+  }
+
+  function enqueue<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
+    draining ??= drain();
+    return promise;
+  }
+
+  /** Reads run one after another too: each sees one snapshot, and none waits for anything but memory and disk. */
+  function readUnit<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    const turn = reads.then(async () => {
+      beginRead.run();
+      try {
+        return await work({ now: clock(), execute: read });
+      } catch (error) {
+        throw asRefusal(error);
+      } finally {
+        endRead.run();
+      }
+    });
+    reads = Promise.allSettled([turn]); // the caller hears the error; the queue goes on
+    return turn;
+  }
+
+  return {
+    name: "sqlite",
+    transact: (mode, work) => {
+      if (closed) return Promise.reject(unavailable(new Error("the store is closed")));
+      return mode === "read" ? readUnit(work) : enqueue(work);
+    },
+    script: async (sql) => void writer.transaction(() => writer.exec(sql)).immediate(),
+    faults: async () => durabilityFaults(writer, reader),
+    pending: () => queue.length,
+    close: async () => {
+      if (closed) return;
+      closed = true;
+      await draining;
+      await reads;
+      reader.close();
+      checkpoint("TRUNCATE");
+      writer.close();
+    },
+  };
+}

@@ -1,0 +1,138 @@
+// Units of work: everything that touches the database runs in one, ends durable or not at all, and never inside another.
+import { AsyncLocalStorage } from "node:async_hooks";
+import { drizzle } from "drizzle-orm/sqlite-proxy";
+import type { Logger } from "pino";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+
+type Method = "run" | "all" | "get" | "values";
+export type Rows = { rows: unknown[] };
+export type Execute = (sql: string, params: unknown[], method: Method) => Promise<Rows>;
+
+/** What an engine lends to the unit that it is running. */
+export type Session = { now: number; execute: Execute };
+export type Mode = "read" | "write";
+
+/** The seam between our units and a database: everything that knows which one it is stands behind it. */
+export type Engine = {
+  name: "sqlite" | "postgres";
+  /** Runs work in a transaction: resolves after the durable commit, rejects after the rollback. May run it again. */
+  transact<T>(mode: Mode, work: (session: Session) => Promise<T>): Promise<T>;
+  /** Statements without parameters, in one transaction of their own; for migrations. */
+  script(sql: string): Promise<void>;
+  /** What durability rests on and doesn't hold here; each a sentence. */
+  faults(): Promise<string[]>;
+  pending(): number;
+  close(): Promise<void>;
+};
+
+export type Tx = {
+  /** The only time there is: the moment this unit began, by the store's clock. */
+  now: number;
+  db: Db;
+  /** Runs once the commit is durable; never if it isn't. */
+  after(work: () => unknown): void;
+  /** A part that may fail by itself: its statements are undone, the unit goes on. */
+  attempt<T>(work: () => Promise<T>): Promise<T>;
+};
+
+export type Store = {
+  engine: Engine["name"];
+  read<T>(label: string, work: (tx: Tx) => Promise<T>): Promise<T>;
+  write<T>(label: string, work: (tx: Tx) => Promise<T>): Promise<T>;
+  pending(): number;
+  close(): Promise<void>;
+};
+
+export type Meter = { unit(mode: Mode, seconds: number): void };
+
+type Unit = { label: string; session: Session; over: boolean };
+const running = new AsyncLocalStorage<Unit>();
+
+/**
+ * One query builder for all stores: a statement goes to the unit that it is awaited in.
+ * So `.prepare()`d queries can stand at the top of a module and serve both engines.
+ */
+export const db = drizzle((sql, params, method) => {
+  const unit = running.getStore();
+  if (!unit) throw new Error(`a statement outside of a unit of work: ${sql}`);
+  if (unit.over) throw new Error(`a statement after its unit of work "${unit.label}" was over; is an await missing?`);
+  return unit.session.execute(sql, params, method);
+});
+export type Db = typeof db;
+
+export function unavailable(cause: unknown): Refusal {
+  const refusal = new Refusal("STORE_UNAVAILABLE", undefined, undefined, { "retry-after": "1" });
+  refusal.cause = cause;
+  return refusal;
+}
+
+/** drizzle wraps driver errors in one that quotes the parameters: those may be private, the cause is what we want. */
+const unwrap = (error: unknown): unknown => (error instanceof Error && error.message.startsWith("Failed query") ? (error.cause ?? error) : error);
+
+function tooLong(label: string): { promise: Promise<never>; cancel: () => void } {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`the unit of work "${label}" took over ${limits.UNIT_MAX_MS} ms and was rolled back`)), limits.UNIT_MAX_MS);
+  return { promise, cancel: () => clearTimeout(timer) };
+}
+
+export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
+  async function unit<T>(mode: Mode, label: string, work: (tx: Tx) => Promise<T>): Promise<T> {
+    const outer = running.getStore();
+    if (outer && !outer.over) throw new Error(`the unit of work "${label}" was begun inside "${outer.label}": pass its tx on instead`);
+    let afterwards: (() => unknown)[] = [];
+    const value = await engine.transact(mode, async (session) => {
+      afterwards = [];
+      const self: Unit = { label, session, over: false };
+      const tx: Tx = {
+        now: session.now,
+        db,
+        after: (act) => void afterwards.push(act),
+        attempt: (part) => attempt(session, part),
+      };
+      const began = performance.now();
+      const limit = tooLong(label);
+      try {
+        return await Promise.race([running.run(self, work, tx), limit.promise]);
+      } catch (error) {
+        throw unwrap(error);
+      } finally {
+        self.over = true;
+        limit.cancel();
+        const ms = performance.now() - began;
+        meter?.unit(mode, ms / 1000);
+        if (ms > limits.UNIT_SLOW_MS) log.warn({ event: "slow-unit", mode, label, ms: Math.round(ms) }, "a unit of work was slow");
+      }
+    });
+    for (const act of afterwards) running.exit(() => void settle(act, label, log));
+    return value;
+  }
+  return {
+    engine: engine.name,
+    read: (label, work) => unit("read", label, work),
+    write: (label, work) => unit("write", label, work),
+    pending: () => engine.pending(),
+    close: () => engine.close(),
+  };
+}
+
+async function attempt<T>(session: Session, part: () => Promise<T>): Promise<T> {
+  await session.execute("SAVEPOINT attempt", [], "run");
+  try {
+    const value = await part();
+    await session.execute("RELEASE SAVEPOINT attempt", [], "run");
+    return value;
+  } catch (error) {
+    await session.execute("ROLLBACK TO SAVEPOINT attempt", [], "run");
+    await session.execute("RELEASE SAVEPOINT attempt", [], "run");
+    throw error;
+  }
+}
+
+async function settle(act: () => unknown, label: string, log: Logger): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    log.error({ event: "after-commit-failed", label, err: error }, "work after a commit failed; the commit stands");
+  }
+}

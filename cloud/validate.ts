@@ -1,0 +1,97 @@
+// Input is judged before anything happens: all faults of all parts at once, each with the field's name.
+import { isUtf8 } from "node:buffer";
+import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
+import addFormats from "ajv-formats";
+import type { TSchema } from "typebox";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import type { Route } from "./route.ts";
+
+// Only text that came in a URL or a form is turned into numbers and booleans; JSON says what it means.
+const options = { allErrors: true, removeAdditional: false, useDefaults: false, strictTypes: false, strictRequired: false } as const;
+const strict = new Ajv({ ...options, coerceTypes: false });
+const lenient = new Ajv({ ...options, coerceTypes: true });
+for (const ajv of [strict, lenient]) addFormats.default(ajv);
+
+export type Parts = { params: unknown; query: unknown; body: unknown };
+export type Check = (parts: Parts) => void;
+
+export function checkOf({ params, query, body }: Pick<Route, "params" | "query" | "body">): Check {
+  const parts: [keyof Parts, ValidateFunction][] = [
+    ["params", strict.compile(params ?? NOTHING)],
+    ["query", lenient.compile(query ?? NOTHING)],
+    ["body", strict.compile(body ?? NOTHING)],
+  ];
+  return (values) => {
+    const faults = parts.flatMap(([part, validate]) => {
+      const value = values[part] ?? {};
+      const unsafe = unsafeIn(value, "");
+      if (unsafe) return [unsafe];
+      return validate(value) ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
+    });
+    if (faults.length > 0) throw invalid(faults);
+  };
+}
+
+const NOTHING = { type: "object", additionalProperties: false } as const satisfies Record<string, unknown> as unknown as TSchema;
+
+/** True when `value` has the shape; for tests that hold answers against what is documented. */
+export const fits = (schema: TSchema): ValidateFunction => strict.compile(schema);
+
+function faultsOf(errors: ErrorObject[], bodyless: boolean): FieldFault[] {
+  const faults = errors
+    .filter(({ keyword }) => keyword !== "anyOf" || errors.length === 1)
+    .map((error): FieldFault => {
+      const at = error.instancePath.slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");
+      const child = (error.params["missingProperty"] ?? error.params["additionalProperty"]) as string | undefined;
+      const field = [at, child].filter(Boolean).join(".") || "body";
+      return { field, rule: error.keyword, message: bodyless ? "isn't known: this route takes no fields" : sentence(error) };
+    });
+  return faults.filter((fault, i) => faults.findIndex(({ field, message }) => field === fault.field && message === fault.message) === i);
+}
+
+function sentence({ keyword, params, message = "is wrong" }: ErrorObject): string {
+  if (keyword === "required") return "is required";
+  if (keyword === "additionalProperties") return "isn't a known field";
+  if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
+  return message;
+}
+
+/** What no schema sees: text that a database can't hold, keys that reach for prototypes, nesting that eats the stack. */
+function unsafeIn(value: unknown, path: string, depth = 0): FieldFault | undefined {
+  const fault = (rule: string, message: string): FieldFault => ({ field: path || "body", rule, message });
+  if (typeof value === "string") {
+    if (value.includes("\0")) return fault("nul", "contains a NUL character");
+    return value.isWellFormed() ? undefined : fault("unicode", "contains half a surrogate pair, which isn't text");
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  if (depth >= limits.JSON_MAX_DEPTH) return { ...fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`), field: path.split(".")[0] || "body" };
+  for (const key of Object.keys(value)) {
+    const inner = path ? `${path}.${key}` : key;
+    if (key === "__proto__" || key === "constructor" || key === "prototype") return { field: inner, rule: "key", message: "isn't a name that a field may have" };
+    const found = unsafeIn(key, inner, depth) ?? unsafeIn((value as Record<string, unknown>)[key], inner, depth + 1);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+function utf8(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw new Refusal("MALFORMED_JSON", "the body isn't UTF-8");
+  return bytes.toString("utf8");
+}
+
+export function jsonOf(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined;
+  try {
+    return JSON.parse(utf8(bytes));
+  } catch (error) {
+    throw error instanceof Refusal ? error : new Refusal("MALFORMED_JSON", `the body isn't JSON: ${(error as Error).message}`);
+  }
+}
+
+export function formOf(bytes: Buffer): Record<string, string> {
+  const pairs = [...new URLSearchParams(utf8(bytes))];
+  const twice = pairs.find(([name], i) => pairs.findIndex(([other]) => other === name) !== i);
+  if (twice) throw invalid([{ field: twice[0], rule: "once", message: "is there twice" }]);
+  return Object.fromEntries(pairs);
+}

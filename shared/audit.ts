@@ -1,0 +1,18 @@
+// What the audit log can say: the action's class is the word before the dot.
+
+export const auditActions = {
+  "auth.bootstrap_key_set": "the first admin key was made, or replaced by a new IMPRIMATUR_BOOTSTRAP_KEY",
+  "auth.key_created": "an API key was minted",
+  "auth.key_rotated": "a key's secret was replaced; the old one died in the same commit",
+  "auth.key_revoked": "an API key was revoked",
+  "auth.client_created": "an OAuth client was minted",
+  "auth.client_deleted": "an OAuth client and all its tokens died",
+  "auth.token_issued": "an access token was issued",
+  "auth.token_refused": "a known client came with a wrong secret",
+  "auth.scope_denied": "a good credential lacked a scope",
+  "tenant.created": "a tenant was created",
+  "tenant.updated": "a tenant's settings were changed",
+} as const;
+
+export type AuditAction = keyof typeof auditActions;
+export const auditClasses = ["auth", "tenant", "product", "passport", "print", "device", "webhook"] as const;

@@ -1,0 +1,61 @@
+// The error catalogue: a code is only ever thrown from here, so OpenAPI, README and the answers can't drift apart.
+
+export const errors = {
+  VALIDATION_ERROR: { status: 400, says: "A field, parameter or header is wrong; `details.fields` names every one" },
+  MALFORMED_JSON: { status: 400, says: "The body isn't JSON in UTF-8" },
+  MALFORMED_REQUEST: { status: 400, says: "The request isn't well-formed HTTP, or its URL can't be decoded" },
+  unsupported_grant_type: { status: 400, says: "The token endpoint knows `client_credentials` only" },
+  invalid_scope: { status: 400, says: "A token can't carry a scope that its client lacks" },
+  UNAUTHORIZED: { status: 401, says: "The credential is missing, unknown, revoked or expired" },
+  invalid_client: { status: 401, says: "The client id is unknown or its secret is wrong" },
+  API_SCOPE_DENIED: { status: 403, says: "A good credential without the scope; `details` is `{ required, available }`" },
+  SANDBOX_EXPIRED: { status: 403, says: "The tenant is a sandbox and past its expiry date" },
+  NOT_FOUND: { status: 404, says: "There is nothing here, or nothing that this credential may see" },
+  METHOD_NOT_ALLOWED: { status: 405, says: "The path exists with other methods; `Allow` lists them" },
+  REQUEST_TIMEOUT: { status: 408, says: "The request took too long to arrive" },
+  ALREADY_REVOKED: { status: 409, says: "The key is already revoked; after a rotation the new id is the live one" },
+  IDEMPOTENCY_CONFLICT: { status: 409, says: "This Idempotency-Key was used with another request" },
+  PAYLOAD_TOO_LARGE: { status: 413, says: "The body is larger than the route takes" },
+  URI_TOO_LONG: { status: 414, says: "A part of the path is longer than any we know" },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, says: "The body has a content type that the route doesn't take" },
+  RATE_LIMITED: { status: 429, says: "Over the rate budget; `Retry-After` says when to come back" },
+  HEADERS_TOO_LARGE: { status: 431, says: "The request's headers are too large" },
+  INTERNAL_ERROR: { status: 500, says: "A fault of ours; quote the correlation id" },
+  STORE_UNAVAILABLE: { status: 503, says: "The store can't answer now; nothing was changed unless a retry with the same key says so" },
+  OVERLOADED: { status: 503, says: "More work than can be done now was shed before it began" },
+  SHUTTING_DOWN: { status: 503, says: "This node is draining; another one or a later try will answer" },
+  TIMED_OUT: { status: 503, says: "The answer took too long; a retry with the same Idempotency-Key gives the true one" },
+} as const satisfies Record<string, { status: number; says: string }>;
+
+export type ErrorCode = keyof typeof errors;
+export type ErrorBody = { error: { code: string; message: string; details?: Record<string, unknown> } };
+export type FieldFault = { field: string; rule: string; message: string };
+
+/** The one class: an answer that says no, with the code, a sentence that helps and what a program needs to know. */
+export class Refusal extends Error {
+  readonly code: ErrorCode;
+  readonly details: Record<string, unknown> | undefined;
+  readonly headers: Record<string, string>;
+
+  constructor(code: ErrorCode, message?: string, details?: Record<string, unknown>, headers: Record<string, string> = {}) {
+    super(message ?? errors[code].says);
+    this.code = code;
+    this.details = details;
+    this.headers = headers;
+  }
+
+  get status(): number {
+    return errors[this.code].status;
+  }
+
+  get body(): ErrorBody {
+    const { code, message, details } = this;
+    return { error: details ? { code, message, details } : { code, message } };
+  }
+}
+
+/** 400 with every failing field; the message reads as a sentence of its own. */
+export function invalid(fields: FieldFault[]): Refusal {
+  const message = fields.map(({ field, message }) => `${field}: ${message}`).join("; ");
+  return new Refusal("VALIDATION_ERROR", message, { fields });
+}

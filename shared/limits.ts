@@ -1,0 +1,45 @@
+// Every number with a meaning, once: the unit is in the name, the reason beside it, the README table made from it.
+
+export const limitTable = {
+  BODY_MAX_BYTES: [1_048_576, "A request body, unless a route says otherwise; larger is 413 PAYLOAD_TOO_LARGE"],
+  HEADERS_MAX_BYTES: [16_384, "All request headers together; larger is 431 HEADERS_TOO_LARGE"],
+  JSON_MAX_DEPTH: [32, "Nesting of a JSON body; deeper is 400 VALIDATION_ERROR"],
+  NAME_MAX_LENGTH: [200, "Names of tenants, keys and clients"],
+  SCOPES_MAX_ITEMS: [64, "Scopes of one credential"],
+  COMPANY_PREFIXES_MAX_ITEMS: [100, "GS1 company prefixes of one tenant"],
+  PAGE_DEFAULT_ITEMS: [50, "Rows of a list when `limit` is absent"],
+  PAGE_MAX_ITEMS: [200, "The largest `limit` of a list"],
+  CORRELATION_ID_MAX_LENGTH: [128, "X-Correlation-Id; anything else is replaced by a new one"],
+  IDEMPOTENCY_KEY_MAX_LENGTH: [255, "Idempotency-Key, in printable ASCII"],
+  IDEMPOTENCY_KEEP_MS: [24 * 3_600_000, "How long an answer is kept for replay"],
+  ACCESS_TOKEN_LIFE_S: [900, "Life of an OAuth access token"],
+  BOOTSTRAP_KEY_MIN_LENGTH: [24, "Characters of a bootstrap key of one's own choosing"],
+  OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],
+  ATTEMPTS_DEFAULT_MAX: [3, "Physical tries of a print job, unless the tenant or the job says otherwise"],
+  UNIT_SLOW_MS: [250, "A unit of work that takes longer is logged"],
+  UNIT_MAX_MS: [10_000, "A unit of work that takes longer is rolled back"],
+  GROUP_MAX_UNITS: [512, "Units of work that share one durable commit"],
+  GROUP_MAX_MS: [10, "How long a commit waits for more units before it answers those it has"],
+  STORE_QUEUE_MAX_UNITS: [20_000, "Units waiting for the store; beyond it requests are shed with 503 OVERLOADED"],
+  EVENT_LOOP_DELAY_MAX_MS: [2_000, "Event-loop delay beyond which requests are shed with 503 OVERLOADED"],
+  REQUEST_MAX_MS: [30_000, "Time to receive a whole request (408), and to answer it (503)"],
+  HEADERS_MAX_MS: [10_000, "Time to receive the headers of a request"],
+  DRAIN_MAX_MS: [10_000, "Time given to running requests after SIGTERM"],
+  SIGNING_KEY_LIFE_MS: [90 * 24 * 3_600_000, "Age at which a node makes itself a new signing key; old ones still verify"],
+} as const satisfies Record<string, readonly [value: number, says: string]>;
+
+type Limits = { [Name in keyof typeof limitTable]: number };
+
+/** `limits.BODY_MAX_BYTES` and friends. */
+export const limits = Object.fromEntries(Object.entries(limitTable).map(([name, [value]]) => [name, value])) as Limits;
+
+/** Requests a minute by tier; a bucket holds a tenth of it, so that is the burst. */
+export const tiers = {
+  sandbox: 120,
+  standard: 1_200,
+  pro: 12_000,
+  device: 6_000,
+  anonymous: 1_200,
+} as const;
+export type Tier = keyof typeof tiers;
+export const BURST_SHARE = 0.1;

@@ -1,0 +1,37 @@
+// The shapes that every noun is built from.
+import Type, { type Static, type TProperties, type TSchema } from "typebox";
+import { limits } from "../limits.ts";
+import { grantable } from "../scopes.ts";
+
+/** An object without room for a field that nobody declared. */
+export const closed = <Properties extends TProperties>(properties: Properties, options: { description?: string; minProperties?: number } = {}) =>
+  Type.Object(properties, { additionalProperties: false, ...options });
+
+export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
+
+export const Instant = Type.String({ format: "date-time", maxLength: 40, description: "ISO 8601 in UTC, with milliseconds" });
+export const Id = Type.String({ minLength: 1, maxLength: 64, description: "UUIDv7" });
+export const Name = Type.String({ minLength: 1, maxLength: limits.NAME_MAX_LENGTH, pattern: "\\S" });
+export const ScopeName = Type.Enum([...grantable], { description: "A scope; the README lists them" });
+export const Scopes = Type.Array(ScopeName, { minItems: 1, maxItems: limits.SCOPES_MAX_ITEMS, uniqueItems: true });
+
+export const IdParams = closed({ id: Id });
+export const PageQuery = {
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: limits.PAGE_MAX_ITEMS, default: limits.PAGE_DEFAULT_ITEMS })),
+  cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "nextCursor of the page before" })),
+};
+export const listOf = <Schema extends TSchema>(item: Schema) =>
+  closed({ data: Type.Array(item), nextCursor: nullable(Type.String()) });
+
+export const ErrorReply = Type.Object(
+  {
+    error: closed({
+      code: Type.String(),
+      message: Type.String(),
+      details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+    }),
+  },
+  { additionalProperties: false, description: "Every answer that isn't a success" },
+);
+
+export type { Static };

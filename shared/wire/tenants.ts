@@ -1,0 +1,48 @@
+// A tenant: the door that every credential, product and label stands behind.
+import Type from "typebox";
+import { limits } from "../limits.ts";
+import { closed, Id, Instant, Name, nullable, type Static } from "./common.ts";
+
+const CompanyPrefixes = Type.Array(Type.String({ pattern: "^[0-9]{6,12}$", description: "GS1 company prefix, 6 to 12 digits" }), {
+  maxItems: limits.COMPANY_PREFIXES_MAX_ITEMS,
+  uniqueItems: true,
+});
+const TierName = Type.Enum(["sandbox", "standard", "pro"]);
+
+export const TenantCreate = closed({
+  name: Name,
+  sandbox: Type.Optional(Type.Boolean({ default: false })),
+  expiresAt: Type.Optional(nullable(Instant)),
+  tier: Type.Optional(TierName),
+  companyPrefixes: Type.Optional(CompanyPrefixes),
+});
+export type TenantCreate = Static<typeof TenantCreate>;
+
+export const TenantPatch = closed({
+  name: Type.Optional(Name),
+  companyPrefixes: Type.Optional(CompanyPrefixes),
+  labelTemplate: Type.Optional(nullable(Name)),
+  offlineGraceSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 604_800 })),
+  maxAttempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 20 })),
+});
+export type TenantPatch = Static<typeof TenantPatch>;
+
+export const Tenant = closed({
+  id: Id,
+  name: Type.String(),
+  tier: TierName,
+  sandbox: Type.Boolean(),
+  expiresAt: nullable(Instant),
+  companyPrefixes: Type.Array(Type.String()),
+  labelTemplate: nullable(Type.String()),
+  offlineGraceSeconds: Type.Integer(),
+  maxAttempts: Type.Integer(),
+  createdAt: Instant,
+  updatedAt: Instant,
+});
+export type Tenant = Static<typeof Tenant>;
+
+export const TenantMinted = closed({
+  data: Tenant,
+  adminKey: closed({ id: Id, secret: nullable(Type.String({ description: "Shown once; null in a replay" })) }),
+});

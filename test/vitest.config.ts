@@ -1,0 +1,19 @@
+// Every test that touches the cloud runs twice, on SQLite and on PostgreSQL; the rest once.
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const common = { root, testTimeout: 60_000, hookTimeout: 60_000 };
+const engines = ["test/cloud/**/*.test.ts", "test/journeys/**/*.test.ts"];
+
+export default defineConfig({
+  root,
+  test: {
+    globalSetup: "test/setup.ts",
+    projects: [
+      { test: { ...common, name: "once", include: ["test/{rules,house,faults}/**/*.test.ts"], provide: { engine: "sqlite" } } },
+      { test: { ...common, name: "sqlite", include: engines, provide: { engine: "sqlite" } } },
+      { test: { ...common, name: "postgres", include: engines, provide: { engine: "postgres" } } },
+    ],
+  },
+});

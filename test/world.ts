@@ -1,0 +1,24 @@
+// A world on the engine of the running project, ended with the test file.
+import { randomUUID } from "node:crypto";
+import postgres from "postgres";
+import { afterAll, inject } from "vitest";
+import { startWorld, type World, type WorldOptions } from "../fixtures/world.ts";
+
+export const engine = inject("engine");
+
+/** The URL of a fresh database, or undefined where the engine is SQLite. */
+export async function freshDatabase(on: typeof engine = engine): Promise<string | undefined> {
+  if (on === "sqlite") return undefined;
+  const url = inject("postgresUrl");
+  const name = `t_${randomUUID().replaceAll("-", "")}`;
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  await sql.unsafe(`CREATE DATABASE ${name}`);
+  await sql.end();
+  return url.replace(/postgres$/, name);
+}
+
+export async function world(options: WorldOptions = {}): Promise<World> {
+  const made = await startWorld({ databaseUrl: await freshDatabase(), ...options });
+  afterAll(() => made.end());
+  return made;
+}
