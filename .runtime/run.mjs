@@ -19,6 +19,7 @@ const commands = {
   check: ["test/house/check.ts"],
   bench: ["test/bench/index.ts"],
   readme: ["test/house/readme.ts"],
+  verdict: ["test/house/verdict.ts"],
 };
 
 const say = (line) => process.stderr.write(`imprimatur: ${line}\n`);
@@ -96,10 +97,13 @@ function install(folder, what) {
     const args = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--include=dev", "--include=optional"];
     const [command, argv] = npm && /\.c?js$/.test(npm) ? [process.execPath, [npm, ...args]] : ["npm", args];
     // What npm run sets for its own child would point the inner npm at the outer package and its flags.
-    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_(package|lifecycle|command|config_local_prefix)/i.test(name)));
+    const env = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !/^npm_(package|lifecycle|command|config_local_prefix)/i.test(name)),
+    );
     const { status, error } = spawnSync(command, argv, { cwd: folder, stdio: ["ignore", 2, 2], env, shell: process.platform === "win32" });
     if (status !== 0) die(`npm ci failed in ${folder}${error ? `: ${error.message}` : ""}; is a package registry reachable?`);
-    if (!installed(folder)) die(`npm ci ended well in ${folder}, yet what the lock file names isn't all there; remove node_modules and try again`);
+    if (!installed(folder))
+      die(`npm ci ended well in ${folder}, yet what the lock file names isn't all there; remove node_modules and try again`);
   });
 }
 
@@ -108,7 +112,9 @@ function fitNode() {
   const name = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
   const { packages } = readJson(join(here, "package-lock.json"));
   if (!packages[`node_modules/${name}`])
-    die(`this machine's Node is ${process.version}; ${MIN.join(".")} or newer is needed, and none can be brought for ${process.platform}-${process.arch}: install one from nodejs.org`);
+    die(
+      `this machine's Node is ${process.version}; ${MIN.join(".")} or newer is needed, and none can be brought for ${process.platform}-${process.arch}: install one from nodejs.org`,
+    );
   install(here, "the Node.js that Imprimatur runs on");
   return join(here, "node_modules", name, process.platform === "win32" ? "bin/node.exe" : "bin/node");
 }

@@ -1,19 +1,26 @@
 // The cloud as a value: buildApp(deps) is what main starts and what every test starts.
-import helmet from "@fastify/helmet";
 import rateLimit from "@fastify/rate-limit";
 import underPressure from "@fastify/under-pressure";
-import Fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
-import type { Logger } from "pino";
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from "fastify";
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Authenticate } from "./auth.ts";
 import { anonymous, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
+import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
+import { securityHeaders } from "./security-headers.ts";
 import type { Store } from "./store/store.ts";
 import { formOf, jsonOf } from "./validate.ts";
 import { answerBadHttp } from "./bad-http.ts";
@@ -23,7 +30,7 @@ export type Deps = {
   keys: Keys;
   authenticate: Authenticate;
   metrics: Metrics;
-  log: Logger;
+  log: Log;
   /** The origin in links and tokens; known once the port is. */
   origin: () => string;
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
@@ -36,13 +43,14 @@ export type Deps = {
 };
 
 export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyInstance> {
+  const loggerInstance: FastifyBaseLogger = given.log;
   const app: FastifyInstance = Fastify({
-    loggerInstance: given.log as FastifyBaseLogger,
+    loggerInstance,
     logController: new LogController({ disableRequestLogging: true }),
+    childLoggerFactory: (logger) => logger, // our lines carry the request's id themselves; a logger a request costs more than its line
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
-    handlerTimeout: limits.REQUEST_MAX_MS,
     http: { maxHeaderSize: limits.HEADERS_MAX_BYTES, headersTimeout: limits.HEADERS_MAX_MS, connectionsCheckingInterval: 2_000 },
     routerOptions: { ignoreTrailingSlash: false, maxParamLength: 200 },
     return503OnClosing: false,
@@ -57,25 +65,30 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   app.setSerializerCompiler(() => JSON.stringify);
   app.decorateRequest("caller");
   app.decorateRequest("bytes", null);
-  app.addHook("onRequest", async (request, reply) => {
+  const secure = securityHeaders();
+  app.addHook("onRequest", (request, reply, next) => {
     request.caller = anonymous;
-    reply.header("x-correlation-id", request.id);
-    if (deps.store.pending() > limits.STORE_QUEUE_MAX_UNITS) shed(request);
+    void reply.headers({ "x-correlation-id": request.id, ...secure });
+    next(deps.store.pending() > limits.STORE_QUEUE_MAX_UNITS ? shed(request) : undefined);
   });
+  answerOverdue(app);
   observe(app, deps);
   readBodies(app);
   answerErrors(app);
-  await app.register(helmet);
   await app.register(underPressure, {
     maxEventLoopDelay: limits.EVENT_LOOP_DELAY_MAX_MS,
-    pressureHandler: shed,
+    pressureHandler: async (request) => {
+      const refusal = shed(request);
+      if (refusal) throw refusal;
+    },
   });
   await app.register(rateLimit, {
     global: false,
     store: bucketStore(),
     keyGenerator: (request) => budgetOf(request).key,
     max: (request) => budgetOf(request).perMinute,
-    errorResponseBuilder: (_request, { ttl }) => new Refusal("RATE_LIMITED", `over the rate budget: come back in ${Math.ceil(ttl / 1000)} s`),
+    errorResponseBuilder: (_request, { ttl }) =>
+      new Refusal("RATE_LIMITED", `over the rate budget: come back in ${Math.ceil(ttl / 1000)} s`),
   });
   await describe(app);
   const limit = app.rateLimit() as unknown as Limit;
@@ -84,20 +97,46 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   return app;
 }
 
-function shed(request: FastifyRequest): void {
-  if (!request.routeOptions.config.route?.always) throw new Refusal("OVERLOADED", undefined, undefined, { "retry-after": "1" });
-}
+const shed = (request: FastifyRequest): Refusal | undefined =>
+  request.routeOptions.config.route?.always ? undefined : new Refusal("OVERLOADED", undefined, undefined, { "retry-after": "1" });
 
 /** One line and one figure for every answer; the template of the address, never the address. */
 function observe(app: FastifyInstance, { log, metrics }: Deps): void {
-  app.addHook("onResponse", async (request, reply) => {
+  app.addHook("onResponse", (request, reply, next) => {
     const endpoint = request.routeOptions.config.endpoint ?? (request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)"));
     metrics.answered(request.method, endpoint, reply.statusCode, reply.elapsedTime / 1000);
     const { tenantId, credential } = request.caller ?? anonymous;
     const who = tenantId ? { tenantId, credentialId: credential.id } : {};
-    log.info({ event: "request", requestId: request.id, method: request.method, endpoint, status: reply.statusCode, ms: Math.round(reply.elapsedTime * 10) / 10, ...who });
+    log.plain.info({
+      event: "request",
+      requestId: request.id,
+      method: request.method,
+      endpoint,
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 10) / 10,
+      ...who,
+    });
+    next();
   });
 }
+
+/** A request that is still unanswered after its time is told so; the hand that comes late finds the answer given. */
+function answerOverdue(app: FastifyInstance): void {
+  const open = new Set<FastifyReply>();
+  app.addHook("onRequest", (_request, reply, next) => {
+    open.add(reply);
+    next();
+  });
+  app.addHook("onResponse", (_request, reply, next) => {
+    open.delete(reply);
+    next();
+  });
+  const timer = setInterval(() => {
+    for (const reply of open) if (!reply.sent && reply.elapsedTime > limits.REQUEST_MAX_MS) void reply.send(new Refusal("TIMED_OUT"));
+  }, WATCH_MS).unref();
+  app.addHook("onClose", () => clearInterval(timer));
+}
+const WATCH_MS = 1_000;
 
 /** Bodies come in as bytes: they are the fingerprint of a request, and must be UTF-8 before they are anything else. */
 function readBodies(app: FastifyInstance): void {
@@ -116,7 +155,6 @@ function readBodies(app: FastifyInstance): void {
 const OURS: Record<string, ErrorCode> = {
   FST_ERR_CTP_BODY_TOO_LARGE: "PAYLOAD_TOO_LARGE",
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "UNSUPPORTED_MEDIA_TYPE",
-  FST_ERR_HANDLER_TIMEOUT: "TIMED_OUT",
   FST_ERR_MAX_PARAM_LENGTH: "URI_TOO_LONG",
   FST_ERR_BAD_URL: "MALFORMED_REQUEST",
 };
@@ -134,7 +172,7 @@ function answerErrors(app: FastifyInstance): void {
     const refusal = asRefusal(error);
     if (refusal.status >= 500) {
       const err = refusal === error ? (refusal.cause ?? refusal) : error;
-      request.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
+      app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }
     return reply.code(refusal.status).headers(refusal.headers).send(refusal.body);
   });

@@ -1,17 +1,19 @@
-// From headers to a caller: Bearer first, x-api-key too. A signature is verified once, whether its client still lives each time.
+// From headers to a caller: Bearer first, x-api-key too. A signature is verified once; whether its client still lives, each time.
 import type { IncomingHttpHeaders } from "node:http";
 import { decodeProtectedHeader, jwtVerify } from "jose";
 import { Refusal } from "#shared/errors.ts";
-import { byClient, byKey, type Known } from "./domain/credentials.ts";
+import { byClient, byKey, credentialEpoch, hasEnded, type Known } from "./domain/credentials.ts";
 import { looksWhole } from "./domain/secrets.ts";
 import type { Keys } from "./keys.ts";
+import type { Caller } from "./route.ts";
 import type { Store } from "./store/store.ts";
 
-type Claims = { client: string; tenant: string; scopes: string[]; expiresAt: number };
-const VERIFIED_KEPT = 10_000;
+type Claims = { client: string; tenant: string; scopes: string[]; endsAt: number };
+const REMEMBERED = 10_000;
 const SECRET_MAX_LENGTH = 4_096;
 
-const unauthorized = (message: string) => new Refusal("UNAUTHORIZED", message, undefined, { "www-authenticate": 'Bearer realm="imprimatur"' });
+const unauthorized = (message: string) =>
+  new Refusal("UNAUTHORIZED", message, undefined, { "www-authenticate": 'Bearer realm="imprimatur"' });
 
 function credentialIn(headers: IncomingHttpHeaders): string {
   const { authorization } = headers;
@@ -25,23 +27,43 @@ function credentialIn(headers: IncomingHttpHeaders): string {
   return bearer;
 }
 
-export type Authenticate = (headers: IncomingHttpHeaders) => Promise<Known>;
+/** A caller, and whether the sandbox behind it is past its end. */
+export type Authenticate = (headers: IncomingHttpHeaders) => Promise<{ caller: Caller; expired: boolean }>;
+
+/** How long what was found stays true: until its token or sandbox ends, or some credential dies. */
+type Found = Known & { tokenEndsAt: number };
 
 export function authenticator({ store, keys, origin }: { store: Store; keys: Keys; origin: () => string }): Authenticate {
-  const verified = new Map<string, Claims>();
+  const verified = memory<Claims>();
+  const remembered = memory<Found>();
+  let rememberedIn = credentialEpoch();
+
+  /** Only where nobody else can revoke behind our back; what was begun before a revocation is answered may still pass. */
+  function recall(secret: string): Found | undefined {
+    if (rememberedIn !== credentialEpoch()) {
+      remembered.clear();
+      rememberedIn = credentialEpoch();
+    }
+    return remembered.get(secret);
+  }
 
   async function verify(token: string): Promise<Claims> {
     const known = verified.get(token);
     if (known) return known;
-    const expected = { issuer: origin(), audience: origin(), typ: "at+jwt", algorithms: ["EdDSA"], requiredClaims: ["exp", "client_id", "tenant", "scope"] };
-    const { payload } = await jwtVerify(token, keyOf, { ...expected, currentDate: new Date(0) }); // expiry is judged below, by the store's clock
+    const expected = {
+      issuer: origin(),
+      audience: origin(),
+      typ: "at+jwt",
+      algorithms: ["EdDSA"],
+      requiredClaims: ["exp", "client_id", "tenant", "scope"],
+    };
+    const { payload } = await jwtVerify(token, keyOf, { ...expected, currentDate: new Date(0) }); // expiry is judged by the store's clock
     const claims: Claims = {
       client: String(payload["client_id"]),
       tenant: String(payload["tenant"]),
       scopes: String(payload["scope"]).split(" "),
-      expiresAt: Number(payload.exp) * 1000,
+      endsAt: Number(payload.exp) * 1000,
     };
-    if (verified.size >= VERIFIED_KEPT) verified.clear();
     verified.set(token, claims);
     return claims;
   }
@@ -52,24 +74,47 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
     return key;
   }
 
-  async function byToken(token: string): Promise<Known | undefined> {
-    const claims = await verify(token).catch((cause: unknown) => {
-      if (cause instanceof Refusal) throw cause;
-      throw unauthorized(`the access token isn't valid: ${(cause as Error).message}`);
-    });
-    return store.read("token's client", async (tx) => {
-      if (claims.expiresAt <= tx.now) throw unauthorized("the access token has expired: ask for a new one");
-      const known = await byClient(tx, claims.client, { scopes: claims.scopes });
-      return known?.caller.tenantId === claims.tenant ? known : undefined;
+  async function verifiedClaims(token: string): Promise<Claims> {
+    try {
+      return await verify(token);
+    } catch (cause) {
+      throw cause instanceof Refusal ? cause : unauthorized(`the access token isn't valid: ${(cause as Error).message}`);
+    }
+  }
+
+  /** Reads who it is; the moment of the read is the moment that its ends are judged by. */
+  async function look(secret: string): Promise<{ found: Found; now: number }> {
+    const claims = isJwt(secret) ? await verifiedClaims(secret) : undefined;
+    return store.read("authenticate", async (tx) => {
+      const known = claims ? await byClient(tx, claims.client, { scopes: claims.scopes }) : await byKey(tx, secret);
+      if (!known || (claims && known.caller.tenantId !== claims.tenant))
+        throw unauthorized("the credential is unknown, revoked or of a deleted client");
+      return { found: { ...known, tokenEndsAt: claims?.endsAt ?? Number.POSITIVE_INFINITY }, now: tx.now };
     });
   }
 
   return async (headers) => {
     const secret = credentialIn(headers);
-    if (secret.length > SECRET_MAX_LENGTH || !looksWhole(secret)) throw unauthorized("the credential is damaged: its checksum doesn't fit, was it cut when copied?");
-    const known = isJwt(secret) ? await byToken(secret) : await store.read("api key", (tx) => byKey(tx, secret));
-    if (!known) throw unauthorized("the credential is unknown, revoked or of a deleted client");
-    return known;
+    if (secret.length > SECRET_MAX_LENGTH || !looksWhole(secret))
+      throw unauthorized("the credential is damaged: its checksum doesn't fit, was it cut when copied?");
+    const recalled = store.sole ? recall(secret) : undefined;
+    const { found, now } = recalled && store.sole ? { found: recalled, now: store.sole.now() } : await look(secret);
+    if (found.tokenEndsAt <= now) throw unauthorized("the access token has expired: ask for a new one");
+    if (store.sole && !recalled) remembered.set(secret, found);
+    return { caller: found.caller, expired: hasEnded(found, now) };
+  };
+}
+
+/** A map that starts anew when it is full: simple, and its worst case is one look at the store each. */
+function memory<Value>() {
+  const values = new Map<string, Value>();
+  return {
+    get: (key: string) => values.get(key),
+    clear: () => values.clear(),
+    set: (key: string, value: Value) => {
+      if (values.size >= REMEMBERED) values.clear();
+      values.set(key, value);
+    },
   };
 }
 

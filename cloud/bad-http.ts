@@ -10,6 +10,11 @@ export function answerBadHttp(error: Error & { code?: string }, socket: Socket):
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
   const { status, body } = new Refusal(OURS[error.code ?? ""] ?? "MALFORMED_REQUEST");
   const text = JSON.stringify(body);
-  const headers = ["content-type: application/json; charset=utf-8", `content-length: ${Buffer.byteLength(text)}`, `x-correlation-id: ${randomUUIDv7()}`, "connection: close"];
+  const headers = [
+    "content-type: application/json; charset=utf-8",
+    `content-length: ${Buffer.byteLength(text)}`,
+    `x-correlation-id: ${randomUUIDv7()}`,
+    "connection: close",
+  ];
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${headers.join("\r\n")}\r\n\r\n${text}`);
 }

@@ -20,7 +20,8 @@ const url =
   (...schemes: string[]) =>
   (value: string): string | undefined => {
     if (value === "") return undefined;
-    if (!URL.canParse(value) || !schemes.includes(new URL(value).protocol.slice(0, -1))) throw new Error(`must be a URL that begins with ${schemes.map((name) => `${name}://`).join(" or ")}`);
+    if (!URL.canParse(value) || !schemes.includes(new URL(value).protocol.slice(0, -1)))
+      throw new Error(`must be a URL that begins with ${schemes.map((name) => `${name}://`).join(" or ")}`);
     return value;
   };
 const origin = (value: string): string | undefined => {
@@ -32,7 +33,8 @@ const origin = (value: string): string | undefined => {
 };
 const bootstrapKey = (value: string): string | undefined => {
   if (value === "") return undefined;
-  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH || !/^[\x21-\x7e]+$/.test(value)) throw new Error(`must have ${limits.BOOTSTRAP_KEY_MIN_LENGTH} or more printable characters without spaces`);
+  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH || !/^[\x21-\x7e]+$/.test(value))
+    throw new Error(`must have ${limits.BOOTSTRAP_KEY_MIN_LENGTH} or more printable characters without spaces`);
   return value;
 };
 const folder = (value: string): string => {
@@ -45,16 +47,32 @@ export const settings = {
   IMPRIMATUR_HOST: { default: "127.0.0.1", says: "the address to listen on", parse: text },
   IMPRIMATUR_PORT: { default: "8080", says: "the port to listen on; 0: any free one, printed", parse: port },
   IMPRIMATUR_DATA_DIR: { default: ".imprimatur", says: "SQLite file, keys, evidence blobs", parse: folder },
-  IMPRIMATUR_DATABASE_URL: { default: "", says: "`postgres://…` puts the cloud on PostgreSQL; absent: SQLite", parse: url("postgres", "postgresql") },
+  IMPRIMATUR_DATABASE_URL: {
+    default: "",
+    says: "`postgres://…` puts the cloud on PostgreSQL; absent: SQLite",
+    parse: url("postgres", "postgresql"),
+  },
   IMPRIMATUR_PUBLIC_URL: { default: "", says: "the origin in links and tokens; absent: `http://HOST:PORT`", parse: origin },
-  IMPRIMATUR_BOOTSTRAP_KEY: { default: "", says: "secret of the first admin key; absent: made at first start, shown once, kept in the data dir", parse: bootstrapKey },
-  IMPRIMATUR_MQTT_URL: { default: "", says: "an external MQTT broker (checked now, used once the broker is part of the build)", parse: url("mqtt", "mqtts", "ws", "wss") },
+  IMPRIMATUR_BOOTSTRAP_KEY: {
+    default: "",
+    says: "secret of the first admin key; absent: made at first start, shown once, kept in the data dir",
+    parse: bootstrapKey,
+  },
+  IMPRIMATUR_MQTT_URL: {
+    default: "",
+    says: "an external MQTT broker (checked now, used once the broker is part of the build)",
+    parse: url("mqtt", "mqtts", "ws", "wss"),
+  },
   IMPRIMATUR_MQTT_PORT: { default: "1883", says: "the embedded broker's port (likewise)", parse: port },
   IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry (likewise)", parse: url("http", "https") },
   IMPRIMATUR_ANCHOR: { default: "log", says: "`log`, `off` or the URL of an anchoring service (likewise)", parse: anchor },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
   IMPRIMATUR_WEBHOOK_PRIVATE: { default: "off", says: "`on` lets webhooks go to private addresses (likewise)", parse: oneOf("on", "off") },
-  IMPRIMATUR_LOG_LEVEL: { default: "info", says: "JSON on stdout, pretty on a terminal", parse: oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent") },
+  IMPRIMATUR_LOG_LEVEL: {
+    default: "info",
+    says: "JSON on stdout, pretty on a terminal",
+    parse: oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent"),
+  },
 } as const satisfies Record<string, Setting>;
 
 type Name = keyof typeof settings;
@@ -65,7 +83,7 @@ export class ConfigError extends Error {}
 
 const distance = (a: string, b: string): number => {
   const row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (const [i, letter] of [...a].entries()) {
+  for (const [i, letter] of a.split("").entries()) {
     let diagonal = i;
     row[0] = i + 1;
     for (let j = 1; j <= b.length; j += 1) {

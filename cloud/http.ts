@@ -1,12 +1,12 @@
 // The pipeline that every route runs through: who, how often, may they, is it well-formed, once, in one commit, said aloud.
-import { createHash, randomUUIDv7 } from "node:crypto";
+import { hash, randomUUIDv7 } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
 import { append } from "./domain/audit.ts";
-import { byClient, type Known } from "./domain/credentials.ts";
+import { byClient, hasEnded } from "./domain/credentials.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
 import { schemaOf } from "./openapi.ts";
 import { type Caller, pathOf, type Reply, type Route } from "./route.ts";
@@ -25,9 +25,16 @@ declare module "fastify" {
 }
 
 const SAFE_ID = new RegExp(`^[\\w.:~+=@/-]{1,${limits.CORRELATION_ID_MAX_LENGTH}}$`);
-export const correlationId = (sent: string | string[] | undefined): string => (typeof sent === "string" && SAFE_ID.test(sent) ? sent : randomUUIDv7());
+export const correlationId = (sent: string | string[] | undefined): string =>
+  typeof sent === "string" && SAFE_ID.test(sent) ? sent : randomUUIDv7();
 
-export const anonymous: Caller = { tenantId: "", credential: { kind: "anonymous", id: "", name: "anonymous" }, scopes: [], deviceId: null, tier: "anonymous" };
+export const anonymous: Caller = {
+  tenantId: "",
+  credential: { kind: "anonymous", id: "", name: "anonymous" },
+  scopes: [],
+  deviceId: null,
+  tier: "anonymous",
+};
 
 export type Limit = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
@@ -67,7 +74,8 @@ async function admit(route: Route, request: FastifyRequest, reply: FastifyReply,
   request.caller = caller;
   await limit(request, reply);
   if (expired && !route.evenExpired) throw new Refusal("SANDBOX_EXPIRED");
-  if (route.scope !== "credential" && !route.scope.some((scope) => holds(caller.scopes, scope))) throw await deny(route, route.scope, request, deps);
+  if (route.scope !== "credential" && !route.scope.some((scope) => holds(caller.scopes, scope)))
+    throw await deny(route, route.scope, request, deps);
   return caller;
 }
 
@@ -84,7 +92,8 @@ function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
   const sent = headers["content-type"]?.split(";")[0]?.trim().toLowerCase();
   if (sent === undefined || headers["content-length"] === "0") return;
   const taken = route.takesForm ? ["application/json", "application/x-www-form-urlencoded"] : ["application/json"];
-  if (route.method !== "GET" && !taken.includes(sent)) throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
+  if (route.method !== "GET" && !taken.includes(sent))
+    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
 }
 
 async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check): Promise<Answer> {
@@ -99,29 +108,41 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   if (route.kind === "read") return deps.store.read(label, async (tx) => answerOf(route, await route.run({ ...input, tx })));
   const act = async (tx: Tx) => {
     const done = await route.run({ ...input, tx });
-    await append(tx, caller, { action: route.audit, subject: done.about?.subject ?? null, details: done.about?.details, requestId: request.id });
+    await append(tx, caller, {
+      action: route.audit,
+      subject: done.about?.subject ?? null,
+      details: done.about?.details,
+      requestId: request.id,
+    });
     return answerOf(route, done);
   };
   if (key === undefined) return deps.store.write(label, act);
-  const replayable = {
-    scope: scopeOf(caller, label),
-    key,
-    fingerprint: fingerprint(request),
-    ...(route.replay && "lockWith" in route.replay ? { lockWith: (body as Record<string, string>)[route.replay.lockWith], keepMs: route.replay.keepMs } : {}),
-  };
-  return deps.store.write(label, (tx) => once(tx, replayable as Parameters<typeof once>[1], () => act(tx)));
+  const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request), ...lockOf(route, body) };
+  return deps.store.write(label, (tx) => once(tx, sent, () => act(tx)));
+}
+
+/** Where an answer is a secret as a whole, the secret of its request locks the copy that is kept. */
+function lockOf({ replay }: Route, body: unknown): { lockWith?: string; keepMs?: number } {
+  if (!replay || !("lockWith" in replay)) return {};
+  return { lockWith: String((body as Record<string, unknown>)[replay.lockWith]), keepMs: replay.keepMs };
 }
 
 /** An OAuth client is known by what its body says. A wrong secret for a real client is told to that client's tenant. */
-async function client({ body, id, headers }: FastifyRequest, { store, authenticate: _ }: Deps): Promise<Caller> {
+async function client({ body, id, headers }: FastifyRequest, { store }: Deps): Promise<Caller> {
   const { client_id, client_secret } = body as { client_id: string; client_secret: string };
-  const known: (Known & { genuine: boolean }) | undefined = await store.read("oauth client", (tx) => byClient(tx, client_id, { secret: client_secret }));
+  const known = await store.read("oauth client", async (tx) => {
+    const found = await byClient(tx, client_id, { secret: client_secret });
+    return found && { ...found, ended: hasEnded(found, tx.now) };
+  });
   if (!known?.genuine) {
-    if (known) await store.write("audit token refused", (tx) => append(tx, known.caller, { action: "auth.token_refused", subject: client_id, requestId: id }));
+    if (known)
+      await store.write("audit token refused", (tx) =>
+        append(tx, known.caller, { action: "auth.token_refused", subject: client_id, requestId: id }),
+      );
     const hint = headers.authorization === undefined ? "" : "; send them in the body, Authorization isn't read here";
     throw new Refusal("invalid_client", `client_id or client_secret is wrong${hint}`);
   }
-  if (known.expired) throw new Refusal("SANDBOX_EXPIRED");
+  if (known.ended) throw new Refusal("SANDBOX_EXPIRED");
   return known.caller;
 }
 
@@ -139,7 +160,8 @@ function idempotencyKey(route: Route, { headers }: FastifyRequest): string | und
 
 /** What "the same request" means: method, address and the bytes of the body. */
 const fingerprint = ({ method, url, bytes }: FastifyRequest): Buffer =>
-  createHash("sha256").update(`${method} ${url}\n`).update(bytes ?? "").digest();
+  hash("sha256", Buffer.concat([Buffer.from(`${method} ${url}\n`), bytes ?? NO_BYTES]), "buffer");
+const NO_BYTES = Buffer.alloc(0);
 
 function answerOf(route: Route, { status, body, headers = {} }: Reply): Answer {
   if (body === undefined) return { status, headers, body: null };
@@ -150,35 +172,37 @@ function answerOf(route: Route, { status, body, headers = {} }: Reply): Answer {
 }
 
 /** A copy in which the paths are null: what a replay of a mint shows. */
-function hidden(body: object, paths: readonly string[]): object {
-  const copy = structuredClone(body) as Record<string, unknown>;
-  for (const path of paths) {
-    const names = path.split(".");
-    const last = names.pop() as string;
-    const parent = names.reduce((at, name) => at[name] as Record<string, unknown>, copy);
-    parent[last] = null;
-  }
-  return copy;
+const hidden = (body: object, paths: readonly string[]): object => paths.reduce((copy, path) => without(copy, path.split(".")), body);
+
+function without(value: object, [name = "", ...rest]: string[]): object {
+  const inner = (value as Record<string, object>)[name] ?? {};
+  return { ...value, [name]: rest.length === 0 ? null : without(inner, rest) };
 }
 
 function send(reply: FastifyReply, { status, headers, body }: Answer): FastifyReply {
-  reply.code(status).headers(headers);
-  if (body === null) return reply.send();
-  if (!headers["content-type"]) reply.header("content-type", "application/json; charset=utf-8");
-  return reply.send(body);
+  const type = body === null ? {} : { "content-type": "application/json; charset=utf-8" };
+  return reply
+    .code(status)
+    .headers({ ...type, ...headers })
+    .send(body ?? undefined);
 }
 
 /** In tests an answer that isn't documented is a fault, so that the document stays true. */
 function replyChecker(route: Route): (answer: Answer) => void {
-  const shapes = Object.fromEntries(Object.entries(route.replies).map(([status, shape]) => [status, typeof shape === "string" ? undefined : fits(shape)]));
+  const shapes = Object.fromEntries(
+    Object.entries(route.replies).map(([status, shape]) => [status, typeof shape === "string" ? undefined : fits(shape)]),
+  );
   return ({ status, body }) => {
     if (status >= 400) return;
     if (!(status in shapes)) throw new Error(`${route.method} ${pathOf(route)} answered ${status}, which it doesn't document`);
     const validate = shapes[status];
-    if (validate && !validate(JSON.parse(body ?? "null"))) throw new Error(`${route.method} ${pathOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
+    if (validate && !validate(JSON.parse(body ?? "null")))
+      throw new Error(`${route.method} ${pathOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
   };
 }
 
 /** The budget that a request is counted against: its credential's, or its address's while it has none. */
 export const budgetOf = ({ caller, ip }: FastifyRequest): { key: string; perMinute: number } =>
-  caller.credential.kind === "anonymous" ? { key: `ip:${ip}`, perMinute: tiers.anonymous } : { key: caller.credential.id, perMinute: tiers[caller.tier] };
+  caller.credential.kind === "anonymous"
+    ? { key: `ip:${ip}`, perMinute: tiers.anonymous }
+    : { key: caller.credential.id, perMinute: tiers[caller.tier] };

@@ -12,17 +12,50 @@ export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
-  const requests = new Counter({ name: "http_requests_total", help: "Answers, by method, endpoint and status", labelNames: ["method", "endpoint", "status"], registers });
-  const latency = new Histogram({ name: "http_request_duration_seconds", help: "From the first byte read to the last byte written", labelNames: ["method", "endpoint"], buckets: SECONDS, registers });
-  const units = new Histogram({ name: "store_unit_duration_seconds", help: "A unit of work, waiting for its turn and for its commit aside", labelNames: ["mode"], buckets: SECONDS, registers });
+  const requests = new Counter({
+    name: "http_requests_total",
+    help: "Answers, by method, endpoint and status",
+    labelNames: ["method", "endpoint", "status"],
+    registers,
+  });
+  const latency = new Histogram({
+    name: "http_request_duration_seconds",
+    help: "From the first byte read to the last byte written",
+    labelNames: ["method", "endpoint"],
+    buckets: SECONDS,
+    registers,
+  });
+  const units = new Histogram({
+    name: "store_unit_duration_seconds",
+    help: "A unit of work, waiting for its turn and for its commit aside",
+    labelNames: ["mode"],
+    buckets: SECONDS,
+    registers,
+  });
   const commits = new Histogram({ name: "store_commit_duration_seconds", help: "A durable commit", buckets: COMMIT_SECONDS, registers });
   const commitUnits = new Histogram({ name: "store_commit_units", help: "Units of work that shared a commit", buckets: UNITS, registers });
+  const unitsOf = { read: units.labels({ mode: "read" }), write: units.labels({ mode: "write" }) };
+  type Series = { count(): void; time(seconds: number): void };
+  const series = new Map<string, Series>(); // as many as there are routes and statuses; finding one by its labels costs more than counting
+
+  function seriesOf(method: string, endpoint: string, status: number): Series {
+    const id = `${method} ${endpoint} ${status}`;
+    const known = series.get(id);
+    if (known) return known;
+    const counter = requests.labels({ method, endpoint, status });
+    const histogram = latency.labels({ method, endpoint });
+    const made = { count: () => counter.inc(), time: (seconds: number) => histogram.observe(seconds) };
+    series.set(id, made);
+    return made;
+  }
+
   return {
     answered(method: string, endpoint: string, status: number, seconds: number) {
-      requests.inc({ method, endpoint, status });
-      latency.observe({ method, endpoint }, seconds);
+      const { count, time } = seriesOf(method, endpoint, status);
+      count();
+      time(seconds);
     },
-    unit: (mode: Mode, seconds: number) => units.observe({ mode }, seconds),
+    unit: (mode: Mode, seconds: number) => unitsOf[mode].observe(seconds),
     commit(count: number, seconds: number) {
       commits.observe(seconds);
       commitUnits.observe(count);

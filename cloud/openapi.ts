@@ -2,7 +2,7 @@
 import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
 import type { FastifyInstance, FastifySchema } from "fastify";
-import Type from "typebox";
+import { Type } from "typebox";
 import { type ErrorCode, errors } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { closed, ErrorReply } from "#shared/wire/common.ts";
@@ -27,12 +27,21 @@ export function refusalsOf(route: Route): ErrorCode[] {
 
 function refusalReplies(route: Route): Record<number, unknown> {
   const byStatus = Map.groupBy(new Set(refusalsOf(route)), (code) => errors[code].status);
-  const described = [...byStatus].map(([status, codes]) => [status, { $ref: "Error#", description: codes.map((code) => `${code}: ${errors[code].says}`).join("\n\n") }]);
+  const described = [...byStatus].map(([status, codes]) => [
+    status,
+    { $ref: "Error#", description: codes.map((code) => `${code}: ${errors[code].says}`).join("\n\n") },
+  ]);
   return Object.fromEntries(described);
 }
 
-const CORRELATION = Type.Optional(Type.String({ maxLength: limits.CORRELATION_ID_MAX_LENGTH, description: "Comes back in the answer, the log and the audit row" }));
-const keyHeader = Type.String({ minLength: 1, maxLength: limits.IDEMPOTENCY_KEY_MAX_LENGTH, description: "Same key and same request: one effect, the same answer" });
+const CORRELATION = Type.Optional(
+  Type.String({ maxLength: limits.CORRELATION_ID_MAX_LENGTH, description: "Comes back in the answer, the log and the audit row" }),
+);
+const keyHeader = Type.String({
+  minLength: 1,
+  maxLength: limits.IDEMPOTENCY_KEY_MAX_LENGTH,
+  description: "Same key and same request: one effect, the same answer",
+});
 
 function successReplies(route: Route): Record<number, unknown> {
   return Object.fromEntries(
@@ -75,7 +84,8 @@ export function schemaOf(route: Route): FastifySchema {
 }
 
 // The viewer is served whole from here: nothing is fetched from outside, so it works on a floor without internet.
-const DOCS_CSP = "default-src 'self'; base-uri 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; object-src 'none'";
+const DOCS_CSP =
+  "default-src 'self'; base-uri 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; object-src 'none'";
 
 export async function describe(app: FastifyInstance): Promise<void> {
   app.addSchema({ ...ErrorReply, $id: "Error" });
@@ -99,11 +109,10 @@ export async function describe(app: FastifyInstance): Promise<void> {
         securitySchemes: {
           bearer: { type: "http", scheme: "bearer", description: "An API key or an OAuth access token" },
           apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
-          oauth: { type: "oauth2", flows: { clientCredentials: { tokenUrl: "/api/v2/oauth/token", scopes: {} } } },
         },
       },
     },
-    refResolver: { buildLocalReference: (json, _base, _fragment, i) => String(json.$id ?? `def-${i}`) },
+    refResolver: { buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === "string" ? json.$id : `def-${i}`) },
   });
   await app.register(swaggerUi, { routePrefix: "/docs", staticCSP: DOCS_CSP });
 }

@@ -18,7 +18,12 @@ function fullBucket(perMinute: number): TokenBucket {
 export function bucketStore(): FastifyRateLimitStoreCtor {
   const buckets = new Map<string, TokenBucket>();
   const store: FastifyRateLimitStore = {
-    incr(key: string, answer: (error: Error | null, result?: { current: number; ttl: number }) => void, _window?: number, perMinute: number = tiers.anonymous) {
+    incr(
+      key: string,
+      answer: (error: Error | null, result?: { current: number; ttl: number }) => void,
+      _window?: number,
+      perMinute: number = tiers.anonymous,
+    ) {
       let bucket = buckets.get(key);
       if (bucket?.tokensPerInterval !== perMinute) {
         if (buckets.size >= BUCKETS_KEPT) buckets.delete(buckets.keys().next().value as string);

@@ -65,13 +65,22 @@ export type Route =
 type S = TSchema | undefined;
 
 /** Runs in one read unit: one snapshot, no effect. */
-export const read = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Read<P, Q, B>): Route => ({ kind: "read", ...spec });
+export const read = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Read<P, Q, B>): Route => ({
+  kind: "read",
+  ...spec,
+});
 
 /** Runs in one write unit, with its audit row and its replayable answer in the same commit. */
-export const write = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Write<P, Q, B>): Route => ({ kind: "write", ...spec });
+export const write = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Write<P, Q, B>): Route => ({
+  kind: "write",
+  ...spec,
+});
 
 /** Runs outside of any unit, for answers that need none, or many. */
-export const serve = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Serve<P, Q, B>): Route => ({ kind: "serve", ...spec });
+export const serve = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Serve<P, Q, B>): Route => ({
+  kind: "serve",
+  ...spec,
+});
 
 export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);

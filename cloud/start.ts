@@ -3,7 +3,6 @@ import { randomUUIDv7 } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
-import type { Logger } from "pino";
 import { limits } from "#shared/limits.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
@@ -12,6 +11,7 @@ import * as bootstrap from "./domain/bootstrap.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
 import { openKeys } from "./keys.ts";
+import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
@@ -28,7 +28,7 @@ export type Cloud = {
 };
 export type Extras = { clock?: () => number; checkReplies?: boolean; onFatal?: (line: string, cause: unknown) => void };
 
-export async function startCloud(config: Config, log: Logger, extras: Extras = {}): Promise<Cloud> {
+export async function startCloud(config: Config, log: Log, extras: Extras = {}): Promise<Cloud> {
   const metrics = createMetrics();
   const onFatal = extras.onFatal ?? ((line) => dieNow(log, line));
   const store = await openStore({
@@ -81,7 +81,7 @@ function urlOf(app: FastifyInstance, host: string): string {
 }
 
 /** The operator's key, the one kept from the first start, or a new one if the store has never had any. */
-async function ensureBootstrapKey(store: Store, set: string | undefined, file: string, log: Logger): Promise<string | undefined> {
+async function ensureBootstrapKey(store: Store, set: string | undefined, file: string, log: Log): Promise<string | undefined> {
   const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : undefined;
   const fresh = set === undefined && (await store.read("bootstrap key", bootstrap.isMissing));
   const secret = set ?? (fresh ? (kept ?? mintSecret()) : undefined);
@@ -101,7 +101,7 @@ async function storeFault(store: Store): Promise<string[]> {
   }
 }
 
-function dieNow(log: Logger, line: string): never {
+function dieNow(log: Log, line: string): never {
   log.fatal({ event: "fatal" }, line);
   log.flush();
   process.stderr.write(`imprimatur: ${line}\n`);
@@ -109,7 +109,7 @@ function dieNow(log: Logger, line: string): never {
 }
 
 /** Ends with what was begun: stops listening, lets running requests end, closes the store; gives up after a while. */
-export function closeOnSignal(cloud: Cloud, log: Logger): void {
+export function closeOnSignal(cloud: Cloud, log: Log): void {
   const end = (signal: string) => {
     log.info({ event: "draining", signal }, "draining");
     const late = setTimeout(() => {

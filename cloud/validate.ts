@@ -65,10 +65,12 @@ function unsafeIn(value: unknown, path: string, depth = 0): FieldFault | undefin
     return value.isWellFormed() ? undefined : fault("unicode", "contains half a surrogate pair, which isn't text");
   }
   if (typeof value !== "object" || value === null) return undefined;
-  if (depth >= limits.JSON_MAX_DEPTH) return { ...fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`), field: path.split(".")[0] || "body" };
+  if (depth >= limits.JSON_MAX_DEPTH)
+    return { ...fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`), field: path.split(".")[0] || "body" };
   for (const key of Object.keys(value)) {
     const inner = path ? `${path}.${key}` : key;
-    if (key === "__proto__" || key === "constructor" || key === "prototype") return { field: inner, rule: "key", message: "isn't a name that a field may have" };
+    if (key === "__proto__" || key === "constructor" || key === "prototype")
+      return { field: inner, rule: "key", message: "isn't a name that a field may have" };
     const found = unsafeIn(key, inner, depth) ?? unsafeIn((value as Record<string, unknown>)[key], inner, depth + 1);
     if (found) return found;
   }

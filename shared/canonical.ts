@@ -1,5 +1,5 @@
 // One way to write a JSON value down (RFC 8785) and to name it (SHA-256), so that a stranger recomputes the same digest.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import canonicalize from "canonicalize";
 
 export function canonical(value: unknown): string {
@@ -8,4 +8,4 @@ export function canonical(value: unknown): string {
   return text;
 }
 
-export const digestOf = (value: unknown): string => createHash("sha256").update(canonical(value)).digest("hex");
+export const digestOf = (value: unknown): string => hash("sha256", canonical(value), "hex");

@@ -1,16 +1,19 @@
 // API keys: minted, rotated, revoked. A secret leaves here once; what stays is its hash.
 import { randomUUIDv7 } from "node:crypto";
-import { and, desc, eq, isNull, lt } from "drizzle-orm";
+import { and, desc, eq, isNull, lt } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { holds } from "#shared/scopes.ts";
 import type { ApiKey } from "#shared/wire/credentials.ts";
 import type { Caller } from "../route.ts";
 import { apiKeys } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { db, type Tx } from "../store/store.ts";
+import { credentialDied } from "./credentials.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { hashOf, lookupOf, mintSecret, shownOf } from "./secrets.ts";
 
 type Row = typeof apiKeys.$inferSelect;
+const insertNew = prepared(db.insert(apiKeys).values(placesOf(apiKeys)).onConflictDoNothing().returning({ id: apiKeys.id }));
 export type Minted = ApiKey & { secret: string };
 
 const toWire = ({ id, name, scopes, prefix, deviceId, createdAt, revokedAt }: Row): ApiKey => ({
@@ -27,7 +30,10 @@ const toWire = ({ id, name, scopes, prefix, deviceId, createdAt, revokedAt }: Ro
 export function mayGrant(caller: Caller, scopes: readonly string[]): void {
   const lacking = scopes.filter((scope) => !holds(caller.scopes, scope));
   if (lacking.length > 0)
-    throw new Refusal("API_SCOPE_DENIED", `you can't grant what you don't hold: ${lacking.join(", ")}`, { required: lacking, available: caller.scopes });
+    throw new Refusal("API_SCOPE_DENIED", `you can't grant what you don't hold: ${lacking.join(", ")}`, {
+      required: lacking,
+      available: caller.scopes,
+    });
 }
 
 type Input = { name: string; scopes: string[]; deviceId?: string | null; bootstrap?: boolean; secret?: string };
@@ -49,8 +55,7 @@ export async function insertUnlessTaken(tx: Tx, tenantId: string, input: Input):
     createdAt: tx.now,
     revokedAt: null,
   };
-  const inserted = await tx.db.insert(apiKeys).values(row).onConflictDoNothing().returning({ id: apiKeys.id });
-  return inserted.length === 0 ? undefined : { ...toWire(row), secret };
+  return (await insertNew.get(row)) === undefined ? undefined : { ...toWire(row), secret };
 }
 
 export async function insert(tx: Tx, tenantId: string, input: Omit<Input, "secret">): Promise<Minted> {
@@ -82,6 +87,7 @@ export async function revoke(tx: Tx, caller: Caller, id: string): Promise<Row> {
     .where(and(mine(caller, id), isNull(apiKeys.revokedAt)))
     .returning();
   if (!revoked) throw new Refusal("ALREADY_REVOKED", `"${found.name}" is already revoked; if it was rotated, the live key has another id`);
+  credentialDied(tx);
   return revoked;
 }
 

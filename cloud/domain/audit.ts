@@ -1,10 +1,12 @@
 // The audit log: a hash chain per tenant, appended in the commit of what it tells of, recomputable by anybody who may read it.
-import { and, asc, desc, eq, gt, gte, lt, sql, type SQL } from "drizzle-orm";
+import { and, asc, desc, eq, gt, gte, lt, sql } from "../store/drizzle.ts";
+import type { SQL } from "drizzle-orm";
 import { digestOf } from "#shared/canonical.ts";
 import type { AuditAction } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
 import { auditHeads, auditLog } from "../store/schema.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Store, type Tx } from "../store/store.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 
@@ -13,33 +15,22 @@ const SLICE_ROWS = 1_000;
 
 export type Entry = { action: AuditAction; subject: string | null; details?: Record<string, unknown> | undefined; requestId: string };
 
+const ofTenant = eq(auditHeads.tenantId, sql.placeholder("tenantId"));
 // Taking the next number locks the chain until the commit: one statement that orders all nodes.
-const takeSeq = db
-  .update(auditHeads)
-  .set({ seq: sql`${auditHeads.seq} + 1` })
-  .where(eq(auditHeads.tenantId, sql.placeholder("tenantId")))
-  .returning({ seq: auditHeads.seq, prevHash: auditHeads.hash })
-  .prepare();
-const insertRow = db
-  .insert(auditLog)
-  .values({
-    tenantId: sql.placeholder("tenantId"),
-    seq: sql.placeholder("seq"),
-    at: sql.placeholder("at"),
-    action: sql.placeholder("action"),
-    actor: sql.placeholder("actor"),
-    subject: sql.placeholder("subject"),
-    details: sql.placeholder("details"),
-    requestId: sql.placeholder("requestId"),
-    prevHash: sql.placeholder("prevHash"),
-    hash: sql.placeholder("hash"),
-  })
-  .prepare();
-const moveHead = db
-  .update(auditHeads)
-  .set({ hash: sql`${sql.placeholder("hash")}` })
-  .where(eq(auditHeads.tenantId, sql.placeholder("tenantId")))
-  .prepare();
+const takeSeq = prepared(
+  db
+    .update(auditHeads)
+    .set({ seq: sql`${auditHeads.seq} + 1` })
+    .where(ofTenant),
+);
+const readHead = prepared(db.select({ seq: auditHeads.seq, prevHash: auditHeads.hash }).from(auditHeads).where(ofTenant));
+const insertRow = prepared(db.insert(auditLog).values(placesOf(auditLog)));
+const moveHead = prepared(
+  db
+    .update(auditHeads)
+    .set({ hash: sql`${sql.placeholder("hash")}` })
+    .where(eq(auditHeads.tenantId, sql.placeholder("tenantId"))),
+);
 
 export const beginChain = async (tx: Tx, tenantId: string): Promise<void> => {
   await tx.db.insert(auditHeads).values({ tenantId, seq: 0, hash: FIRST_HASH }).onConflictDoNothing();
@@ -57,7 +48,7 @@ const hashOf = (row: Stored): string => digestOf(shown(row));
 
 export async function append(tx: Tx, caller: Caller, { action, subject, details = {}, requestId }: Entry): Promise<void> {
   const { tenantId, credential } = caller;
-  const next = await takeSeq.get({ tenantId });
+  const [, next] = await Promise.all([takeSeq.run({ tenantId }), readHead.get({ tenantId })]); // in this order, in one round trip
   if (!next) throw new Error(`tenant ${tenantId} has no audit chain`);
   const row: Stored = {
     tenantId,

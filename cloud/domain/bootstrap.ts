@@ -1,5 +1,5 @@
 // The first key: made when there is none, replaced when the operator sets another, never resurrected once revoked.
-import { and, eq, isNull, ne } from "drizzle-orm";
+import { and, eq, isNull, ne } from "../store/drizzle.ts";
 import type { Caller } from "../route.ts";
 import { apiKeys } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -18,7 +18,8 @@ const system: Caller = {
 const own = and(eq(apiKeys.tenantId, DEFAULT_TENANT), eq(apiKeys.bootstrap, true));
 
 /** True when the store has never had a bootstrap key, so that one should be made. */
-export const isMissing = async (tx: Tx): Promise<boolean> => (await tx.db.select({ id: apiKeys.id }).from(apiKeys).where(own).limit(1)).length === 0;
+export const isMissing = async (tx: Tx): Promise<boolean> =>
+  (await tx.db.select({ id: apiKeys.id }).from(apiKeys).where(own).limit(1)).length === 0;
 
 /** Sees to it that `secret` opens the platform, and no earlier one does; says whether it had to be set. */
 export async function ensure(tx: Tx, secret: string, requestId: string): Promise<boolean> {

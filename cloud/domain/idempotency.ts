@@ -1,63 +1,81 @@
-// Same key, same request: one effect and one answer. The record is claimed before the effect and commits with it.
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
-import { and, eq, lte, sql } from "drizzle-orm";
+// Same key, same request: one effect and one answer. The record commits with the effect; who comes second sees it.
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from "node:crypto";
+import { and, eq, gt, lte, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Caller } from "../route.ts";
 import { idempotency } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { db, overtaken, type Tx } from "../store/store.ts";
 
 /** An answer ready to leave. `keep` is what a replay shows, where that differs from what is sent now. */
 export type Answer = { status: number; headers: Record<string, string>; body: string | null; keep?: string };
 export type Once = { scope: Buffer; key: string; fingerprint: Buffer; keepMs?: number; lockWith?: string };
 
+/** Whose keys these are: a credential's, on one route. */
 export const scopeOf = (caller: Caller, label: string): Buffer =>
-  createHash("sha256").update(`${caller.tenantId}\n${caller.credential.id}\n${label}`).digest().subarray(0, 16);
+  hash("sha256", `${caller.tenantId}\n${caller.credential.id}\n${label}`, "buffer").subarray(0, 16);
 
-const at = { scope: sql.placeholder("scope"), key: sql.placeholder("key") };
+const find = prepared(
+  db
+    .select()
+    .from(idempotency)
+    .where(
+      and(
+        eq(idempotency.scope, sql.placeholder("scope")),
+        eq(idempotency.key, sql.placeholder("key")),
+        gt(idempotency.expiresAt, sql.placeholder("now")),
+      ),
+    ),
+);
+/** Columns without their table's name, which PostgreSQL doesn't take where a conflict is named. */
+const bare = (...names: string[]) => names.map((name) => sql.identifier(name)) as unknown as (typeof idempotency.key)[];
+// Takes the place of a record whose time is over; a living one, written meanwhile by another node, it leaves alone.
+const record = prepared(
+  db
+    .insert(idempotency)
+    .values(placesOf(idempotency))
+    .onConflictDoUpdate({
+      target: bare("scope", "key"),
+      set: {
+        fingerprint: sql`excluded.fingerprint`,
+        status: sql`excluded.status`,
+        headers: sql`excluded.headers`,
+        body: sql`excluded.body`,
+        expiresAt: sql`excluded.expires_at`,
+      },
+      setWhere: sql`${idempotency.expiresAt} <= ${sql.placeholder("now")}`,
+    }),
+);
 
-// A row that is still uncommitted elsewhere makes this wait; one that has expired is taken over as if it weren't there.
-const claim = db
-  .insert(idempotency)
-  .values({ ...at, fingerprint: sql.placeholder("fingerprint"), status: 0, headers: {}, body: null, expiresAt: sql.placeholder("expiresAt") })
-  .onConflictDoUpdate({
-    target: [idempotency.scope, idempotency.key],
-    set: { fingerprint: sql`excluded.fingerprint`, expiresAt: sql`excluded.expires_at` },
-    setWhere: sql`${idempotency.expiresAt} <= ${sql.placeholder("now")}`,
-  })
-  .returning({ key: idempotency.key })
-  .prepare();
-const find = db
-  .select()
-  .from(idempotency)
-  .where(and(eq(idempotency.scope, at.scope), eq(idempotency.key, at.key)))
-  .prepare();
-const record = db
-  .update(idempotency)
-  .set({ status: sql`${sql.placeholder("status")}`, headers: sql`${sql.placeholder("headers")}`, body: sql`${sql.placeholder("body")}` })
-  .where(and(eq(idempotency.scope, at.scope), eq(idempotency.key, at.key)))
-  .prepare();
-
-export async function once(tx: Tx, { scope, key, fingerprint, keepMs = limits.IDEMPOTENCY_KEEP_MS, lockWith }: Once, run: () => Promise<Answer>): Promise<Answer> {
-  const claimed = await claim.get({ scope, key, fingerprint, expiresAt: tx.now + keepMs, now: tx.now });
-  if (!claimed) return replay(await find.get({ scope, key }), fingerprint, lockWith);
+export async function once(tx: Tx, request: Once, run: () => Promise<Answer>): Promise<Answer> {
+  const { scope, key, fingerprint, keepMs = limits.IDEMPOTENCY_KEEP_MS, lockWith } = request;
+  const known = await find.get({ scope, key, now: tx.now });
+  if (known) return replay(known, fingerprint, lockWith);
   const answer = await tx.attempt(run).catch(refusalAsAnswer);
-  const kept = answer.keep ?? answer.body;
-  const body = kept !== null && lockWith ? lock(kept, lockWith) : kept;
-  await record.run({ scope, key, status: answer.status, headers: JSON.stringify(answer.headers), body });
+  const shown = answer.keep ?? answer.body;
+  const row = {
+    scope,
+    key,
+    fingerprint,
+    status: answer.status,
+    headers: answer.headers,
+    body: shown !== null && lockWith ? lock(shown, lockWith) : shown,
+    expiresAt: tx.now + keepMs,
+  };
+  if ((await record.run({ ...row, now: tx.now })) === 0) throw overtaken("an idempotency key");
   return answer;
 }
 
-function replay(row: typeof idempotency.$inferSelect | undefined, fingerprint: Buffer, lockWith: string | undefined): Answer {
-  if (!row) throw new Error("a claimed idempotency key has no row");
+function replay(row: typeof idempotency.$inferSelect, fingerprint: Buffer, lockWith: string | undefined): Answer {
   if (!row.fingerprint.equals(fingerprint)) throw new Refusal("IDEMPOTENCY_CONFLICT");
   const body = row.body !== null && lockWith ? unlock(row.body, lockWith) : row.body;
   return { status: row.status, headers: { ...row.headers, "idempotency-replayed": "true" }, body };
 }
 
-/** A refusal undoes what the route did and is an answer like another: the same request gets it again. Faults aren't answers. */
+/** A refusal undoes what the route did and is an answer like another. Faults aren't, and a malformed request takes no key. */
 function refusalAsAnswer(error: unknown): Answer {
-  if (!(error instanceof Refusal) || error.status >= 500) throw error;
+  if (!(error instanceof Refusal) || error.status >= 500 || error.status === 400) throw error;
   return { status: error.status, headers: error.headers, body: JSON.stringify(error.body) };
 }
 
@@ -82,7 +100,14 @@ function unlock(locked: string, secret: string): string {
 /** Forgets about `most` answers whose time is over, oldest first; says how many. */
 export async function forget(tx: Tx, most: number): Promise<number> {
   const over = lte(idempotency.expiresAt, tx.now);
-  const edge = await tx.db.select({ at: idempotency.expiresAt }).from(idempotency).where(over).orderBy(idempotency.expiresAt).limit(1).offset(most).get();
+  const edge = await tx.db
+    .select({ at: idempotency.expiresAt })
+    .from(idempotency)
+    .where(over)
+    .orderBy(idempotency.expiresAt)
+    .limit(1)
+    .offset(most)
+    .get();
   const gone = await tx.db
     .delete(idempotency)
     .where(edge ? lte(idempotency.expiresAt, edge.at) : over)

@@ -1,6 +1,6 @@
 // OAuth clients and their access tokens: a token is a signed statement, and dies with its client all the same.
 import { randomUUID, randomUUIDv7 } from "node:crypto";
-import { and, desc, eq, isNull, lt } from "drizzle-orm";
+import { and, desc, eq, isNull, lt } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { holds } from "#shared/scopes.ts";
@@ -8,12 +8,15 @@ import type { OauthClient, OauthClientCreate, TokenRequest } from "#shared/wire/
 import type { Keys } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { oauthClients } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { db, type Tx } from "../store/store.ts";
 import { mayGrant } from "./api-keys.ts";
+import { credentialDied } from "./credentials.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { hashOf, mintSecret, shownOf } from "./secrets.ts";
 
 type Row = typeof oauthClients.$inferSelect;
+const insertClient = prepared(db.insert(oauthClients).values(placesOf(oauthClients)));
 
 const toWire = ({ id, name, scopes, prefix, createdAt }: Row): OauthClient => ({
   client_id: id,
@@ -36,11 +39,12 @@ export async function mint(tx: Tx, caller: Caller, { name, scopes }: OauthClient
     createdAt: tx.now,
     deletedAt: null,
   };
-  await tx.db.insert(oauthClients).values(row);
+  await insertClient.run(row);
   return { ...toWire(row), client_secret: secret };
 }
 
-const mine = (caller: Caller, id: string) => and(eq(oauthClients.tenantId, caller.tenantId), eq(oauthClients.id, id), isNull(oauthClients.deletedAt));
+const mine = (caller: Caller, id: string) =>
+  and(eq(oauthClients.tenantId, caller.tenantId), eq(oauthClients.id, id), isNull(oauthClients.deletedAt));
 const absent = () => new Refusal("NOT_FOUND", "there is no such client in this tenant");
 
 export async function get(tx: Tx, caller: Caller, id: string): Promise<OauthClient> {
@@ -52,6 +56,7 @@ export async function get(tx: Tx, caller: Caller, id: string): Promise<OauthClie
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<OauthClient> {
   const [row] = await tx.db.update(oauthClients).set({ deletedAt: tx.now }).where(mine(caller, id)).returning();
   if (!row) throw absent();
+  credentialDied(tx);
   return toWire(row);
 }
 
@@ -60,7 +65,13 @@ export async function list(tx: Tx, caller: Caller, query: { limit?: number; curs
   const rows = await tx.db
     .select()
     .from(oauthClients)
-    .where(and(eq(oauthClients.tenantId, caller.tenantId), isNull(oauthClients.deletedAt), after === undefined ? undefined : lt(oauthClients.id, after)))
+    .where(
+      and(
+        eq(oauthClients.tenantId, caller.tenantId),
+        isNull(oauthClients.deletedAt),
+        after === undefined ? undefined : lt(oauthClients.id, after),
+      ),
+    )
     .orderBy(desc(oauthClients.id))
     .limit(limit + 1);
   return pageReply(rows, limit, ({ id }) => id, toWire);
@@ -68,10 +79,12 @@ export async function list(tx: Tx, caller: Caller, query: { limit?: number; curs
 
 /** RFC 9068: who issued it, to whom, for which tenant, what it may do and until when. */
 export function issue(tx: Tx, caller: Caller, { grant_type, scope }: TokenRequest, { keys, origin }: { keys: Keys; origin: () => string }) {
-  if (grant_type !== "client_credentials") throw new Refusal("unsupported_grant_type", `grant_type "${grant_type}" isn't known here; send client_credentials`);
+  if (grant_type !== "client_credentials")
+    throw new Refusal("unsupported_grant_type", `grant_type "${grant_type}" isn't known here; send client_credentials`);
   const asked = scope?.split(" ").filter(Boolean) ?? [];
   const lacking = asked.filter((name) => !holds(caller.scopes, name));
-  if (lacking.length > 0) throw new Refusal("invalid_scope", `this client lacks ${lacking.join(", ")}`, { required: lacking, available: caller.scopes });
+  if (lacking.length > 0)
+    throw new Refusal("invalid_scope", `this client lacks ${lacking.join(", ")}`, { required: lacking, available: caller.scopes });
   const granted = (asked.length > 0 ? asked : caller.scopes).join(" ");
   const seconds = Math.floor(tx.now / 1000);
   const jti = randomUUID();

@@ -1,6 +1,6 @@
 // Tenants: made by the platform, each with its first admin key and its own audit chain.
 import { randomUUIDv7 } from "node:crypto";
-import { desc, eq, lt } from "drizzle-orm";
+import { desc, eq, lt } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import type { Tenant, TenantCreate, TenantPatch } from "#shared/wire/tenants.ts";
 import type { Caller } from "../route.ts";

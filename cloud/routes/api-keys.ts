@@ -10,7 +10,9 @@ function scopesIn({ scopes, permissions }: ApiKeyCreate): string[] {
   const asked = scopes ?? permissions;
   if (!asked) throw invalid([{ field: "scopes", rule: "required", message: "is required (permissions is its older name)" }]);
   if (permissions && asked.toSorted().join(" ") !== permissions.toSorted().join(" "))
-    throw invalid([{ field: "permissions", rule: "alias", message: "is another name of scopes, and says something else: send one of them" }]);
+    throw invalid([
+      { field: "permissions", rule: "alias", message: "is another name of scopes, and says something else: send one of them" },
+    ]);
   return asked;
 }
 

@@ -2,7 +2,15 @@
 import { limits } from "#shared/limits.ts";
 import { grantable } from "#shared/scopes.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
-import { AuthorizationServer, Jwks, OauthClient, OauthClientCreate, OauthClientMinted, Token, TokenRequest } from "#shared/wire/credentials.ts";
+import {
+  AuthorizationServer,
+  Jwks,
+  OauthClient,
+  OauthClientCreate,
+  OauthClientMinted,
+  Token,
+  TokenRequest,
+} from "#shared/wire/credentials.ts";
 import * as domain from "../domain/oauth.ts";
 import { API, read, type Route, serve, write } from "../route.ts";
 

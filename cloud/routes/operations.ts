@@ -1,5 +1,5 @@
 // For those who run it: is it alive, is it ready, how is it doing, what can it do.
-import Type from "typebox";
+import { Type } from "typebox";
 import { closed } from "#shared/wire/common.ts";
 import { type Route, serve } from "../route.ts";
 

@@ -17,7 +17,11 @@ export const tenants: Route[] = [
     replay: { hide: ["adminKey.secret"] },
     run: async ({ tx, body }) => {
       const { tenant, adminKey } = await domain.create(tx, body);
-      return { status: 201, body: { data: tenant, adminKey }, about: { subject: tenant.id, details: { name: tenant.name, adminKeyId: adminKey.id } } };
+      return {
+        status: 201,
+        body: { data: tenant, adminKey },
+        about: { subject: tenant.id, details: { name: tenant.name, adminKeyId: adminKey.id } },
+      };
     },
   }),
   read({

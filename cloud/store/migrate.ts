@@ -1,7 +1,7 @@
 // Forward migrations: each file runs once, in order, whole or not at all; a file that changed after it ran stops the start.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { sql } from "drizzle-orm";
+import { sql } from "./drizzle.ts";
 import type { Engine, Store } from "./store.ts";
 
 export type Migration = { version: number; name: string; text: string; digest: string };
@@ -41,7 +41,8 @@ const appliedTo = (store: Store): Promise<Applied[]> =>
 function refuseForeign(applied: Applied[], known: Migration[]): void {
   for (const { version, name, digest } of applied) {
     const ours = known.find((migration) => migration.version === version);
-    if (!ours) throw new Error(`the database was made by a newer Imprimatur (it knows migration ${name}): start that one, or restore a backup`);
+    if (!ours)
+      throw new Error(`the database was made by a newer Imprimatur (it knows migration ${name}): start that one, or restore a backup`);
     if (ours.digest !== digest) throw new Error(`migration ${name} was changed after it ran on this database: write a new one instead`);
   }
 }
@@ -55,7 +56,9 @@ export async function migrate(engine: Engine, store: Store, known: Migration[] =
     const missing = known.filter(({ version }) => !applied.some((row) => row.version === version));
     try {
       for (const { version, name, digest, text } of missing)
-        await engine.script(`INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${spelled(engine.name, text)}`);
+        await engine.script(
+          `INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${spelled(engine.name, text)}`,
+        );
       return;
     } catch (error) {
       const faster = (await appliedTo(store)).length > applied.length;

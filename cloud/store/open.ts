@@ -19,11 +19,16 @@ export type StoreOptions = {
 };
 
 export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFatal }: StoreOptions): Promise<Store> {
-  const common = { ...(clock ? { clock } : {}), ...(meter ? { onCommit: meter.commit } : {}) };
+  const common = {
+    ...(clock ? { clock } : {}),
+    ...(meter ? { onCommit: (units: number, seconds: number) => meter.commit(units, seconds) } : {}),
+  };
   const release = databaseUrl ? () => {} : await claimFolder(dataDir);
   let engine: Engine | undefined;
   try {
-    engine = databaseUrl ? openPostgres({ url: databaseUrl, ...common }) : openSqlite({ file: join(dataDir, "imprimatur.db"), onFatal, ...common });
+    engine = databaseUrl
+      ? openPostgres({ url: databaseUrl, ...common })
+      : openSqlite({ file: join(dataDir, "imprimatur.db"), onFatal, ...common });
     const faults = await engine.faults();
     if (faults.length > 0) throw new Error(`answers couldn't be kept durable: ${faults.join("; ")}`);
     const store = storeOn(engine, log, meter);
@@ -53,7 +58,9 @@ async function claimFolder(dataDir: string): Promise<() => void> {
       if (waited < CLAIM_WAIT_MS && (error as { code?: string }).code === "SQLITE_BUSY") await sleep(100);
       else {
         lock.close();
-        throw new Error(`another Imprimatur cloud works in ${dataDir}: stop it, or give this one its own IMPRIMATUR_DATA_DIR`, { cause: error });
+        throw new Error(`another Imprimatur cloud works in ${dataDir}: stop it, or give this one its own IMPRIMATUR_DATA_DIR`, {
+          cause: error,
+        });
       }
     }
   }

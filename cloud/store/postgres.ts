@@ -1,7 +1,7 @@
 // The engine for those who outgrow one machine: a connection a unit, statements named and pipelined, conflicts tried again.
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
-import { type Engine, type Execute, type Mode, type Session, unavailable } from "./store.ts";
+import { type Engine, type Execute, type Mode, RUN_AGAIN, type Session, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
   url: string;
@@ -17,7 +17,7 @@ const NUMERIC = 1700;
 
 const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
 /** A deadlock or a serialization failure: nobody is at fault and nothing was done, so the unit runs again. */
-const isConflict = (error: unknown) => /^(40001|40P01)$/.test(codeOf(error));
+const isConflict = (error: unknown) => codeOf(error) === RUN_AGAIN || codeOf(error) === "40P01";
 const isStoreFault = (error: unknown) =>
   /^(08|53|57|58)|^25006$|^CONNECT|^ECONN|^EPIPE|^ENOTFOUND|^ETIMEDOUT|^EHOSTUNREACH/.test(codeOf(error));
 
@@ -40,10 +40,13 @@ const executor =
   (connection: postgres.ReservedSql): Execute =>
   async (sql, params, method) => {
     const rows = await connection.unsafe(translated(sql), params as postgres.ParameterOrJSON<never>[], { prepare: true }).values();
-    return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
+    return { rows: method === "get" ? (rows[0] as unknown[]) : rows, changes: rows.count };
   };
 
-const BEGIN: Record<Mode, string> = { read: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", write: "BEGIN ISOLATION LEVEL READ COMMITTED" };
+const BEGIN: Record<Mode, string> = {
+  read: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+  write: "BEGIN ISOLATION LEVEL READ COMMITTED",
+};
 
 export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }: PostgresOptions): Engine {
   const sql = postgres(url, {
@@ -53,7 +56,12 @@ export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }
     onnotice: () => {},
     // counts and instants come out as the numbers that SQLite gives
     types: { whole: { to: INT8, from: [INT8, NUMERIC], serialize: String, parse: Number } },
-    connection: { application_name: "imprimatur", synchronous_commit: "on", statement_timeout: 30_000, idle_in_transaction_session_timeout: 60_000 },
+    connection: {
+      application_name: "imprimatur",
+      synchronous_commit: "on",
+      statement_timeout: 30_000,
+      idle_in_transaction_session_timeout: 60_000,
+    },
   });
   let pending = 0;
 
@@ -61,7 +69,9 @@ export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }
   async function begin(connection: postgres.ReservedSql, mode: Mode): Promise<number> {
     const [, rows] = await Promise.all([
       connection.unsafe(BEGIN[mode]),
-      clock ? undefined : connection.unsafe("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint", [], { prepare: true }).values(),
+      clock
+        ? undefined
+        : connection.unsafe("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint", [], { prepare: true }).values(),
     ]);
     return clock ? clock() : Number(rows?.[0]?.[0]);
   }
@@ -108,8 +118,12 @@ export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }
       await sql.begin((connection) => connection.unsafe(text));
     },
     faults: async () => {
-      const rows = await sql.unsafe("SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')");
-      return rows.filter(({ setting }) => setting === "off" || setting === "local").map(({ name, setting }) => `PostgreSQL runs with ${name}=${setting}`);
+      const rows = await sql.unsafe(
+        "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')",
+      );
+      return rows
+        .filter(({ setting }) => setting === "off" || setting === "local")
+        .map(({ name, setting }) => `PostgreSQL runs with ${name}=${setting}`);
     },
     pending: () => pending,
     close: () => sql.end({ timeout: 5 }),

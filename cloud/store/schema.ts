@@ -1,5 +1,5 @@
 // Every table, once. Both engines hold only text, integers (instants are ms since 1970) and bytes, so values come out alike.
-import { blob, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
 import type { Tier } from "#shared/limits.ts";
 
 export const tenants = sqliteTable("tenants", {

@@ -83,25 +83,44 @@ function executor(connection: Database.Database): Execute {
   };
   return async (sql, params, method) => {
     const statement = prepare(sql);
-    if (!statement.reader) statement.run(params);
-    else if (method === "get") return { rows: statement.get(params) as unknown[] };
-    else return { rows: statement.all(params) };
-    return { rows: [] };
+    if (!statement.reader) return { rows: [], changes: statement.run(params).changes };
+    if (method === "get") return { rows: statement.get(params) as unknown[] };
+    return { rows: statement.all(params) };
   };
 }
 
 const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
-const isStoreFault = (error: unknown) => /^SQLITE_(FULL|BUSY|LOCKED|IOERR|READONLY|CANTOPEN|NOMEM|CORRUPT|NOTADB|PROTOCOL)/.test(codeOf(error));
+const isStoreFault = (error: unknown) =>
+  /^SQLITE_(FULL|BUSY|LOCKED|IOERR|READONLY|CANTOPEN|NOMEM|CORRUPT|NOTADB|PROTOCOL)/.test(codeOf(error));
 const asRefusal = (error: unknown) => (isStoreFault(error) ? unavailable(error) : error);
 
-export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchronous, unitsPerCheckpoint = UNITS_PER_CHECKPOINT }: SqliteOptions): Engine {
+export function openSqlite({
+  file,
+  clock = Date.now,
+  onFatal,
+  onCommit,
+  synchronous,
+  unitsPerCheckpoint = UNITS_PER_CHECKPOINT,
+}: SqliteOptions): Engine {
   const writer = connect(file, "write", synchronous);
   const reader = connect(file, "read", synchronous);
   const write = executor(writer);
   const read = executor(reader);
-  const [begin, commit, rollback, mark, release, undo] = ["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", "SAVEPOINT unit", "RELEASE unit", "ROLLBACK TO unit"].map(
-    (sql) => writer.prepare(sql),
-  ) as [Database.Statement, Database.Statement, Database.Statement, Database.Statement, Database.Statement, Database.Statement];
+  const [begin, commit, rollback, mark, release, undo] = [
+    "BEGIN IMMEDIATE",
+    "COMMIT",
+    "ROLLBACK",
+    "SAVEPOINT unit",
+    "RELEASE unit",
+    "ROLLBACK TO unit",
+  ].map((sql) => writer.prepare(sql)) as [
+    Database.Statement,
+    Database.Statement,
+    Database.Statement,
+    Database.Statement,
+    Database.Statement,
+    Database.Statement,
+  ];
   const [beginRead, endRead] = ["BEGIN", "COMMIT"].map((sql) => reader.prepare(sql)) as [Database.Statement, Database.Statement];
 
   const queue: Waiting[] = [];
@@ -161,7 +180,8 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
 
   /** After a failed fsync the kernel may have dropped the pages and call them clean: whatever is asked next would be a guess. */
   function dieOfIo(error: unknown, what: string): void {
-    if (codeOf(error).startsWith("SQLITE_IOERR")) onFatal(`${what} (${codeOf(error)}): the disk can't be trusted, ending now; on restart SQLite recovers what was committed`, error);
+    if (codeOf(error).startsWith("SQLITE_IOERR"))
+      onFatal(`${what} (${codeOf(error)}): the disk can't be trusted, ending now; on restart SQLite recovers what was committed`, error);
   }
 
   function checkpointWhenDue(units: number): void {
@@ -212,6 +232,7 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
 
   return {
     name: "sqlite",
+    sole: { now: clock },
     transact: (mode, work) => {
       if (closed) return Promise.reject(unavailable(new Error("the store is closed")));
       return mode === "read" ? readUnit(work) : enqueue(work);

@@ -18,7 +18,7 @@ export function startSweeper(store: Store, log: Logger, everyMs = EVERY_MS): Wor
 
   async function sweep(): Promise<void> {
     try {
-      for (let gone = SLICE_ROWS; gone >= SLICE_ROWS && !stopped; ) gone = await store.write("sweep", (tx) => forget(tx, SLICE_ROWS));
+      for (let gone = SLICE_ROWS; gone >= SLICE_ROWS && !stopped;) gone = await store.write("sweep", (tx) => forget(tx, SLICE_ROWS));
     } catch (error) {
       log.error({ event: "sweep-failed", err: error }, "couldn't forget old answers; trying again later");
     }

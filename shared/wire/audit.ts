@@ -1,5 +1,5 @@
 // An audit row as anybody may recompute it: drop `hash`, write the rest down by RFC 8785, SHA-256 of that is `hash`.
-import Type from "typebox";
+import { Type } from "typebox";
 import { auditClasses } from "../audit.ts";
 import { closed, Instant, nullable, PageQuery, type Static } from "./common.ts";
 

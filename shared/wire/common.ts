@@ -1,11 +1,13 @@
 // The shapes that every noun is built from.
-import Type, { type Static, type TProperties, type TSchema } from "typebox";
+import { type Static, type TProperties, type TSchema, Type } from "typebox";
 import { limits } from "../limits.ts";
 import { grantable } from "../scopes.ts";
 
 /** An object without room for a field that nobody declared. */
-export const closed = <Properties extends TProperties>(properties: Properties, options: { description?: string; minProperties?: number } = {}) =>
-  Type.Object(properties, { additionalProperties: false, ...options });
+export const closed = <Properties extends TProperties>(
+  properties: Properties,
+  options: { description?: string; minProperties?: number } = {},
+) => Type.Object(properties, { additionalProperties: false, ...options });
 
 export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
 
@@ -20,8 +22,7 @@ export const PageQuery = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: limits.PAGE_MAX_ITEMS, default: limits.PAGE_DEFAULT_ITEMS })),
   cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "nextCursor of the page before" })),
 };
-export const listOf = <Schema extends TSchema>(item: Schema) =>
-  closed({ data: Type.Array(item), nextCursor: nullable(Type.String()) });
+export const listOf = <Schema extends TSchema>(item: Schema) => closed({ data: Type.Array(item), nextCursor: nullable(Type.String()) });
 
 export const ErrorReply = Type.Object(
   {

@@ -1,5 +1,5 @@
 // API keys, OAuth clients and tokens, as they cross the wire: a secret is in an answer once and never again.
-import Type from "typebox";
+import { Type } from "typebox";
 import { closed, Id, Instant, Name, nullable, Scopes, type Static } from "./common.ts";
 
 const Secret = nullable(Type.String({ description: "Shown once; null in a replay" }));
@@ -36,7 +36,9 @@ export const TokenRequest = closed({
   grant_type: Type.String({ maxLength: 100, description: "client_credentials" }),
   client_id: Type.String({ minLength: 1, maxLength: 64 }),
   client_secret: Type.String({ minLength: 1, maxLength: 500 }),
-  scope: Type.Optional(Type.String({ maxLength: 4_000, description: "Space-separated subset of the client's scopes; all of them when absent" })),
+  scope: Type.Optional(
+    Type.String({ maxLength: 4_000, description: "Space-separated subset of the client's scopes; all of them when absent" }),
+  ),
 });
 export type TokenRequest = Static<typeof TokenRequest>;
 

@@ -1,5 +1,5 @@
 // A tenant: the door that every credential, product and label stands behind.
-import Type from "typebox";
+import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { closed, Id, Instant, Name, nullable, type Static } from "./common.ts";
 

@@ -1,8 +1,14 @@
 // API keys: minted with less than one has, refused with what is missing, rotated, revoked; secrets seen once.
 import { expect, test } from "vitest";
+import type { Answer } from "../../fixtures/client.ts";
 import { world } from "../world.ts";
 
 const w = await world();
+const mint = async (scopes: string[], by = w.admin) => (await by.post("/api-keys", { name: "a key", scopes })).body.data;
+const tenant = async (input: object = {}) => {
+  const { body } = await w.admin.post("/tenants", { name: "another", ...input });
+  return { ...body.data, admin: w.as(body.adminKey.secret), secret: body.adminKey.secret as string };
+};
 
 test("a key with fewer scopes is minted, used, and refused with what it would need and what it has", async () => {
   const { status, body } = await w.admin.post("/api-keys", { name: "reader", scopes: ["products:read"] });
@@ -14,4 +20,95 @@ test("a key with fewer scopes is minted, used, and refused with what it would ne
   const refused = await reader.get("/api-keys");
   expect(refused.status).toBe(403);
   expect(refused.body.error).toMatchObject({ code: "API_SCOPE_DENIED", details: { required: ["*:*"], available: ["products:read"] } });
+});
+
+test("rotation kills the old secret at once and gives a new id; revoking twice is told apart", async () => {
+  const old = await mint(["aidc:read"]);
+  const rotated = (await w.admin.post(`/api-keys/${old.id}/rotate`)).body.data;
+  expect(rotated.id).not.toBe(old.id);
+  expect(rotated.scopes).toEqual(["aidc:read"]);
+  expect((await w.as(old.secret).get("/tenant")).status).toBe(401);
+  expect((await w.as(rotated.secret).get("/tenant")).status).toBe(200);
+  expect((await w.admin.delete(`/api-keys/${old.id}`)).body.error.code).toBe("ALREADY_REVOKED");
+  expect((await w.admin.delete(`/api-keys/${rotated.id}`)).status).toBe(204);
+  expect((await w.as(rotated.secret).get("/tenant")).status).toBe(401);
+  expect((await w.admin.delete(`/api-keys/${rotated.id}`)).status).toBe(409);
+});
+
+test("x-api-key is heard as well, and Authorization before it", async () => {
+  const { secret } = await mint(["aidc:read"]);
+  expect((await w.nobody.get("/tenant", { headers: { "x-api-key": secret } })).status).toBe(200);
+  expect((await w.as("wrong-credential-altogether").get("/tenant", { headers: { "x-api-key": secret } })).status).toBe(401);
+  expect((await w.nobody.get("/tenant")).body.error.code).toBe("UNAUTHORIZED");
+});
+
+test("permissions is another name of scopes; unknown scopes, no scopes and a missing name are refused by name", async () => {
+  expect((await w.admin.post("/api-keys", { name: "old style", permissions: ["products:view"] })).body.data.scopes).toEqual([
+    "products:view",
+  ]);
+  const fieldsOf = async (body: object) =>
+    (await w.admin.post("/api-keys", body)).body.error.details.fields.map(({ field }: { field: string }) => field);
+  expect(await fieldsOf({ name: "x", scopes: ["products:fly"] })).toEqual(["scopes.0"]);
+  expect(await fieldsOf({ name: "x" })).toEqual(["scopes"]);
+  expect(await fieldsOf({ scopes: ["nope"], extra: 1 })).toEqual(expect.arrayContaining(["name", "scopes.0", "extra"]));
+  expect(await fieldsOf({ name: "x", scopes: ["aidc:read"], permissions: ["aidc:write"] })).toEqual(["permissions"]);
+});
+
+test("nobody grants what they don't hold: *:* stops before platform scopes, also when rotating", async () => {
+  const admin = await mint(["*:*"]);
+  const denied = await w.as(admin.secret).post("/api-keys", { name: "up", scopes: ["platform:*"] });
+  expect([denied.status, denied.body.error.details.required]).toEqual([403, ["platform:*"]]);
+  const platform = await mint(["platform:admin"]);
+  expect((await w.as(admin.secret).post(`/api-keys/${platform.id}/rotate`)).status).toBe(403);
+  expect((await w.as(platform.secret).get("/tenant")).status).toBe(200);
+  expect((await w.as(admin.secret).get("/tenants")).status).toBe(403);
+  expect((await w.as(platform.secret).get("/tenants")).status).toBe(200);
+});
+
+test("another tenant's key is not there: reading, rotating and revoking it are 404", async () => {
+  const other = await tenant();
+  const { id, secret } = await mint(["aidc:read"]);
+  for (const answer of [
+    await other.admin.get(`/api-keys/${id}`),
+    await other.admin.post(`/api-keys/${id}/rotate`),
+    await other.admin.delete(`/api-keys/${id}`),
+  ])
+    expect([answer.status, answer.body.error.code]).toEqual([404, "NOT_FOUND"]);
+  expect((await w.as(secret).get("/tenant")).status).toBe(200);
+  expect((await other.admin.get("/api-keys")).body.data).toHaveLength(1);
+});
+
+test("a list pages by cursor without losing or doubling, and refuses a cursor of its caller's making", async () => {
+  const { admin } = await tenant();
+  for (let i = 0; i < 6; i += 1) await mint(["aidc:read"], admin);
+  const seen: string[] = [];
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const { body }: Answer = await admin.get(`/api-keys?limit=3${cursor ? `&cursor=${cursor}` : ""}`);
+    seen.push(...body.data.map(({ id }: { id: string }) => id));
+    cursor = body.nextCursor;
+  }
+  expect(new Set(seen).size).toBe(7);
+  expect(JSON.stringify((await admin.get("/api-keys")).body)).not.toContain("secret");
+  expect((await admin.get("/api-keys?cursor=zzz")).body.error.details.fields[0].field).toBe("cursor");
+  expect((await admin.get("/api-keys?limit=0")).status).toBe(400);
+  expect((await admin.get("/api-keys?limit=many&color=red")).body.error.details.fields).toHaveLength(2);
+});
+
+test("a sandbox past its end may only read its tenant, until then everything", async () => {
+  const { admin, sandbox, expiresAt } = await tenant({ sandbox: true, expiresAt: new Date(Date.now() + 3_600_000).toISOString() });
+  expect([sandbox, typeof expiresAt]).toEqual([true, "string"]);
+  expect((await admin.get("/api-keys")).status).toBe(200);
+  w.later(7_200_000);
+  expect((await admin.get("/api-keys")).body.error.code).toBe("SANDBOX_EXPIRED");
+  expect((await admin.get("/tenant")).status).toBe(200);
+  const ordinary = await tenant({ expiresAt: "2020-01-01T00:00:00.000Z" });
+  expect((await ordinary.admin.get("/api-keys")).status).toBe(200);
+});
+
+test("a tenant sets what is its own and nothing else", async () => {
+  const { admin } = await tenant();
+  const { body } = await admin.patch("/tenant", { companyPrefixes: ["4012345"], maxAttempts: 5 });
+  expect(body).toMatchObject({ companyPrefixes: ["4012345"], maxAttempts: 5, offlineGraceSeconds: 900 });
+  expect((await admin.patch("/tenant", { companyPrefixes: ["12345"], tier: "pro" })).body.error.details.fields).toHaveLength(2);
 });

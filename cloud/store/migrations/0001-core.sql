@@ -27,7 +27,7 @@ CREATE TABLE api_keys (
   bootstrap INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
   revoked_at INTEGER
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX api_keys_of_tenant ON api_keys (tenant_id, id);
 
 CREATE TABLE oauth_clients (
@@ -39,7 +39,7 @@ CREATE TABLE oauth_clients (
   prefix TEXT NOT NULL,
   created_at INTEGER NOT NULL,
   deleted_at INTEGER
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX oauth_clients_of_tenant ON oauth_clients (tenant_id, id);
 
 CREATE TABLE signing_keys (
@@ -78,6 +78,6 @@ CREATE TABLE audit_log (
   prev_hash TEXT NOT NULL,
   hash TEXT NOT NULL,
   PRIMARY KEY (tenant_id, seq)
-) STRICT;
-CREATE INDEX audit_log_by_request ON audit_log (tenant_id, request_id, seq);
+) STRICT, WITHOUT ROWID;
+CREATE INDEX audit_log_by_request ON audit_log (request_id);
 CREATE INDEX audit_log_by_action ON audit_log (tenant_id, action, seq);

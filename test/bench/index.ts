@@ -1,0 +1,20 @@
+// npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target.
+import { httpBench } from "./http.bench.ts";
+import type { Line } from "./measure.ts";
+import { startBench } from "./start.bench.ts";
+import { storeBench } from "./store.bench.ts";
+
+const benches: Record<string, () => Promise<Line[]>> = { store: storeBench, http: httpBench, start: startBench };
+const asked = process.argv.slice(2);
+const unknown = asked.filter((name) => !(name in benches));
+if (unknown.length > 0) throw new Error(`no bench named ${unknown.join(", ")}; there are ${Object.keys(benches).join(", ")}`);
+
+let missed = 0;
+for (const [name, bench] of Object.entries(benches)) {
+  if (asked.length > 0 && !asked.includes(name)) continue;
+  for (const line of await bench()) {
+    process.stdout.write(`${line.met ? "ok  " : "MISS"} ${line.name}: ${line.figure}, ${line.target}\n`);
+    if (!line.met) missed += 1;
+  }
+}
+process.exitCode = missed === 0 ? 0 : 1;

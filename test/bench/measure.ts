@@ -1,0 +1,45 @@
+// Measuring as ratios within one run: contestants take turns, so that a noisy machine slows them alike; the median of the rounds counts.
+export type Contestant = { name: string; /** Runs for about this long and says how many it did. */ run(ms: number): Promise<number> };
+
+const ROUNDS = 5;
+const ROUND_MS = 1_000;
+const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+
+/** Rates a second of each contestant, and the median of the first's over the second's, round by round. */
+export async function duel(first: Contestant, second: Contestant): Promise<{ rates: [number, number]; ratio: number }> {
+  const rates: [number[], number[]] = [[], []];
+  for (const { run } of [first, second]) await run(ROUND_MS / 2); // warm
+  for (let round = 0; round < ROUNDS; round += 1)
+    for (const [i, { run }] of [first, second].entries()) {
+      const began = performance.now();
+      const done = await run(ROUND_MS);
+      rates[i as 0 | 1].push((done / (performance.now() - began)) * 1000);
+    }
+  return { rates: [median(rates[0]), median(rates[1])], ratio: median(rates[0].map((rate, i) => rate / (rates[1][i] ?? 1))) };
+}
+
+/** So many callers at once, each beginning again as soon as it is answered. */
+export async function callers(count: number, ms: number, call: () => Promise<unknown>): Promise<number> {
+  const until = performance.now() + ms;
+  let done = 0;
+  const caller = async () => {
+    while (performance.now() < until) {
+      await call();
+      done += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: count }, caller));
+  return done;
+}
+
+export type Line = { name: string; figure: string; target: string; met: boolean };
+const rate = (value: number) => Math.round(value).toLocaleString("en-US");
+
+export function ratioLine(name: string, { rates, ratio }: { rates: [number, number]; ratio: number }, least: number, unit: string): Line {
+  return {
+    name,
+    figure: `${ratio.toFixed(2)} (${rate(rates[0])} against ${rate(rates[1])} ${unit}/s)`,
+    target: `at least ${least}`,
+    met: ratio >= least,
+  };
+}

@@ -1,0 +1,67 @@
+// The store: units with group commit against the same SQL with a commit each, both synchronous=FULL, 64 callers.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eq, sql } from "../../cloud/store/drizzle.ts";
+import { integer, sqliteTable, text } from "../../cloud/store/drizzle.ts";
+import { connect, openSqlite } from "../../cloud/store/sqlite.ts";
+import { db, storeOn } from "../../cloud/store/store.ts";
+import { createLog } from "../../cloud/log.ts";
+import { callers, duel, type Line, ratioLine } from "./measure.ts";
+
+const CALLERS = 64;
+const ROWS = 64;
+const TABLES =
+  "CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL) STRICT; CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;";
+const FILL = Array.from({ length: ROWS }, (_, id) => `INSERT INTO counters VALUES (${id}, 0);`).join("");
+
+const counters = sqliteTable("counters", { id: integer().primaryKey(), n: integer().notNull() });
+const notes = sqliteTable("notes", { id: integer().primaryKey(), text: text().notNull() });
+const count = db
+  .update(counters)
+  .set({ n: sql`${counters.n} + 1` })
+  .where(eq(counters.id, sql.placeholder("id")))
+  .returning({ n: counters.n })
+  .prepare();
+const note = db
+  .insert(notes)
+  .values({ text: sql.placeholder("text") })
+  .prepare();
+
+export async function storeBench(): Promise<Line[]> {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
+  const engine = openSqlite({ file: join(folder, "ours.db"), onFatal: (line) => process.stderr.write(`${line}\n`) });
+  await engine.script(TABLES + FILL);
+  const store = storeOn(engine, createLog("silent"));
+  const plain = connect(join(folder, "plain.db"), "write");
+  plain.exec(TABLES + FILL);
+  plain.pragma("wal_autocheckpoint = 1000"); // as a plain program would leave it
+  const countCounter = plain.prepare("UPDATE counters SET n = n + 1 WHERE id = ? RETURNING n");
+  const writeNote = plain.prepare("INSERT INTO notes (text) VALUES (?)");
+  let turn = 0;
+  const text = "x".repeat(100);
+  const commitEach = plain.transaction(() => {
+    countCounter.get((turn += 1) % ROWS);
+    writeNote.run(text);
+  });
+  try {
+    const result = await duel(
+      {
+        name: "units of work",
+        run: (ms) =>
+          callers(CALLERS, ms, () =>
+            store.write("bench", async () => {
+              await count.get({ id: (turn += 1) % ROWS });
+              await note.run({ text });
+            }),
+          ),
+      },
+      { name: "a commit each", run: (ms) => callers(CALLERS, ms, async () => commitEach.immediate()) },
+    );
+    return [ratioLine("store: units of work, FULL, 64 callers, against a commit each", result, 5, "units")];
+  } finally {
+    await store.close();
+    plain.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

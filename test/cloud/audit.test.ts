@@ -1,0 +1,52 @@
+// The audit log: one row a mutation, with the request's id, in a chain that shows every kind of tampering.
+import { sql } from "drizzle-orm";
+import { expect, test } from "vitest";
+import { digestOf } from "#shared/canonical.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const verdict = async () => (await w.admin.get("/audit-logs/verify")).body;
+const tamper = (text: string) => w.store.write("tamper", async ({ db }) => void (await db.run(sql.raw(text))));
+
+test("a mutation, a refusal for want of a scope and a wrong client secret each leave one row with the request's id", async () => {
+  const { secret } = (await w.admin.post("/api-keys", { name: "r", scopes: ["aidc:read"] }, { "x-correlation-id": "mint-1" })).body.data;
+  const refused = await w.as(secret, { "x-correlation-id": "refused-1" }).get("/audit-logs");
+  expect(refused.headers.get("x-correlation-id")).toBe("refused-1");
+  const rows = async (requestId: string) => (await w.admin.get(`/audit-logs?requestId=${requestId}`)).body.data;
+  expect(await rows("mint-1")).toMatchObject([{ action: "auth.key_created", class: "auth", requestId: "mint-1" }]);
+  expect(await rows("refused-1")).toMatchObject([{ action: "auth.scope_denied", details: { required: ["*:*"] } }]);
+  expect(w.logged().some((line) => line.includes('"requestId":"refused-1"') && line.includes('"status":403'))).toBe(true);
+  expect((await w.admin.get("/audit-logs?class=tenant")).body.data).toEqual([]);
+});
+
+test("a stranger recomputes every hash from what the API shows", async () => {
+  const { data } = (await w.admin.get("/audit-logs?limit=200")).body;
+  let prevHash = "0".repeat(64);
+  for (const { hash, ...row } of data.toReversed()) {
+    expect(row.prevHash).toBe(prevHash);
+    expect(digestOf(row)).toBe(hash);
+    prevHash = hash;
+  }
+  expect(await verdict()).toMatchObject({ valid: true, rows: data.length, firstBroken: null });
+});
+
+test("tenants have chains of their own", async () => {
+  const { adminKey } = (await w.admin.post("/tenants", { name: "own chain" })).body;
+  expect((await w.as(adminKey.secret).get("/audit-logs")).body.data).toEqual([]);
+});
+
+test("concurrent writers keep one chain without a gap", async () => {
+  await Promise.all(Array.from({ length: 20 }, (_, i) => w.admin.post("/api-keys", { name: `c${i}`, scopes: ["aidc:read"] })));
+  expect((await verdict()).valid).toBe(true);
+});
+
+test("a changed, a deleted and a cut-off row are each found and named", async () => {
+  const { rows } = await verdict();
+  await tamper("UPDATE audit_log SET details = '{\"innocent\":true}' WHERE seq = 3");
+  expect((await verdict()).firstBroken).toMatchObject({ seq: 3, fault: expect.stringContaining("content") });
+  await tamper("DELETE FROM audit_log WHERE seq = 2");
+  expect((await verdict()).firstBroken).toMatchObject({ seq: 2, fault: expect.stringContaining("missing") });
+  await tamper("DELETE FROM audit_log WHERE seq > 1");
+  expect((await verdict()).firstBroken).toMatchObject({ seq: 2 });
+  expect(rows).toBeGreaterThan(20);
+});

@@ -1,0 +1,65 @@
+// Same key, same request: one effect and one answer, at once, later, after a restart; another body is a conflict.
+import { randomUUID } from "node:crypto";
+import { expect, test } from "vitest";
+import { world } from "../world.ts";
+
+const w = await world();
+const body = { name: "once", scopes: ["aidc:read"] };
+const keysNamed = async (name: string) =>
+  (await w.admin.get("/api-keys?limit=200")).body.data.filter((key: { name: string }) => key.name === name).length;
+
+test("a repeat replays status and body, says so, and shows no secret again", async () => {
+  const key = { "idempotency-key": randomUUID() };
+  const first = await w.admin.post("/api-keys", { ...body, name: "a" }, key);
+  const again = await w.admin.post("/api-keys", { ...body, name: "a" }, key);
+  expect([first.status, again.status, again.headers.get("idempotency-replayed")]).toEqual([201, 201, "true"]);
+  expect(first.headers.get("idempotency-replayed")).toBeNull();
+  expect(again.body).toEqual({ data: { ...first.body.data, secret: null } });
+  expect(await keysNamed("a")).toBe(1);
+});
+
+test("sixteen at once run once", async () => {
+  const key = { "idempotency-key": randomUUID() };
+  const answers = await Promise.all(Array.from({ length: 16 }, () => w.admin.post("/api-keys", { ...body, name: "b" }, key)));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
+  expect(new Set(answers.map((answer) => answer.body.data.id)).size).toBe(1);
+  expect(answers.filter((answer) => answer.body.data.secret !== null)).toHaveLength(1);
+  expect(await keysNamed("b")).toBe(1);
+});
+
+test("another body or another address under the same key is a conflict, another caller isn't", async () => {
+  const key = { "idempotency-key": randomUUID() };
+  await w.admin.post("/api-keys", { ...body, name: "c" }, key);
+  expect((await w.admin.post("/api-keys", { ...body, name: "d" }, key)).body.error.code).toBe("IDEMPOTENCY_CONFLICT");
+  const other = (await w.admin.post("/api-keys", { name: "other", scopes: ["*:*"] })).body.data.secret;
+  expect((await w.as(other).post("/api-keys", { ...body, name: "d" }, key)).status).toBe(201);
+});
+
+test("a refusal is replayed too, whatever happened since; a malformed request takes no key", async () => {
+  const { id } = (await w.admin.post("/api-keys", { ...body, name: "e" })).body.data;
+  await w.admin.delete(`/api-keys/${id}`);
+  const key = { "idempotency-key": randomUUID() };
+  const first = await w.admin.post(`/api-keys/${id}/rotate`, undefined, key);
+  const again = await w.admin.post(`/api-keys/${id}/rotate`, undefined, key);
+  expect([first.status, again.status, again.headers.get("idempotency-replayed")]).toEqual([409, 409, "true"]);
+  expect(again.body).toEqual(first.body);
+  const fresh = { "idempotency-key": randomUUID() };
+  expect((await w.admin.post("/api-keys", { name: "f" }, fresh)).status).toBe(400);
+  expect((await w.admin.post("/api-keys", { ...body, name: "f" }, fresh)).status).toBe(201);
+});
+
+test("an answer is kept for 24 hours and through a restart, then the key is free", async () => {
+  const key = { "idempotency-key": randomUUID() };
+  const first = await w.admin.post("/api-keys", { ...body, name: "g" }, key);
+  await w.restart();
+  w.later(24 * 3_600_000 - 60_000);
+  expect((await w.admin.post("/api-keys", { ...body, name: "g" }, key)).body.data.id).toBe(first.body.data.id);
+  w.later(120_000);
+  expect((await w.admin.post("/api-keys", { ...body, name: "g" }, key)).body.data.id).not.toBe(first.body.data.id);
+});
+
+test("a key is 1 to 255 printable characters", async () => {
+  for (const key of ["x".repeat(256), "has space", "tab\there"])
+    expect((await w.admin.post("/api-keys", body, { "idempotency-key": key })).body.error.details.fields[0].field).toBe("Idempotency-Key");
+  expect((await w.admin.post("/api-keys", body, { "idempotency-key": "x".repeat(255) })).status).toBe(201);
+});

@@ -1,0 +1,79 @@
+// Tokens: fetched with an off-the-shelf client, used like a key, replayed the same, dead with their client.
+import { randomUUID } from "node:crypto";
+import { createRemoteJWKSet, jwtVerify } from "jose";
+import * as oauth from "oauth4webapi";
+import { expect, test } from "vitest";
+import { world } from "../world.ts";
+
+const w = await world();
+const minted = (await w.admin.post("/oauth/clients", { name: "erp", scopes: ["products:read", "aidc:read"] })).body;
+const request = { grant_type: "client_credentials", client_id: minted.client_id, client_secret: minted.client_secret };
+const ask = (extra: object = {}, key = randomUUID() as string) =>
+  w.nobody.post("/oauth/token", { ...request, ...extra }, { "idempotency-key": key });
+
+test("oauth4webapi discovers the server, gets a token, and the token opens what its client may", async () => {
+  const issuer = new URL(w.url);
+  const insecure = { [oauth.allowInsecureRequests]: true } as const;
+  const server = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm: "oauth2", ...insecure }));
+  const client = { client_id: minted.client_id as string };
+  const response = await oauth.clientCredentialsGrantRequest(
+    server,
+    client,
+    oauth.ClientSecretPost(minted.client_secret as string),
+    new URLSearchParams({ scope: "products:read" }),
+    {
+      headers: { "idempotency-key": randomUUID() },
+      ...insecure,
+    },
+  );
+  const token = await oauth.processClientCredentialsResponse(server, client, response);
+  expect([token.token_type, token.expires_in, token.scope]).toEqual(["bearer", 900, "products:read"]);
+  const { payload, protectedHeader } = await jwtVerify(token.access_token, createRemoteJWKSet(new URL(server.jwks_uri as string)), {
+    issuer: w.url,
+    audience: w.url,
+  });
+  expect([protectedHeader.typ, protectedHeader.alg, payload["client_id"]]).toEqual(["at+jwt", "EdDSA", minted.client_id]);
+  expect((await w.as(token.access_token).get("/tenant")).status).toBe(200);
+  const denied = await w.as(token.access_token).get("/audit-logs");
+  expect(denied.body.error.details).toEqual({ required: ["*:*"], available: ["products:read"] });
+});
+
+test("the key is required, the grant known, the scope the client's, the secret right", async () => {
+  expect((await w.nobody.post("/oauth/token", request)).body.error.details.fields[0].field).toBe("Idempotency-Key");
+  expect((await ask({ grant_type: "password" })).body.error.code).toBe("unsupported_grant_type");
+  expect((await ask({ scope: "products:read webhooks:manage" })).body.error.code).toBe("invalid_scope");
+  const wrong = await ask({ client_secret: "imp_wrong" });
+  expect([wrong.status, wrong.body.error.code]).toEqual([401, "invalid_client"]);
+  expect((await ask({ client_id: randomUUID() })).status).toBe(401);
+  const form = await w.nobody.send("POST", "/oauth/token", {
+    body: new URLSearchParams(request),
+    headers: { "idempotency-key": randomUUID() },
+  });
+  expect(form.status).toBe(200);
+});
+
+test("a replay gives the same token, which the database alone can't show, until it expires", async () => {
+  const key = randomUUID();
+  const first = await ask({}, key);
+  const again = await ask({}, key);
+  expect(again.headers.get("idempotency-replayed")).toBe("true");
+  expect(again.body.access_token).toBe(first.body.access_token);
+  const kept = await w.store.read("look", async ({ db }) => JSON.stringify(await db.values("SELECT body FROM idempotency")));
+  expect(kept).not.toContain(first.body.access_token);
+  w.later(901_000);
+  expect((await w.as(first.body.access_token).get("/tenant")).status).toBe(401);
+  expect((await ask({}, key)).body.access_token).not.toBe(first.body.access_token);
+});
+
+test("deleting a client kills its tokens at once; a forged token opens nothing", async () => {
+  const other = (await w.admin.post("/oauth/clients", { name: "gone", scopes: ["aidc:read"] })).body;
+  const { body } = await ask({ client_id: other.client_id, client_secret: other.client_secret });
+  const bearer = w.as(body.access_token);
+  expect((await bearer.get("/tenant")).status).toBe(200);
+  expect((await w.admin.delete(`/oauth/clients/${other.client_id}`)).status).toBe(204);
+  expect((await bearer.get("/tenant")).status).toBe(401);
+  expect((await w.admin.delete(`/oauth/clients/${other.client_id}`)).status).toBe(404);
+  const [header, , signature] = (body.access_token as string).split(".");
+  const forged = Buffer.from(JSON.stringify({ client_id: minted.client_id, scope: "*:*", exp: 9e9 })).toString("base64url");
+  expect((await w.as(`${header}.${forged}.${signature}`).get("/tenant")).status).toBe(401);
+});

@@ -1,0 +1,80 @@
+// Writes the README's tables from the code, or with --check says which of them no longer say what the code does.
+import { readFileSync, writeFileSync } from "node:fs";
+import { auditActions } from "#shared/audit.ts";
+import { errors } from "#shared/errors.ts";
+import { BURST_SHARE, limitTable, tiers } from "#shared/limits.ts";
+import { otherGrants, scopes } from "#shared/scopes.ts";
+import { settings } from "../../cloud/config.ts";
+import { pathOf } from "../../cloud/route.ts";
+import { routes } from "../../cloud/routes/index.ts";
+
+const file = new URL("../../README.md", import.meta.url);
+
+const cell = (value: string | number) => String(value).replaceAll("|", "\\|");
+const table = (head: string[], rows: (string | number)[][]) =>
+  [head, head.map(() => "---"), ...rows].map((row) => `| ${row.map(cell).join(" | ")} |`).join("\n");
+const code = (text: string) => `\`${text}\``;
+const number = (value: number) => value.toLocaleString("en-US");
+
+const needs = (scope: (typeof routes)[number]["scope"]): string => {
+  if (typeof scope === "string") return { credential: "any credential", client: "client id and secret", public: "none" }[scope];
+  return scope.map(code).join(" or ");
+};
+
+const tables: Record<string, string> = {
+  settings: table(
+    ["setting", "default", "meaning"],
+    Object.entries(settings).map(([name, { default: fallback, says }]) => [code(name), fallback === "" ? "absent" : code(fallback), says]),
+  ),
+  endpoints: table(
+    ["method", "path", "scope", "does"],
+    routes.map((route) => [route.method, code(pathOf(route)), needs(route.scope), route.says]),
+  ),
+  scopes: table(
+    ["scope", "grants", "satisfied by"],
+    [
+      ...Object.entries(scopes).map(([name, row]) => [
+        code(name),
+        row.says,
+        "satisfiedBy" in row ? row.satisfiedBy.map(code).join(", ") : "",
+      ]),
+      ...Object.entries(otherGrants).map(([name, says]) => [code(name), says, ""]),
+    ],
+  ),
+  errors: table(
+    ["status", "code", "meaning"],
+    Object.entries(errors).map(([name, { status, says }]) => [status, code(name), says]),
+  ),
+  limits: table(
+    ["limit", "value", "of"],
+    Object.entries(limitTable).map(([name, [value, says]]) => [code(name), number(value), says]),
+  ),
+  tiers: table(
+    ["tier", "requests a minute", "at once"],
+    Object.entries(tiers).map(([name, perMinute]) => [name, number(perMinute), number(perMinute * BURST_SHARE)]),
+  ),
+  audit: table(
+    ["action", "meaning"],
+    Object.entries(auditActions).map(([name, says]) => [code(name), says]),
+  ),
+};
+
+/** The README as it should be. */
+export function written(text: string): string {
+  return Object.entries(tables).reduce((readme, [name, made]) => {
+    const [open, close] = [`<!-- table: ${name} -->`, `<!-- end: ${name} -->`];
+    const [from, to] = [readme.indexOf(open), readme.indexOf(close)];
+    if (from < 0 || to < from) throw new Error(`README.md has no place for the table "${name}": ${open} … ${close}`);
+    return `${readme.slice(0, from + open.length)}\n${made}\n${readme.slice(to)}`;
+  }, text);
+}
+
+if (import.meta.main) {
+  const now = readFileSync(file, "utf8");
+  const should = written(now);
+  if (!process.argv.includes("--check")) writeFileSync(file, should);
+  else if (now !== should) {
+    process.stdout.write("README.md's tables don't say what the code says: npm run readme\n");
+    process.exitCode = 1;
+  }
+}
