@@ -1,0 +1,142 @@
+// Bad input: every route answers a typed 4xx, never a 5xx, never a hang, never an untyped body.
+import { connect } from "node:net";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { world } from "../world.ts";
+
+const w = await world();
+const json = { "content-type": "application/json" };
+const raw = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = json) =>
+  w.admin.send("POST", "/api-keys", { body, headers });
+
+test.each([
+  ["broken JSON", "{", 400, "MALFORMED_JSON"],
+  ["no JSON at all", "name=x", 400, "MALFORMED_JSON"],
+  ["bytes that aren't UTF-8", new Uint8Array([0x22, 0xff, 0x22]), 400, "MALFORMED_JSON"],
+  ["a prototype key", '{"__proto__":{"a":1},"name":"x","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
+  ["a constructor key", '{"constructor":{"prototype":{}},"name":"x","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
+  ["a NUL", '{"name":"a\\u0000b","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
+  ["half a surrogate pair", '{"name":"a\\ud800b","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
+  ["deep nesting", `{"name":${"[".repeat(50_000)}${"]".repeat(50_000)}}`, 400, "VALIDATION_ERROR"],
+  ["a number for a string", '{"name":7,"scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
+  ["a list for an object", "[]", 400, "VALIDATION_ERROR"],
+  ["null", "null", 400, "VALIDATION_ERROR"],
+  ["nothing", "", 400, "VALIDATION_ERROR"],
+  ["two megabytes", `{"name":"${"x".repeat(2_000_000)}"}`, 413, "PAYLOAD_TOO_LARGE"],
+])("%s is refused with its code", async (_what, body, status, code) => {
+  const answer = await raw(body);
+  expect([answer.status, answer.body.error.code]).toEqual([status, code]);
+  expect(answer.headers.get("x-correlation-id")).toBeTruthy();
+});
+
+test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with what is allowed", async () => {
+  expect((await raw("<a/>", { "content-type": "text/xml" })).body.error.code).toBe("UNSUPPORTED_MEDIA_TYPE");
+  expect((await raw("name=x", { "content-type": "application/x-www-form-urlencoded" })).status).toBe(415);
+  expect((await w.admin.get("/nowhere")).body.error.code).toBe("NOT_FOUND");
+  const wrong = await w.admin.send("PUT", "/api-keys");
+  expect([wrong.status, wrong.headers.get("allow"), wrong.body.error.code]).toEqual([405, "GET, HEAD, POST", "METHOD_NOT_ALLOWED"]);
+  expect((await w.admin.get("//%zz")).body.error.code).toBe("MALFORMED_REQUEST");
+  expect((await w.admin.get(`/api-keys/${"x".repeat(300)}`)).status).toBeGreaterThanOrEqual(400);
+  expect((await w.admin.get("/api-keys/a%00b")).status).toBe(400);
+});
+
+/** What comes back for bytes that no client library would send. */
+const speak = (bytes: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(w.url);
+    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    let heard = "";
+    socket.on("data", (chunk: Buffer) => (heard += chunk.toString("utf8")));
+    socket.on("close", () => resolve(heard));
+    socket.on("error", reject);
+    socket.setTimeout(10_000, () => socket.destroy(new Error("a hang")));
+  });
+
+test("over-long headers and things that aren't HTTP get a typed answer as well", async () => {
+  const long = await speak(`GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${"y".repeat(20_000)}\r\n\r\n`);
+  expect(long).toMatch(/^HTTP\/1\.1 431[^]*HEADERS_TOO_LARGE/);
+  expect(await speak("HELLO\r\n\r\n")).toMatch(/^HTTP\/1\.1 400[^]*"error":\{"code":"MALFORMED_REQUEST"/);
+});
+
+test("every answer carries security headers and the request's correlation id, if it is a safe one", async () => {
+  const safe = await w.nobody.get("//healthz", { headers: { "x-correlation-id": "order-7:a" } });
+  expect(safe.headers.get("x-correlation-id")).toBe("order-7:a");
+  for (const name of ["content-security-policy", "x-content-type-options", "strict-transport-security"])
+    expect(safe.headers.get(name)).toBeTruthy();
+  const unsafe = await w.nobody.get("//healthz", { headers: { "x-correlation-id": "a b<script>" } });
+  expect(unsafe.headers.get("x-correlation-id")).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+test("metrics tell endpoints apart by their template", async () => {
+  await w.admin.get("/api-keys/not-there");
+  const { text } = await w.admin.get("/metrics");
+  expect(text).toContain('http_requests_total{method="GET",endpoint="/api/v2/api-keys/{id}",status="404"}');
+  expect(text).toMatch(/store_commit_duration_seconds_count [1-9]/);
+  expect(text).not.toContain("not-there");
+});
+
+test("the documentation page is whole without anything from outside", async () => {
+  const page = await w.nobody.get("//docs/");
+  expect(page.status).toBe(200);
+  expect(page.text).not.toMatch(/(src|href)="https?:/);
+  expect((await w.nobody.get("/openapi.json")).body.openapi).toBe("3.1.0");
+});
+
+type Operation = { parameters?: { name: string; in: string }[] };
+const document = (await w.nobody.get("/openapi.json")).body as { paths: Record<string, Record<string, Operation>> };
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.keys(methods).map((method) => ({ path, method: method.toUpperCase() })),
+);
+const anyValue = fc.oneof(
+  fc.jsonValue(),
+  fc.constantFrom("products:read", "client_credentials", "2026-01-01T00:00:00.000Z", "\0", "\ud800", 1e308, -1, ""),
+);
+const fieldName = fc.oneof(
+  fc.constantFrom(
+    "name",
+    "scopes",
+    "permissions",
+    "grant_type",
+    "client_id",
+    "client_secret",
+    "scope",
+    "sandbox",
+    "expiresAt",
+    "tier",
+    "companyPrefixes",
+  ),
+  fc.string(),
+);
+const anyBody = fc.oneof(fc.dictionary(fieldName, anyValue, { maxKeys: 6 }), fc.jsonValue());
+const anyQuery = fc.dictionary(
+  fc.oneof(fc.constantFrom("limit", "cursor", "class", "requestId"), fc.string({ maxLength: 10 })),
+  fc.string({ maxLength: 20, unit: "binary" }),
+  { maxKeys: 3 },
+);
+const anyKey = fc.option(fc.stringMatching(/^[\x21-\x7e]{1,40}$/), { nil: undefined });
+
+test.each(operations)("generated requests to $method $path are answered in a documented way", async ({ path, method }) => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.string({ maxLength: 30, unit: "binary" }),
+      anyQuery,
+      anyBody,
+      anyKey,
+      fc.boolean(),
+      async (id, query, body, key, known) => {
+        const safe = id.isWellFormed() && id !== "" && id !== "." && id !== ".." ? encodeURIComponent(id) : "x";
+        const pairs = Object.entries(query).filter((pair) => pair.every((part) => part.isWellFormed()));
+        const search = new URLSearchParams(pairs).toString();
+        const url = `/${path.replaceAll(/\{\w+\}/g, safe)}${search ? `?${search}` : ""}`;
+        const sending =
+          method === "GET"
+            ? {}
+            : { body: JSON.stringify(body), headers: { ...json, ...(key === undefined ? {} : { "idempotency-key": key }) } };
+        const answer = await (known ? w.admin : w.nobody).send(method, url, sending);
+        expect(answer.status).toBeLessThan(500);
+        if (answer.status >= 400) expect(answer.body.error).toMatchObject({ code: expect.any(String), message: expect.any(String) });
+      },
+    ),
+    { numRuns: 25 },
+  );
+});

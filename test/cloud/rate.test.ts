@@ -1,0 +1,20 @@
+// Rate budgets: a bucket per credential, a tenth of the minute at once, headers that say where one stands.
+import { expect, test } from "vitest";
+import { world } from "../world.ts";
+
+test("a sandbox may do twelve at once, is then told when to come back, and nobody else feels it", async () => {
+  const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
+  const { adminKey } = (await w.admin.post("/tenants", { name: "s", sandbox: true })).body;
+  const sandbox = w.as(adminKey.secret);
+  const answers = await Promise.all(Array.from({ length: 30 }, () => sandbox.get("/tenant")));
+  const refused = answers.filter(({ status }) => status === 429);
+  expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(12);
+  expect(refused.length).toBeGreaterThan(10);
+  expect(refused[0]?.body.error.code).toBe("RATE_LIMITED");
+  for (const name of ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "retry-after"])
+    expect(refused[0]?.headers.get(name)).toMatch(/^\d+$/);
+  expect(refused[0]?.headers.get("x-ratelimit-limit")).toBe("120");
+  expect((await w.admin.get("/tenant")).status).toBe(200);
+  expect((await w.nobody.get("//healthz")).status).toBe(200);
+  await expect.poll(async () => (await sandbox.get("/tenant")).status, { interval: 300, timeout: 5_000 }).toBe(200);
+});
