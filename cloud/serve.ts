@@ -15,7 +15,7 @@ export async function serve(argv?: string[]): Promise<{ cloud: Cloud; config: Co
       process.stderr.write(
         `imprimatur: the first admin key, shown this once and kept in ${cloud.bootstrapFile}: ${cloud.newBootstrapKey}\n`,
       );
-    log.info({ event: "ready", url: cloud.url }, `ready at ${cloud.url}`);
+    log.info({ event: "ready", url: cloud.url, pid: process.pid }, `ready at ${cloud.url}`);
     log.flush();
     flushCompileCache();
     return { cloud, config };

@@ -1,6 +1,6 @@
 // Bad input: every route answers a typed 4xx, never a 5xx, never a hang, never an untyped body.
 import { connect } from "node:net";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { world } from "../world.ts";
 

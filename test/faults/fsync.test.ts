@@ -1,0 +1,134 @@
+// No answer leaves before its fsync, seen from outside with strace; synchronous=NORMAL is the control that must fail.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { expect, test } from "vitest";
+import { client } from "../../fixtures/client.ts";
+import { startProgram } from "../../fixtures/program.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { connect, durabilityFaults } from "../../cloud/store/sqlite.ts";
+
+const traces = spawnSync("strace", ["-c", "-o", "/dev/null", "true"]).status === 0;
+if (!traces) process.stdout.write("skipped: strace isn't here or may not trace; the tests that watch fsync need it\n");
+const watched = test.skipIf(!traces);
+
+/** Answers with 201 that left without an fsync finished since the answer before them, among all of them. */
+function early(trace: string): { answers: number; early: number } {
+  let synced = false;
+  let answers = 0;
+  let count = 0;
+  for (const line of trace.split("\n")) {
+    if (/(fsync|fdatasync)(\(| resumed).*= 0/.test(line)) synced = true;
+    if (!/HTTP\/1\.1 201/.test(line)) continue;
+    answers += 1;
+    if (!synced) count += 1;
+    synced = false; // one caller, one request at a time: each answer needs an fsync of its own
+  }
+  return { answers, early: count };
+}
+
+async function traced(
+  file: string,
+  env: Record<string, string>,
+  load: (url: string) => Promise<void>,
+): Promise<{ answers: number; early: number }> {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-trace-"));
+  const out = join(folder, "trace");
+  const program = await startProgram(file, { ...env, IMPRIMATUR_DATA_DIR: folder, CONTROL_FOLDER: folder }, [
+    "strace",
+    "-f",
+    "-s",
+    "40",
+    "-e",
+    "trace=fsync,fdatasync,write,writev,sendto,sendmsg",
+    "-o",
+    out,
+  ]);
+  await load(program.url);
+  await program.end("SIGKILL");
+  const seen = early(readFileSync(out, "utf8"));
+  rmSync(folder, { recursive: true, force: true });
+  return seen;
+}
+
+const adminKey = "a-key-for-the-fsync-test-001";
+const settings = { IMPRIMATUR_PORT: "0", IMPRIMATUR_BOOTSTRAP_KEY: adminKey, IMPRIMATUR_RATE_LIMIT: "off" };
+const ANSWERS = 100;
+
+watched("no 201 of the cloud leaves before its fsync", async () => {
+  const seen = await traced("cloud/main.ts", settings, async (url) => {
+    const admin = client(() => url, { authorization: `Bearer ${adminKey}` });
+    for (let i = 0; i < ANSWERS; i += 1)
+      expect((await admin.post("/oauth/clients", { name: "x", scopes: ["aidc:read"] })).status).toBe(201);
+  });
+  expect(seen).toEqual({ answers: ANSWERS, early: 0 });
+});
+
+const load = async (url: string) => {
+  const nobody = client(() => url);
+  for (let i = 0; i < ANSWERS; i += 1) await nobody.post("//");
+};
+
+watched("the control: with synchronous=NORMAL they do, so the test can fail", async () => {
+  const full = await traced("fixtures/unsafe-cloud.ts", { CONTROL_SYNCHRONOUS: "FULL" }, load);
+  expect(full).toEqual({ answers: ANSWERS, early: 0 });
+  const normal = await traced("fixtures/unsafe-cloud.ts", { CONTROL_SYNCHRONOUS: "NORMAL" }, load);
+  expect(normal.early).toBeGreaterThan(ANSWERS / 2);
+});
+
+watched("a failed fsync ends the process with a clear line, and the write it was for isn't answered", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-eio-"));
+  const cloud = await startProgram("cloud/main.ts", { ...settings, IMPRIMATUR_DATA_DIR: folder }, [
+    "strace",
+    "-f",
+    "-o",
+    join(folder, "trace"),
+    "-e",
+    "trace=fsync,fdatasync",
+    "-e",
+    "inject=fsync,fdatasync:error=EIO:when=20+",
+  ]);
+  const admin = client(() => cloud.url, { authorization: `Bearer ${adminKey}` });
+  let last = 201;
+  for (let i = 0; i < 60 && last === 201; i += 1)
+    last = await admin.post("/oauth/clients", { name: "x", scopes: ["aidc:read"] }).then(
+      ({ status }) => status,
+      () => 0,
+    );
+  expect(last).not.toBe(201);
+  expect(await cloud.ended).toBe(74);
+  expect(cloud.complaints()).toMatch(/disk can't be trusted/);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("what durability rests on is asserted: each missing part is named", () => {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-faults-"));
+  const writer = connect(join(folder, "a.db"), "write");
+  const reader = connect(join(folder, "a.db"), "read");
+  expect(durabilityFaults(writer, reader)).toEqual([]);
+  reader.pragma("synchronous = NORMAL");
+  writer.pragma("foreign_keys = OFF");
+  expect(durabilityFaults(writer, reader).join()).toMatch(/writing connection doesn't enforce.*reading connection has synchronous=1/);
+  writer.close();
+  reader.close();
+  const old = new Database(join(folder, "b.db"));
+  expect(durabilityFaults(old, old).join()).toMatch(/journal_mode=delete/);
+  old.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("a full disk is a 503 with Retry-After, reads go on, and it recovers without a restart", async () => {
+  const world = await startWorld();
+  const pages = (count: number) => world.store.write("pages", async ({ db }) => void (await db.values(`PRAGMA max_page_count = ${count}`)));
+  await pages(1);
+  let full = await world.admin.post("/oauth/clients", { name: "x".repeat(190), scopes: ["aidc:read"] });
+  for (let i = 0; i < 200 && full.status === 201; i += 1)
+    full = await world.admin.post("/oauth/clients", { name: "x".repeat(190), scopes: ["aidc:read"] });
+  expect([full.status, full.body.error.code, full.headers.get("retry-after")]).toEqual([503, "STORE_UNAVAILABLE", "1"]);
+  expect((await world.admin.get("/tenant")).status).toBe(200);
+  await pages(1_000_000);
+  expect((await world.admin.post("/oauth/clients", { name: "x", scopes: ["aidc:read"] })).status).toBe(201);
+  await world.end();
+});

@@ -1,0 +1,59 @@
+// SIGKILL under load loses no answered write and breaks no chain, on either engine.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { client } from "../../fixtures/client.ts";
+import { startProgram } from "../../fixtures/program.ts";
+import { freshDatabase } from "../world.ts";
+
+const CYCLES = 5;
+const WRITERS = 16;
+const adminKey = "a-key-for-the-kill-test-0001";
+
+test.each(["sqlite", "postgres"] as const)(
+  "on %s every answered write is there after each of five kills",
+  { timeout: 120_000 },
+  async (engine) => {
+    const folder = mkdtempSync(join(tmpdir(), "imprimatur-kill-"));
+    const env = {
+      IMPRIMATUR_PORT: "0",
+      IMPRIMATUR_DATA_DIR: folder,
+      IMPRIMATUR_DATABASE_URL: (await freshDatabase(engine)) ?? "",
+      IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
+      IMPRIMATUR_RATE_LIMIT: "off",
+    };
+    const answered = new Map<string, string>();
+    for (let cycle = 0; cycle < CYCLES; cycle += 1) {
+      const cloud = await startProgram("cloud/main.ts", env);
+      const admin = client(() => cloud.url, { authorization: `Bearer ${adminKey}` });
+      let alive = true;
+      const writer = async (n: number) => {
+        for (let i = 0; alive; i += 1) {
+          const key = `${cycle}-${n}-${i}`;
+          try {
+            const { status, body } = await admin.post("/oauth/clients", { name: key, scopes: ["aidc:read"] }, { "idempotency-key": key });
+            if (status === 201) answered.set(key, body.client_id as string);
+          } catch {
+            alive = false; // the kill: this request was never answered, and may be there or not
+          }
+        }
+      };
+      const writers = Array.from({ length: WRITERS }, (_, n) => writer(n));
+      await sleep(150 + Math.random() * 300);
+      expect(await cloud.end("SIGKILL")).toBe("SIGKILL");
+      await Promise.all(writers);
+    }
+    const cloud = await startProgram("cloud/main.ts", env);
+    const admin = client(() => cloud.url, { authorization: `Bearer ${adminKey}` });
+    expect(answered.size).toBeGreaterThan(100);
+    for (const [key, id] of answered) {
+      const again = await admin.post("/oauth/clients", { name: key, scopes: ["aidc:read"] }, { "idempotency-key": key });
+      expect([again.headers.get("idempotency-replayed"), again.body.client_id]).toEqual(["true", id]);
+    }
+    expect((await admin.get("/audit-logs/verify")).body.valid).toBe(true);
+    expect(await cloud.end()).toBe(0);
+    rmSync(folder, { recursive: true, force: true });
+  },
+);
