@@ -12,7 +12,6 @@ import { connect, durabilityFaults } from "../../cloud/store/sqlite.ts";
 
 const traces = spawnSync("strace", ["-c", "-o", "/dev/null", "true"]).status === 0;
 if (!traces) process.stdout.write("skipped: strace isn't here or may not trace; the tests that watch fsync need it\n");
-const watched = test.skipIf(!traces);
 
 /** Answers with 201 that left without an fsync finished since the answer before them, among all of them. */
 function early(trace: string): { answers: number; early: number } {
@@ -57,7 +56,7 @@ const adminKey = "a-key-for-the-fsync-test-001";
 const settings = { IMPRIMATUR_PORT: "0", IMPRIMATUR_BOOTSTRAP_KEY: adminKey, IMPRIMATUR_RATE_LIMIT: "off" };
 const ANSWERS = 100;
 
-watched("no 201 of the cloud leaves before its fsync", async () => {
+test.skipIf(!traces)("no 201 of the cloud leaves before its fsync", async () => {
   const seen = await traced("cloud/main.ts", settings, async (url) => {
     const admin = client(() => url, { authorization: `Bearer ${adminKey}` });
     for (let i = 0; i < ANSWERS; i += 1)
@@ -71,14 +70,14 @@ const load = async (url: string) => {
   for (let i = 0; i < ANSWERS; i += 1) await nobody.post("//");
 };
 
-watched("the control: with synchronous=NORMAL they do, so the test can fail", async () => {
+test.skipIf(!traces)("the control: with synchronous=NORMAL they do, so the test can fail", async () => {
   const full = await traced("fixtures/unsafe-cloud.ts", { CONTROL_SYNCHRONOUS: "FULL" }, load);
   expect(full).toEqual({ answers: ANSWERS, early: 0 });
   const normal = await traced("fixtures/unsafe-cloud.ts", { CONTROL_SYNCHRONOUS: "NORMAL" }, load);
   expect(normal.early).toBeGreaterThan(ANSWERS / 2);
 });
 
-watched("a failed fsync ends the process with a clear line, and the write it was for isn't answered", async () => {
+test.skipIf(!traces)("a failed fsync ends the process with a clear line, and the write it was for isn't answered", async () => {
   const folder = mkdtempSync(join(tmpdir(), "imprimatur-eio-"));
   const cloud = await startProgram("cloud/main.ts", { ...settings, IMPRIMATUR_DATA_DIR: folder }, [
     "strace",
