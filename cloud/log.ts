@@ -24,7 +24,6 @@ export function createLog(level: string, destination = destinationFor(process.st
 }
 
 function destinationFor(terminal: boolean): DestinationStream {
-  if (terminal)
-    return pino.transport({ target: "pino-pretty", options: { ignore: "event", translateTime: "HH:MM:ss.l" } }) as DestinationStream;
+  if (terminal) return pino.transport({ target: "pino-pretty", options: { ignore: "event", translateTime: "HH:MM:ss.l" } });
   return pino.destination({ fd: 1, sync: false, minLength: 4_096, periodicFlush: 200 });
 }

@@ -17,7 +17,7 @@ const checks: Record<string, string[]> = {
     "8",
     "--min-tokens",
     "80",
-    "--exit-code",
+    "--exitCode",
     "1",
     "--reporters",
     "console",
