@@ -43,10 +43,9 @@ const readJson = (file) => {
 function installed(folder) {
   const { packages: wanted } = readJson(join(folder, "package-lock.json"));
   const { packages: present } = readJson(join(folder, "node_modules/.package-lock.json"));
-  return Object.entries(wanted).every(
-    ([path, { version, integrity, optional }]) =>
-      path === "" || (present[path] ? present[path].version === version && present[path].integrity === integrity : optional),
-  );
+  const asWanted = ([path, { version, integrity, optional }]) =>
+    path === "" || (present[path] ? present[path].version === version && present[path].integrity === integrity : optional);
+  return Object.keys(present).length > 0 && Object.entries(wanted).every(asWanted);
 }
 
 const sleep = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
@@ -116,7 +115,9 @@ function fitNode() {
       `this machine's Node is ${process.version}; ${MIN.join(".")} or newer is needed, and none can be brought for ${process.platform}-${process.arch}: install one from nodejs.org`,
     );
   install(here, "the Node.js that Imprimatur runs on");
-  return join(here, "node_modules", name, process.platform === "win32" ? "bin/node.exe" : "bin/node");
+  const node = join(here, "node_modules", name, process.platform === "win32" ? "bin/node.exe" : "bin/node");
+  if (!existsSync(node)) die(`${node} is missing; remove ${join(here, "node_modules")} and try again`);
+  return node;
 }
 
 const [name, ...rest] = process.argv.slice(2);
