@@ -118,7 +118,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   };
   if (key === undefined) return deps.store.write(label, act);
   const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request), ...lockOf(route, body) };
-  return deps.store.write(label, (tx) => once(tx, sent, () => act(tx)));
+  return once(deps.store, label, sent, act);
 }
 
 /** Where an answer is a secret as a whole, the secret of its request locks the copy that is kept. */

@@ -6,15 +6,21 @@ import { limits } from "#shared/limits.ts";
 import type { Caller } from "../route.ts";
 import { idempotency } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { db, overtaken, type Tx } from "../store/store.ts";
+import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 
 /** An answer ready to leave. `keep` is what a replay shows, where that differs from what is sent now. */
 export type Answer = { status: number; headers: Record<string, string>; body: string | null; keep?: string };
 export type Once = { scope: Buffer; key: string; fingerprint: Buffer; keepMs?: number; lockWith?: string };
 
-/** Whose keys these are: a credential's, on one route. */
-export const scopeOf = (caller: Caller, label: string): Buffer =>
-  hash("sha256", `${caller.tenantId}\n${caller.credential.id}\n${label}`, "buffer").subarray(0, 16);
+/** Whose keys these are: a credential's, on one route. A caller is the same object as long as it is remembered. */
+const scopes = new WeakMap<Caller, Map<string, Buffer>>();
+export function scopeOf(caller: Caller, label: string): Buffer {
+  const known = scopes.get(caller) ?? new Map<string, Buffer>();
+  scopes.set(caller, known);
+  const scope = known.get(label) ?? hash("sha256", `${caller.tenantId}\n${caller.credential.id}\n${label}`, "buffer").subarray(0, 16);
+  known.set(label, scope);
+  return scope;
+}
 
 const find = prepared(
   db
@@ -48,32 +54,37 @@ const record = prepared(
     }),
 );
 
-export async function once(tx: Tx, request: Once, run: () => Promise<Answer>): Promise<Answer> {
-  const { scope, key, fingerprint, keepMs = limits.IDEMPOTENCY_KEEP_MS, lockWith } = request;
-  const known = await find.get({ scope, key, now: tx.now });
-  if (known) return replay(known, fingerprint, lockWith);
-  const answer = await tx.attempt(run).catch(refusalAsAnswer);
-  const shown = answer.keep ?? answer.body;
-  const row = {
-    scope,
-    key,
-    fingerprint,
-    status: answer.status,
-    headers: answer.headers,
-    body: shown !== null && lockWith ? lock(shown, lockWith) : shown,
-    expiresAt: tx.now + keepMs,
-  };
-  if ((await record.run({ ...row, now: tx.now })) === 0) throw overtaken("an idempotency key");
-  return answer;
+/** One unit does the work and keeps its answer. A refusal undoes that unit whole, and is then kept as the answer in one of its own. */
+export async function once(store: Store, label: string, request: Once, act: (tx: Tx) => Promise<Answer>): Promise<Answer> {
+  try {
+    return await store.write(label, async (tx) => (await earlier(tx, request)) ?? keep(tx, request, await act(tx)));
+  } catch (error) {
+    const refused = refusalAsAnswer(error);
+    return store.write(label, async (tx) => (await earlier(tx, request)) ?? keep(tx, request, refused));
+  }
 }
 
-function replay(row: typeof idempotency.$inferSelect, fingerprint: Buffer, lockWith: string | undefined): Answer {
+async function earlier(tx: Tx, { scope, key, fingerprint, lockWith }: Once): Promise<Answer | undefined> {
+  const row = await find.get({ scope, key, now: tx.now });
+  if (!row) return undefined;
   if (!row.fingerprint.equals(fingerprint)) throw new Refusal("IDEMPOTENCY_CONFLICT");
   const body = row.body !== null && lockWith ? unlock(row.body, lockWith) : row.body;
   return { status: row.status, headers: { ...row.headers, "idempotency-replayed": "true" }, body };
 }
 
-/** A refusal undoes what the route did and is an answer like another. Faults aren't, and a malformed request takes no key. */
+async function keep(
+  tx: Tx,
+  { scope, key, fingerprint, keepMs = limits.IDEMPOTENCY_KEEP_MS, lockWith }: Once,
+  answer: Answer,
+): Promise<Answer> {
+  const { status, headers, keep: shown = answer.body } = answer;
+  const body = shown !== null && lockWith ? lock(shown, lockWith) : shown;
+  const kept = await record.run({ scope, key, fingerprint, status, headers, body, expiresAt: tx.now + keepMs, now: tx.now });
+  if (kept === 0) throw overtaken("an idempotency key");
+  return answer;
+}
+
+/** A refusal is an answer like another. Faults aren't, and a malformed request takes no key. */
 function refusalAsAnswer(error: unknown): Answer {
   if (!(error instanceof Refusal) || error.status >= 500 || error.status === 400) throw error;
   return { status: error.status, headers: error.headers, body: JSON.stringify(error.body) };

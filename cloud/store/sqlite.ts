@@ -22,7 +22,7 @@ type Done = { settle: () => void; fail: (error: unknown) => void };
 
 const STATEMENTS_KEPT = 500;
 const BUSY_TIMEOUT_MS = 1_000;
-const UNITS_PER_CHECKPOINT = 1_000;
+const UNITS_PER_CHECKPOINT = 4_000;
 
 export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL" = "FULL"): Database.Database {
   if (mode === "write") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -30,6 +30,7 @@ export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL"
   if (mode === "write") connection.pragma("journal_mode = WAL");
   connection.pragma(`synchronous = ${synchronous}`);
   connection.pragma("foreign_keys = ON");
+  connection.pragma("temp_store = MEMORY"); // what a savepoint undoes with stays off the disk: a third less time a unit
   connection.pragma("wal_autocheckpoint = 0"); // SQLite swallows the fsync error of a checkpoint of its own; ours is heard
   return connection;
 }
