@@ -78,6 +78,8 @@ export const settings = {
 type Name = keyof typeof settings;
 export type Config = { [N in Name as N extends `IMPRIMATUR_${infer Rest}` ? Rest : never]: ReturnType<(typeof settings)[N]["parse"]> };
 
+type Given = Record<string, string | undefined>;
+
 /** A fault of the operator's: shown as one line, without a stack. */
 export class ConfigError extends Error {}
 
@@ -95,7 +97,7 @@ const distance = (a: string, b: string): number => {
   return row[b.length] ?? 0;
 };
 
-function refuseUnknown(given: Record<string, string | undefined>): void {
+function refuseUnknown(given: Given): void {
   for (const name of Object.keys(given)) {
     if (!name.startsWith("IMPRIMATUR_") || name.startsWith("IMPRIMATUR_AGENT_") || name in settings) continue;
     const near = Object.keys(settings).toSorted((a, b) => distance(a, name) - distance(b, name))[0];
@@ -103,7 +105,7 @@ function refuseUnknown(given: Record<string, string | undefined>): void {
   }
 }
 
-export function configFrom(given: Record<string, string | undefined>): Config {
+export function configFrom(given: Given): Config {
   refuseUnknown(given);
   const entries = (Object.entries(settings) as [Name, Setting][]).map(([name, { default: fallback, parse }]) => {
     try {
@@ -116,7 +118,7 @@ export function configFrom(given: Record<string, string | undefined>): Config {
 }
 
 /** A file of NAME=value lines; what the environment says wins. */
-function fileSettings(file: string): Record<string, string | undefined> {
+function fileSettings(file: string): Given {
   try {
     return parseEnv(readFileSync(file, "utf8"));
   } catch (error) {
@@ -124,10 +126,11 @@ function fileSettings(file: string): Record<string, string | undefined> {
   }
 }
 
-export function loadConfig(argv: string[] = process.argv.slice(2), env: Record<string, string | undefined> = process.env): Config {
+/** From weakest to strongest: the table's defaults, the caller's, the file's, the environment's. */
+export function loadConfig(argv: string[] = process.argv.slice(2), defaults: Given = {}, env: Given = process.env): Config {
   try {
     const { values } = parseArgs({ args: argv, options: { config: { type: "string" } } });
-    return configFrom({ ...(values.config === undefined ? {} : fileSettings(values.config)), ...env });
+    return configFrom({ ...defaults, ...(values.config === undefined ? {} : fileSettings(values.config)), ...env });
   } catch (error) {
     throw error instanceof ConfigError ? error : new ConfigError(`${(error as Error).message} (usage: imprimatur cloud [--config FILE])`);
   }

@@ -5,9 +5,9 @@ import { createLog } from "./log.ts";
 import { type Cloud, closeOnSignal, startCloud } from "./start.ts";
 
 /** Ends the process with one line where it can't serve. */
-export async function serve(argv?: string[]): Promise<{ cloud: Cloud; config: Config }> {
+export async function serve(argv?: string[], defaults?: Record<string, string>): Promise<{ cloud: Cloud; config: Config }> {
   try {
-    const config = loadConfig(argv);
+    const config = loadConfig(argv, defaults);
     const log = createLog(config.LOG_LEVEL);
     const cloud = await startCloud(config, log);
     closeOnSignal(cloud, log);

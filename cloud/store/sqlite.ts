@@ -22,6 +22,7 @@ type Done = { settle: () => void; fail: (error: unknown) => void };
 
 const STATEMENTS_KEPT = 500;
 const BUSY_TIMEOUT_MS = 1_000;
+const GROUP_TURNS = 4;
 const UNITS_PER_CHECKPOINT = 4_000;
 
 export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL" = "FULL"): Database.Database {
@@ -202,7 +203,11 @@ export function openSqlite({
 
   async function drain(): Promise<void> {
     while (queue.length > 0) {
-      await new Promise((turn) => setImmediate(turn)); // whatever this turn of the event loop brings in shares the commit
+      // Whatever a turn of the event loop brings in shares the commit, and the next turn's as well while each brings more.
+      for (let known = 0, turns = 0; queue.length > known && turns < GROUP_TURNS; turns += 1) {
+        known = queue.length;
+        await new Promise((turn) => setImmediate(turn));
+      }
       await group();
     }
     draining = undefined;
