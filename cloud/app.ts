@@ -132,11 +132,13 @@ function answerOverdue(app: FastifyInstance): void {
     next();
   });
   const timer = setInterval(() => {
-    for (const reply of open) if (!reply.sent && reply.elapsedTime > limits.REQUEST_MAX_MS) void reply.send(new Refusal("TIMED_OUT"));
+    for (const reply of open) if (!reply.sent && isOverdue(reply)) void reply.send(new Refusal("TIMED_OUT"));
   }, WATCH_MS).unref();
   app.addHook("onClose", () => clearInterval(timer));
 }
 const WATCH_MS = 1_000;
+/** A request that is itself still on its way is Node's to end, with a 408. */
+const isOverdue = ({ request, elapsedTime }: FastifyReply) => request.raw.complete && elapsedTime > limits.REQUEST_MAX_MS;
 
 /** Bodies come in as bytes: they are the fingerprint of a request, and must be UTF-8 before they are anything else. */
 function readBodies(app: FastifyInstance): void {

@@ -97,7 +97,7 @@ function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
 }
 
 async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check): Promise<Answer> {
-  const { params, query, body } = request;
+  const { params, query, body = {} } = request; // no body at all is an object without fields
   check({ params, query, body });
   const key = idempotencyKey(route, request);
   if (route.scope === "client") request.caller = await client(request, deps);

@@ -8,7 +8,7 @@ import { limits } from "#shared/limits.ts";
 import { closed, ErrorReply } from "#shared/wire/common.ts";
 import { pathOf, type Route } from "./route.ts";
 
-const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "SHUTTING_DOWN", "TIMED_OUT"];
+const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
 
 /** Every code that a route can answer with: those it names, and those that follow from what it is. */
 export function refusalsOf(route: Route): ErrorCode[] {

@@ -63,7 +63,9 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     url = urlOf(app, config.HOST);
     const close = async () => {
       draining = true;
-      await app.close();
+      // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
+      const idle = setInterval(() => app.server.closeIdleConnections(), 50);
+      await app.close().finally(() => clearInterval(idle));
       await sweeper.stop();
       await store.close();
     };

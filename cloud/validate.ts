@@ -24,7 +24,7 @@ export function checkOf({ params, query, body }: Pick<Route, "params" | "query" 
   ];
   return (values) => {
     const faults = parts.flatMap(([part, validate]) => {
-      const value = values[part] ?? {};
+      const value = values[part];
       const unsafe = unsafeIn(value, "");
       if (unsafe) return [unsafe];
       return validate(value) ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");

@@ -23,7 +23,6 @@ export const errors = {
   INTERNAL_ERROR: { status: 500, says: "A fault of ours; quote the correlation id" },
   STORE_UNAVAILABLE: { status: 503, says: "The store can't answer now; nothing was changed unless a retry with the same key says so" },
   OVERLOADED: { status: 503, says: "More work than can be done now was shed before it began" },
-  SHUTTING_DOWN: { status: 503, says: "This node is draining; another one or a later try will answer" },
   TIMED_OUT: { status: 503, says: "The answer took too long; a retry with the same Idempotency-Key gives the true one" },
 } as const satisfies Record<string, { status: number; says: string }>;
 

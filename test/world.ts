@@ -1,7 +1,7 @@
 // A world on the engine of the running project, ended with the test file.
 import { randomUUID } from "node:crypto";
-import postgres from "postgres";
 import { afterAll, inject } from "vitest";
+import { onServer } from "../fixtures/postgres.ts";
 import { startWorld, type World, type WorldOptions } from "../fixtures/world.ts";
 
 export const engine = inject("engine");
@@ -11,9 +11,7 @@ export async function freshDatabase(on: typeof engine = engine): Promise<string 
   if (on === "sqlite") return undefined;
   const url = inject("postgresUrl");
   const name = `t_${randomUUID().replaceAll("-", "")}`;
-  const sql = postgres(url, { max: 1, onnotice: () => {} });
-  await sql.unsafe(`CREATE DATABASE ${name}`);
-  await sql.end();
+  await onServer(url, `CREATE DATABASE ${name}`);
   return url.replace(/postgres$/, name);
 }
 

@@ -1,4 +1,4 @@
-// API keys over HTTP.
+// API keys over HTTP: minted, listed, rotated, revoked; the secret is shown once.
 import { invalid } from "#shared/errors.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { ApiKey, ApiKeyCreate, ApiKeyMinted } from "#shared/wire/credentials.ts";

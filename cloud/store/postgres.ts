@@ -1,6 +1,6 @@
 // The engine for those who outgrow one machine: a connection a unit, statements named and pipelined, conflicts tried again.
 import { setTimeout as sleep } from "node:timers/promises";
-import postgres from "postgres";
+import { type CustomTypesConfig, DatabaseError, Pool, type PoolClient, type QueryArrayResult, type QueryConfig, types } from "pg";
 import { type Engine, type Execute, type Mode, RUN_AGAIN, type Session, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
@@ -12,14 +12,15 @@ export type PostgresOptions = {
 
 const CONNECTIONS = 16;
 const TRIES = 8;
-const INT8 = 20;
-const NUMERIC = 1700;
+const STATEMENTS_KEPT = 1_000;
+const CONNECT_MAX_MS = 5_000; // for a new connection, and for a free one where all are busy
+const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 
 const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
 /** A deadlock or a serialization failure: nobody is at fault and nothing was done, so the unit runs again. */
 const isConflict = (error: unknown) => codeOf(error) === RUN_AGAIN || codeOf(error) === "40P01";
-const isStoreFault = (error: unknown) =>
-  /^(08|53|57|58)|^25006$|^CONNECT|^ECONN|^EPIPE|^ENOTFOUND|^ETIMEDOUT|^EHOSTUNREACH/.test(codeOf(error));
+/** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only. */
+const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test(codeOf(error));
 
 /** `?` as the builder writes it, `$n` as PostgreSQL reads it; what stands between quotes is left alone. */
 export function numbered(sql: string): string {
@@ -27,73 +28,90 @@ export function numbered(sql: string): string {
   return sql.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (part) => (part === "?" ? `$${++n}` : part));
 }
 
-const texts = new Map<string, string>();
-function translated(sql: string): string {
-  const known = texts.get(sql);
-  if (known !== undefined) return known;
-  const made = numbered(sql);
-  if (texts.size < 1_000) texts.set(sql, made);
+/** Statements are named, so that the server parses each once a connection. */
+type Statement = { name: string; text: string };
+const statements = new Map<string, Statement>();
+function statementOf(sql: string): Statement {
+  const known = statements.get(sql);
+  if (known) return known;
+  const made = { name: statements.size < STATEMENTS_KEPT ? `s${statements.size}` : "", text: numbered(sql) };
+  if (made.name) statements.set(sql, made);
   return made;
 }
 
+/** An error that isn't the server's own word is a connection's: the store can't be reached. */
+async function ask(client: PoolClient, query: QueryConfig): Promise<QueryArrayResult> {
+  try {
+    return await client.query({ ...query, rowMode: "array" });
+  } catch (error) {
+    throw error instanceof DatabaseError && !isStoreFault(error) ? error : unavailable(error);
+  }
+}
+
 const executor =
-  (connection: postgres.ReservedSql): Execute =>
-  async (sql, params, method) => {
-    const rows = await connection.unsafe(translated(sql), params as postgres.ParameterOrJSON<never>[], { prepare: true }).values();
-    return { rows: method === "get" ? (rows[0] as unknown[]) : rows, changes: rows.count };
+  (client: PoolClient): Execute =>
+  async (sql, values, method) => {
+    const { rows, rowCount } = await ask(client, { ...statementOf(sql), values });
+    return { rows: method === "get" ? (rows[0] as unknown[]) : rows, changes: rowCount ?? 0 };
   };
 
+const NOW = { name: "now", text: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint" };
 const BEGIN: Record<Mode, string> = {
   read: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
   write: "BEGIN ISOLATION LEVEL READ COMMITTED",
 };
 
 export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }: PostgresOptions): Engine {
-  const sql = postgres(url, {
+  const pool = new Pool({
+    connectionString: url,
     max: connections,
-    connect_timeout: 5,
-    idle_timeout: 60,
-    onnotice: () => {},
-    // counts and instants come out as the numbers that SQLite gives
-    types: { whole: { to: INT8, from: [INT8, NUMERIC], serialize: String, parse: Number } },
-    connection: {
-      application_name: "imprimatur",
-      synchronous_commit: "on",
-      statement_timeout: 30_000,
-      idle_in_transaction_session_timeout: 60_000,
-    },
+    connectionTimeoutMillis: CONNECT_MAX_MS,
+    idleTimeoutMillis: 60_000,
+    application_name: "imprimatur",
+    statement_timeout: 30_000,
+    idle_in_transaction_session_timeout: 60_000,
+    options: "-c synchronous_commit=on",
+    pipeline: true, // statements that don't wait for one another share a round trip
+    types: { getTypeParser: parserOf },
   });
+  // A connection that dies is dropped and replaced; who was using it hears it from the statement that failed.
+  pool.on("error", () => {});
+  pool.on("connect", (client) => void client.on("error", () => {}));
   let pending = 0;
 
-  /** The database's clock, so that several nodes agree; asked for in the same round trip that begins the transaction. */
-  async function begin(connection: postgres.ReservedSql, mode: Mode): Promise<number> {
-    const [, rows] = await Promise.all([
-      connection.unsafe(BEGIN[mode]),
-      clock
-        ? undefined
-        : connection.unsafe("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint", [], { prepare: true }).values(),
-    ]);
-    return clock ? clock() : Number(rows?.[0]?.[0]);
+  async function connect(): Promise<PoolClient> {
+    try {
+      return await pool.connect();
+    } catch (error) {
+      throw unavailable(error);
+    }
   }
 
-  async function commit(connection: postgres.ReservedSql, mode: Mode): Promise<void> {
+  /** The database's clock, so that several nodes agree; asked for in the same round trip that begins the transaction. */
+  async function begin(client: PoolClient, mode: Mode): Promise<number> {
+    const [, now] = await Promise.all([ask(client, { text: BEGIN[mode] }), clock ? undefined : ask(client, NOW)]);
+    return clock ? clock() : Number(now?.rows[0]?.[0]);
+  }
+
+  async function commit(client: PoolClient, mode: Mode): Promise<void> {
     const began = performance.now();
-    await connection.unsafe("COMMIT");
+    await ask(client, { text: "COMMIT" });
     if (mode === "write") onCommit?.(1, (performance.now() - began) / 1000);
   }
 
   async function once<T>(mode: Mode, work: (session: Session) => Promise<T>): Promise<T> {
-    const connection = await sql.reserve();
+    const client = await connect();
+    let broken = false;
     try {
-      const now = await begin(connection, mode);
-      const value = await work({ now, execute: executor(connection) });
-      await commit(connection, mode);
+      const now = await begin(client, mode);
+      const value = await work({ now, execute: executor(client) });
+      await commit(client, mode);
       return value;
     } catch (error) {
-      await undo(connection);
+      broken = await undo(client);
       throw error;
     } finally {
-      connection.release();
+      client.release(broken);
     }
   }
 
@@ -106,7 +124,8 @@ export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }
           try {
             return await once(mode, work);
           } catch (error) {
-            if (!isConflict(error) || tries === TRIES) throw isConflict(error) || isStoreFault(error) ? unavailable(error) : error;
+            if (!isConflict(error)) throw error;
+            if (tries === TRIES) throw unavailable(error);
             await sleep(Math.random() * 10 * 2 ** tries);
           }
         }
@@ -115,26 +134,41 @@ export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }
       }
     },
     script: async (text) => {
-      await sql.begin((connection) => connection.unsafe(text));
+      const client = await connect();
+      try {
+        await client.query(text); // several statements in one message are one transaction
+      } finally {
+        client.release();
+      }
     },
     faults: async () => {
-      const rows = await sql.unsafe(
-        "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')",
-      );
-      return rows
-        .filter(({ setting }) => setting === "off" || setting === "local")
-        .map(({ name, setting }) => `PostgreSQL runs with ${name}=${setting}`);
+      const client = await connect();
+      try {
+        const { rows } = await ask(client, {
+          text: "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')",
+        });
+        return rows
+          .filter(([, setting]) => setting === "off" || setting === "local")
+          .map(([name, setting]) => `PostgreSQL runs with ${String(name)}=${String(setting)}`);
+      } finally {
+        client.release();
+      }
     },
     pending: () => pending,
-    close: () => sql.end({ timeout: 5 }),
+    close: () => pool.end(),
   };
 }
 
-/** A connection that can't even roll back is broken: the driver drops it, and with it goes the transaction. */
-async function undo(connection: postgres.ReservedSql): Promise<void> {
+/** Counts and instants come out as the numbers that SQLite gives; all else as the driver reads it. */
+const parserOf = ((oid: number, format?: "text") =>
+  NUMBERS.has(oid) ? Number : types.getTypeParser(oid, format)) as CustomTypesConfig["getTypeParser"];
+
+/** Says whether the connection is beyond use: one that can't even roll back is, and its transaction dies with it. */
+async function undo(client: PoolClient): Promise<boolean> {
   try {
-    await connection.unsafe("ROLLBACK");
-  } catch (error) {
-    if (!isStoreFault(error)) throw error;
+    await client.query("ROLLBACK");
+    return false;
+  } catch {
+    return true; // why it broke is what the unit's own error tells
   }
 }

@@ -1,0 +1,72 @@
+// Migrations: once, whole, in order; a changed or foreign one stops the start; the tables are what schema.ts says.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { getTableColumns, getTableName, is, sql } from "drizzle-orm";
+import { SQLiteTable } from "drizzle-orm/sqlite-core";
+import { afterAll, expect, test } from "vitest";
+import { migrate, migrationsIn } from "../../cloud/store/migrate.ts";
+import { openPostgres } from "../../cloud/store/postgres.ts";
+import * as schema from "../../cloud/store/schema.ts";
+import { openSqlite } from "../../cloud/store/sqlite.ts";
+import { storeOn } from "../../cloud/store/store.ts";
+import { createLog } from "../../cloud/log.ts";
+import { engine, freshDatabase, world } from "../world.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-migrate-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const log = createLog("silent");
+
+async function open(name: string, url: string | undefined) {
+  const made = url ? openPostgres({ url }) : openSqlite({ file: join(folder, `${name}.db`), onFatal: (line) => expect.fail(line) });
+  return { made, store: storeOn(made, log) };
+}
+
+function given(files: Record<string, string>) {
+  const at = mkdtempSync(join(folder, "set-"));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(at, name), text);
+  return migrationsIn(pathToFileURL(`${at}/`));
+}
+
+test("a changed migration, a newer database and a broken migration stop the start with a sentence", async () => {
+  const { made, store } = await open("one", await freshDatabase());
+  const one = { "0001-a.sql": "CREATE TABLE a (x INTEGER NOT NULL) STRICT;" };
+  await migrate(made, store, given(one));
+  await migrate(made, store, given(one)); // again: nothing to do
+  await expect(migrate(made, store, given({ "0001-a.sql": "CREATE TABLE a (x TEXT) STRICT;" }))).rejects.toThrow(
+    "migration 0001-a.sql was changed after it ran",
+  );
+  const broken = { ...one, "0002-b.sql": "CREATE TABLE b (x INTEGER NOT NULL) STRICT;\nCREATE TABLE a (x INTEGER) STRICT;" };
+  await expect(migrate(made, store, given(broken))).rejects.toThrow();
+  await expect(store.read("half", async ({ db }) => db.values(sql`SELECT * FROM b`))).rejects.toThrow(); // whole or not at all
+  await migrate(made, store, given({ ...one, "0002-b.sql": "CREATE TABLE b (x INTEGER NOT NULL) STRICT;" }));
+  await expect(migrate(made, store, given(one))).rejects.toThrow("made by a newer Imprimatur (it knows migration 0002-b.sql)");
+  await store.close();
+});
+
+test("nodes that start at once on an empty database all come up", async () => {
+  const url = await freshDatabase(); // on SQLite there is one node
+  const nodes = await Promise.all((url ? [1, 2, 3, 4] : [1]).map(() => open("many", url)));
+  await Promise.all(nodes.map(({ made, store }) => migrate(made, store)));
+  const applied = await nodes[0]?.store.read("applied", async ({ db }) => db.values(sql`SELECT version FROM migrations ORDER BY version`));
+  expect(applied).toEqual(migrationsIn().map(({ version }) => [version]));
+  await Promise.all(nodes.map(({ store }) => store.close()));
+});
+
+test("every table of schema.ts has the columns, and no others, that the migrations made, nullable where it says so", async () => {
+  const w = await world();
+  for (const table of Object.values(schema).filter((value) => is(value, SQLiteTable))) {
+    const name = getTableName(table);
+    const rows = await w.store.read("columns", async ({ db }) =>
+      db.values<[string, unknown]>(
+        engine === "sqlite"
+          ? sql`SELECT name, "notnull" OR pk > 0 FROM pragma_table_info(${name})`
+          : sql`SELECT column_name, is_nullable = 'NO' FROM information_schema.columns WHERE table_name = ${name}`,
+      ),
+    );
+    const made = Object.fromEntries(rows.map(([column, required]) => [column, Boolean(required)]));
+    const said = Object.fromEntries(Object.values(getTableColumns(table)).map((column) => [column.name, column.notNull]));
+    expect({ [name]: made }).toEqual({ [name]: said });
+  }
+});

@@ -1,0 +1,93 @@
+// The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { client } from "../../fixtures/client.ts";
+import { startProgram } from "../../fixtures/program.ts";
+
+const folders: string[] = [];
+afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
+const folder = () => {
+  const made = mkdtempSync(join(tmpdir(), "imprimatur-process-"));
+  folders.push(made);
+  return made;
+};
+const settings = (dataDir: string) => ({ IMPRIMATUR_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir, IMPRIMATUR_DATABASE_URL: undefined });
+const as = (url: string, secret: string) => client(() => url, { authorization: `Bearer ${secret}` });
+
+/** Runs until it ends by itself. */
+const run = (env: Record<string, string | undefined>, args: string[] = []) =>
+  new Promise<{ code: number; stderr: string }>((resolve) => {
+    execFile(process.execPath, ["cloud/main.ts", ...args], { env: { ...process.env, ...env }, timeout: 30_000 }, (error, _out, stderr) =>
+      resolve({ code: Number(error?.code ?? 0), stderr }),
+    );
+  });
+
+test("the first start makes the admin key, shows it once and keeps it; a restart keeps quiet, another key replaces it", async () => {
+  const dataDir = folder();
+  const first = await startProgram("cloud/main.ts", settings(dataDir));
+  const file = join(dataDir, "bootstrap-key");
+  const made = readFileSync(file, "utf8").trim();
+  expect(first.complaints()).toContain(made);
+  expect(statSync(file).mode & 0o077).toBe(0);
+  expect((await as(first.url, made).get("/tenant")).status).toBe(200);
+  expect(await first.end()).toBe(0);
+
+  const second = await startProgram("cloud/main.ts", settings(dataDir));
+  expect(second.complaints()).toBe("");
+  expect((await as(second.url, made).get("/tenant")).status).toBe(200);
+  await second.end();
+
+  const chosen = "chosen-by-the-operator-0001";
+  const third = await startProgram("cloud/main.ts", { ...settings(dataDir), IMPRIMATUR_BOOTSTRAP_KEY: chosen });
+  expect([(await as(third.url, chosen).get("/tenant")).status, (await as(third.url, made).get("/tenant")).status]).toEqual([200, 401]);
+  await third.end();
+});
+
+test("a second cloud on the same folder is refused with a sentence, and the first goes on", async () => {
+  const dataDir = folder();
+  const first = await startProgram("cloud/main.ts", settings(dataDir));
+  const second = await run(settings(dataDir));
+  expect([second.code, second.stderr]).toEqual([1, expect.stringContaining("another Imprimatur cloud works in")]);
+  expect((await client(() => first.url).get("//readyz")).status).toBe(200);
+  expect(await first.end()).toBe(0);
+});
+
+test.each([
+  [{ IMPRIMATUR_PROT: "1" }, [], "did you mean IMPRIMATUR_PORT?"],
+  [{ IMPRIMATUR_PORT: "http" }, [], "IMPRIMATUR_PORT: must be a port"],
+  [{ IMPRIMATUR_DATA_DIR: "/dev/null/x" }, [], "see IMPRIMATUR_DATA_DIR"],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, [], "ECONNREFUSED"],
+  [{}, ["--confg", "x"], "usage: imprimatur cloud"],
+  [{}, ["--config", "/nowhere"], "--config /nowhere"],
+])("a start with %j %j ends at once with one line", async (env, args, says) => {
+  const { code, stderr } = await run({ ...settings(folder()), ...env }, args);
+  expect(code).toBe(1);
+  expect(stderr).toContain(says);
+  expect(stderr.trim().split("\n")).toHaveLength(1);
+});
+
+test("settings come from a file too; the environment wins", async () => {
+  const dataDir = folder();
+  const file = join(dataDir, "settings");
+  writeFileSync(file, `IMPRIMATUR_BOOTSTRAP_KEY=from-the-file-0123456789\nIMPRIMATUR_PORT=1\n`);
+  const cloud = await startProgram("cloud/main.ts", settings(dataDir), [], ["--config", file]);
+  expect((await as(cloud.url, "from-the-file-0123456789").get("/tenant")).status).toBe(200);
+  await cloud.end();
+});
+
+test("SIGTERM lets what was begun be answered, then ends with 0", async () => {
+  const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_BOOTSTRAP_KEY: "drain-0123456789-abcdefgh" });
+  const admin = as(cloud.url, "drain-0123456789-abcdefgh");
+  const begun = Array.from({ length: 200 }, (_, n) => admin.post("/api-keys", { name: `k${n}`, scopes: ["aidc:read"] }));
+  await begun[0];
+  const ended = cloud.end();
+  const answers = await Promise.allSettled(begun);
+  expect(await ended).toBe(0);
+  // Some came before the socket closed and were answered, the others never began; none was cut off by a broken answer.
+  for (const answer of answers)
+    if (answer.status === "fulfilled") expect(answer.value.status).toBe(201);
+    else expect(String((answer.reason as Error).cause ?? answer.reason)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed|fetch failed/);
+});

@@ -1,0 +1,90 @@
+// Too slow and too much: a dripping request, an answer that can't come in time, more work than the store can hold.
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { sql } from "drizzle-orm";
+import { test } from "vitest";
+import { limits } from "#shared/limits.ts";
+import { world } from "../world.ts";
+
+const SECOND = 1_000;
+
+/** Sends the bytes, then nothing more, and waits for what the server makes of it. */
+const stall = (url: string, bytes: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(url);
+    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    let heard = "";
+    socket.on("data", (chunk: Buffer) => (heard += chunk.toString("utf8")));
+    socket.on("close", () => resolve(heard));
+    socket.on("error", reject);
+  });
+
+test.concurrent(
+  "a request that never ends, in its headers or in its body, is told so and let go",
+  { timeout: 60 * SECOND },
+  async ({ expect }) => {
+    const w = await world();
+    const [headers, body] = await Promise.all([
+      stall(w.url, "GET /healthz HTTP/1.1\r\nhost: a\r\nx-slow: "),
+      stall(
+        w.url,
+        `POST /api/v2/api-keys HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${w.adminKey}\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{"name":`,
+      ),
+    ]);
+    for (const heard of [headers, body]) expect(heard).toMatch(/^HTTP\/1\.1 408[^]*REQUEST_TIMEOUT/);
+  },
+);
+
+test.concurrent(
+  "an answer that comes too late is a 503, and the same key gives the true one",
+  { timeout: 90 * SECOND },
+  async ({ expect }) => {
+    const w = await world();
+    const hog = () => w.store.write("hog", () => sleep(limits.UNIT_MAX_MS - SECOND));
+    const hogs = Promise.all([hog(), hog(), hog(), hog()]); // one after another: the request behind them waits for over 30 s
+    const key = { "idempotency-key": "late-1" };
+    const late = await w.admin.post("/api-keys", { name: "late", scopes: ["aidc:read"] }, key);
+    expect([late.status, late.body.error.code]).toEqual([503, "TIMED_OUT"]);
+    await hogs;
+    await expect
+      .poll(async () => (await w.admin.get("/api-keys")).body.data.filter(({ name }: { name: string }) => name === "late").length)
+      .toBe(1);
+    const again = await w.admin.post("/api-keys", { name: "late", scopes: ["aidc:read"] }, key);
+    expect([again.status, again.headers.get("idempotency-replayed")]).toEqual([201, "true"]);
+  },
+);
+
+test.concurrent("a unit of work that takes too long is undone, and the next one runs", { timeout: 30 * SECOND }, async ({ expect }) => {
+  const w = await world();
+  const stuck = w.store.write("stuck", async ({ db }) => {
+    await db.run(sql`INSERT INTO signing_keys (kid, public_jwk, created_at) VALUES ('stuck', '{}', 1)`);
+    await new Promise(() => {});
+  });
+  await expect(stuck).rejects.toThrow(/"stuck" took over 10000 ms and was rolled back/);
+  const rows = await w.store.read("look", async ({ db }) => db.values(sql`SELECT kid FROM signing_keys WHERE kid = 'stuck'`));
+  expect(rows).toEqual([]);
+  expect((await w.admin.post("/api-keys", { name: "next", scopes: ["aidc:read"] })).status).toBe(201);
+});
+
+test.concurrent("more work than the store can hold is shed before it begins; probes are answered, and it passes", async ({ expect }) => {
+  const w = await world();
+  const work = Array.from({ length: limits.STORE_QUEUE_MAX_UNITS + 2_000 }, () => w.store.write("flood", async () => undefined));
+  const [shed, alive] = await Promise.all([w.admin.get("/tenant"), w.admin.get("//healthz")]);
+  expect([shed.status, shed.body.error.code, shed.headers.get("retry-after")]).toEqual([503, "OVERLOADED", "1"]);
+  expect(alive.status).toBe(200);
+  await Promise.all(work);
+  expect((await w.admin.get("/tenant")).status).toBe(200);
+});
+
+test.concurrent("a fault of ours is a 500 that tells nothing but its correlation id, under which the log tells all", async ({ expect }) => {
+  const w = await world();
+  await w.store.write("sabotage", async ({ db }) => void (await db.run(sql`DELETE FROM audit_heads`)));
+  const broken = await w.admin.post("/api-keys", { name: "x", scopes: ["aidc:read"] }, { "x-correlation-id": "find-me" });
+  expect([broken.status, broken.body]).toEqual([
+    500,
+    { error: { code: "INTERNAL_ERROR", message: "A fault of ours; quote the correlation id" } },
+  ]);
+  expect(broken.headers.get("x-correlation-id")).toBe("find-me");
+  expect(w.logged().some((line) => line.includes("find-me") && line.includes("has no audit chain"))).toBe(true);
+  expect((await w.admin.get("/api-keys")).body.data.map(({ name }: { name: string }) => name)).not.toContain("x");
+});

@@ -1,0 +1,63 @@
+// The import law and its kin, read from the source itself: who may know whom, and that no error code is there for show.
+import { globSync, readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { errors } from "#shared/errors.ts";
+
+const sources = (pattern: string) => globSync(pattern).map((file) => ({ file, text: readFileSync(file, "utf8") }));
+const imports = (text: string) => [...text.matchAll(/(?:from|import|require)\s*\(?\s*"([^"]+)"/g)].map(([, name = ""]) => name);
+
+type Law = { of: string; except?: string[]; never: RegExp };
+const laws: Law[] = [
+  { of: "shared/**/*.ts", never: /cloud\/|agent\/|fixtures\/|^fastify|^node:(?!crypto)|^better-sqlite3|^pg$/ },
+  { of: "cloud/**/*.ts", never: /agent\/|fixtures\/|test\// },
+  { of: "agent/**/*.ts", never: /cloud\/|fixtures\/|test\// },
+  { of: "cloud/domain/**/*.ts", never: /^fastify|^@fastify|routes\/|workers\// },
+  { of: "cloud/**/*.ts", except: ["cloud/store/"], never: /^better-sqlite3|^pg$|^drizzle-orm/ },
+];
+
+test.each(laws)("$of never imports $never", ({ of, except = [], never }) => {
+  const broken = sources(of)
+    .filter(({ file }) => !except.some((folder) => file.startsWith(folder)))
+    .flatMap(({ file, text }) =>
+      imports(text)
+        .filter((name) => never.test(name) && !isTypeOnly(text, name))
+        .map((name) => `${file} imports ${name}`),
+    );
+  expect(broken).toEqual([]);
+});
+
+/** Types vanish before anything runs, so that naming one couples nothing. */
+const isTypeOnly = (text: string, name: string) =>
+  new RegExp(`import type \\{[^}]*\\} from "${name.replaceAll(/[.*+?^$()|[\]\\]/g, "\\$&")}"`).test(text);
+
+test("only a config.ts reads process.env", () => {
+  const readers = [...sources("cloud/**/*.ts"), ...sources("agent/**/*.ts"), ...sources("shared/**/*.ts")]
+    .filter(({ text }) => text.includes("process.env"))
+    .map(({ file }) => file);
+  expect(readers).toEqual(["cloud/config.ts"]);
+});
+
+test("there is one class besides the settings' own error: Refusal", () => {
+  const classes = [...sources("cloud/**/*.ts"), ...sources("shared/**/*.ts")].flatMap(({ text }) =>
+    [...text.matchAll(/^(?:export )?class (\w+)/gm)].map(([, name]) => name),
+  );
+  expect(new Set(classes)).toEqual(new Set(["ConfigError", "Refusal"]));
+});
+
+test("every error code is thrown by the cloud and seen by a test", () => {
+  const thrown = sources("cloud/**/*.ts")
+    .map(({ text }) => text)
+    .join("\n");
+  const seen = sources("test/**/*.test.ts")
+    .filter(({ file }) => !file.endsWith("laws.test.ts"))
+    .map(({ text }) => text)
+    .join("\n");
+  const idle = Object.keys(errors).filter((code) => !thrown.includes(`"${code}"`));
+  const unseen = Object.keys(errors).filter((code) => !new RegExp(`\\b${code}\\b`).test(seen));
+  expect({ idle, unseen }).toEqual({ idle: [], unseen: [] });
+});
+
+test("every file begins with a line that says what it is", () => {
+  const files = ["cloud", "shared", "fixtures", "test"].flatMap((folder) => sources(`${folder}/**/*.ts`));
+  expect(files.filter(({ text }) => !/^\/\/ .{20,}/.test(text)).map(({ file }) => file)).toEqual([]);
+});
