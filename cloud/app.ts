@@ -1,4 +1,5 @@
 // The cloud as a value: buildApp(deps) is what main starts and what every test starts.
+import multipart from "@fastify/multipart";
 import rateLimit from "@fastify/rate-limit";
 import underPressure from "@fastify/under-pressure";
 import Fastify, {
@@ -74,6 +75,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   answerOverdue(app);
   observe(app, deps);
   readBodies(app);
+  await app.register(multipart, { limits: { files: 1, fields: 10, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: true });
   answerErrors(app);
   await app.register(underPressure, {
     maxEventLoopDelay: limits.EVENT_LOOP_DELAY_MAX_MS,
@@ -151,6 +153,7 @@ function readBodies(app: FastifyInstance): void {
     request.bytes = bytes;
     return formOf(bytes);
   });
+  app.addContentTypeParser("text/csv", (_request, _payload, done) => done(null)); // the route reads it as it comes
 }
 
 /** What fastify and its plugins refuse by themselves, in our words. */
@@ -158,6 +161,8 @@ const OURS: Record<string, ErrorCode> = {
   FST_ERR_CTP_BODY_TOO_LARGE: "PAYLOAD_TOO_LARGE",
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "UNSUPPORTED_MEDIA_TYPE",
   FST_ERR_MAX_PARAM_LENGTH: "URI_TOO_LONG",
+  FST_REQ_FILE_TOO_LARGE: "PAYLOAD_TOO_LARGE",
+  FST_FILES_LIMIT: "VALIDATION_ERROR",
   FST_ERR_BAD_URL: "MALFORMED_REQUEST",
 };
 

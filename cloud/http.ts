@@ -8,8 +8,9 @@ import type { Deps } from "./app.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, hasEnded } from "./domain/credentials.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
+import { receive } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
-import { type Caller, pathOf, type Reply, type Route } from "./route.ts";
+import { type Caller, mediaOf, pathOf, type Reply, type Route } from "./route.ts";
 import type { Tx } from "./store/store.ts";
 import { type Check, checkOf, fits } from "./validate.ts";
 
@@ -47,6 +48,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
       method: route.method,
       url: endpoint.replaceAll(/\{(\w+)\}/g, ":$1"),
       schema: schemaOf(route),
+      ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
       config: { endpoint, route },
       onRequest: async (request, reply) => {
         request.caller = await admit(route, request, reply, deps, limit);
@@ -90,8 +92,10 @@ async function deny(route: Route, required: readonly Scope[], { caller, id }: Fa
 
 function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
   const sent = headers["content-type"]?.split(";")[0]?.trim().toLowerCase();
+  const taken = mediaOf(route);
+  if (route.takesFile && (sent === undefined || !taken.includes(sent)))
+    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the file as ${taken.join(" or ")}`);
   if (sent === undefined || headers["content-length"] === "0") return;
-  const taken = route.takesForm ? ["application/json", "application/x-www-form-urlencoded"] : ["application/json"];
   if (route.method !== "GET" && !taken.includes(sent))
     throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
 }
@@ -102,7 +106,9 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   const key = idempotencyKey(route, request);
   if (route.scope === "client") request.caller = await client(request, deps);
   const caller = request.caller;
-  const input = { caller, params, query, body, requestId: request.id, deps };
+  const upload = route.takesFile ? await receive(deps.store, await fileOf(request)) : undefined;
+  if (upload) request.bytes = upload.digest;
+  const input = { caller, params, query, body, requestId: request.id, ifMatch: request.headers["if-match"], upload, deps };
   if (route.kind === "serve") return answerOf(route, await route.run(input));
   const label = `${route.method} ${pathOf(route)}`;
   if (route.kind === "read") return deps.store.read(label, async (tx) => answerOf(route, await route.run({ ...input, tx })));
@@ -119,6 +125,14 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   if (key === undefined) return deps.store.write(label, act);
   const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request), ...lockOf(route, body) };
   return once(deps.store, label, sent, act);
+}
+
+/** The bytes of the file, whichever way it was sent. */
+async function fileOf(request: FastifyRequest): Promise<AsyncIterable<Buffer>> {
+  if (!request.isMultipart()) return request.raw;
+  const part = await request.file();
+  if (!part) throw invalid([{ field: "file", rule: "required", message: "is missing: the form has no file" }]);
+  return part.file;
 }
 
 /** Where an answer is a secret as a whole, the secret of its request locks the copy that is kept. */

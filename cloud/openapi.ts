@@ -3,10 +3,10 @@ import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
 import type { FastifyInstance, FastifySchema } from "fastify";
 import { Type } from "typebox";
-import { type ErrorCode, errors } from "#shared/errors.ts";
+import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { closed, ErrorReply } from "#shared/wire/common.ts";
-import { pathOf, type Route } from "./route.ts";
+import { mediaOf, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
 
@@ -20,6 +20,7 @@ export function refusalsOf(route: Route): ErrorCode[] {
     ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),
     ...(route.params ? (["NOT_FOUND"] as const) : []),
     ...(route.kind === "write" ? (["IDEMPOTENCY_CONFLICT"] as const) : []),
+    ...(route.takesIfMatch ? (["PRECONDITION_FAILED"] as const) : []),
     ...(route.refusals ?? []),
     ...ALWAYS,
   ];
@@ -29,7 +30,7 @@ function refusalReplies(route: Route): Record<number, unknown> {
   const byStatus = Map.groupBy(new Set(refusalsOf(route)), (code) => errors[code].status);
   const described = [...byStatus].map(([status, codes]) => [
     status,
-    { $ref: "Error#", description: codes.map((code) => `${code}: ${errors[code].says}`).join("\n\n") },
+    { $ref: "Error#", description: codes.map((code) => `${shownCode(code)}: ${errors[code].says}`).join("\n\n") },
   ]);
   return Object.fromEntries(described);
 }
@@ -37,12 +38,15 @@ function refusalReplies(route: Route): Record<number, unknown> {
 const CORRELATION = Type.Optional(
   Type.String({ maxLength: limits.CORRELATION_ID_MAX_LENGTH, description: "Comes back in the answer, the log and the audit row" }),
 );
+const IF_MATCH = Type.Optional(Type.String({ description: 'The ETag that the change is meant for, such as "3"; another version is 412' }));
 const keyHeader = Type.String({
   minLength: 1,
   maxLength: limits.IDEMPOTENCY_KEY_MAX_LENGTH,
   description: "Same key and same request: one effect, the same answer",
 });
 
+/** A reply that is text says what it is for, or which media type it has. */
+const MEDIA = /^[a-z]+\/[\w.+-]+$/;
 function successReplies(route: Route): Record<number, unknown> {
   return Object.fromEntries(
     Object.entries(route.replies).map(([status, shape]) => [
@@ -51,7 +55,7 @@ function successReplies(route: Route): Record<number, unknown> {
         ? { description: route.says, content: { "application/json": { schema: shape } } }
         : status === "204"
           ? { type: "null", description: shape }
-          : { description: shape, content: { "text/plain": { schema: { type: "string" } } } },
+          : { description: shape, content: { [MEDIA.test(shape) ? shape : "text/plain"]: { schema: { type: "string" } } } },
     ]),
   );
 }
@@ -65,6 +69,7 @@ const access = ({ scope }: Route): string => {
 export function schemaOf(route: Route): FastifySchema {
   const headers = closed({
     "x-correlation-id": CORRELATION,
+    ...(route.takesIfMatch ? { "if-match": IF_MATCH } : {}),
     ...(route.kind === "write" ? { "idempotency-key": route.idempotencyKey === "required" ? keyHeader : Type.Optional(keyHeader) } : {}),
   });
   const operationId = `${route.method.toLowerCase()}${pathOf(route).replaceAll(/[^a-z0-9]+(\w?)/gi, (_, next: string) => next.toUpperCase())}`;
@@ -74,10 +79,11 @@ export function schemaOf(route: Route): FastifySchema {
     operationId,
     tags: [route.tag],
     security: route.scope === "public" || route.scope === "client" ? [] : [{ bearer: [] }, { apiKey: [] }],
-    ...(route.body ? { consumes: ["application/json", ...(route.takesForm ? ["application/x-www-form-urlencoded"] : [])] } : {}),
+    ...(route.body || route.takesFile ? { consumes: mediaOf(route) } : {}),
     ...(route.params ? { params: route.params } : {}),
     ...(route.query ? { querystring: route.query } : {}),
     ...(route.body ? { body: route.body } : {}),
+    ...(route.takesFile ? { body: Type.String({ description: "The file, with a header line" }) } : {}),
     headers,
     response: { ...successReplies(route), ...refusalReplies(route) },
   };
@@ -102,6 +108,8 @@ export async function describe(app: FastifyInstance): Promise<void> {
       tags: [
         { name: "tenants", description: "The door that everything else stands behind" },
         { name: "credentials", description: "API keys, OAuth clients, access tokens" },
+        { name: "products", description: "Commercial items on their way to a passport" },
+        { name: "schemas", description: "What a category asks for, as validation reads it" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },
       ],

@@ -5,6 +5,7 @@ import type { ErrorCode } from "#shared/errors.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
+import type { Upload } from "./domain/uploads.ts";
 import type { Tx } from "./store/store.ts";
 
 export type Caller = {
@@ -20,11 +21,22 @@ export type Reply = {
   status: number;
   body?: object | string;
   headers?: Record<string, string>;
-  about?: { subject: string; details?: Record<string, unknown> };
+  about?: { subject: string | null; details?: Record<string, unknown> };
 };
 
 type Of<Schema> = Schema extends TSchema ? Static<Schema> : undefined;
-type Input<P, Q, B> = { caller: Caller; params: Of<P>; query: Of<Q>; body: Of<B>; requestId: string; deps: Deps };
+type Input<P, Q, B> = {
+  caller: Caller;
+  params: Of<P>;
+  query: Of<Q>;
+  body: Of<B>;
+  requestId: string;
+  /** The If-Match header of a route that takes one. */
+  ifMatch: string | undefined;
+  /** The file of a route that takes one, received whole. */
+  upload: Upload | undefined;
+  deps: Deps;
+};
 
 type Face<P, Q, B> = {
   method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
@@ -43,6 +55,10 @@ type Face<P, Q, B> = {
   query?: Q | undefined;
   body?: B | undefined;
   takesForm?: boolean;
+  takesIfMatch?: boolean;
+  /** The body is a file of this type, bare or as the one part of a form, of any size up to the import's limit. */
+  takesFile?: string;
+  bodyMaxBytes?: number;
   replies: Record<number, TSchema | string>;
   refusals?: readonly ErrorCode[];
   idempotencyKey?: "required";
@@ -84,3 +100,7 @@ export const serve = <P extends S = undefined, Q extends S = undefined, B extend
 
 export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
+
+/** The content types that its body may have. */
+export const mediaOf = ({ takesFile, takesForm }: Route): string[] =>
+  takesFile ? [takesFile, "multipart/form-data"] : ["application/json", ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];

@@ -15,6 +15,7 @@ import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
+import { startImporter } from "./workers/importer.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 
 export type Cloud = {
@@ -45,7 +46,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const keys = await openKeys(store, config.DATA_DIR);
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
-    const sweeper = startSweeper(store, log);
+    const workers = { sweeper: startSweeper(store, log), importer: startImporter(store, log) };
+    const idle = () => Object.entries(workers).flatMap(([name, worker]) => (worker.runs() ? [] : [name]));
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
     const app = await buildApp({
@@ -55,7 +57,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       log,
       origin,
       authenticate: authenticator({ store, keys, origin }),
-      notReady: async () => [...(draining ? ["draining"] : []), ...(await storeFault(store)), ...(sweeper.runs() ? [] : ["sweeper"])],
+      notReady: async () => [...(draining ? ["draining"] : []), ...(await storeFault(store)), ...idle()],
       rateLimited: config.RATE_LIMIT === "on",
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
@@ -64,9 +66,9 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const close = async () => {
       draining = true;
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
-      const idle = setInterval(() => app.server.closeIdleConnections(), 50);
-      await app.close().finally(() => clearInterval(idle));
-      await sweeper.stop();
+      const closing = setInterval(() => app.server.closeIdleConnections(), 50);
+      await app.close().finally(() => clearInterval(closing));
+      await Promise.all(Object.values(workers).map((worker) => worker.stop()));
       await store.close();
     };
     return { app, store, url, newBootstrapKey, bootstrapFile, close };

@@ -33,6 +33,20 @@ export function checkOf({ params, query, body }: Pick<Route, "params" | "query" 
   };
 }
 
+/** Judges one value by one schema: its faults, each field's name after `prefix`. */
+export type Judge = (value: unknown, prefix?: string) => FieldFault[];
+export function judgeOf(schema: object): Judge {
+  let validate: ValidateFunction | undefined; // compiled when first asked: a start needs none of them
+  return (value, prefix = "") => {
+    validate ??= strict.compile(schema);
+    const unsafe = unsafeIn(value, prefix);
+    if (unsafe) return [unsafe];
+    if (validate(value)) return [];
+    const at = (field: string) => (prefix === "" || field === "body" ? prefix || field : `${prefix}.${field}`);
+    return faultsOf(validate.errors ?? [], false).map((fault) => ({ ...fault, field: at(fault.field) }));
+  };
+}
+
 const NOTHING = { type: "object", additionalProperties: false } as const satisfies Record<string, unknown> as unknown as TSchema;
 
 /** True when `value` has the shape; for tests that hold answers against what is documented. */
@@ -47,7 +61,7 @@ function faultsOf(errors: ErrorObject[], bodyless: boolean): FieldFault[] {
       const field = [at, child].filter(Boolean).join(".") || "body";
       return { field, rule: error.keyword, message: bodyless ? "isn't known: this route takes no fields" : sentence(error) };
     });
-  return faults.filter((fault, i) => faults.findIndex(({ field, message }) => field === fault.field && message === fault.message) === i);
+  return faults.filter((fault, i) => faults.findIndex(({ field }) => field === fault.field) === i);
 }
 
 function sentence({ keyword, params, message = "is wrong" }: ErrorObject): string {

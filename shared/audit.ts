@@ -12,6 +12,13 @@ export const auditActions = {
   "auth.scope_denied": "a good credential lacked a scope",
   "tenant.created": "a tenant was created",
   "tenant.updated": "a tenant's settings were changed",
+  "product.created": "a product was created",
+  "product.batch_created": "products were created in a batch; the details count them",
+  "product.updated": "a product was changed",
+  "product.transitioned": "a product moved to another stage, with the reason given",
+  "product.voided": "a product was voided, with the reason given",
+  "product.deleted": "a product was deleted",
+  "product.import_begun": "a file of products was taken in for import",
 } as const;
 
 export type AuditAction = keyof typeof auditActions;

@@ -13,20 +13,41 @@ export const errors = {
   NOT_FOUND: { status: 404, says: "There is nothing here, or nothing that this credential may see" },
   METHOD_NOT_ALLOWED: { status: 405, says: "The path exists with other methods; `Allow` lists them" },
   REQUEST_TIMEOUT: { status: 408, says: "The request took too long to arrive" },
+  SCHEMA_NOT_FOUND: {
+    status: 404,
+    says: "No schema of this category, jurisdiction and instant; `details.availableCategories` names those there are",
+  },
   ALREADY_REVOKED: { status: 409, says: "The key is already revoked; after a rotation the new id is the live one" },
   IDEMPOTENCY_CONFLICT: { status: 409, says: "This Idempotency-Key was used with another request" },
+  DUPLICATE_GTIN: { status: 409, says: "The tenant has a product of this identity: its GTIN, or GTIN and serial below the model" },
+  ILLEGAL_TRANSITION: { status: 409, says: "This stage doesn't follow the current one; `details` is `{ from, to, allowed }`" },
+  ALREADY_VOIDED: { status: 409, says: "A voided product or serial stays as it is" },
+  SCHEME_LOCKED: { status: 409, says: "Serials or a passport hang on this GTIN: it can't change any more" },
+  PRODUCT_REFERENCED: { status: 409, says: "Print jobs refer to the product's serials: it can be voided, not deleted" },
+  PRECONDITION_FAILED: { status: 412, says: "If-Match names another version than the current one; read it again" },
   PAYLOAD_TOO_LARGE: { status: 413, says: "The body is larger than the route takes" },
   URI_TOO_LONG: { status: 414, says: "A part of the path is longer than any we know" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, says: "The body has a content type that the route doesn't take" },
+  EXTENSIONS_REQUIRED: { status: 422, says: "A product needs the extensions of its category, be they empty" },
+  SCHEMA_NOT_EFFECTIVE: {
+    status: 422,
+    code: "SCHEMA_NOT_FOUND",
+    says: "The category has no schema in effect; `details.availableCategories` names those that have",
+  },
+  SERIAL_NOT_ALLOCATED: { status: 422, says: "The serial isn't one that was allocated under this GTIN" },
   RATE_LIMITED: { status: 429, says: "Over the rate budget; `Retry-After` says when to come back" },
   HEADERS_TOO_LARGE: { status: 431, says: "The request's headers are too large" },
   INTERNAL_ERROR: { status: 500, says: "A fault of ours; quote the correlation id" },
+  COMPLIANCE_EVALUATION_UNAVAILABLE: { status: 503, says: "Batteries aren't judged here: nothing was evaluated and nothing changed" },
   STORE_UNAVAILABLE: { status: 503, says: "The store can't answer now; nothing was changed unless a retry with the same key says so" },
   OVERLOADED: { status: 503, says: "More work than can be done now was shed before it began" },
   TIMED_OUT: { status: 503, says: "The answer took too long; a retry with the same Idempotency-Key gives the true one" },
-} as const satisfies Record<string, { status: number; says: string }>;
+} as const satisfies Record<string, { status: number; says: string; code?: string }>;
 
 export type ErrorCode = keyof typeof errors;
+type Row = { status: number; says: string; code?: string };
+/** The code as it is sent: one word may stand at two statuses. */
+export const shownCode = (code: ErrorCode): string => (errors[code] as Row).code ?? code;
 export type ErrorBody = { error: { code: string; message: string; details?: Record<string, unknown> } };
 export type FieldFault = { field: string; rule: string; message: string };
 
@@ -48,7 +69,8 @@ export class Refusal extends Error {
   }
 
   get body(): ErrorBody {
-    const { code, message, details } = this;
+    const { message, details } = this;
+    const code = shownCode(this.code);
     return { error: details ? { code, message, details } : { code, message } };
   }
 }

@@ -2,8 +2,20 @@
 import type { Route } from "../route.ts";
 import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
+import { imports } from "./imports.ts";
 import { oauth } from "./oauth.ts";
 import { operations } from "./operations.ts";
+import { products } from "./products.ts";
+import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
 
-export const routes: readonly Route[] = [...tenants, ...apiKeys, ...oauth, ...auditLogs, ...operations];
+export const routes: readonly Route[] = [
+  ...tenants,
+  ...apiKeys,
+  ...oauth,
+  ...products,
+  ...imports,
+  ...schemas,
+  ...auditLogs,
+  ...operations,
+];

@@ -4,8 +4,27 @@ import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);
 
-export const { and, asc, desc, eq, getTableColumns, gt, gte, is, isNull, lt, lte, ne, Param, Placeholder, sql } =
-  require("drizzle-orm") as typeof import("drizzle-orm");
+export const {
+  and,
+  asc,
+  count,
+  desc,
+  eq,
+  getTableColumns,
+  gt,
+  gte,
+  inArray,
+  is,
+  isNotNull,
+  isNull,
+  like,
+  lt,
+  lte,
+  ne,
+  Param,
+  Placeholder,
+  sql,
+} = require("drizzle-orm") as typeof import("drizzle-orm");
 export const { blob, integer, primaryKey, sqliteTable, text } =
   require("drizzle-orm/sqlite-core") as typeof import("drizzle-orm/sqlite-core");
 export const { drizzle } = require("drizzle-orm/sqlite-proxy") as typeof import("drizzle-orm/sqlite-proxy");

@@ -17,8 +17,8 @@ const CONNECT_MAX_MS = 5_000; // for a new connection, and for a free one where 
 const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 
 const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
-/** A deadlock or a serialization failure: nobody is at fault and nothing was done, so the unit runs again. */
-const isConflict = (error: unknown) => codeOf(error) === RUN_AGAIN || codeOf(error) === "40P01";
+/** A deadlock, a serialization failure, a row that another unit made first: nothing was done, so the unit runs again and looks anew. */
+const isConflict = (error: unknown) => [RUN_AGAIN, "40P01", "23505"].includes(codeOf(error));
 /** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only. */
 const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test(codeOf(error));
 

@@ -1,6 +1,10 @@
 // Every table, once. Both engines hold only text, integers (instants are ms since 1970) and bytes, so values come out alike.
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
 import type { Tier } from "#shared/limits.ts";
+import type { ProductStage } from "#shared/states.ts";
+
+/** Who did it, as it was called then. */
+export type Actor = { kind: string; id: string | null; name: string };
 
 export const tenants = sqliteTable("tenants", {
   id: text().primaryKey(),
@@ -74,7 +78,7 @@ export const auditLog = sqliteTable(
     seq: integer().notNull(),
     at: integer().notNull(),
     action: text().notNull(),
-    actor: text({ mode: "json" }).$type<{ kind: string; id: string | null; name: string }>().notNull(),
+    actor: text({ mode: "json" }).$type<Actor>().notNull(),
     subject: text(),
     details: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
     requestId: text("request_id").notNull(),
@@ -82,4 +86,91 @@ export const auditLog = sqliteTable(
     hash: text().notNull(),
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.seq] })],
+);
+
+export const products = sqliteTable(
+  "products",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    identity: text().notNull(), // what may exist once: the GTIN of a model, GTIN/serial of a batch or an item
+    gtin: text().notNull(),
+    serialNumber: text("serial_number").notNull(),
+    granularity: text().$type<"model" | "batch" | "item">().notNull(),
+    category: text().notNull(),
+    name: text().notNull(),
+    nameFolded: text("name_folded").notNull(), // neither engine folds case beyond ASCII alike
+    description: text().notNull(),
+    extensions: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    schemaVersion: text("schema_version").notNull(),
+    stage: text().$type<ProductStage>().notNull(),
+    version: integer().notNull(),
+    voidedAt: integer("voided_at"),
+    voidReason: text("void_reason"),
+    serials: integer().notNull(), // how many hang on it: counted here, so that a guard reads one row and no more
+    printJobs: integer("print_jobs").notNull(),
+    passports: integer().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+export const events = sqliteTable(
+  "events",
+  {
+    subject: text().notNull(),
+    seq: integer().notNull(), // the subject's version that this event made
+    id: text().notNull(),
+    tenantId: text("tenant_id").notNull(),
+    type: text().notNull(),
+    at: integer().notNull(),
+    actor: text({ mode: "json" }).$type<Actor>().notNull(),
+    requestId: text("request_id").notNull(),
+    data: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    snapshot: text({ mode: "json" }).$type<Record<string, unknown>>(),
+  },
+  (row) => [primaryKey({ columns: [row.subject, row.seq] })],
+);
+
+export const uploads = sqliteTable(
+  "uploads",
+  {
+    id: text().notNull(),
+    n: integer().notNull(),
+    at: integer().notNull(),
+    bytes: blob({ mode: "buffer" }).notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.id, row.n] })],
+);
+
+export const imports = sqliteTable("imports", {
+  id: text().primaryKey(), // the upload's too
+  tenantId: text("tenant_id").notNull(),
+  category: text().notNull(),
+  status: text().$type<"pending" | "running" | "completed" | "failed">().notNull(),
+  actor: text({ mode: "json" }).$type<Actor>().notNull(),
+  requestId: text("request_id").notNull(),
+  bytes: integer().notNull(),
+  total: integer(),
+  processed: integer().notNull(), // rows whose outcome is committed; a restart goes on after them
+  created: integer().notNull(),
+  failed: integer().notNull(),
+  fault: text(),
+  leaseUntil: integer("lease_until").notNull(),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+
+export const importErrors = sqliteTable(
+  "import_errors",
+  {
+    importId: text("import_id").notNull(),
+    line: integer().notNull(),
+    n: integer().notNull(),
+    code: text().notNull(),
+    field: text(),
+    message: text().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.importId, row.line, row.n] })],
 );

@@ -91,7 +91,8 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
     const self: Unit = { label, session, over: false, began: performance.now(), abort: reject };
     open.add(self);
     try {
-      running.run(self, work).then(resolve, reject);
+      // A builder that work returns runs when it is awaited: in here, not out there.
+      running.run(self, async () => await work()).then(resolve, reject);
       return await promise;
     } catch (error) {
       throw unwrap(error);

@@ -48,6 +48,11 @@ test("a unit inside a unit, a statement outside of one and a statement after one
   expect(await late?.()).toMatch(/over/);
 });
 
+test("a statement that is returned instead of awaited belongs to its unit all the same", async () => {
+  await w.store.write("returned", ({ db }) => db.run(insert("returned")) as Promise<unknown>);
+  expect(await named("returned")).toBe(1);
+});
+
 test("work after the commit runs once it is durable and never after a rollback; its failure is logged, not thrown", async () => {
   const done: string[] = [];
   await w.store.write("good", async (tx) => tx.after(() => done.push("good")));

@@ -1,7 +1,7 @@
 // Writes the README's tables from the code, or with --check says which of them no longer say what the code does.
 import { readFileSync, writeFileSync } from "node:fs";
 import { auditActions } from "#shared/audit.ts";
-import { errors } from "#shared/errors.ts";
+import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { BURST_SHARE, limitTable, tiers } from "#shared/limits.ts";
 import { otherGrants, scopes } from "#shared/scopes.ts";
 import { settings } from "../../cloud/config.ts";
@@ -43,7 +43,7 @@ const tables: Record<string, string> = {
   ),
   errors: table(
     ["status", "code", "meaning"],
-    Object.entries(errors).map(([name, { status, says }]) => [status, code(name), says]),
+    (Object.keys(errors) as ErrorCode[]).map((name) => [errors[name].status, code(shownCode(name)), errors[name].says]),
   ),
   limits: table(
     ["limit", "value", "of"],

@@ -1,0 +1,58 @@
+// Domain events: written in the unit of work that they tell of, numbered by their subject's version, so that order is a fact of the row.
+import { randomUUIDv7 } from "node:crypto";
+import { and, asc, desc, eq, gt, isNotNull, lt, sql } from "../store/drizzle.ts";
+import type { DomainEvent } from "#shared/wire/products.ts";
+import type { Caller } from "../route.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { type Actor, events } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+import { pageOf, pageReply, SEQ } from "./page.ts";
+
+/** Who did it, in answer to which request. */
+export type By = { tenantId: string; actor: Actor; requestId: string };
+export const byOf = ({ tenantId, credential: { kind, id, name } }: Caller, requestId: string): By => ({
+  tenantId,
+  actor: { kind, id, name },
+  requestId,
+});
+
+type Row = typeof events.$inferSelect;
+export type Entry = Pick<Row, "subject" | "seq" | "type" | "data"> & { snapshot?: Row["snapshot"] };
+
+const insertEvent = prepared(db.insert(events).values(placesOf(events)));
+export const record = async (tx: Tx, by: By, { snapshot = null, ...entry }: Entry): Promise<void> =>
+  void (await insertEvent.run({ ...by, ...entry, snapshot, id: randomUUIDv7(), at: tx.now } satisfies Row));
+
+const toWire = ({ id, type, at, requestId, actor, data }: Row): DomainEvent => ({
+  id,
+  type,
+  timestamp: new Date(at).toISOString(),
+  correlationId: requestId,
+  actor,
+  data,
+});
+
+/** Oldest first: read on, and you have lived it. */
+export async function list(tx: Tx, tenantId: string, subject: string, query: { limit?: number; cursor?: string }) {
+  const { limit, after } = pageOf(query, SEQ);
+  const rows = await tx.db
+    .select()
+    .from(events)
+    .where(and(eq(events.subject, subject), eq(events.tenantId, tenantId), gt(events.seq, Number(after ?? 0))))
+    .orderBy(asc(events.seq))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ seq }) => String(seq), toWire);
+}
+
+/** The events that left a snapshot, newest first. */
+export async function snapshots(tx: Tx, tenantId: string, subject: string, query: { limit?: number; cursor?: string }) {
+  const { limit, after } = pageOf(query, SEQ);
+  const before = after === undefined ? sql`1 = 1` : lt(events.seq, Number(after));
+  const rows = await tx.db
+    .select()
+    .from(events)
+    .where(and(eq(events.subject, subject), eq(events.tenantId, tenantId), isNotNull(events.snapshot), before))
+    .orderBy(desc(events.seq))
+    .limit(limit + 1);
+  return { rows, limit };
+}

@@ -1,0 +1,131 @@
+// From a CSV file to products: which columns, what a cell means, and where exactly a fault stands.
+import { Readable } from "node:stream";
+import { CsvError, parse } from "csv-parse";
+import { type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
+import { columnsOf, RESERVED_COLUMNS } from "./categories.ts";
+
+/** The file as a whole is no use: said once, and nothing of it is imported from here on. */
+export class FileFault extends Error {}
+export type CsvRow = { line: number; cells: string[]; columns: string[] };
+export type RowFault = { line: number; code: string; field: string | null; message: string };
+
+const REQUIRED_COLUMNS = ["name", "description", "gtin", "serialNumber"];
+const DELIMITERS = [",", ";", "\t"];
+
+async function* decoded(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  try {
+    for await (const slice of bytes) yield decoder.decode(slice, { stream: true });
+    yield decoder.decode();
+  } catch (error) {
+    if ((error as { code?: string }).code !== "ERR_ENCODING_INVALID_ENCODED_DATA") throw error;
+    throw new FileFault('the file isn\'t UTF-8: save it as "CSV UTF-8"');
+  }
+}
+
+/** Spreadsheets of half of Europe write semicolons: the header shows which one it is. */
+const delimiterOf = (head: string): string => {
+  const line = head.slice(0, head.search(/[\r\n]|$/));
+  return DELIMITERS.toSorted((a, b) => line.split(b).length - line.split(a).length)[0] ?? ",";
+};
+
+async function* parsed(bytes: AsyncIterable<Buffer>): AsyncGenerator<{ line: number; cells: string[] }> {
+  const text = decoded(bytes);
+  const first = await text.next();
+  const head = first.done ? "" : first.value;
+  async function* all() {
+    yield head;
+    yield* text;
+  }
+  const options = {
+    bom: true,
+    info: true,
+    relax_column_count: true,
+    skip_empty_lines: true,
+    max_record_size: limits.IMPORT_RECORD_MAX_BYTES,
+  };
+  const source = Readable.from(all());
+  const parser = source.pipe(parse({ ...options, delimiter: delimiterOf(head) }));
+  source.on("error", (error) => parser.destroy(error));
+  try {
+    for await (const { record, info } of parser as AsyncIterable<{ record: string[]; info: { lines: number } }>)
+      yield { cells: record, line: info.lines - breaksIn(record) };
+  } catch (error) {
+    if (error instanceof CsvError) throw new FileFault(`the file isn't CSV: ${error.message}`);
+    throw error;
+  } finally {
+    source.destroy();
+  }
+}
+const breaksIn = (cells: string[]) => cells.reduce((total, cell) => total + (cell.includes("\n") ? cell.split("\n").length - 1 : 0), 0);
+
+/** The rows below a header that fits the category. */
+export async function* rowsOf(bytes: AsyncIterable<Buffer>, schema: CategoryVersion): AsyncGenerator<CsvRow> {
+  let columns: string[] | undefined;
+  for await (const { line, cells } of parsed(bytes))
+    if (columns) yield { line, cells, columns };
+    else columns = headerOf(cells, schema);
+  if (!columns) throw new FileFault("the file is empty: its first line has to name the columns");
+}
+
+function headerOf(cells: string[], schema: CategoryVersion): string[] {
+  const columns = cells.map((cell) => cell.trim());
+  const known = new Set(columnsOf(schema));
+  const faults = [
+    ...columns.filter((name) => !known.has(name)).map((name) => `"${name}" isn't a column of ${schema.category}`),
+    ...columns.filter((name, i) => columns.indexOf(name) !== i).map((name) => `"${name}" is there twice`),
+    ...REQUIRED_COLUMNS.filter((name) => !columns.includes(name)).map((name) => `"${name}" is missing`),
+  ];
+  if (faults.length > 0) throw new FileFault(`the header doesn't fit: ${faults.join("; ")}; the import template has the right one`);
+  return columns;
+}
+
+/** A row as POST /products would be sent it. An empty cell is an absent field. */
+export function productOf({ cells, columns }: CsvRow, { category, fieldSchema }: CategoryVersion): Record<string, unknown> {
+  if (cells.length !== columns.length)
+    throw new Refusal("VALIDATION_ERROR", `the row has ${cells.length} cells where the header has ${columns.length}`);
+  const filled = columns.map((name, i) => [name, cells[i] ?? ""] as const).filter(([, cell]) => cell !== "");
+  const isReserved = (name: string) => (RESERVED_COLUMNS as readonly string[]).includes(name);
+  return {
+    category,
+    ...Object.fromEntries(filled.filter(([name]) => isReserved(name))),
+    extensions: Object.fromEntries(
+      filled.filter(([name]) => !isReserved(name)).map(([name, cell]) => [name, valueOf(cell, fieldSchema.properties[name])]),
+    ),
+  };
+}
+
+const NUMBER = /^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
+
+/** What doesn't look like its field's type stays text, and the schema says so. */
+function valueOf(cell: string, field: FieldSchema["properties"][string] | undefined): unknown {
+  const text = cell.trim();
+  if (field?.type === "number" || field?.type === "integer") return NUMBER.test(text) ? Number(text) : cell;
+  if (field?.type === "boolean") return { true: true, false: false }[text.toLowerCase()] ?? cell;
+  if (field?.type === "array")
+    return text.startsWith("[")
+      ? jsonOr(text)
+      : text
+          .split(";")
+          .map((item) => item.trim())
+          .filter(Boolean);
+  return field?.type === "object" ? jsonOr(text) : cell;
+}
+
+function jsonOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // the schema's sentence about it is the better one
+  }
+}
+
+/** A refusal as the faults of a line: one for each column that it names. */
+export function faultsOf(line: number, refusal: Refusal): RowFault[] {
+  const code = shownCode(refusal.code);
+  const fields = (refusal.details?.["fields"] ?? []) as FieldFault[];
+  if (fields.length === 0) return [{ line, code, field: refusal.code === "DUPLICATE_GTIN" ? "gtin" : null, message: refusal.message }];
+  return fields.map(({ field, message }) => ({ line, code, field: field.replace(/^extensions\./, "").split(".")[0] ?? field, message }));
+}

@@ -1,0 +1,166 @@
+// Imports: a row that says how far a file is. Rows of the file and that number commit together, so that a restart neither loses nor doubles one.
+import { and, asc, eq, gt, lte, sql } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import type { Import } from "#shared/wire/imports.ts";
+import { catalogue, type CategoryVersion } from "../catalogue.ts";
+import type { Caller } from "../route.ts";
+import { importErrors, imports } from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+import * as events from "./events.ts";
+import { type CsvRow, faultsOf, productOf, type RowFault } from "./import-rows.ts";
+import { effectiveSchema, shaped } from "./product-rules.ts";
+import * as products from "./products.ts";
+import * as uploads from "./uploads.ts";
+
+export type Row = typeof imports.$inferSelect;
+const LEASE_MS = 30_000;
+
+const instant = (at: number) => new Date(at).toISOString();
+const toWire = (
+  { id, category, status, bytes, total, processed, created, failed, fault, createdAt, updatedAt }: Row,
+  errors: Import["errors"],
+): Import => ({
+  id,
+  category,
+  status,
+  bytes,
+  total,
+  processed,
+  created,
+  failed,
+  fault,
+  errors,
+  createdAt: instant(createdAt),
+  updatedAt: instant(updatedAt),
+});
+
+export async function begin(tx: Tx, by: events.By, upload: uploads.Upload, category: string): Promise<Import> {
+  effectiveSchema(category, tx.now);
+  const row: Row = {
+    id: upload.id,
+    tenantId: by.tenantId,
+    category,
+    status: "pending",
+    actor: by.actor,
+    requestId: by.requestId,
+    bytes: upload.bytes,
+    total: null,
+    processed: 0,
+    created: 0,
+    failed: 0,
+    fault: null,
+    leaseUntil: 0,
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  };
+  await tx.db.insert(imports).values(row);
+  return toWire(row, []);
+}
+
+export async function get(tx: Tx, caller: Caller, id: string): Promise<Import> {
+  const row = await tx.db
+    .select()
+    .from(imports)
+    .where(and(eq(imports.tenantId, caller.tenantId), eq(imports.id, id)))
+    .get();
+  if (!row) throw new Refusal("NOT_FOUND", "there is no such import in this tenant");
+  const faults = await tx.db
+    .select()
+    .from(importErrors)
+    .where(eq(importErrors.importId, id))
+    .orderBy(asc(importErrors.line), asc(importErrors.n))
+    .limit(limits.IMPORT_ERRORS_MAX_ITEMS);
+  return toWire(
+    row,
+    faults.map(({ line, field, code, message }) => ({ line, column: field, code, message })),
+  );
+}
+
+const isOpen = sql`${imports.status} IN ('pending', 'running')`;
+
+/** The oldest file that nobody works on, for as long as the lease. */
+export async function claim(tx: Tx): Promise<Row | undefined> {
+  const due = await tx.db
+    .select({ id: imports.id })
+    .from(imports)
+    .where(and(isOpen, lte(imports.leaseUntil, tx.now)))
+    .orderBy(asc(imports.id))
+    .limit(1)
+    .get();
+  if (!due) return undefined;
+  const [row] = await tx.db
+    .update(imports)
+    .set({ status: "running", leaseUntil: tx.now + LEASE_MS, updatedAt: tx.now })
+    .where(and(eq(imports.id, due.id), isOpen, lte(imports.leaseUntil, tx.now)))
+    .returning();
+  return row;
+}
+
+/** A node that is alone and has just begun: whoever held a lease is dead. */
+export async function releaseAll(tx: Tx): Promise<void> {
+  await tx.db
+    .update(imports)
+    .set({ leaseUntil: 0 })
+    .where(and(isOpen, gt(imports.leaseUntil, 0)));
+}
+
+/** The schema that was in effect when the file came in. */
+export const schemaOf = ({ category, createdAt }: Row): CategoryVersion => {
+  const schema = catalogue.find(category, createdAt);
+  if (!schema) throw new Error(`the schema that ${category} had at ${instant(createdAt)} is gone from the catalogue`);
+  return schema;
+};
+
+/** Changes the row if it is still where we left it; where not, another node has taken over. */
+async function advance(tx: Tx, row: Row, changes: Partial<Row>): Promise<Row | undefined> {
+  const [moved] = await tx.db
+    .update(imports)
+    .set({ ...changes, leaseUntil: tx.now + LEASE_MS, updatedAt: tx.now })
+    .where(and(eq(imports.id, row.id), eq(imports.processed, row.processed), isOpen))
+    .returning();
+  return moved;
+}
+
+export const setTotal = (tx: Tx, row: Row, total: number) => advance(tx, row, { total });
+
+/** Some rows of the file, each by itself, and how far it is now. */
+export async function take(tx: Tx, row: Row, schema: CategoryVersion, slice: readonly CsvRow[]): Promise<Row | undefined> {
+  const moved = await advance(tx, row, { processed: row.processed + slice.length });
+  if (!moved) return undefined;
+  const by = { tenantId: row.tenantId, actor: row.actor, requestId: row.requestId };
+  const faults: RowFault[] = [];
+  let failed = 0;
+  for (const csv of slice)
+    try {
+      await products.create(tx, by, shaped(productOf(csv, schema)));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      failed += 1;
+      faults.push(...faultsOf(csv.line, error));
+    }
+  if (row.failed < limits.IMPORT_ERRORS_MAX_ITEMS && faults.length > 0)
+    await tx.db.insert(importErrors).values(faults.map((fault, n) => ({ importId: row.id, n, ...fault })));
+  const counts = { created: row.created + slice.length - failed, failed: row.failed + failed };
+  await tx.db.update(imports).set(counts).where(eq(imports.id, row.id));
+  return { ...moved, ...counts };
+}
+
+export async function finish(tx: Tx, row: Row, fault: string | null): Promise<void> {
+  const status = fault === null ? "completed" : "failed";
+  if (!(await advance(tx, row, { status, fault }))) return;
+  await uploads.drop(tx, row.id);
+  const { id, category, tenantId, actor, requestId, total, processed, created, failed } = row;
+  await events.record(
+    tx,
+    { tenantId, actor, requestId },
+    {
+      subject: id,
+      seq: 1,
+      type: `import.${status}`,
+      data: { importId: id, category, total, processed, created, failed, fault },
+    },
+  );
+}
+
+export const fileOf = (store: Store, { id }: Row) => uploads.read(store, id);

@@ -1,0 +1,59 @@
+// What makes a product acceptable, in the order in which the spec lists its refusals; single, batch, PATCH and import ask here.
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { gtin14, gtinFault, serialFault } from "#shared/gs1.ts";
+import { ProductCreate } from "#shared/wire/products.ts";
+import { catalogue, type CategoryVersion } from "../catalogue.ts";
+import { judgeOf } from "../validate.ts";
+
+const shape = judgeOf(ProductCreate);
+
+/** For input that no route has judged yet: an item of a batch, a row of a file. */
+export function shaped(item: unknown): ProductCreate {
+  const faults = shape(item);
+  if (faults.length > 0) throw invalid(faults);
+  return item as ProductCreate;
+}
+
+export type Judged = Required<ProductCreate> & { schemaVersion: string; identity: string };
+
+export function judged(input: ProductCreate, at: number): Judged {
+  const { extensions, granularity = "model", serialNumber } = input;
+  if (extensions === undefined)
+    throw new Refusal(
+      "EXTENSIONS_REQUIRED",
+      "extensions: are required, if only as {}; GET /schemas/categories/{category} lists the fields",
+    );
+  const schema = effectiveSchema(input.category, at);
+  const faults = [
+    ...faultAt("serialNumber", "serial", serialFault(serialNumber)),
+    ...faultAt("gtin", "gtin", gtinFault(input.gtin)),
+    ...schema.judge(extensions, "extensions"),
+  ];
+  if (faults.length > 0) throw invalid(faults);
+  const gtin = gtin14(input.gtin);
+  const identity = granularity === "model" ? gtin : `${gtin}/${serialNumber}`;
+  return { ...input, gtin, granularity, extensions, identity, schemaVersion: schema.version };
+}
+
+const faultAt = (field: string, rule: string, message: string | undefined): FieldFault[] => (message ? [{ field, rule, message }] : []);
+
+export function effectiveSchema(category: string, at: number): CategoryVersion {
+  const found = catalogue.find(category, at);
+  if (found) return found;
+  const availableCategories = catalogue.effective(at);
+  throw new Refusal(
+    "SCHEMA_NOT_EFFECTIVE",
+    `category: "${category}" has no schema in effect; there are ${availableCategories.join(", ")}`,
+    {
+      availableCategories,
+    },
+  );
+}
+
+export const duplicate = ({ gtin, serialNumber, granularity }: Judged): Refusal =>
+  new Refusal(
+    "DUPLICATE_GTIN",
+    granularity === "model"
+      ? `gtin: the tenant already has a product with ${gtin}`
+      : `gtin: the tenant already has ${gtin} with the serial ${serialNumber}`,
+  );

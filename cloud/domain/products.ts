@@ -1,0 +1,269 @@
+// Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
+import { randomUUIDv7 } from "node:crypto";
+import { and, desc, eq, gte, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
+import type { SQL } from "drizzle-orm";
+import { invalid, Refusal, shownCode } from "#shared/errors.ts";
+import { gtin14, gtinFault } from "#shared/gs1.ts";
+import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
+import type {
+  BatchResult,
+  Product,
+  ProductCreate,
+  ProductPatch,
+  ProductQuery,
+  ProductVersion,
+  Transition,
+  Void,
+} from "#shared/wire/products.ts";
+import type { Caller } from "../route.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { type events, products } from "../store/schema.ts";
+import { db, overtaken, type Tx } from "../store/store.ts";
+import * as domainEvents from "./events.ts";
+import type { By } from "./events.ts";
+import { pageOf, pageReply } from "./page.ts";
+import { duplicate, type Judged, judged, shaped } from "./product-rules.ts";
+
+export type Row = typeof products.$inferSelect;
+type EventType = "product.created" | "product.updated" | "product.deleted";
+
+const insertNew = prepared(db.insert(products).values(placesOf(products)).onConflictDoNothing().returning({ id: products.id }));
+const isMine = and(eq(products.tenantId, sql.placeholder("tenantId")), eq(products.id, sql.placeholder("id")));
+const byId = prepared(db.select().from(products).where(isMine));
+
+const instant = (at: number | null) => (at === null ? null : new Date(at).toISOString());
+const statusOf = ({ voidedAt, stage }: Row): Product["status"] => (voidedAt === null ? productStages[stage].status : VOIDED);
+const fold = (text: string) => text.normalize("NFKC").toLowerCase();
+
+export const toWire = (row: Row): Product => ({
+  id: row.id,
+  status: statusOf(row),
+  stage: row.stage,
+  productName: row.name,
+  productDescription: row.description,
+  category: row.category,
+  gtin: row.gtin,
+  serialNumber: row.serialNumber,
+  granularity: row.granularity,
+  extensions: row.extensions,
+  schemaVersion: row.schemaVersion,
+  version: row.version,
+  voidedAt: instant(row.voidedAt),
+  voidReason: row.voidReason,
+  createdAt: new Date(row.createdAt).toISOString(),
+  updatedAt: new Date(row.updatedAt).toISOString(),
+});
+
+/** What a product's event says; the snapshot beside it is the version. */
+async function record(tx: Tx, by: By, type: EventType, row: Row, changed: string[], more: Record<string, unknown> = {}): Promise<void> {
+  const { id, gtin, serialNumber, granularity, category, stage, version } = row;
+  await domainEvents.record(tx, by, {
+    subject: id,
+    seq: version,
+    type,
+    data: { productId: id, gtin, serialNumber, granularity, category, status: statusOf(row), stage, version, changed, ...more },
+    snapshot: type === "product.deleted" ? null : toWire(row),
+  });
+}
+
+const rowOf = (
+  tx: Tx,
+  by: By,
+  { name, description, category, gtin, serialNumber, granularity, extensions, identity, schemaVersion }: Judged,
+): Row => ({
+  tenantId: by.tenantId,
+  id: randomUUIDv7(),
+  identity,
+  gtin,
+  serialNumber,
+  granularity,
+  category,
+  name,
+  nameFolded: fold(name),
+  description,
+  extensions,
+  schemaVersion,
+  stage: "draft",
+  version: 1,
+  voidedAt: null,
+  voidReason: null,
+  serials: 0,
+  printJobs: 0,
+  passports: 0,
+  createdAt: tx.now,
+  updatedAt: tx.now,
+});
+const CREATED = ["name", "description", "category", "gtin", "serialNumber", "granularity", "extensions"];
+
+export async function create(tx: Tx, by: By, input: ProductCreate): Promise<Product> {
+  const product = judged(input, tx.now);
+  const row = rowOf(tx, by, product);
+  if (!(await insertNew.get(row))) throw duplicate(product);
+  await record(tx, by, "product.created", row, CREATED);
+  return toWire(row);
+}
+
+/** Each item by itself: what is refused is told with its place, the others stand. */
+export async function createBatch(tx: Tx, by: By, items: readonly unknown[]): Promise<BatchResult> {
+  const refused: BatchResult["errors"] = [];
+  for (const [index, item] of items.entries())
+    try {
+      await create(tx, by, shaped(item));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      refused.push({ index, error: `${shownCode(error.code)}: ${error.message}` });
+    }
+  return { created: items.length - refused.length, failed: refused.length, errors: refused };
+}
+
+const absent = () => new Refusal("NOT_FOUND", "there is no such product in this tenant");
+
+export async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
+  const row = await byId.get({ tenantId, id });
+  if (!row) throw absent();
+  return row;
+}
+
+export const get = async (tx: Tx, caller: Caller, id: string): Promise<Product> => toWire(await find(tx, caller.tenantId, id));
+
+const stageOf = (status: string): ProductStage | undefined =>
+  (Object.keys(productStages) as ProductStage[]).find((stage) => productStages[stage].status === status);
+
+function filtersOf({ category, status, gtin, q, updatedSince }: ProductQuery): (SQL | undefined)[] {
+  const fault = gtin === undefined ? undefined : gtinFault(gtin);
+  if (fault) throw invalid([{ field: "gtin", rule: "gtin", message: fault }]);
+  const stage = status === undefined ? undefined : stageOf(status);
+  return [
+    category === undefined ? undefined : eq(products.category, category),
+    // The identity begins with the GTIN, and "0" is what follows "/": a range of the unique index.
+    gtin === undefined ? undefined : and(gte(products.identity, gtin14(gtin)), lt(products.identity, `${gtin14(gtin)}0`)),
+    status === VOIDED ? isNotNull(products.voidedAt) : undefined,
+    stage === undefined ? undefined : and(eq(products.stage, stage), isNull(products.voidedAt)),
+    q === undefined ? undefined : like(products.nameFolded, sql`${`%${fold(q).replaceAll(/[\\%_]/g, String.raw`\$&`)}%`} ESCAPE '\\'`),
+    updatedSince === undefined ? undefined : gte(products.updatedAt, Date.parse(updatedSince)),
+  ];
+}
+
+export async function list(tx: Tx, caller: Caller, query: ProductQuery) {
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(products)
+    .where(and(eq(products.tenantId, caller.tenantId), ...filtersOf(query), after === undefined ? undefined : lt(products.id, after)))
+    .orderBy(desc(products.id))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
+}
+
+/** Writes the changes if nobody was faster, and tells of them. */
+async function change(tx: Tx, by: By, before: Row, changes: Partial<Row>, more: Record<string, unknown> = {}): Promise<Product> {
+  const after: Row = { ...before, ...changes, version: before.version + 1, updatedAt: tx.now };
+  const changed = (Object.keys(changes) as (keyof Row)[]).filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  const written = await tx.db
+    .update(products)
+    .set({ ...changes, version: after.version, updatedAt: tx.now })
+    .where(and(eq(products.tenantId, before.tenantId), eq(products.id, before.id), eq(products.version, before.version)))
+    .returning({ id: products.id });
+  if (written.length === 0) throw overtaken(`product ${before.id}`);
+  await record(
+    tx,
+    by,
+    "product.updated",
+    after,
+    changed.filter((key) => !(key in INNER)),
+    more,
+  );
+  return toWire(after);
+}
+/** Columns that follow from others: no change by themselves. */
+const INNER: Partial<Record<keyof Row, true>> = { nameFolded: true, identity: true, schemaVersion: true };
+
+const alreadyVoided = ({ voidedAt }: Row) => new Refusal("ALREADY_VOIDED", `it was voided at ${instant(voidedAt)}`);
+
+export function refuseStale({ version }: Row, ifMatch: string | undefined): void {
+  if (ifMatch === undefined || ifMatch.trim() === "*") return;
+  const tags = ifMatch.split(",").map((tag) => tag.trim());
+  if (tags.some((tag) => !/^(W\/)?"[^"]*"$/.test(tag)))
+    throw invalid([{ field: "If-Match", rule: "etag", message: 'must be an ETag in quotes, such as "3"' }]);
+  if (!tags.includes(`"${version}"`))
+    throw new Refusal("PRECONDITION_FAILED", `the product is at version ${version}, not at ${tags.join(", ")}`, { version });
+}
+
+export async function patch(tx: Tx, by: By, id: string, changes: ProductPatch, ifMatch?: string): Promise<Product> {
+  const row = await find(tx, by.tenantId, id);
+  refuseStale(row, ifMatch);
+  if (row.voidedAt !== null) throw alreadyVoided(row);
+  const { name, description, category, gtin, serialNumber, granularity, extensions } = row;
+  const next = judged({ name, description, category, gtin, serialNumber, granularity, extensions, ...changes }, tx.now);
+  if (next.gtin !== row.gtin && row.serials + row.passports > 0)
+    throw new Refusal("SCHEME_LOCKED", `${row.serials} serials and ${row.passports} passports hang on ${row.gtin}: it can't change`);
+  if (next.identity !== row.identity) await refuseTaken(tx, by, next);
+  const { granularity: _same, ...columns } = next;
+  return change(tx, by, row, { ...columns, nameFolded: fold(next.name) });
+}
+
+/** The unique index has the last word; this look gives it a sentence. */
+async function refuseTaken(tx: Tx, by: By, next: Judged): Promise<void> {
+  const taken = await tx.db
+    .select({ id: products.id })
+    .from(products)
+    .where(and(eq(products.tenantId, by.tenantId), eq(products.identity, next.identity)))
+    .get();
+  if (taken) throw duplicate(next);
+}
+
+export async function transition(tx: Tx, by: By, id: string, { stage: to, reason }: Transition): Promise<Product> {
+  const row = await find(tx, by.tenantId, id);
+  const next: readonly ProductStage[] = row.stage === "ready_for_dpp" && row.passports > 0 ? [] : productStages[row.stage].next;
+  const [from, allowed]: [string, readonly ProductStage[]] = row.voidedAt === null ? [row.stage, next] : ["voided", []];
+  if (!allowed.includes(to))
+    throw new Refusal("ILLEGAL_TRANSITION", `${to} doesn't follow ${from}; ${allowed.join(" or ") || "nothing"} does`, {
+      from,
+      to,
+      allowed,
+    });
+  if (row.category === "battery") throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
+  return change(tx, by, row, { stage: to }, { from, to, reason: reason ?? null });
+}
+
+export async function voidIt(tx: Tx, by: By, id: string, { reason, serial }: Void): Promise<Product> {
+  const row = await find(tx, by.tenantId, id);
+  if (serial !== undefined && serial !== row.serialNumber)
+    throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${serial} isn't allocated under ${row.gtin}`);
+  if (row.voidedAt !== null) throw alreadyVoided(row);
+  return change(tx, by, row, { voidedAt: tx.now, voidReason: reason }, { reason });
+}
+
+export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
+  const row = await find(tx, by.tenantId, id);
+  if (row.printJobs > 0)
+    throw new Refusal("PRODUCT_REFERENCED", `${row.printJobs} print jobs refer to serials of this product: void it instead`);
+  if (row.voidedAt !== null) throw alreadyVoided(row); // its tombstone has to stay
+  const gone = await tx.db
+    .delete(products)
+    .where(and(eq(products.tenantId, by.tenantId), eq(products.id, id), eq(products.version, row.version)))
+    .returning({ id: products.id });
+  if (gone.length === 0) throw overtaken(`product ${id}`);
+  await record(tx, by, "product.deleted", { ...row, version: row.version + 1 }, []);
+  return row;
+}
+
+export async function versions(tx: Tx, caller: Caller, id: string, query: { limit?: number; cursor?: string }) {
+  await find(tx, caller.tenantId, id);
+  const { rows, limit } = await domainEvents.snapshots(tx, caller.tenantId, id, query);
+  return pageReply(rows, limit, ({ seq }) => String(seq), toVersion);
+}
+
+const toVersion = ({ seq, at, actor, requestId, data, snapshot }: typeof events.$inferSelect): ProductVersion => ({
+  version: seq,
+  at: new Date(at).toISOString(),
+  actor,
+  correlationId: requestId,
+  changed: data["changed"] as string[],
+  snapshot: snapshot as Product,
+});
+
+export async function history(tx: Tx, caller: Caller, id: string, query: { limit?: number; cursor?: string }) {
+  await find(tx, caller.tenantId, id);
+  return domainEvents.list(tx, caller.tenantId, id, query);
+}

@@ -1,0 +1,80 @@
+// Files on their way in: kept in slices beside everything else that is durable, so that any node can read what another one took.
+import { randomUUIDv7, createHash } from "node:crypto";
+import { and, asc, eq, lt, sql } from "../store/drizzle.ts";
+import { invalid, Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { imports, uploads } from "../store/schema.ts";
+import { db, type Store, type Tx } from "../store/store.ts";
+
+export type Upload = { id: string; bytes: number; digest: Buffer };
+
+const SLICE_BYTES = 262_144;
+const ABANDONED_MS = 3_600_000;
+const insertSlice = prepared(db.insert(uploads).values(placesOf(uploads)));
+const readSlice = prepared(
+  db
+    .select({ bytes: uploads.bytes })
+    .from(uploads)
+    .where(and(eq(uploads.id, sql.placeholder("id")), eq(uploads.n, sql.placeholder("n")))),
+);
+
+export async function receive(store: Store, stream: AsyncIterable<Buffer>): Promise<Upload> {
+  const id = randomUUIDv7();
+  const hash = createHash("sha256");
+  let bytes = 0;
+  let n = 0;
+  for await (const slice of slices(stream)) {
+    bytes += slice.length;
+    if (bytes > limits.IMPORT_MAX_BYTES) throw new Refusal("PAYLOAD_TOO_LARGE", `the file is larger than ${limits.IMPORT_MAX_BYTES} bytes`);
+    hash.update(slice);
+    const row = { id, n, bytes: slice };
+    await store.write("upload", (tx) => insertSlice.run({ ...row, at: tx.now }));
+    n += 1;
+  }
+  if (bytes === 0) throw invalid([{ field: "body", rule: "minLength", message: "is empty: send the file" }]);
+  return { id, bytes, digest: hash.digest() };
+}
+
+async function* slices(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let held: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of stream) {
+    held.push(chunk);
+    size += chunk.length;
+    if (size < SLICE_BYTES) continue;
+    yield Buffer.concat(held);
+    held = [];
+    size = 0;
+  }
+  if (size > 0) yield Buffer.concat(held);
+}
+
+export async function* read(store: Store, id: string): AsyncGenerator<Buffer> {
+  for (let n = 0; ; n += 1) {
+    const slice = await store.read("upload", () => readSlice.get({ id, n }));
+    if (!slice) return;
+    yield slice.bytes;
+  }
+}
+
+export const drop = async (tx: Tx, id: string): Promise<void> => {
+  await tx.db.delete(uploads).where(eq(uploads.id, id));
+};
+
+/** What was taken in and came to nothing: its sender went away, or sent it twice. */
+export async function forgetAbandoned(tx: Tx): Promise<void> {
+  const abandoned = await tx.db
+    .selectDistinct({ id: uploads.id })
+    .from(uploads)
+    .where(
+      and(
+        lt(uploads.at, tx.now - ABANDONED_MS),
+        eq(uploads.n, 0),
+        sql`NOT EXISTS (SELECT 1 FROM ${imports} WHERE ${imports.id} = ${uploads.id})`,
+      ),
+    )
+    .orderBy(asc(uploads.id))
+    .limit(10);
+  for (const { id } of abandoned) await drop(tx, id);
+}

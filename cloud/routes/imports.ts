@@ -1,0 +1,43 @@
+// Imports over HTTP: hand in a CSV file, then watch it being worked off.
+import { IdParams } from "#shared/wire/common.ts";
+import { Import, ImportQuery, ImportTaken } from "#shared/wire/imports.ts";
+import { byOf } from "../domain/events.ts";
+import * as domain from "../domain/imports.ts";
+import { API, read, type Route, write } from "../route.ts";
+
+const tag = "products";
+
+export const imports: Route[] = [
+  write({
+    method: "POST",
+    path: "/imports",
+    scope: ["products:create"],
+    says: "Import products from a CSV file, up to 100,000 rows: taken in now, worked off afterwards",
+    tag,
+    query: ImportQuery,
+    takesFile: "text/csv",
+    replies: { 202: ImportTaken },
+    refusals: ["SCHEMA_NOT_EFFECTIVE", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"],
+    audit: "product.import_begun",
+    run: async ({ tx, caller, query, upload, requestId }) => {
+      if (!upload) throw new Error("the route takes a file and got none");
+      const data = await domain.begin(tx, byOf(caller, requestId), upload, query.category);
+      return {
+        status: 202,
+        body: { data },
+        headers: { location: `${API}/imports/${data.id}` },
+        about: { subject: data.id, details: { category: data.category, bytes: data.bytes } },
+      };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/imports/{id}",
+    scope: ["products:read"],
+    says: "How far an import is, and what was wrong with which line and column",
+    tag,
+    params: IdParams,
+    replies: { 200: Import },
+    run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
+  }),
+];

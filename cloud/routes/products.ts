@@ -1,0 +1,178 @@
+// Products over HTTP: one at a time, by the thousand, and through their stages.
+import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
+import {
+  BatchResult,
+  CategoryUse,
+  DomainEvent,
+  Product,
+  ProductBatch,
+  ProductCreate,
+  ProductPatch,
+  ProductQuery,
+  ProductVersion,
+  Transition,
+  Void,
+} from "#shared/wire/products.ts";
+import { limits } from "#shared/limits.ts";
+import * as categories from "../domain/categories.ts";
+import { byOf } from "../domain/events.ts";
+import * as domain from "../domain/products.ts";
+import { API, read, type Reply, type Route, write } from "../route.ts";
+
+/** A product as it is now: unwrapped, with the tag that an If-Match may name. */
+const reply = (product: Product, status = 200, details: Record<string, unknown> = {}): Reply => ({
+  status,
+  body: product,
+  headers: { etag: `"${product.version}"`, ...(status === 201 ? { location: `${API}/products/${product.id}` } : {}) },
+  about: { subject: product.id, details: { version: product.version, ...details } },
+});
+
+const tag = "products";
+const changes = {
+  path: "/products/{id}",
+  scope: ["products:edit"] as const,
+  tag,
+  params: IdParams,
+  body: ProductPatch,
+  takesIfMatch: true,
+  replies: { 200: Product },
+  refusals: ["SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN", "SCHEME_LOCKED", "ALREADY_VOIDED"] as const,
+  audit: "product.updated" as const,
+};
+const change: Parameters<typeof write<typeof IdParams, undefined, typeof ProductPatch>>[0]["run"] = async ({
+  tx,
+  caller,
+  params,
+  body,
+  ifMatch,
+  requestId,
+}) => reply(await domain.patch(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, { fields: Object.keys(body) });
+
+export const products: Route[] = [
+  read({
+    method: "GET",
+    path: "/products",
+    scope: ["products:read"],
+    says: "The tenant's products, newest first",
+    tag,
+    query: ProductQuery,
+    replies: { 200: listOf(Product) },
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
+  }),
+  write({
+    method: "POST",
+    path: "/products",
+    scope: ["products:create"],
+    says: "Create a product; it begins as a draft",
+    tag,
+    body: ProductCreate,
+    replies: { 201: Product },
+    refusals: ["EXTENSIONS_REQUIRED", "SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN"],
+    audit: "product.created",
+    run: async ({ tx, caller, body, requestId }) => {
+      const product = await domain.create(tx, byOf(caller, requestId), body);
+      return reply(product, 201, { gtin: product.gtin });
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/products/batch",
+    scope: ["products:create"],
+    says: "Create up to 1,000 products; each is judged by itself and the good ones stand",
+    tag,
+    body: ProductBatch,
+    bodyMaxBytes: limits.BATCH_BODY_MAX_BYTES,
+    replies: { 200: BatchResult },
+    audit: "product.batch_created",
+    run: async ({ tx, caller, body, requestId }) => {
+      const result = await domain.createBatch(tx, byOf(caller, requestId), body.items);
+      return { status: 200, body: result, about: { subject: null, details: { created: result.created, failed: result.failed } } };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/products/categories",
+    scope: ["products:read"],
+    says: "How many products each category has",
+    tag,
+    replies: { 200: closed({ data: listOf(CategoryUse).properties.data }) },
+    run: async ({ tx, caller }) => ({ status: 200, body: { data: await categories.uses(tx, caller) } }),
+  }),
+  read({
+    method: "GET",
+    path: "/products/{id}",
+    scope: ["products:read"],
+    says: "One product",
+    tag,
+    params: IdParams,
+    replies: { 200: Product },
+    run: async ({ tx, caller, params }) => reply(await domain.get(tx, caller, params.id)),
+  }),
+  write({ ...changes, method: "PATCH", says: "Change the fields that are sent, each as a whole", run: change }),
+  write({ ...changes, method: "PUT", says: "Another name of PATCH", run: change }),
+  write({
+    method: "DELETE",
+    path: "/products/{id}",
+    scope: ["products:delete"],
+    says: "Delete a product that was never in the print loop",
+    tag,
+    params: IdParams,
+    replies: { 204: "Deleted" },
+    refusals: ["PRODUCT_REFERENCED", "ALREADY_VOIDED"],
+    audit: "product.deleted",
+    run: async ({ tx, caller, params, requestId }) => {
+      const { id, gtin, serialNumber } = await domain.remove(tx, byOf(caller, requestId), params.id);
+      return { status: 204, about: { subject: id, details: { gtin, serialNumber } } };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/products/{id}/versions",
+    scope: ["products:read"],
+    says: "Every version as it was, newest first: when, by whom, what changed",
+    tag,
+    params: IdParams,
+    query: closed(PageQuery),
+    replies: { 200: listOf(ProductVersion) },
+    run: async ({ tx, caller, params, query }) => ({ status: 200, body: await domain.versions(tx, caller, params.id, query) }),
+  }),
+  read({
+    method: "GET",
+    path: "/products/{id}/events",
+    scope: ["products:read"],
+    says: "The product's domain events, oldest first",
+    tag,
+    params: IdParams,
+    query: closed(PageQuery),
+    replies: { 200: listOf(DomainEvent) },
+    run: async ({ tx, caller, params, query }) => ({ status: 200, body: await domain.history(tx, caller, params.id, query) }),
+  }),
+  write({
+    method: "POST",
+    path: "/products/{id}/lifecycle/transition",
+    scope: ["products:edit"],
+    says: "Move a product to the next stage",
+    tag,
+    params: IdParams,
+    body: Transition,
+    replies: { 200: Product },
+    refusals: ["ILLEGAL_TRANSITION", "COMPLIANCE_EVALUATION_UNAVAILABLE"],
+    audit: "product.transitioned",
+    run: async ({ tx, caller, params, body, requestId }) =>
+      reply(await domain.transition(tx, byOf(caller, requestId), params.id, body), 200, { to: body.stage, reason: body.reason ?? null }),
+  }),
+  write({
+    method: "POST",
+    path: "/products/{id}/void",
+    scope: ["products:edit"],
+    says: "Void a product for good; it stays as a tombstone",
+    tag,
+    params: IdParams,
+    body: Void,
+    replies: { 200: Product },
+    refusals: ["ALREADY_VOIDED", "SERIAL_NOT_ALLOCATED"],
+    audit: "product.voided",
+    run: async ({ tx, caller, params, body, requestId }) =>
+      reply(await domain.voidIt(tx, byOf(caller, requestId), params.id, body), 200, { reason: body.reason, serial: body.serial ?? null }),
+  }),
+];

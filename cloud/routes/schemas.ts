@@ -1,0 +1,58 @@
+// Schema discovery: what a category asks for, and a CSV file to fill in.
+import { stringify } from "csv-stringify/sync";
+import { closed } from "#shared/wire/common.ts";
+import { CategoryEntry, CategoryParams, CategorySchema, SchemaQuery, TemplateQuery } from "#shared/wire/schemas.ts";
+import { Type } from "typebox";
+import * as domain from "../domain/categories.ts";
+import { read, type Route } from "../route.ts";
+
+const tag = "schemas";
+
+export const schemas: Route[] = [
+  read({
+    method: "GET",
+    path: "/schemas/categories",
+    scope: ["products:read"],
+    says: "Every category with its versions, and whether it is in effect now",
+    tag,
+    replies: { 200: closed({ data: Type.Array(CategoryEntry) }) },
+    run: async ({ tx }) => ({ status: 200, body: { data: domain.list(tx.now) } }),
+  }),
+  read({
+    method: "GET",
+    path: "/schemas/categories/{category}",
+    scope: ["products:read"],
+    says: "The schema in effect at an instant in a jurisdiction: what create, batch, PATCH and import judge by",
+    tag,
+    params: CategoryParams,
+    query: SchemaQuery,
+    replies: { 200: CategorySchema },
+    refusals: ["SCHEMA_NOT_FOUND"],
+    run: async ({ tx, params, query }) => {
+      const at = query.date === undefined ? tx.now : Date.parse(query.date);
+      return { status: 200, body: domain.shown(domain.find(params.category, at, query.jurisdiction), query.includeFields ?? true) };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/schemas/categories/{category}/import-template",
+    scope: ["products:read"],
+    says: "A CSV file with a column for every field, for POST /imports",
+    tag,
+    params: CategoryParams,
+    query: TemplateQuery,
+    replies: { 200: "text/csv" },
+    refusals: ["SCHEMA_NOT_FOUND"],
+    run: async ({ tx, params, query }) => {
+      const schema = domain.find(params.category, tx.now, query.jurisdiction);
+      return {
+        status: 200,
+        body: stringify([domain.columnsOf(schema)], { record_delimiter: "windows" }),
+        headers: {
+          "content-type": "text/csv; charset=utf-8",
+          "content-disposition": `attachment; filename="import-template-${schema.category}-v${schema.version}.csv"`,
+        },
+      };
+    },
+  }),
+];

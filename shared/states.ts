@@ -1,0 +1,12 @@
+// What may follow what, as tables: the domain, the SQL, OpenAPI and the README read these and nothing else.
+
+/** A product's way to its passport. The way back from ready_for_dpp is open only while there is no passport. */
+export const productStages = {
+  draft: { status: "Draft", next: ["validated"] },
+  validated: { status: "Validated", next: ["ready_for_dpp"] },
+  ready_for_dpp: { status: "ReadyForDpp", next: ["draft"] },
+} as const satisfies Record<string, { status: string; next: readonly string[] }>;
+
+export type ProductStage = keyof typeof productStages;
+export const VOIDED = "Voided";
+export const productStatuses = [...Object.values(productStages).map(({ status }) => status), VOIDED] as const;

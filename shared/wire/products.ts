@@ -1,0 +1,110 @@
+// A product: a tenant's commercial item, from draft to the brink of its passport.
+import { Type } from "typebox";
+import { limits } from "../limits.ts";
+import { productStages, productStatuses } from "../states.ts";
+import { closed, Id, Instant, nullable, PageQuery, type Static } from "./common.ts";
+
+const ProductName = Type.String({ minLength: 1, maxLength: limits.PRODUCT_NAME_MAX_LENGTH, pattern: "\\S" });
+const Description = Type.String({ minLength: limits.DESCRIPTION_MIN_LENGTH, maxLength: limits.DESCRIPTION_MAX_LENGTH });
+const Category = Type.String({ minLength: 1, maxLength: 50, description: "One of GET /schemas/categories that is effective now" });
+const Gtin = Type.String({ maxLength: 50, description: "8, 12, 13 or 14 digits with a right check digit; kept with 14" });
+const Serial = Type.String({ minLength: 1, maxLength: 500, description: "At most 20 characters of GS1's set 82: the SGTIN-96 bound" });
+const Extensions = Type.Record(Type.String(), Type.Unknown(), { description: "The category's own fields, as its schema says" });
+const Granularity = Type.Enum(["model", "batch", "item"]);
+const Reason = Type.String({ minLength: 1, maxLength: limits.REASON_MAX_LENGTH, pattern: "\\S" });
+const Stage = Type.Enum(Object.keys(productStages) as (keyof typeof productStages)[]);
+const Status = Type.Enum([...productStatuses]);
+
+/** Lengths of serial and GTIN are judged by GS1's rules, and absent extensions are a 422: neither is a matter of shape. */
+export const ProductCreate = closed({
+  name: ProductName,
+  description: Description,
+  category: Category,
+  gtin: Gtin,
+  serialNumber: Serial,
+  extensions: Type.Optional(Extensions),
+  granularity: Type.Optional(Granularity),
+});
+export type ProductCreate = Static<typeof ProductCreate>;
+
+export const ProductPatch = closed({
+  name: Type.Optional(ProductName),
+  description: Type.Optional(Description),
+  category: Type.Optional(Category),
+  gtin: Type.Optional(Gtin),
+  serialNumber: Type.Optional(Serial),
+  extensions: Type.Optional(Extensions),
+});
+export type ProductPatch = Static<typeof ProductPatch>;
+
+export const Product = closed({
+  id: Id,
+  status: Status,
+  stage: Stage,
+  productName: Type.String(),
+  productDescription: Type.String(),
+  category: Type.String(),
+  gtin: Type.String(),
+  serialNumber: Type.String(),
+  granularity: Granularity,
+  extensions: Extensions,
+  schemaVersion: Type.String({ description: "Version of the category's schema that the extensions were judged by" }),
+  version: Type.Integer({ description: "Counts the changes; the ETag is this number in quotes" }),
+  voidedAt: nullable(Instant),
+  voidReason: nullable(Type.String()),
+  createdAt: Instant,
+  updatedAt: Instant,
+});
+export type Product = Static<typeof Product>;
+
+export const ProductQuery = closed({
+  ...PageQuery,
+  category: Type.Optional(Category),
+  status: Type.Optional(Status),
+  gtin: Type.Optional(Gtin),
+  q: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "A part of the name, in any case" })),
+  updatedSince: Type.Optional(Instant),
+});
+export type ProductQuery = Static<typeof ProductQuery>;
+
+export const ProductBatch = closed({
+  items: Type.Array(Type.Unknown({ description: "As POST /products takes it; each is judged by itself" }), {
+    minItems: 1,
+    maxItems: limits.BATCH_MAX_ITEMS,
+  }),
+});
+export const BatchResult = closed({
+  created: Type.Integer(),
+  failed: Type.Integer(),
+  errors: Type.Array(closed({ index: Type.Integer(), error: Type.String({ description: "CODE: field: message" }) })),
+});
+export type BatchResult = Static<typeof BatchResult>;
+
+export const Transition = closed({ stage: Stage, reason: Type.Optional(Reason) });
+export type Transition = Static<typeof Transition>;
+export const Void = closed({ reason: Reason, serial: Type.Optional(Serial) });
+export type Void = Static<typeof Void>;
+
+const Actor = closed({ kind: Type.String(), id: nullable(Type.String()), name: Type.String() });
+
+export const ProductVersion = closed({
+  version: Type.Integer(),
+  at: Instant,
+  actor: Actor,
+  correlationId: Type.String(),
+  changed: Type.Array(Type.String()),
+  snapshot: Product,
+});
+export type ProductVersion = Static<typeof ProductVersion>;
+
+export const DomainEvent = closed({
+  id: Id,
+  type: Type.String(),
+  timestamp: Instant,
+  correlationId: Type.String(),
+  actor: Actor,
+  data: Type.Record(Type.String(), Type.Unknown()),
+});
+export type DomainEvent = Static<typeof DomainEvent>;
+
+export const CategoryUse = closed({ category: Type.String(), products: Type.Integer(), effectiveNow: Type.Boolean() });

@@ -1,0 +1,188 @@
+// Imports: whatever a spreadsheet writes, worked off once, with every fault at its line and column.
+import { stringify } from "csv-stringify/sync";
+import { expect, test } from "vitest";
+import { catalogue, type FieldSchema } from "../../cloud/catalogue.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+let n = 100_000;
+const gtin = () => gtinOf((n += 1));
+const HEADER = "name,description,gtin,serialNumber,energyEfficiencyClass,hazardousSubstances";
+const row = (more = "") => `Kettle,A kettle of 1.7 litres,${gtin()},SN-1,A,lead;mercury${more}`;
+
+type Sending = { query?: string; headers?: Record<string, string> };
+const send = (csv: string | Uint8Array<ArrayBuffer>, { query = "?category=electronics", headers = {} }: Sending = {}) =>
+  w.admin.send("POST", `/imports${query}`, { body: csv, headers: { "content-type": "text/csv", ...headers } });
+const ended = async (id: string) => {
+  const now = async () => (await w.admin.get(`/imports/${id}`)).body;
+  await expect.poll(async () => (await now()).status, { timeout: 20_000 }).toMatch(/completed|failed/);
+  return now();
+};
+async function imported(csv: string | Uint8Array<ArrayBuffer>, category = "electronics") {
+  const taken = await send(csv, { query: `?category=${category}` });
+  expect([taken.status, taken.headers.get("location")]).toEqual([202, `/api/v2/imports/${taken.body.data?.id}`]);
+  return ended(taken.body.data.id as string);
+}
+
+test("a file is taken at once, worked off afterwards, and its rows are products", async () => {
+  const before = gtin();
+  const done = await imported(`${HEADER}\nPot,A pot of two litres,${before},SN-7,B,[]\n${row()}\n`);
+  expect(done).toMatchObject({ status: "completed", total: 2, processed: 2, created: 2, failed: 0, fault: null, errors: [] });
+  const { data } = (await w.admin.get(`/products?gtin=${before}`)).body;
+  expect(data[0]).toMatchObject({
+    productName: "Pot",
+    serialNumber: "SN-7",
+    extensions: { energyEfficiencyClass: "B", hazardousSubstances: [] },
+  });
+  const events = (await w.admin.get(`/products/${data[0].id}/events`)).body.data;
+  expect(events[0].actor.kind).toBe("api_key");
+});
+
+test("a refused row is told by line, column and code; the others stand", async () => {
+  const twin = gtin();
+  const lines = [
+    HEADER,
+    row(),
+    `Kettle,short,${gtin()},SN-1,A,`,
+    `"Two\nlines",A kettle of 1.7 litres,${twin},SN-1,A,`,
+    `Kettle,A kettle of 1.7 litres,${twin},SN-1,A,`,
+    `Kettle,A kettle of 1.7 litres,123,${"x".repeat(21)},Z,`,
+    "Kettle,A kettle of 1.7 litres",
+    row(",one,more"),
+    "",
+    row(),
+  ];
+  const done = await imported(lines.join("\r\n"));
+  expect([done.status, done.total, done.created, done.failed]).toEqual(["completed", 8, 3, 5]);
+  expect(done.errors.map(({ line, column, code }: { line: number; column: string; code: string }) => [line, column, code])).toEqual([
+    [3, "description", "VALIDATION_ERROR"],
+    [6, "gtin", "DUPLICATE_GTIN"],
+    [7, "serialNumber", "VALIDATION_ERROR"],
+    [7, "gtin", "VALIDATION_ERROR"],
+    [7, "energyEfficiencyClass", "VALIDATION_ERROR"],
+    [8, null, "VALIDATION_ERROR"],
+    [9, null, "VALIDATION_ERROR"],
+  ]);
+});
+
+test.each([
+  ["a byte order mark, CRLF and quotes", () => `\ufeff${HEADER}\r\n"Kettle ""XL"", blue","A kettle, of 1.7 litres",${gtin()},SN-1,A,\r\n`],
+  ["semicolons", () => `${HEADER.replaceAll(",", ";")}\nKettle;A kettle of 1.7 litres;${gtin()};SN-1;A;"lead;mercury"\n`],
+  ["tabs", () => `${HEADER.replaceAll(",", "\t")}\nKettle\tA kettle of 1.7 litres\t${gtin()}\tSN-1\tA\t\n`],
+  ["empty lines anywhere and no last line break", () => `\n\n${HEADER}\n\n${row()}\n\n${row()}`],
+  ["any script", () => `${HEADER}\n电热水壶 ☕,غلاية كهربائية سعة لترين,${gtin()},S/N?=&%,A,свинец;鉛\n`],
+])("a file with %s is read", async (_what, csv) => {
+  const done = await imported(csv());
+  expect([done.status, done.failed, done.errors]).toEqual(["completed", 0, []]);
+});
+
+test.each([
+  ["an unknown column", `${HEADER},colour\n`, '"colour" isn\'t a column of electronics'],
+  ["a column twice", `${HEADER},name\n`, '"name" is there twice'],
+  ["a column missing", "name,description,gtin\n", '"serialNumber" is missing'],
+  ["no rows", `${HEADER}\n`, "no rows"],
+  ["nothing but line breaks", "\n\n\n", "is empty"],
+  ["an open quote", `${HEADER}\n"Kettle,x\n`, "isn't CSV"],
+  ["UTF-16", new Uint8Array([0xff, 0xfe, 0x6e, 0x00, 0x61, 0x00]), "isn't UTF-8"],
+  ["Latin-1", new Uint8Array(Buffer.from(`${HEADER}\nKühler`, "latin1")), "isn't UTF-8"],
+  ["a record without end", `${HEADER}\n"${"x".repeat(5_000_000)}`, "isn't CSV"],
+])("a file with %s fails as a whole with a sentence, and nothing of it is imported", async (_what, csv, says) => {
+  const done = await imported(csv);
+  expect(done).toMatchObject({ status: "failed", created: 0, fault: expect.stringContaining(says) });
+});
+
+test("a cell of a megabyte is one refused row", async () => {
+  const done = await imported(`${HEADER}\n${"x".repeat(1_000_000)},A kettle of 1.7 litres,${gtin()},SN-1,A,\n${row()}\n`);
+  expect([done.created, done.failed, done.errors[0].column]).toEqual([1, 1, "name"]);
+});
+
+test("what can't be taken in is refused at once", async () => {
+  const codeOf = ({ status, body }: { status: number; body: { error: { code: string } } }) => [status, body.error.code];
+  expect(codeOf(await send(`${HEADER}\n`, { query: "" }))).toEqual([400, "VALIDATION_ERROR"]);
+  expect(codeOf(await send(`${HEADER}\n`, { query: "?category=vehicle" }))).toEqual([422, "SCHEMA_NOT_FOUND"]);
+  expect(codeOf(await send(""))).toEqual([400, "VALIDATION_ERROR"]);
+  expect(codeOf(await w.admin.post("/imports?category=electronics", {}))).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
+  expect(codeOf(await w.admin.send("POST", "/imports?category=electronics"))).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
+});
+
+test("a form with a file is taken as well", async () => {
+  const form = new FormData();
+  form.set("file", new Blob([`${HEADER}\n${row()}\n`], { type: "text/csv" }), "products.csv");
+  const answer = await fetch(`${w.url}/api/v2/imports?category=electronics`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${w.adminKey}` },
+    body: form,
+  });
+  expect(answer.status).toBe(202);
+  const { data } = (await answer.json()) as { data: { id: string } };
+  expect(await ended(data.id)).toMatchObject({ status: "completed", created: 1 });
+});
+
+test("the same key and file are one import; the same key and another file a conflict", async () => {
+  const csv = `${HEADER}\n${row()}\n`;
+  const key = { headers: { "idempotency-key": "import-1" } };
+  const [first, second] = [await send(csv, key), await send(csv, key)];
+  expect([second.status, second.body.data.id, second.headers.get("idempotency-replayed")]).toEqual([202, first.body.data.id, "true"]);
+  expect((await send(`${csv}\n`, key)).body.error.code).toBe("IDEMPOTENCY_CONFLICT");
+});
+
+/** A value that fits the field, as a cell would hold it. */
+function cellFor(
+  field: FieldSchema["properties"][string] & { enum?: string[]; pattern?: string; format?: string; items?: object },
+): string {
+  if (field.enum) return field.enum[0] ?? "";
+  if (field.type === "number" || field.type === "integer") return "1";
+  if (field.type === "boolean") return "TRUE";
+  if (field.format === "uri") return "https://example.com/a,b";
+  if (field.format === "date") return "2026-02-28";
+  if (field.pattern === "^[A-Z]{2}$") return "DE";
+  if (field.type !== "array") return 'text with "quotes"';
+  const item = JSON.stringify(field.items);
+  if (item.includes('"fibre"')) return '[{"fibre":"cotton","percentage":100}]';
+  return item.includes('"material"') ? '[{"material":"oak","percentage":80.5}]' : "one; two";
+}
+
+test.each(catalogue.effective(Date.now()))("the import template of %s comes back filled in", async (category) => {
+  const columns = (await w.admin.get(`/schemas/categories/${category}/import-template`)).text.trim().split(",");
+  const fields = catalogue.find(category, Date.now())?.fieldSchema.properties ?? {};
+  const own: Record<string, string> = {
+    name: "Thing",
+    description: "A thing, of a kind",
+    gtin: gtin(),
+    serialNumber: "1",
+    granularity: "item",
+  };
+  const csv = stringify([columns, columns.map((column) => own[column] ?? cellFor(fields[column] ?? {}))]);
+  const done = await imported(csv, category);
+  expect([done.status, done.created, done.errors]).toEqual(["completed", 1, []]);
+  const { data } = (await w.admin.get(`/products?gtin=${own["gtin"]}`)).body;
+  expect(Object.keys(data[0].extensions)).toEqual(Object.keys(fields));
+});
+
+test("progress is seen while it runs; a restart in the middle loses and doubles no row", { timeout: 60_000 }, async () => {
+  const tenant = (await w.admin.post("/tenants", { name: "importer" })).body;
+  const shop = w.as(tenant.adminKey.secret);
+  const rows = Array.from({ length: 6_000 }, () => row());
+  const taken = await shop.send("POST", "/imports?category=electronics", {
+    body: [HEADER, ...rows].join("\n"),
+    headers: { "content-type": "text/csv" },
+  });
+  const now = async () => (await shop.get(`/imports/${taken.body.data.id}`)).body;
+  const seen = new Set<number>();
+  await expect.poll(async () => seen.add((await now()).processed).size, { timeout: 30_000, interval: 10 }).toBeGreaterThan(2);
+  await w.restart();
+  expect((await now()).status).toBe("running");
+  await w.restart();
+  if (w.store.sole === undefined) w.later(31_000); // the node that was stopped still holds its lease
+  await expect.poll(async () => (await now()).status, { timeout: 40_000 }).toBe("completed");
+  expect(await now()).toMatchObject({ total: 6_000, processed: 6_000, created: 6_000, failed: 0 });
+  const uses = (await shop.get("/products/categories")).body.data;
+  expect(uses.find(({ category }: { category: string }) => category === "electronics").products).toBe(6_000);
+});
+
+test("another tenant's import isn't there", async () => {
+  const taken = await send(`${HEADER}\n${row()}\n`);
+  const other = (await w.admin.post("/tenants", { name: "nosy" })).body;
+  expect((await w.as(other.adminKey.secret).get(`/imports/${taken.body.data.id}`)).status).toBe(404);
+});
