@@ -66,6 +66,8 @@ const access = ({ scope }: Route): string => {
   return scope === "credential" ? "Any good credential." : `Scope: ${scope.map((name) => `\`${name}\``).join(" or ")}.`;
 };
 
+const shownBody = (body: object, example: unknown) => ({ ...body, ...(example === undefined ? {} : { examples: [example] }) });
+
 export function schemaOf(route: Route): FastifySchema {
   const headers = closed({
     "x-correlation-id": CORRELATION,
@@ -82,8 +84,8 @@ export function schemaOf(route: Route): FastifySchema {
     ...(route.body || route.takesFile ? { consumes: mediaOf(route) } : {}),
     ...(route.params ? { params: route.params } : {}),
     ...(route.query ? { querystring: route.query } : {}),
-    ...(route.body ? { body: route.body } : {}),
-    ...(route.takesFile ? { body: Type.String({ description: "The file, with a header line" }) } : {}),
+    ...(route.body ? { body: shownBody(route.body, route.example) } : {}),
+    ...(route.takesFile ? { body: shownBody(Type.String({ description: "The file, with a header line" }), route.example) } : {}),
     headers,
     response: { ...successReplies(route), ...refusalReplies(route) },
   };

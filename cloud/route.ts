@@ -54,6 +54,8 @@ type Face<P, Q, B> = {
   params?: P | undefined;
   query?: Q | undefined;
   body?: B | undefined;
+  /** A body as OpenAPI shows it and as a test sends it. */
+  example?: unknown;
   takesForm?: boolean;
   takesIfMatch?: boolean;
   /** The body is a file of this type, bare or as the one part of a form, of any size up to the import's limit. */

@@ -26,6 +26,7 @@ export const apiKeys: Route[] = [
     says: "Mint an API key; its secret is shown this once",
     tag: "credentials",
     body: ApiKeyCreate,
+    example: { name: "line 1", scopes: ["products:read", "aidc:write"] },
     replies: { 201: ApiKeyMinted },
     audit: "auth.key_created",
     replay: { hide: ["data.secret"] },

@@ -28,12 +28,30 @@ const reply = (product: Product, status = 200, details: Record<string, unknown> 
 });
 
 const tag = "products";
+const kettle = {
+  name: "Kettle 1.7",
+  description: "An electric kettle of 1.7 litres, brushed steel",
+  category: "electronics",
+  gtin: "4006381333931",
+  serialNumber: "K17-0001",
+  extensions: {
+    energyEfficiencyClass: "A",
+    annualEnergyConsumptionKwh: 42.5,
+    repairabilityScore: 7.5,
+    sparePartsAvailabilityYears: 10,
+    hazardousSubstances: [{ name: "Lead", casNumber: "7439-92-1", concentrationPercentage: 0.05, location: "solder" }],
+    recycledContentPercentage: 30,
+    productLifetimeYears: 8,
+    weeeCategory: "small_equipment",
+  },
+};
 const changes = {
   path: "/products/{id}",
   scope: ["products:edit"] as const,
   tag,
   params: IdParams,
   body: ProductPatch,
+  example: { name: "Kettle 1.7 L", extensions: { ...kettle.extensions, repairabilityScore: 8 } },
   takesIfMatch: true,
   replies: { 200: Product },
   refusals: ["SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN", "SCHEME_LOCKED", "ALREADY_VOIDED"] as const,
@@ -66,6 +84,7 @@ export const products: Route[] = [
     says: "Create a product; it begins as a draft",
     tag,
     body: ProductCreate,
+    example: kettle,
     replies: { 201: Product },
     refusals: ["EXTENSIONS_REQUIRED", "SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN"],
     audit: "product.created",
@@ -81,6 +100,7 @@ export const products: Route[] = [
     says: "Create up to 1,000 products; each is judged by itself and the good ones stand",
     tag,
     body: ProductBatch,
+    example: { items: [kettle, { ...kettle, gtin: "4006381333948", name: "Kettle 1.0" }] },
     bodyMaxBytes: limits.BATCH_BODY_MAX_BYTES,
     replies: { 200: BatchResult },
     audit: "product.batch_created",
@@ -155,6 +175,7 @@ export const products: Route[] = [
     tag,
     params: IdParams,
     body: Transition,
+    example: { stage: "validated", reason: "data complete" },
     replies: { 200: Product },
     refusals: ["ILLEGAL_TRANSITION", "COMPLIANCE_EVALUATION_UNAVAILABLE"],
     audit: "product.transitioned",
@@ -169,6 +190,7 @@ export const products: Route[] = [
     tag,
     params: IdParams,
     body: Void,
+    example: { reason: "damaged in the warehouse" },
     replies: { 200: Product },
     refusals: ["ALREADY_VOIDED", "SERIAL_NOT_ALLOCATED"],
     audit: "product.voided",

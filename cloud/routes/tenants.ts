@@ -12,6 +12,7 @@ export const tenants: Route[] = [
     says: "Create a tenant with its first admin key",
     tag: "tenants",
     body: TenantCreate,
+    example: { name: "Acme", companyPrefixes: ["0950600"] },
     replies: { 201: TenantMinted },
     audit: "tenant.created",
     replay: { hide: ["adminKey.secret"] },
@@ -51,6 +52,7 @@ export const tenants: Route[] = [
     says: "Change the settings of the caller's own tenant",
     tag: "tenants",
     body: TenantPatch,
+    example: { offlineGraceSeconds: 1_800, maxAttempts: 5 },
     replies: { 200: Tenant },
     audit: "tenant.updated",
     run: async ({ tx, caller, body }) => ({

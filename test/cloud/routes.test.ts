@@ -1,0 +1,107 @@
+// The whole table of routes, walked: every documented example works as it stands, and another tenant's things are never there.
+import { expect, test } from "vitest";
+import type { Route } from "../../cloud/route.ts";
+import { routes } from "../../cloud/routes/index.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+let n = 200_000;
+
+/** A tenant with one of everything that a path can name. */
+async function furnished() {
+  const { data, adminKey } = (await w.admin.post("/tenants", { name: "furnished" })).body;
+  const admin = w.as(adminKey.secret);
+  const id = async (path: string, body: unknown, at = (answer: { id: string }) => answer.id) => at((await admin.post(path, body)).body);
+  const kettle = {
+    name: "Kettle",
+    description: "A kettle of 1.7 litres",
+    category: "electronics",
+    gtin: gtinOf((n += 1)),
+    serialNumber: "1",
+    extensions: {},
+  };
+  const secret = (answer: { client_id: string; client_secret: string }) => answer;
+  const client = secret((await admin.post("/oauth/clients", { name: "erp", scopes: ["products:read"] })).body);
+  const csv = {
+    body: `name,description,gtin,serialNumber\nPot,A pot of two litres,${gtinOf((n += 1))},1\n`,
+    headers: { "content-type": "text/csv" },
+  };
+  const ids: Record<string, string> = {
+    products: await id("/products", kettle),
+    "api-keys": await id(
+      "/api-keys",
+      { name: "k", scopes: ["aidc:read"] },
+      (answer) => (answer as unknown as { data: { id: string } }).data.id,
+    ),
+    oauth: client.client_id,
+    imports: (await admin.send("POST", "/imports?category=electronics", csv)).body.data.id,
+    schemas: "electronics",
+  };
+  return { admin, tenantId: data.id as string, ids, client };
+}
+type Furnished = Awaited<ReturnType<typeof furnished>>;
+
+const nounOf = ({ path }: Route) => path.split("/")[1] ?? "";
+const filled = (route: Route, ids: Record<string, string>) => {
+  const id = ids[nounOf(route)];
+  if (id === undefined && route.path.includes("{"))
+    throw new Error(`${route.path} names a thing that this test doesn't have: add it to furnished()`);
+  return (route.root ? "/" : "") + route.path.replaceAll(/\{\w+\}/g, id ?? "");
+};
+const name = ({ method, path }: Route) => `${method} ${path}`;
+const named = (picked: readonly Route[]) => picked.map((route) => [name(route), route] as const);
+
+/** What an example can't know: the query that it needs, and the secrets of this world. */
+const also = (route: Route, { client }: Furnished): { query: string; body: Record<string, unknown> } => ({
+  query: route.path === "/imports" ? "?category=electronics" : "",
+  body: route.path === "/oauth/token" ? { client_id: client.client_id, client_secret: client.client_secret } : {},
+});
+
+function sendingOf(route: Route, body: Record<string, unknown>) {
+  if (typeof route.example === "string") return { body: route.example, headers: { "content-type": "text/csv" } };
+  const headers = { "idempotency-key": crypto.randomUUID() };
+  return route.example === undefined ? { headers } : { json: { ...route.example, ...body }, headers };
+}
+
+const withBody = routes.filter((route) => route.body !== undefined || route.takesFile);
+
+test("every route that takes a body shows an example of it", () => {
+  expect(withBody.filter(({ example }) => example === undefined).map(name)).toEqual([]);
+});
+
+test.each(named(withBody))("the example of %s works as it stands", async (_name, route) => {
+  const home = await furnished();
+  const { query, body } = also(route, home);
+  const admin = nounOf(route) === "tenants" ? w.admin : home.admin;
+  const answer = await admin.send(route.method, filled(route, home.ids) + query, sendingOf(route, body));
+  expect([answer.status, answer.text]).toEqual([expect.toSatisfy((status) => status < 300), expect.any(String)]);
+  if (answer.body?.errors) expect(answer.body.errors).toEqual([]);
+  const document = (await w.nobody.get("/openapi.json")).body;
+  const shown = document.paths[`${route.root ? "" : "/api/v2"}${route.path}`][route.method.toLowerCase()].requestBody.content;
+  expect(Object.values(shown)).toContainEqual(expect.objectContaining({ example: route.example }));
+});
+
+const ofTenants = routes.filter(({ path, scope }) => path.includes("{") && !path.includes("{category}") && scope !== "public");
+
+test.each(named(ofTenants))("%s with another tenant's key is 404, and nothing happened", async (_name, route) => {
+  const [home, stranger] = [await furnished(), await furnished()];
+  const before = (await home.admin.get("/audit-logs")).text;
+  const answer = await stranger.admin.send(route.method, filled(route, home.ids), sendingOf(route, {}));
+  expect([answer.status, answer.body.error.code]).toEqual([404, "NOT_FOUND"]);
+  expect((await home.admin.get("/audit-logs")).text).toBe(before);
+});
+
+test.each(named(routes.filter(({ scope }) => Array.isArray(scope))))(
+  "%s without its scope is refused before anything is looked at",
+  async (_name, route) => {
+    const poor = w.as((await w.admin.post("/api-keys", { name: "poor", scopes: ["autoid:verify"] })).body.data.secret);
+    const path = route.path.replaceAll(/\{\w+\}/g, "nothing");
+    const answer = await poor.send(route.method, (route.root ? "/" : "") + path, sendingOf(route, {}));
+    expect([answer.status, answer.body.error.code, answer.body.error.details]).toEqual([
+      403,
+      "API_SCOPE_DENIED",
+      { required: route.scope, available: ["autoid:verify"] },
+    ]);
+  },
+);
