@@ -40,7 +40,7 @@ export function ratioLine(name: string, { rates, ratio }: { rates: [number, numb
   return {
     name,
     figure: `${ratio.toFixed(2)} (${rate(rates[0])} against ${rate(rates[1])} ${unit}/s)`,
-    target: `at least ${least}`,
+    target: `at least ${Math.round(least * 100) / 100}`,
     met: ratio >= least,
   };
 }
