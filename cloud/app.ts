@@ -24,7 +24,7 @@ import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { Store } from "./store/store.ts";
 import { formOf, jsonOf } from "./validate.ts";
-import { answerBadHttp } from "./bad-http.ts";
+import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
 
 export type Deps = {
   store: Store;
@@ -52,7 +52,12 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
-    http: { maxHeaderSize: limits.HEADERS_MAX_BYTES, headersTimeout: limits.HEADERS_MAX_MS, connectionsCheckingInterval: 2_000 },
+    http: {
+      requireHostHeader: false,
+      maxHeaderSize: limits.HEADERS_MAX_BYTES,
+      headersTimeout: limits.HEADERS_MAX_MS,
+      connectionsCheckingInterval: 2_000,
+    },
     routerOptions: { ignoreTrailingSlash: false, maxParamLength: 200 },
     return503OnClosing: false,
     clientErrorHandler: answerBadHttp,
@@ -72,6 +77,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     void reply.headers({ "x-correlation-id": request.id, ...secure });
     next(deps.store.pending() > limits.STORE_QUEUE_MAX_UNITS ? shed(request) : undefined);
   });
+  answerOddHttp(app.server);
   answerOverdue(app);
   observe(app, deps);
   readBodies(app);
@@ -92,10 +98,10 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     errorResponseBuilder: (_request, { ttl }) =>
       new Refusal("RATE_LIMITED", `over the rate budget: come back in ${Math.ceil(ttl / 1000)} s`),
   });
-  await describe(app);
-  const limit = app.rateLimit() as unknown as Limit;
-  mount(app, routes, deps, deps.rateLimited ? limit : async () => {});
-  answerUnrouted(app, routes);
+  const limit = deps.rateLimited ? (app.rateLimit() as unknown as Limit) : async () => {};
+  await describe(app, limit);
+  mount(app, routes, deps, limit);
+  answerUnrouted(app, routes, limit);
   return app;
 }
 
@@ -185,12 +191,27 @@ function answerErrors(app: FastifyInstance): void {
   });
 }
 
+/** Decoded once, as the router does, also where a proxy's absolute form was sent. */
+function pathnameOf(url: string): string {
+  const { pathname } = new URL(url, "http://x");
+  try {
+    return decodeURIComponent(pathname);
+  } catch {
+    return pathname;
+  }
+}
+
 /** 405 with what is allowed where the path exists, else 404. */
-function answerUnrouted(app: FastifyInstance, table: readonly Route[]): void {
-  const paths = table.map((route) => ({ method: route.method, shape: new RegExp(`^${pathOf(route).replaceAll(/\{\w+\}/g, "[^/]+")}$`) }));
-  app.setNotFoundHandler((request) => {
-    const path = request.url.split("?")[0] ?? "";
-    const allowed = paths.filter(({ shape }) => shape.test(path)).map(({ method }) => method);
+function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit): void {
+  const shapeOf = (route: Route) =>
+    pathOf(route)
+      .split(/\{\w+\}/)
+      .map((part) => RegExp.escape(part))
+      .join("[^/]+");
+  const paths = table.map((route) => ({ method: route.method, shape: new RegExp(`^${shapeOf(route)}$`) }));
+  app.setNotFoundHandler({ preHandler: limit }, (request) => {
+    const path = pathnameOf(request.url);
+    const allowed = path.startsWith("/docs") ? ["GET"] : paths.filter(({ shape }) => shape.test(path)).map(({ method }) => method);
     if (allowed.length === 0) throw new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
     const all = [...new Set([...allowed, ...(allowed.includes("GET") ? ["HEAD"] : [])])].toSorted().join(", ");
     throw new Refusal("METHOD_NOT_ALLOWED", `${request.method} isn't possible here, ${all} is`, undefined, { allow: all });

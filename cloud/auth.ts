@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { decodeProtectedHeader, jwtVerify } from "jose";
 import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
 import { byClient, byKey, credentialEpoch, hasEnded, type Known } from "./domain/credentials.ts";
 import { looksWhole } from "./domain/secrets.ts";
 import type { Keys } from "./keys.ts";
@@ -10,7 +11,6 @@ import type { Store } from "./store/store.ts";
 
 type Claims = { client: string; tenant: string; scopes: string[]; endsAt: number };
 const REMEMBERED = 10_000;
-const SECRET_MAX_LENGTH = 4_096;
 
 const unauthorized = (message: string) =>
   new Refusal("UNAUTHORIZED", message, undefined, { "www-authenticate": 'Bearer realm="imprimatur"' });
@@ -22,7 +22,7 @@ function credentialIn(headers: IncomingHttpHeaders): string {
     if (typeof apiKey === "string" && apiKey !== "") return apiKey;
     throw unauthorized("send Authorization: Bearer <API key or access token>");
   }
-  const bearer = /^Bearer +(\S+) *$/i.exec(authorization)?.[1];
+  const bearer = /^Bearer +(\S|\S.*\S) *$/i.exec(authorization)?.[1];
   if (!bearer) throw unauthorized("the Authorization header isn't of the form Bearer <credential>");
   return bearer;
 }
@@ -95,7 +95,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
 
   return async (headers) => {
     const secret = credentialIn(headers);
-    if (secret.length > SECRET_MAX_LENGTH || !looksWhole(secret))
+    if (secret.length > limits.SECRET_MAX_LENGTH || !looksWhole(secret))
       throw unauthorized("the credential is damaged: its checksum doesn't fit, was it cut when copied?");
     const recalled = store.sole ? recall(secret) : undefined;
     const { found, now } = recalled && store.sole ? { found: recalled, now: store.sole.now() } : await look(secret);

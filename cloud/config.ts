@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs, parseEnv } from "node:util";
 import { limits } from "#shared/limits.ts";
+import { looksWhole } from "./domain/secrets.ts";
 
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
 
@@ -31,10 +32,13 @@ const origin = (value: string): string | undefined => {
   if (pathname !== "/" || search || hash || username) throw new Error("must be an origin: scheme, host and port, nothing after it");
   return new URL(parsed).origin;
 };
-const bootstrapKey = (value: string): string | undefined => {
+/** A header has to carry it: ASCII, and spaces only inside. */
+export const bootstrapKey = (value: string): string | undefined => {
   if (value === "") return undefined;
-  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH || !/^[\x21-\x7e]+$/.test(value))
-    throw new Error(`must have ${limits.BOOTSTRAP_KEY_MIN_LENGTH} or more printable characters without spaces`);
+  const { BOOTSTRAP_KEY_MIN_LENGTH: least, SECRET_MAX_LENGTH: most } = limits;
+  if (value.length < least || value.length > most || !/^[\x21-\x7e][\x20-\x7e]*[\x21-\x7e]$/.test(value))
+    throw new Error(`must have ${least} to ${most} printable ASCII characters, spaces only inside`);
+  if (!looksWhole(value)) throw new Error("looks like a key that Imprimatur made, and its checksum doesn't fit: was it cut when copied?");
   return value;
 };
 const folder = (value: string): string => {
@@ -109,7 +113,7 @@ export function configFrom(given: Given): Config {
   refuseUnknown(given);
   const entries = (Object.entries(settings) as [Name, Setting][]).map(([name, { default: fallback, parse }]) => {
     try {
-      return [name.slice("IMPRIMATUR_".length), parse(given[name] ?? fallback)];
+      return [name.slice("IMPRIMATUR_".length), parse(given[name] || fallback)]; // set to nothing is not set
     } catch (error) {
       throw new ConfigError(`${name}: ${(error as Error).message}`);
     }
@@ -120,7 +124,10 @@ export function configFrom(given: Given): Config {
 /** A file of NAME=value lines; what the environment says wins. */
 function fileSettings(file: string): Given {
   try {
-    return parseEnv(readFileSync(file, "utf8"));
+    const text = readFileSync(file, "utf8");
+    const line = text.split(/\r?\n/).findIndex((content) => !/^\s*(#.*|(export\s+)?IMPRIMATUR_\w+\s*=.*)?$/.test(content));
+    if (line >= 0) throw new Error(`line ${line + 1} isn't of the form IMPRIMATUR_NAME=value`);
+    return parseEnv(text);
   } catch (error) {
     throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
   }

@@ -1,7 +1,7 @@
 // The pipeline that every route runs through: who, how often, may they, is it well-formed, once, in one commit, said aloud.
 import { hash, randomUUIDv7 } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
@@ -11,8 +11,8 @@ import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
 import { receive } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
 import { type Caller, mediaOf, pathOf, type Reply, type Route } from "./route.ts";
-import type { Tx } from "./store/store.ts";
-import { type Check, checkOf, fits } from "./validate.ts";
+import type { Store, Tx } from "./store/store.ts";
+import { type Check, checkOf, fitting } from "./validate.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -55,8 +55,9 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
         refuseMediaType(route, request);
       },
       handler: async (request, reply) => {
-        const answer = await handle(route, request, reply, deps, check);
+        const answer = await handle(route, request, reply, deps, check, limit);
         shown?.(answer);
+        if (route.replay) void reply.header("cache-control", "no-store"); // it holds a secret
         return send(reply, answer);
       },
     });
@@ -65,7 +66,8 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
 
 /** Who is it, may they come in at this pace, is their tenant alive, does their scope reach: in this order, and before the body is read. */
 async function admit(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, limit: Limit): Promise<Caller> {
-  if (route.scope === "public" || route.scope === "client") {
+  if (route.scope === "client") return anonymous; // counted once it is known who it is
+  if (route.scope === "public") {
     if (!route.always) await limit(request, reply);
     return anonymous;
   }
@@ -91,6 +93,11 @@ async function deny(route: Route, required: readonly Scope[], { caller, id }: Fa
 }
 
 function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
+  const encoding = headers["content-encoding"]?.toLowerCase() ?? "identity";
+  if (encoding !== "identity") throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the body as it is, not as ${encoding}`);
+  const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(headers["content-type"] ?? "")?.[1]?.toLowerCase() ?? "utf-8";
+  if (charset !== "utf-8" && charset !== "utf8" && charset !== "us-ascii")
+    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the body in UTF-8, not in ${charset}`);
   const sent = headers["content-type"]?.split(";")[0]?.trim().toLowerCase();
   const taken = mediaOf(route);
   if (route.takesFile && (sent === undefined || !taken.includes(sent)))
@@ -100,11 +107,12 @@ function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
     throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
 }
 
-async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check): Promise<Answer> {
+async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check, limit: Limit): Promise<Answer> {
   const { params, query, body = {} } = request; // no body at all is an object without fields
-  check({ params, query, body });
-  const key = idempotencyKey(route, request);
-  if (route.scope === "client") request.caller = await client(request, deps);
+  route.refuse?.(body);
+  const [key, faults] = idempotencyKey(route, request);
+  check({ params, query, body }, faults);
+  if (route.scope === "client") request.caller = await client(request, reply, deps, limit);
   const caller = request.caller;
   const upload = route.takesFile ? await receive(deps.store, await fileOf(request)) : undefined;
   if (upload) request.bytes = upload.digest;
@@ -122,9 +130,13 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     });
     return answerOf(route, done);
   };
-  if (key === undefined) return deps.store.write(label, act);
+  const refused = async (tx: Tx, { code, details }: Refusal) => {
+    if (code !== "API_SCOPE_DENIED") return;
+    await append(tx, caller, { action: "auth.scope_denied", subject: label, details, requestId: request.id });
+  };
+  if (key === undefined) return deps.store.write(label, act).catch((error: unknown) => tellOf(error, deps.store, refused));
   const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request), ...lockOf(route, body) };
-  return once(deps.store, label, sent, act);
+  return once(deps.store, label, sent, act, refused);
 }
 
 /** The bytes of the file, whichever way it was sent. */
@@ -135,6 +147,12 @@ async function fileOf(request: FastifyRequest): Promise<AsyncIterable<Buffer>> {
   return part.file;
 }
 
+/** What a refusal undid includes its audit row: where it has to leave one, that is a unit of its own. */
+async function tellOf(error: unknown, store: Store, refused: (tx: Tx, refusal: Refusal) => Promise<void>): Promise<never> {
+  if (error instanceof Refusal && error.code === "API_SCOPE_DENIED") await store.write("audit refusal", (tx) => refused(tx, error));
+  throw error;
+}
+
 /** Where an answer is a secret as a whole, the secret of its request locks the copy that is kept. */
 function lockOf({ replay }: Route, body: unknown): { lockWith?: string; keepMs?: number } {
   if (!replay || !("lockWith" in replay)) return {};
@@ -142,12 +160,15 @@ function lockOf({ replay }: Route, body: unknown): { lockWith?: string; keepMs?:
 }
 
 /** An OAuth client is known by what its body says. A wrong secret for a real client is told to that client's tenant. */
-async function client({ body, id, headers }: FastifyRequest, { store }: Deps): Promise<Caller> {
+async function client(request: FastifyRequest, reply: FastifyReply, { store }: Deps, limit: Limit): Promise<Caller> {
+  const { body, id, headers } = request;
   const { client_id, client_secret } = body as { client_id: string; client_secret: string };
   const known = await store.read("oauth client", async (tx) => {
     const found = await byClient(tx, client_id, { secret: client_secret });
     return found && { ...found, ended: hasEnded(found, tx.now) };
   });
+  if (known?.genuine) request.caller = known.caller;
+  await limit(request, reply);
   if (!known?.genuine) {
     if (known)
       await store.write("audit token refused", (tx) =>
@@ -160,16 +181,14 @@ async function client({ body, id, headers }: FastifyRequest, { store }: Deps): P
   return known.caller;
 }
 
-function idempotencyKey(route: Route, { headers }: FastifyRequest): string | undefined {
+function idempotencyKey(route: Route, { headers }: FastifyRequest): [key: string | undefined, faults: FieldFault[]] {
   const key = headers["idempotency-key"];
-  const wrong = (rule: string, message: string) => invalid([{ field: "Idempotency-Key", rule, message }]);
-  if (key === undefined) {
-    if (route.idempotencyKey === "required") throw wrong("required", "this route needs the header; a UUID is a good one");
-    return undefined;
-  }
-  if (typeof key !== "string" || key.length > limits.IDEMPOTENCY_KEY_MAX_LENGTH || !/^[\x21-\x7e]+$/.test(key))
-    throw wrong("format", `must be 1 to ${limits.IDEMPOTENCY_KEY_MAX_LENGTH} printable ASCII characters without spaces`);
-  return key;
+  const wrong = (rule: string, message: string): [undefined, FieldFault[]] => [undefined, [{ field: "Idempotency-Key", rule, message }]];
+  if (key === undefined)
+    return route.idempotencyKey === "required" ? wrong("required", "this route needs the header; a UUID is a good one") : [undefined, []];
+  if (typeof key !== "string" || key.length > limits.IDEMPOTENCY_KEY_MAX_LENGTH || !/^[\x20-\x7e]+$/.test(key))
+    return wrong("format", `must be 1 to ${limits.IDEMPOTENCY_KEY_MAX_LENGTH} printable ASCII characters`);
+  return [key, []];
 }
 
 /** What "the same request" means: method, address and the bytes of the body. */
@@ -204,7 +223,7 @@ function send(reply: FastifyReply, { status, headers, body }: Answer): FastifyRe
 /** In tests an answer that isn't documented is a fault, so that the document stays true. */
 function replyChecker(route: Route): (answer: Answer) => void {
   const shapes = Object.fromEntries(
-    Object.entries(route.replies).map(([status, shape]) => [status, typeof shape === "string" ? undefined : fits(shape)]),
+    Object.entries(route.replies).map(([status, shape]) => [status, typeof shape === "string" ? undefined : fitting(shape)]),
   );
   return ({ status, body }) => {
     if (status >= 400) return;

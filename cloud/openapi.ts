@@ -6,16 +6,18 @@ import { Type } from "typebox";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { closed, ErrorReply } from "#shared/wire/common.ts";
+import type { Limit } from "./http.ts";
 import { mediaOf, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
 
 /** Every code that a route can answer with: those it names, and those that follow from what it is. */
 export function refusalsOf(route: Route): ErrorCode[] {
-  const takesInput = route.params ?? route.query ?? route.body ?? (route.kind === "write" ? {} : undefined);
   return [
-    ...(takesInput ? (["VALIDATION_ERROR", "MALFORMED_REQUEST"] as const) : []),
-    ...(route.body ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
+    "VALIDATION_ERROR", // a query parameter that nobody knows, if nothing else
+    "MALFORMED_REQUEST",
+    ...(route.kind === "write" ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
+    ...(route.params ? (["URI_TOO_LONG"] as const) : []),
     ...(route.scope === "public" || route.scope === "client" ? [] : (["UNAUTHORIZED", "API_SCOPE_DENIED"] as const)),
     ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),
     ...(route.params ? (["NOT_FOUND"] as const) : []),
@@ -95,7 +97,7 @@ export function schemaOf(route: Route): FastifySchema {
 const DOCS_CSP =
   "default-src 'self'; base-uri 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; object-src 'none'";
 
-export async function describe(app: FastifyInstance): Promise<void> {
+export async function describe(app: FastifyInstance, limit: Limit): Promise<void> {
   app.addSchema({ ...ErrorReply, $id: "Error" });
   await app.register(swagger, {
     openapi: {
@@ -124,5 +126,9 @@ export async function describe(app: FastifyInstance): Promise<void> {
     },
     refResolver: { buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === "string" ? json.$id : `def-${i}`) },
   });
-  await app.register(swaggerUi, { routePrefix: "/docs", staticCSP: DOCS_CSP });
+  await app.register(swaggerUi, {
+    routePrefix: "/docs",
+    staticCSP: DOCS_CSP,
+    uiHooks: { preHandler: async (request, reply) => limit(request, reply) },
+  });
 }

@@ -1,7 +1,7 @@
 // An endpoint as one value. Auth, scope, rate, validation, idempotency, transaction, audit, 405 and OpenAPI follow from being one.
 import type { Static, TSchema } from "typebox";
 import type { AuditAction } from "#shared/audit.ts";
-import type { ErrorCode } from "#shared/errors.ts";
+import type { ErrorCode, FieldFault } from "#shared/errors.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
@@ -54,6 +54,10 @@ type Face<P, Q, B> = {
   params?: P | undefined;
   query?: Q | undefined;
   body?: B | undefined;
+  /** Faults that lie between the fields of a body, beside those that its schema finds. */
+  judge?(body: Record<string, unknown>): FieldFault[];
+  /** Refuses a body with a code of its own before any of its fields is judged. */
+  refuse?(body: unknown): void;
   /** A body as OpenAPI shows it and as a test sends it. */
   example?: unknown;
   takesForm?: boolean;

@@ -1,22 +1,18 @@
 // The cloud as a program: settings, start, one line when ready, a clean end.
 import { flushCompileCache } from "node:module";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
-import { createLog } from "./log.ts";
+import { createLog, type Log } from "./log.ts";
 import { type Cloud, closeOnSignal, startCloud } from "./start.ts";
 
 /** Ends the process with one line where it can't serve. */
 export async function serve(argv?: string[], defaults?: Record<string, string>): Promise<{ cloud: Cloud; config: Config }> {
   try {
+    process.umask(0o077); // what we write is ours alone
     const config = loadConfig(argv, defaults);
     const log = createLog(config.LOG_LEVEL);
-    const cloud = await startCloud(config, log);
+    const cloud = await startCloud(config, log, { onNewKey: show });
     closeOnSignal(cloud, log);
-    if (cloud.newBootstrapKey)
-      process.stderr.write(
-        `imprimatur: the first admin key, shown this once and kept in ${cloud.bootstrapFile}: ${cloud.newBootstrapKey}\n`,
-      );
-    log.info({ event: "ready", url: cloud.url, pid: process.pid }, `ready at ${cloud.url}`);
-    log.flush();
+    sayReady(log, cloud.url);
     flushCompileCache();
     return { cloud, config };
   } catch (error) {
@@ -25,11 +21,23 @@ export async function serve(argv?: string[], defaults?: Record<string, string>):
   }
 }
 
+const show = (secret: string, file: string) =>
+  process.stderr.write(`imprimatur: the first admin key, shown this once and kept in ${file}: ${secret}\n`);
+
+/** Said at any log level: who asked for a free port has to learn which. */
+function sayReady(log: Log, url: string): void {
+  const line = { event: "ready", url, pid: process.pid };
+  if (log.isLevelEnabled("info")) log.info(line, `ready at ${url}`);
+  else process.stdout.write(`${JSON.stringify({ level: "info", time: new Date().toISOString(), ...line })}\n`);
+  log.flush();
+}
+
 function whyNot(error: Error & { code?: string }): string {
   const { code = "", message } = error;
   if (code === "EADDRINUSE") return `${message}: stop what listens there, or set IMPRIMATUR_PORT`;
   if (code === "ENOTFOUND" || code === "EADDRNOTAVAIL") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_DATABASE_URL`;
-  if (["EACCES", "EROFS", "ENOTDIR", "EEXIST", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY"].includes(code))
+  if (code === "STORE_UNAVAILABLE") return `${error.cause instanceof Error ? error.cause.message : message}: see IMPRIMATUR_DATABASE_URL`;
+  if (["EACCES", "ENOENT", "EROFS", "ENOTDIR", "EEXIST", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY"].includes(code))
     return `${message}: see IMPRIMATUR_DATA_DIR`;
   const cause = error.cause instanceof Error ? `: ${error.cause.message || (error.cause as { code?: string }).code}` : "";
   return `can't start: ${message || code || "unknown fault"}${cause}`;

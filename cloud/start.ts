@@ -6,7 +6,7 @@ import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
-import type { Config } from "./config.ts";
+import { bootstrapKey, type Config } from "./config.ts";
 import * as bootstrap from "./domain/bootstrap.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
@@ -22,12 +22,16 @@ export type Cloud = {
   app: FastifyInstance;
   store: Store;
   url: string;
-  /** Set when this start made the first key: to be shown, once. */
-  newBootstrapKey: string | undefined;
   bootstrapFile: string;
   close(): Promise<void>;
 };
-export type Extras = { clock?: () => number; checkReplies?: boolean; onFatal?: (line: string, cause: unknown) => void };
+export type Extras = {
+  /** Told at once when this start makes the first key: what follows may fail, and it is shown once. */
+  onNewKey?: (secret: string, file: string) => void;
+  clock?: () => number;
+  checkReplies?: boolean;
+  onFatal?: (line: string, cause: unknown) => void;
+};
 
 export async function startCloud(config: Config, log: Log, extras: Extras = {}): Promise<Cloud> {
   const metrics = createMetrics();
@@ -42,7 +46,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
   });
   try {
     const bootstrapFile = join(config.DATA_DIR, "bootstrap-key");
-    const newBootstrapKey = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
+    const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
+    if (made) extras.onNewKey?.(made, bootstrapFile);
     const keys = await openKeys(store, config.DATA_DIR);
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
@@ -71,7 +76,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       await Promise.all(Object.values(workers).map((worker) => worker.stop()));
       await store.close();
     };
-    return { app, store, url, newBootstrapKey, bootstrapFile, close };
+    return { app, store, url, bootstrapFile, close };
   } catch (error) {
     await store.close();
     throw error;
@@ -84,16 +89,27 @@ function urlOf(app: FastifyInstance, host: string): string {
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
+function wholeKey(key: string, what: string, hint: string): void {
+  try {
+    bootstrapKey(key || " ");
+  } catch (error) {
+    throw new Error(`${what} ${(error as Error).message}: ${hint}`, { cause: error });
+  }
+}
+
 /** The operator's key, the one kept from the first start, or a new one if the store has never had any. */
 async function ensureBootstrapKey(store: Store, set: string | undefined, file: string, log: Log): Promise<string | undefined> {
   const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : undefined;
+  if (kept !== undefined) wholeKey(kept, `the key in ${file}`, "remove the file to have a new one made");
   const fresh = set === undefined && (await store.read("bootstrap key", bootstrap.isMissing));
   const secret = set ?? (fresh ? (kept ?? mintSecret()) : undefined);
   if (secret === undefined) return undefined;
   if (fresh && !kept) writeDurably(file, `${secret}\n`); // before the store knows it: a crash between the two loses nothing
-  const changed = await store.write("bootstrap key", (tx) => bootstrap.ensure(tx, secret, randomUUIDv7()));
-  if (changed) log.info({ event: "bootstrap-key-set" }, "the bootstrap key was set");
-  return fresh && changed ? secret : undefined;
+  const outcome = await store.write("bootstrap key", (tx) => bootstrap.ensure(tx, secret, randomUUIDv7()));
+  if (outcome === "set") log.info({ event: "bootstrap-key-set" }, "the bootstrap key was set");
+  if (outcome === "dead")
+    log.error({ event: "bootstrap-key-dead" }, "IMPRIMATUR_BOOTSTRAP_KEY was replaced or revoked before and stays dead: choose a new one");
+  return fresh && outcome === "set" ? secret : undefined;
 }
 
 async function storeFault(store: Store): Promise<string[]> {

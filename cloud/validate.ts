@@ -5,31 +5,50 @@ import addFormats from "ajv-formats";
 import type { TSchema } from "typebox";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { VISIBLE } from "#shared/wire/common.ts";
 import type { Route } from "./route.ts";
 
 // Only text that came in a URL or a form is turned into numbers and booleans; JSON says what it means.
 const options = { allErrors: true, removeAdditional: false, useDefaults: false, strictTypes: false, strictRequired: false } as const;
 const strict = new Ajv({ ...options, coerceTypes: false });
 const lenient = new Ajv({ ...options, coerceTypes: true });
-for (const ajv of [strict, lenient]) addFormats.default(ajv);
+for (const ajv of [strict, lenient]) {
+  addFormats.default(ajv);
+  ajv.addFormat("date-time", { validate: isInstant });
+}
+
+/** Narrower than RFC 3339: a T, no leap second, a day that exists, and a year of four digits once it is UTC. */
+function isInstant(text: string): boolean {
+  const at = Date.parse(text);
+  const day = text.slice(0, 10);
+  return (
+    /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/.test(text) &&
+    at >= 0 &&
+    at < Date.UTC(10_000, 0) &&
+    new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
+  );
+}
 
 export type Parts = { params: unknown; query: unknown; body: unknown };
-export type Check = (parts: Parts) => void;
+export type Check = (parts: Parts, more: FieldFault[]) => void;
 
-export function checkOf({ params, query, body }: Pick<Route, "params" | "query" | "body">): Check {
+/** Judges all parts of a request; `more` is what was already found in its headers. */
+export function checkOf({ params, query, body, judge }: Pick<Route, "params" | "query" | "body" | "judge">): Check {
   const parts: [keyof Parts, ValidateFunction][] = [
     ["params", strict.compile(params ?? NOTHING)],
     ["query", lenient.compile(query ?? NOTHING)],
     ["body", strict.compile(body ?? NOTHING)],
   ];
-  return (values) => {
+  return (values, more) => {
     const faults = parts.flatMap(([part, validate]) => {
       const value = values[part];
       const unsafe = unsafeIn(value, "");
-      if (unsafe) return [unsafe];
-      return validate(value) ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
+      const fits = unsafe?.rule !== "depth" && validate(value);
+      const found = fits ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
+      const across = part === "body" && judge && typeof value === "object" && value !== null ? judge(value as Record<string, unknown>) : [];
+      return oneEach([...(unsafe ? [unsafe] : []), ...found, ...across]);
     });
-    if (faults.length > 0) throw invalid(faults);
+    if (faults.length + more.length > 0) throw invalid([...faults, ...more]);
   };
 }
 
@@ -50,7 +69,7 @@ export function judgeOf(schema: object): Judge {
 const NOTHING = { type: "object", additionalProperties: false } as const satisfies Record<string, unknown> as unknown as TSchema;
 
 /** True when `value` has the shape; for tests that hold answers against what is documented. */
-export const fits = (schema: TSchema): ValidateFunction => strict.compile(schema);
+export const fitting = (schema: TSchema): ValidateFunction => strict.compile(schema);
 
 function faultsOf(errors: ErrorObject[], bodyless: boolean): FieldFault[] {
   const faults = errors
@@ -61,12 +80,16 @@ function faultsOf(errors: ErrorObject[], bodyless: boolean): FieldFault[] {
       const field = [at, child].filter(Boolean).join(".") || "body";
       return { field, rule: error.keyword, message: bodyless ? "isn't known: this route takes no fields" : sentence(error) };
     });
-  return faults.filter((fault, i) => faults.findIndex(({ field }) => field === fault.field) === i);
+  return oneEach(faults);
 }
+
+/** The first sentence about each field is enough. */
+const oneEach = (faults: FieldFault[]) => faults.filter((fault, i) => faults.findIndex(({ field }) => field === fault.field) === i);
 
 function sentence({ keyword, params, message = "is wrong" }: ErrorObject): string {
   if (keyword === "required") return "is required";
   if (keyword === "additionalProperties") return "isn't a known field";
+  if (keyword === "pattern" && params["pattern"] === VISIBLE) return "must have something to see in it and no control characters";
   if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
   return message;
 }

@@ -41,6 +41,7 @@ export const errors = {
   COMPLIANCE_EVALUATION_UNAVAILABLE: { status: 503, says: "Batteries aren't judged here: nothing was evaluated and nothing changed" },
   STORE_UNAVAILABLE: { status: 503, says: "The store can't answer now; nothing was changed unless a retry with the same key says so" },
   OVERLOADED: { status: 503, says: "More work than can be done now was shed before it began" },
+  NOT_READY: { status: 503, says: "This node can't serve now; `details.notReady` names the parts that aren't ready" },
   TIMED_OUT: { status: 503, says: "The answer took too long; a retry with the same Idempotency-Key gives the true one" },
 } as const satisfies Record<string, { status: number; says: string; code?: string }>;
 

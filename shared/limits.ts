@@ -23,6 +23,7 @@ export const limitTable = {
   IDEMPOTENCY_KEY_MAX_LENGTH: [255, "Idempotency-Key, in printable ASCII"],
   IDEMPOTENCY_KEEP_MS: [24 * 3_600_000, "How long an answer is kept for replay"],
   ACCESS_TOKEN_LIFE_S: [900, "Life of an OAuth access token"],
+  SECRET_MAX_LENGTH: [4_096, "A credential in a header, a bootstrap key of one's own choosing included"],
   BOOTSTRAP_KEY_MIN_LENGTH: [24, "Characters of a bootstrap key of one's own choosing"],
   OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],
   ATTEMPTS_DEFAULT_MAX: [3, "Physical tries of a print job, unless the tenant or the job says otherwise"],

@@ -1,5 +1,5 @@
 // The audit log: a hash chain per tenant, appended in the commit of what it tells of, recomputable by anybody who may read it.
-import { and, asc, desc, eq, gt, gte, lt, sql } from "../store/drizzle.ts";
+import { and, asc, desc, eq, gt, gte, lt, max, sql } from "../store/drizzle.ts";
 import type { SQL } from "drizzle-orm";
 import { digestOf } from "#shared/canonical.ts";
 import type { AuditAction } from "#shared/audit.ts";
@@ -33,7 +33,7 @@ const moveHead = prepared(
 );
 
 export const beginChain = async (tx: Tx, tenantId: string): Promise<void> => {
-  await tx.db.insert(auditHeads).values({ tenantId, seq: 0, hash: FIRST_HASH }).onConflictDoNothing();
+  await tx.db.insert(auditHeads).values({ tenantId, seq: 0, hash: FIRST_HASH });
 };
 
 type Stored = typeof auditLog.$inferSelect;
@@ -87,8 +87,18 @@ export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{
 
 /** Walks the chain from its first row to the head seen at the start, a slice a unit, and names the first row that doesn't hold. */
 export async function verify(store: Store, tenantId: string): Promise<AuditVerdict> {
-  const head = await store.read("audit head", async (tx) => tx.db.select().from(auditHeads).where(eq(auditHeads.tenantId, tenantId)).get());
-  if (!head) throw new Error(`tenant ${tenantId} has no audit chain`);
+  const [head = NO_HEAD, last] = await store.read(
+    "audit head",
+    async (tx) =>
+      [
+        await tx.db.select().from(auditHeads).where(eq(auditHeads.tenantId, tenantId)).get(),
+        await tx.db
+          .select({ seq: max(auditLog.seq) })
+          .from(auditLog)
+          .where(eq(auditLog.tenantId, tenantId))
+          .get(),
+      ] as const,
+  );
   let seq = 0;
   let hash = FIRST_HASH;
   const verdict = (fault?: string): AuditVerdict => ({
@@ -98,14 +108,8 @@ export async function verify(store: Store, tenantId: string): Promise<AuditVerdi
     firstBroken: fault === undefined ? null : { seq: seq + 1, fault },
   });
   while (seq < head.seq) {
-    const rows = await store.read("audit verify", async (tx) =>
-      tx.db
-        .select()
-        .from(auditLog)
-        .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
-        .orderBy(asc(auditLog.seq))
-        .limit(Math.min(SLICE_ROWS, head.seq - seq)),
-    );
+    const rows = await sliceAfter(store, tenantId, seq, Math.min(SLICE_ROWS, head.seq - seq));
+    if (!rows) return verdict("the row can't be read: a column isn't what was written");
     for (const row of rows) {
       const fault = faultOf(row, seq + 1, hash);
       if (fault) return verdict(fault);
@@ -118,7 +122,26 @@ export async function verify(store: Store, tenantId: string): Promise<AuditVerdi
     seq -= 1;
     return verdict("the head names another hash: the last rows were written anew");
   }
-  return verdict();
+  if ((last?.seq ?? 0) > seq) return verdict("the row lies beyond the head: it was put there, or the head set back");
+  return head === NO_HEAD ? verdict("the chain has no head") : verdict();
+}
+const NO_HEAD = { seq: 0, hash: FIRST_HASH };
+
+/** Rows in order; undefined where the very first of them can't even be read. */
+async function sliceAfter(store: Store, tenantId: string, seq: number, most: number): Promise<Stored[] | undefined> {
+  try {
+    return await store.read("audit verify", async (tx) =>
+      tx.db
+        .select()
+        .from(auditLog)
+        .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
+        .orderBy(asc(auditLog.seq))
+        .limit(most),
+    );
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return most === 1 ? undefined : sliceAfter(store, tenantId, seq, Math.ceil(most / 2));
+  }
 }
 
 function faultOf(row: Stored, seq: number, prevHash: string): string | undefined {

@@ -5,6 +5,7 @@ import { apiKeys } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import * as keys from "./api-keys.ts";
 import * as audit from "./audit.ts";
+import { byKey } from "./credentials.ts";
 import { DEFAULT_TENANT, ensureDefault } from "./tenants.ts";
 
 const ROLE = { name: "bootstrap", scopes: ["*:*", "platform:*"], bootstrap: true };
@@ -21,15 +22,15 @@ const own = and(eq(apiKeys.tenantId, DEFAULT_TENANT), eq(apiKeys.bootstrap, true
 export const isMissing = async (tx: Tx): Promise<boolean> =>
   (await tx.db.select({ id: apiKeys.id }).from(apiKeys).where(own).limit(1)).length === 0;
 
-/** Sees to it that `secret` opens the platform, and no earlier one does; says whether it had to be set. */
-export async function ensure(tx: Tx, secret: string, requestId: string): Promise<boolean> {
+/** Sees to it that `secret` opens the platform, and no earlier one does. One that was replaced or revoked stays dead, and that is told. */
+export async function ensure(tx: Tx, secret: string, requestId: string): Promise<"set" | "known" | "dead"> {
   await ensureDefault(tx);
   const minted = await keys.insertUnlessTaken(tx, DEFAULT_TENANT, { ...ROLE, secret });
-  if (!minted) return false;
+  if (!minted) return (await byKey(tx, secret)) ? "known" : "dead";
   await tx.db
     .update(apiKeys)
     .set({ revokedAt: tx.now })
     .where(and(own, ne(apiKeys.id, minted.id), isNull(apiKeys.revokedAt)));
   await audit.append(tx, system, { action: "auth.bootstrap_key_set", subject: minted.id, requestId });
-  return true;
+  return "set";
 }

@@ -55,12 +55,24 @@ const record = prepared(
 );
 
 /** One unit does the work and keeps its answer. A refusal undoes that unit whole, and is then kept as the answer in one of its own. */
-export async function once(store: Store, label: string, request: Once, act: (tx: Tx) => Promise<Answer>): Promise<Answer> {
+export async function once(
+  store: Store,
+  label: string,
+  request: Once,
+  act: (tx: Tx) => Promise<Answer>,
+  onRefusal: (tx: Tx, refusal: Refusal) => Promise<void>,
+): Promise<Answer> {
   try {
     return await store.write(label, async (tx) => (await earlier(tx, request)) ?? keep(tx, request, await act(tx)));
   } catch (error) {
-    const refused = refusalAsAnswer(error);
-    return store.write(label, async (tx) => (await earlier(tx, request)) ?? keep(tx, request, refused));
+    const refusal = recorded(error);
+    const refused: Answer = { status: refusal.status, headers: refusal.headers, body: JSON.stringify(refusal.body) };
+    return store.write(label, async (tx) => {
+      const known = await earlier(tx, request);
+      if (known) return known;
+      await onRefusal(tx, refusal);
+      return keep(tx, request, refused);
+    });
   }
 }
 
@@ -85,9 +97,9 @@ async function keep(
 }
 
 /** A refusal is an answer like another. Faults aren't, and a malformed request takes no key. */
-function refusalAsAnswer(error: unknown): Answer {
+function recorded(error: unknown): Refusal {
   if (!(error instanceof Refusal) || error.status >= 500 || error.status === 400) throw error;
-  return { status: error.status, headers: error.headers, body: JSON.stringify(error.body) };
+  return error;
 }
 
 // An answer that is itself a secret is locked with the secret of the request that asked for it: the database alone can't open it.

@@ -7,7 +7,7 @@ import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
 import { columnsOf, RESERVED_COLUMNS } from "./categories.ts";
 
 /** The file as a whole is no use: said once, and nothing of it is imported from here on. */
-export class FileFault extends Error {}
+export const fileFault = (message: string) => new Refusal("VALIDATION_ERROR", message);
 export type CsvRow = { line: number; cells: string[]; columns: string[] };
 export type RowFault = { line: number; code: string; field: string | null; message: string };
 
@@ -21,7 +21,7 @@ async function* decoded(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
     yield decoder.decode();
   } catch (error) {
     if ((error as { code?: string }).code !== "ERR_ENCODING_INVALID_ENCODED_DATA") throw error;
-    throw new FileFault('the file isn\'t UTF-8: save it as "CSV UTF-8"');
+    throw fileFault('the file isn\'t UTF-8: save it as "CSV UTF-8"');
   }
 }
 
@@ -53,7 +53,7 @@ async function* parsed(bytes: AsyncIterable<Buffer>): AsyncGenerator<{ line: num
     for await (const { record, info } of parser as AsyncIterable<{ record: string[]; info: { lines: number } }>)
       yield { cells: record, line: info.lines - breaksIn(record) };
   } catch (error) {
-    if (error instanceof CsvError) throw new FileFault(`the file isn't CSV: ${error.message}`);
+    if (error instanceof CsvError) throw fileFault(`the file isn't CSV: ${error.message}`);
     throw error;
   } finally {
     source.destroy();
@@ -67,7 +67,7 @@ export async function* rowsOf(bytes: AsyncIterable<Buffer>, schema: CategoryVers
   for await (const { line, cells } of parsed(bytes))
     if (columns) yield { line, cells, columns };
     else columns = headerOf(cells, schema);
-  if (!columns) throw new FileFault("the file is empty: its first line has to name the columns");
+  if (!columns) throw fileFault("the file is empty: its first line has to name the columns");
 }
 
 function headerOf(cells: string[], schema: CategoryVersion): string[] {
@@ -78,7 +78,7 @@ function headerOf(cells: string[], schema: CategoryVersion): string[] {
     ...columns.filter((name, i) => columns.indexOf(name) !== i).map((name) => `"${name}" is there twice`),
     ...REQUIRED_COLUMNS.filter((name) => !columns.includes(name)).map((name) => `"${name}" is missing`),
   ];
-  if (faults.length > 0) throw new FileFault(`the header doesn't fit: ${faults.join("; ")}; the import template has the right one`);
+  if (faults.length > 0) throw fileFault(`the header doesn't fit: ${faults.join("; ")}; the import template has the right one`);
   return columns;
 }
 

@@ -3,7 +3,7 @@ import { randomUUID, randomUUIDv7 } from "node:crypto";
 import { and, desc, eq, isNull, lt } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { holds } from "#shared/scopes.ts";
+import { grantable, holds } from "#shared/scopes.ts";
 import type { OauthClient, OauthClientCreate, TokenRequest } from "#shared/wire/credentials.ts";
 import type { Keys } from "../keys.ts";
 import type { Caller } from "../route.ts";
@@ -77,12 +77,17 @@ export async function list(tx: Tx, caller: Caller, query: { limit?: number; curs
   return pageReply(rows, limit, ({ id }) => id, toWire);
 }
 
+/** Other grants bring fields of their own: the grant is what is wrong with them. */
+export function refuseGrant(body: unknown): void {
+  const grant = (body as { grant_type?: unknown } | null)?.grant_type;
+  if (typeof grant === "string" && grant !== "client_credentials")
+    throw new Refusal("unsupported_grant_type", `grant_type "${grant.slice(0, 100)}" isn't known here; send client_credentials`);
+}
+
 /** RFC 9068: who issued it, to whom, for which tenant, what it may do and until when. */
-export function issue(tx: Tx, caller: Caller, { grant_type, scope }: TokenRequest, { keys, origin }: { keys: Keys; origin: () => string }) {
-  if (grant_type !== "client_credentials")
-    throw new Refusal("unsupported_grant_type", `grant_type "${grant_type}" isn't known here; send client_credentials`);
-  const asked = scope?.split(" ").filter(Boolean) ?? [];
-  const lacking = asked.filter((name) => !holds(caller.scopes, name));
+export function issue(tx: Tx, caller: Caller, { scope }: TokenRequest, { keys, origin }: { keys: Keys; origin: () => string }) {
+  const asked = [...new Set(scope?.split(" ").filter(Boolean))];
+  const lacking = asked.filter((name) => !grantable.includes(name) || !holds(caller.scopes, name));
   if (lacking.length > 0)
     throw new Refusal("invalid_scope", `this client lacks ${lacking.join(", ")}`, { required: lacking, available: caller.scopes });
   const granted = (asked.length > 0 ? asked : caller.scopes).join(" ");

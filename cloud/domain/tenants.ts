@@ -47,11 +47,12 @@ export async function create(tx: Tx, input: TenantCreate): Promise<{ tenant: Ten
 export const DEFAULT_TENANT = "01900000-0000-7000-8000-000000000000";
 
 export async function ensureDefault(tx: Tx): Promise<void> {
-  await tx.db
+  const made = await tx.db
     .insert(tenants)
     .values(rowOf(tx.now, DEFAULT_TENANT, { name: "default", tier: "pro" }))
-    .onConflictDoNothing();
-  await audit.beginChain(tx, DEFAULT_TENANT);
+    .onConflictDoNothing()
+    .returning({ id: tenants.id });
+  if (made.length > 0) await audit.beginChain(tx, DEFAULT_TENANT); // once: a chain whose head is gone isn't to be begun anew
 }
 
 export async function own(tx: Tx, caller: Caller): Promise<Tenant> {

@@ -1,20 +1,18 @@
 // API keys over HTTP: minted, listed, rotated, revoked; the secret is shown once.
-import { invalid } from "#shared/errors.ts";
+import type { FieldFault } from "#shared/errors.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { ApiKey, ApiKeyCreate, ApiKeyMinted } from "#shared/wire/credentials.ts";
 import * as domain from "../domain/api-keys.ts";
 import { read, type Route, write } from "../route.ts";
 
 /** `permissions` is the older name of `scopes`: one of them has to be there, and both only if they agree. */
-function scopesIn({ scopes, permissions }: ApiKeyCreate): string[] {
-  const asked = scopes ?? permissions;
-  if (!asked) throw invalid([{ field: "scopes", rule: "required", message: "is required (permissions is its older name)" }]);
-  if (permissions && asked.toSorted().join(" ") !== permissions.toSorted().join(" "))
-    throw invalid([
-      { field: "permissions", rule: "alias", message: "is another name of scopes, and says something else: send one of them" },
-    ]);
-  return asked;
+function judge({ scopes, permissions }: Record<string, unknown>): FieldFault[] {
+  if (!scopes && !permissions) return [{ field: "scopes", rule: "required", message: "is required (permissions is its older name)" }];
+  const sorted = (names: unknown) => (Array.isArray(names) ? names.toSorted().join(" ") : names);
+  if (!scopes || !permissions || sorted(scopes) === sorted(permissions)) return [];
+  return [{ field: "permissions", rule: "alias", message: "is another name of scopes, and says something else: send one of them" }];
 }
+const scopesIn = ({ scopes, permissions }: ApiKeyCreate): string[] => scopes ?? permissions ?? [];
 
 const about = ({ id, name, scopes }: ApiKey) => ({ subject: id, details: { name, scopes } });
 
@@ -26,6 +24,7 @@ export const apiKeys: Route[] = [
     says: "Mint an API key; its secret is shown this once",
     tag: "credentials",
     body: ApiKeyCreate,
+    judge,
     example: { name: "line 1", scopes: ["products:read", "aidc:write"] },
     replies: { 201: ApiKeyMinted },
     audit: "auth.key_created",

@@ -72,6 +72,7 @@ export const oauth: Route[] = [
     tag: "credentials",
     body: TokenRequest,
     example: { grant_type: "client_credentials", client_id: "019a…", client_secret: "imp_…", scope: "products:read" },
+    refuse: domain.refuseGrant,
     takesForm: true,
     replies: { 200: Token },
     refusals: ["unsupported_grant_type", "invalid_client", "invalid_scope"],

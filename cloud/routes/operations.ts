@@ -1,10 +1,11 @@
 // For those who run it: is it alive, is it ready, how is it doing, what can it do.
 import { Type } from "typebox";
+import { Refusal } from "#shared/errors.ts";
 import { closed } from "#shared/wire/common.ts";
 import { type Route, serve } from "../route.ts";
 
 const Alive = closed({ status: Type.Literal("ok") });
-const Ready = closed({ status: Type.Enum(["ready", "not_ready"]), notReady: Type.Array(Type.String()) });
+const Ready = closed({ status: Type.Literal("ready") });
 
 export const operations: Route[] = [
   serve({
@@ -26,10 +27,12 @@ export const operations: Route[] = [
     always: true,
     says: "Ready: the store answers and the workers run",
     tag: "operations",
-    replies: { 200: Ready, 503: Ready },
+    replies: { 200: Ready },
+    refusals: ["NOT_READY"],
     run: async ({ deps }) => {
       const notReady = await deps.notReady();
-      return { status: notReady.length === 0 ? 200 : 503, body: { status: notReady.length === 0 ? "ready" : "not_ready", notReady } };
+      if (notReady.length > 0) throw new Refusal("NOT_READY", `not ready: ${notReady.join(", ")}`, { notReady });
+      return { status: 200, body: { status: "ready" } };
     },
   }),
   serve({

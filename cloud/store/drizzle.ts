@@ -20,6 +20,7 @@ export const {
   like,
   lt,
   lte,
+  max,
   ne,
   Param,
   Placeholder,

@@ -53,11 +53,14 @@ async function claimFolder(dataDir: string): Promise<() => void> {
   for (let waited = 0; ; waited += 100) {
     try {
       lock.exec("BEGIN EXCLUSIVE");
+      lock.pragma("user_version = 1"); // a file that can't be written is opened for reading, and then excludes nobody
       return () => void lock.close();
     } catch (error) {
       if (waited < CLAIM_WAIT_MS && (error as { code?: string }).code === "SQLITE_BUSY") await sleep(100);
       else {
         lock.close();
+        if ((error as { code?: string }).code !== "SQLITE_BUSY")
+          throw new Error(`can't lock ${dataDir}: ${(error as Error).message}`, { cause: error });
         throw new Error(`another Imprimatur cloud works in ${dataDir}: stop it, or give this one its own IMPRIMATUR_DATA_DIR`, {
           cause: error,
         });

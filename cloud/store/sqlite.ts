@@ -21,6 +21,7 @@ type Waiting = { work: (session: Session) => Promise<unknown>; resolve: (value: 
 type Done = { settle: () => void; fail: (error: unknown) => void };
 
 const STATEMENTS_KEPT = 500;
+const WATCH_MS = 1_000;
 const BUSY_TIMEOUT_MS = 1_000;
 const GROUP_TURNS = 4;
 const UNITS_PER_CHECKPOINT = 4_000;
@@ -125,6 +126,15 @@ export function openSqlite({
   ];
   const [beginRead, endRead] = ["BEGIN", "COMMIT"].map((sql) => reader.prepare(sql)) as [Database.Statement, Database.Statement];
 
+  // Moves when another connection wrote: ours is the only one, unless somebody took the lock file away and began beside us.
+  const seenVersion = writer.prepare("PRAGMA data_version").pluck();
+  const ownVersion = seenVersion.get();
+  const watch = setInterval(() => dieIfNotAlone(), WATCH_MS).unref();
+  function dieIfNotAlone(): void {
+    if (closed || writer.inTransaction || seenVersion.get() === ownVersion) return;
+    onFatal(`another process writes to ${file}: two can't both know the truth, ending now`, new Error("data_version moved"));
+  }
+
   const queue: Waiting[] = [];
   let draining: Promise<void> | undefined;
   let reads: Promise<unknown> = Promise.resolve();
@@ -149,6 +159,7 @@ export function openSqlite({
   async function group(): Promise<void> {
     const done: Done[] = [];
     let current: Waiting | undefined;
+    dieIfNotAlone();
     try {
       begin.run();
       const began = performance.now();
@@ -249,6 +260,7 @@ export function openSqlite({
     close: async () => {
       if (closed) return;
       closed = true;
+      clearInterval(watch);
       await draining;
       await reads;
       reader.close();

@@ -1,8 +1,9 @@
 // Works off imports: one file at a time a node, a slice of rows a commit; killed anywhere, it goes on after the last committed slice.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { type CsvRow, FileFault, rowsOf } from "../domain/import-rows.ts";
+import { type CsvRow, fileFault, rowsOf } from "../domain/import-rows.ts";
 import * as imports from "../domain/imports.ts";
 import type { Store } from "../store/store.ts";
 import type { Worker } from "./sweeper.ts";
@@ -42,7 +43,7 @@ export function startImporter(store: Store, log: Logger): Worker {
       const last = row && (await takeAll(row));
       if (last) await store.write("import end", (tx) => imports.finish(tx, last, null));
     } catch (error) {
-      if (!(error instanceof FileFault)) throw error;
+      if (!(error instanceof Refusal) || error.status >= 500) throw error;
       const now = begun; // a file is read through before its first row counts, so a fault of the file finds it where it began
       await store.write("import fault", (tx) => imports.finish(tx, now, error.message));
     }
@@ -56,8 +57,8 @@ export function startImporter(store: Store, log: Logger): Worker {
         if (stopped || total > limits.IMPORT_MAX_ROWS) await rows.return(undefined);
       }
       if (stopped) return undefined;
-      if (total > limits.IMPORT_MAX_ROWS) throw new FileFault(`the file has more than ${limits.IMPORT_MAX_ROWS} rows: split it`);
-      if (total === 0) throw new FileFault("the file has a header and no rows");
+      if (total > limits.IMPORT_MAX_ROWS) throw fileFault(`the file has more than ${limits.IMPORT_MAX_ROWS} rows: split it`);
+      if (total === 0) throw fileFault("the file has a header and no rows");
       return store.write("import total", (tx) => imports.setTotal(tx, row, total));
     }
 

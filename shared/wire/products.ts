@@ -2,9 +2,9 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { productStages, productStatuses } from "../states.ts";
-import { closed, Id, Instant, nullable, PageQuery, type Static } from "./common.ts";
+import { closed, Id, Instant, nullable, PageQuery, type Static, VISIBLE } from "./common.ts";
 
-const ProductName = Type.String({ minLength: 1, maxLength: limits.PRODUCT_NAME_MAX_LENGTH, pattern: "\\S" });
+const ProductName = Type.String({ minLength: 1, maxLength: limits.PRODUCT_NAME_MAX_LENGTH, pattern: VISIBLE });
 const Description = Type.String({ minLength: limits.DESCRIPTION_MIN_LENGTH, maxLength: limits.DESCRIPTION_MAX_LENGTH });
 const Category = Type.String({ minLength: 1, maxLength: 50, description: "One of GET /schemas/categories that is effective now" });
 const Gtin = Type.String({ maxLength: 50, description: "8, 12, 13 or 14 digits with a right check digit; kept with 14" });

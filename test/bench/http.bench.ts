@@ -17,7 +17,7 @@ type Server = { url: string; end(): Promise<void>; pid: number };
 
 /** Starts a program that logs one line with the event "ready" and its url. */
 export async function startServer(file: string, env: Record<string, string>): Promise<Server> {
-  const child: ChildProcess = spawn(process.execPath, [path(file)], {
+  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, path(file)], {
     env: { ...process.env, ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });

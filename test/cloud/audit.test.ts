@@ -40,6 +40,32 @@ test("concurrent writers keep one chain without a gap", async () => {
   expect((await verdict()).valid).toBe(true);
 });
 
+test("a row beyond the head, a head that is gone and a row that can't be read are found and named", async () => {
+  const sick = await world();
+  const verdict = async () => (await sick.admin.get("/audit-logs/verify")).body;
+  const run = (text: string) => sick.store.write("tamper", async ({ db }) => void (await db.run(sql.raw(text))));
+  await sick.admin.post("/api-keys", { name: "k", scopes: ["aidc:read"] });
+  await run(
+    "INSERT INTO audit_log SELECT tenant_id, seq + 1, at, action, actor, subject, details, request_id, prev_hash, hash FROM audit_log ORDER BY seq DESC LIMIT 1",
+  );
+  expect(await verdict()).toMatchObject({
+    valid: false,
+    rows: 2,
+    firstBroken: { seq: 3, fault: expect.stringContaining("beyond the head") },
+  });
+  await run("DELETE FROM audit_log WHERE seq = 3");
+  expect((await verdict()).valid).toBe(true);
+  await run("UPDATE audit_log SET actor = '{' WHERE seq = 2");
+  expect(await verdict()).toMatchObject({
+    valid: false,
+    rows: 1,
+    firstBroken: { seq: 2, fault: expect.stringContaining("can't be read") },
+  });
+  await run("DELETE FROM audit_heads");
+  await sick.restart();
+  expect(await verdict()).toMatchObject({ valid: false, firstBroken: { seq: 1 } });
+});
+
 test("a changed, a deleted and a cut-off row are each found and named", async () => {
   const { rows } = await verdict();
   await tamper("UPDATE audit_log SET details = '{\"innocent\":true}' WHERE seq = 3");

@@ -35,6 +35,11 @@ test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with
   expect((await w.admin.get("/nowhere")).body.error.code).toBe("NOT_FOUND");
   const wrong = await w.admin.send("PUT", "/api-keys");
   expect([wrong.status, wrong.headers.get("allow"), wrong.body.error.code]).toEqual([405, "GET, HEAD, POST", "METHOD_NOT_ALLOWED"]);
+  expect((await w.admin.send("DELETE", "/t%65nants")).headers.get("allow")).toBe("GET, HEAD, POST");
+  expect((await w.admin.send("POST", "//docs")).headers.get("allow")).toBe("GET, HEAD");
+  expect((await w.admin.get("//xwell-known/jwksXjson")).status).toBe(404);
+  expect((await raw("{}", { ...json, "content-encoding": "br" })).status).toBe(415);
+  expect((await raw("{}", { "content-type": "application/json; charset=utf-16" })).status).toBe(415);
   expect((await w.admin.get("//%zz")).body.error.code).toBe("MALFORMED_REQUEST");
   expect((await w.admin.get(`/api-keys/${"x".repeat(300)}`)).body.error.code).toBe("URI_TOO_LONG");
   expect((await w.admin.get("/api-keys/a%00b")).status).toBe(400);
@@ -61,6 +66,13 @@ const speak = (bytes: string): Promise<string> =>
 test("over-long headers and things that aren't HTTP get a typed answer as well", async () => {
   const long = await speak(`GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${"y".repeat(20_000)}\r\n\r\n`);
   expect(long).toMatch(/^HTTP\/1\.1 431[^]*HEADERS_TOO_LARGE/);
+  expect(await speak("GET /healthz HTTP/1.1\r\nx-correlation-id: no-host\r\nconnection: close\r\n\r\n")).toMatch(
+    /^HTTP\/1\.1 200[^]*no-host/,
+  );
+  expect(await speak("GET /healthz HTTP/1.1\r\nhost: a\r\nexpect: wonders\r\nconnection: close\r\n\r\n")).toMatch(
+    /^HTTP\/1\.1 400[^]*x-correlation-id[^]*MALFORMED_REQUEST/,
+  );
+  expect(await speak("CONNECT a.b:443 HTTP/1.1\r\nhost: a\r\n\r\n")).toMatch(/^HTTP\/1\.1 405[^]*METHOD_NOT_ALLOWED/);
   expect(await speak("HELLO\r\n\r\n")).toMatch(/^HTTP\/1\.1 400[^]*"error":\{"code":"MALFORMED_REQUEST"/);
 });
 

@@ -59,7 +59,7 @@ test("an answer is kept for 24 hours and through a restart, then the key is free
 });
 
 test("a key is 1 to 255 printable characters", async () => {
-  for (const key of ["x".repeat(256), "has space", "tab\there"])
+  for (const key of ["x".repeat(256), "tab\there"])
     expect((await w.admin.post("/api-keys", body, { "idempotency-key": key })).body.error.details.fields[0].field).toBe("Idempotency-Key");
   expect((await w.admin.post("/api-keys", body, { "idempotency-key": "x".repeat(255) })).status).toBe(201);
 });

@@ -45,7 +45,7 @@ test("a refused row is told by line, column and code; the others stand", async (
     HEADER,
     row(),
     `Kettle,short,${gtin()},SN-1,A,`,
-    `"Two\nlines",A kettle of 1.7 litres,${twin},SN-1,A,`,
+    `Two lines,"A kettle of\n1.7 litres",${twin},SN-1,A,`,
     `Kettle,A kettle of 1.7 litres,${twin},SN-1,A,`,
     `Kettle,A kettle of 1.7 litres,123,${"x".repeat(21)},Z,`,
     "Kettle,A kettle of 1.7 litres",

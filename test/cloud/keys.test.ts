@@ -112,3 +112,39 @@ test("a tenant sets what is its own and nothing else", async () => {
   expect(body).toMatchObject({ companyPrefixes: ["4012345"], maxAttempts: 5, offlineGraceSeconds: 900 });
   expect((await admin.patch("/tenant", { companyPrefixes: ["12345"], tier: "pro" })).body.error.details.fields).toHaveLength(2);
 });
+
+test("reaching for a scope that one doesn't hold is audited, although the refusal undid all else; once, with a key too", async () => {
+  const { adminKey } = (await w.admin.post("/tenants", { name: "climber" })).body;
+  const climber = w.as(adminKey.secret);
+  const reach = (headers: Record<string, string>) => climber.post("/api-keys", { name: "x", scopes: ["platform:admin"] }, headers);
+  expect((await reach({ "x-correlation-id": "esc-1" })).status).toBe(403);
+  const key = { "x-correlation-id": "esc-2", "idempotency-key": "esc" };
+  expect([(await reach(key)).status, (await reach(key)).headers.get("idempotency-replayed")]).toEqual([403, "true"]);
+  for (const id of ["esc-1", "esc-2"]) {
+    const rows = (await climber.get(`/audit-logs?requestId=${id}`)).body.data;
+    expect(rows.map(({ action, subject }: { action: string; subject: string }) => [action, subject])).toEqual([
+      ["auth.scope_denied", "POST /api/v2/api-keys"],
+    ]);
+  }
+});
+
+test.each([
+  ["2026-12-31T23:59:60Z", 400],
+  ["2030-01-01 00:00:00Z", 400],
+  ["2030-02-30T00:00:00Z", 400],
+  ["2030-01-01T00:00:00+05", 400],
+  ["0000-01-01T00:00:00+23:59", 400],
+  ["9999-12-31T23:59:59-23:59", 400],
+  ["2028-02-29T00:00:00+01:00", 201],
+  ["2030-01-01T00:00:00.123456Z", 201],
+])("a sandbox that expires at %s is answered with %i", async (expiresAt, status) => {
+  expect((await w.admin.post("/tenants", { name: "e", sandbox: true, expiresAt })).status).toBe(status);
+});
+
+test("every wrong field is named at once: by shape, by content, between fields and in the header", async () => {
+  const fields = async (path: string, body: unknown, headers = {}) =>
+    (await w.admin.post(path, body, headers)).body.error.details.fields.map(({ field }: { field: string }) => field);
+  expect(await fields("/api-keys", {})).toEqual(["name", "scopes"]);
+  expect(await fields("/tenants", { name: "a\u0000", foo: 1, tier: "bogus" })).toEqual(["name", "foo", "tier"]);
+  expect(await fields("/tenants", { tier: "x" }, { "idempotency-key": "tab\there" })).toEqual(["name", "tier", "Idempotency-Key"]);
+});

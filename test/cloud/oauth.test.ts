@@ -77,3 +77,20 @@ test("deleting a client kills its tokens at once; a forged token opens nothing",
   const forged = Buffer.from(JSON.stringify({ client_id: minted.client_id, scope: "*:*", exp: 9e9 })).toString("base64url");
   expect((await w.as(`${header}.${forged}.${signature}`).get("/tenant")).status).toBe(401);
 });
+
+test("another grant is told so whatever else is wrong; a scope that doesn't exist is never granted", async () => {
+  const mighty = (await w.admin.post("/oauth/clients", { name: "mighty", scopes: ["*:*"] })).body;
+  const ask = (more: Record<string, unknown>) =>
+    w.nobody.post(
+      "/oauth/token",
+      { grant_type: "client_credentials", client_id: mighty.client_id, client_secret: mighty.client_secret, ...more },
+      { "idempotency-key": crypto.randomUUID() },
+    );
+  for (const other of [
+    { grant_type: "password", username: "x" },
+    { grant_type: "refresh_token", client_secret: "wrong" },
+  ])
+    expect((await ask(other)).body.error.code).toBe("unsupported_grant_type");
+  expect((await ask({ scope: "bogus:thing dpp:read" })).body.error.code).toBe("invalid_scope");
+  expect((await ask({ scope: "dpp:read dpp:read" })).body.scope).toBe("dpp:read");
+});

@@ -24,7 +24,8 @@ test("a crash of PostgreSQL under load costs no answered write, and the cloud re
   await postgres.crash();
   const before = answered.length;
   await expect.poll(() => refused.size, { timeout: 10_000 }).toBeGreaterThan(0);
-  expect((await w.admin.get("//readyz")).status).toBe(503);
+  const ready = await w.admin.get("//readyz");
+  expect([ready.status, ready.body.error.code, ready.body.error.details.notReady]).toEqual([503, "NOT_READY", ["store"]]);
   expect((await w.admin.get("//healthz")).status).toBe(200);
   await postgres.start();
   await expect.poll(() => answered.length, { timeout: 20_000 }).toBeGreaterThan(before + 50);

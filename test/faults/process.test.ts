@@ -1,6 +1,6 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -46,6 +46,37 @@ test("the first start makes the admin key, shows it once and keeps it; a restart
   await third.end();
 });
 
+test.each(["", "x", "imp_tooshort"])("a kept key file that holds %j stops the start with a sentence", async (content) => {
+  const dataDir = folder();
+  writeFileSync(join(dataDir, "bootstrap-key"), content);
+  const { code, stderr } = await run(settings(dataDir));
+  expect([code, stderr]).toEqual([1, expect.stringContaining("remove the file to have a new one made")]);
+});
+
+test("a bootstrap key that was replaced stays dead, and that is said", async () => {
+  const dataDir = folder();
+  const [old, young] = ["the-old-key-of-the-operator", "the new key of the operator"];
+  for (const key of [old, young])
+    await (await startProgram("cloud/main.ts", { ...settings(dataDir), IMPRIMATUR_BOOTSTRAP_KEY: key })).end();
+  const cloud = await startProgram("cloud/main.ts", { ...settings(dataDir), IMPRIMATUR_BOOTSTRAP_KEY: old });
+  expect([(await as(cloud.url, old).get("/tenant")).status, (await as(cloud.url, young).get("/tenant")).status]).toEqual([401, 200]);
+  expect(cloud.said()).toContain("bootstrap-key-dead");
+  await cloud.end();
+});
+
+test("a second cloud that got in because the lock file was taken away ends the first, so that no revoked key lives on", async () => {
+  const dataDir = folder();
+  const key = "a-key-for-two-processes-01";
+  const env = { ...settings(dataDir), IMPRIMATUR_BOOTSTRAP_KEY: key };
+  const first = await startProgram("cloud/main.ts", env);
+  for (const file of readdirSync(dataDir).filter((name) => name.startsWith("lock"))) rmSync(join(dataDir, file));
+  const second = await startProgram("cloud/main.ts", env);
+  await as(second.url, key).post("/api-keys", { name: "x", scopes: ["aidc:read"] });
+  expect(await first.ended).toBe(74);
+  expect(first.complaints()).toContain("another process writes to");
+  await second.end();
+});
+
 test("a second cloud on the same folder is refused with a sentence, and the first goes on", async () => {
   const dataDir = folder();
   const first = await startProgram("cloud/main.ts", settings(dataDir));
@@ -57,9 +88,10 @@ test("a second cloud on the same folder is refused with a sentence, and the firs
 
 test.each([
   [{ IMPRIMATUR_PROT: "1" }, [], "did you mean IMPRIMATUR_PORT?"],
+  [{ IMPRIMATUR_BOOTSTRAP_KEY: `imp_${"x".repeat(57)}` }, [], "its checksum doesn't fit"],
   [{ IMPRIMATUR_PORT: "http" }, [], "IMPRIMATUR_PORT: must be a port"],
   [{ IMPRIMATUR_DATA_DIR: "/dev/null/x" }, [], "see IMPRIMATUR_DATA_DIR"],
-  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, [], "ECONNREFUSED"],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, [], "see IMPRIMATUR_DATABASE_URL"],
   [{}, ["--confg", "x"], "usage: imprimatur cloud"],
   [{}, ["--config", "/nowhere"], "--config /nowhere"],
 ])("a start with %j %j ends at once with one line", async (env, args, says) => {
