@@ -134,17 +134,24 @@ const [file, ...args] = commands[name];
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
 // A young generation as large as V8 likes it on big machines makes a process twice as big and no faster.
-const child = spawn(node, ["--max-semi-space-size=16", join(root, file), ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)), ...rest], {
-  stdio: "inherit",
-  env: { ...process.env, PATH: `${dirname(node)}${delimiter}${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH ?? ""}` },
-  ...(["test", "check", "bench", "readme"].includes(name) ? { cwd: root } : {}),
-});
+const child = spawn(
+  node,
+  ["--max-semi-space-size=16", join(root, file), ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)), ...rest],
+  {
+    stdio: "inherit",
+    env: { ...process.env, PATH: `${dirname(node)}${delimiter}${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH ?? ""}` },
+    ...(["test", "check", "bench", "readme"].includes(name) ? { cwd: root } : {}),
+  },
+);
 // A terminal's Ctrl-C reaches the whole group, the child included; what is sent to us alone we pass on, so that it drains.
 process.on("SIGTERM", () => child.kill("SIGTERM"));
 process.on("SIGHUP", () => child.kill("SIGTERM"));
 process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
-// npm run dies of a SIGTERM without passing it on: what it started must not live on and hold the data folder.
-const parent = process.ppid;
-if (process.env.npm_lifecycle_event) setInterval(() => process.ppid === parent || child.kill("SIGTERM"), 250).unref();
+// npm run dies of a SIGTERM without passing it on, and its shell lives on: what it started must not hold the data folder.
+const grandparent = () => Number(/\) \w (\d+)/.exec(readFileSync(`/proc/${process.ppid}/stat`, "utf8"))?.[1]);
+if (process.env.npm_lifecycle_event && process.platform === "linux") {
+  const npm = grandparent();
+  setInterval(() => grandparent() === npm || child.kill("SIGTERM"), 250).unref();
+}
 child.on("error", (error) => die(`can't run ${node}: ${error.message}`));
 child.on("exit", (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 1)));

@@ -1,6 +1,5 @@
 // From a CSV file to products: which columns, what a cell means, and where exactly a fault stands.
 import { Readable } from "node:stream";
-import { CsvError, parse } from "csv-parse";
 import { type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
@@ -32,6 +31,7 @@ const delimiterOf = (head: string): string => {
 };
 
 async function* parsed(bytes: AsyncIterable<Buffer>): AsyncGenerator<{ line: number; cells: string[] }> {
+  const { CsvError, parse } = await import("csv-parse"); // loaded by the first file: most starts never need it
   const text = decoded(bytes);
   const first = await text.next();
   const head = first.done ? "" : first.value;

@@ -8,8 +8,8 @@ import { read, type Route, write } from "../route.ts";
 /** `permissions` is the older name of `scopes`: one of them has to be there, and both only if they agree. */
 function judge({ scopes, permissions }: Record<string, unknown>): FieldFault[] {
   if (!scopes && !permissions) return [{ field: "scopes", rule: "required", message: "is required (permissions is its older name)" }];
-  const sorted = (names: unknown) => (Array.isArray(names) ? names.toSorted().join(" ") : names);
-  if (!scopes || !permissions || sorted(scopes) === sorted(permissions)) return [];
+  if (!Array.isArray(scopes) || !Array.isArray(permissions) || new Set(scopes).symmetricDifference(new Set(permissions)).size === 0)
+    return [];
   return [{ field: "permissions", rule: "alias", message: "is another name of scopes, and says something else: send one of them" }];
 }
 const scopesIn = ({ scopes, permissions }: ApiKeyCreate): string[] => scopes ?? permissions ?? [];

@@ -5,7 +5,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
 import { migrate } from "./migrate.ts";
-import { openPostgres } from "./postgres.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
 
@@ -27,7 +26,7 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
   let engine: Engine | undefined;
   try {
     engine = databaseUrl
-      ? openPostgres({ url: databaseUrl, ...common })
+      ? (await import("./postgres.ts")).openPostgres({ url: databaseUrl, ...common }) // its driver is loaded where it is used
       : openSqlite({ file: join(dataDir, "imprimatur.db"), onFatal, ...common });
     const faults = await engine.faults();
     if (faults.length > 0) throw new Error(`answers couldn't be kept durable: ${faults.join("; ")}`);
