@@ -99,7 +99,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
       new Refusal("RATE_LIMITED", `over the rate budget: come back in ${Math.ceil(ttl / 1000)} s`),
   });
   const limit = deps.rateLimited ? (app.rateLimit() as unknown as Limit) : async () => {};
-  await describe(app, limit);
+  await describe(app, routes, limit);
   mount(app, routes, deps, limit);
   answerUnrouted(app, routes, limit);
   return app;

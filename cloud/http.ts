@@ -225,8 +225,11 @@ function replyChecker(route: Route): (answer: Answer) => void {
   const shapes = Object.fromEntries(
     Object.entries(route.replies).map(([status, shape]) => [status, typeof shape === "string" ? undefined : fitting(shape)]),
   );
-  return ({ status, body }) => {
+  return ({ status, body, headers }) => {
     if (status >= 400) return;
+    for (const name of ["ETag", "Location"] as const)
+      if (name.toLowerCase() in headers !== (route.sends?.includes(name) ?? false))
+        throw new Error(`${route.method} ${pathOf(route)} and its document disagree about the header ${name}`);
     if (!(status in shapes)) throw new Error(`${route.method} ${pathOf(route)} answered ${status}, which it doesn't document`);
     const validate = shapes[status];
     if (validate && !validate(JSON.parse(body ?? "null")))

@@ -7,6 +7,7 @@ import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { closed, ErrorReply } from "#shared/wire/common.ts";
 import type { Limit } from "./http.ts";
+import { withHeaders } from "./openapi-headers.ts";
 import { mediaOf, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
@@ -97,7 +98,7 @@ export function schemaOf(route: Route): FastifySchema {
 const DOCS_CSP =
   "default-src 'self'; base-uri 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; object-src 'none'";
 
-export async function describe(app: FastifyInstance, limit: Limit): Promise<void> {
+export async function describe(app: FastifyInstance, routes: readonly Route[], limit: Limit): Promise<void> {
   app.addSchema({ ...ErrorReply, $id: "Error" });
   await app.register(swagger, {
     openapi: {
@@ -124,6 +125,7 @@ export async function describe(app: FastifyInstance, limit: Limit): Promise<void
         },
       },
     },
+    transformObject: (made) => ("openapiObject" in made ? withHeaders(made.openapiObject, routes) : made.swaggerObject),
     refResolver: { buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === "string" ? json.$id : `def-${i}`) },
   });
   // The plugin's types know only hooks with a callback; fastify takes those that answer with a promise as well.

@@ -66,6 +66,8 @@ type Face<P, Q, B> = {
   takesFile?: string;
   bodyMaxBytes?: number;
   replies: Record<number, TSchema | string>;
+  /** Headers of its success that tell something. */
+  sends?: readonly ("ETag" | "Location")[];
   refusals?: readonly ErrorCode[];
   idempotencyKey?: "required";
   /** What a replay must not show in clear: paths that become null, or the secret of the request that locks the whole answer. */

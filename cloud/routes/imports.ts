@@ -19,6 +19,7 @@ export const imports: Route[] = [
     example:
       "name,description,gtin,serialNumber,weeeCategory\r\nKettle 1.7,An electric kettle of 1.7 litres,4006381333931,K17-0001,small_equipment\r\n",
     replies: { 202: ImportTaken },
+    sends: ["Location"],
     refusals: ["SCHEMA_NOT_EFFECTIVE", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"],
     audit: "product.import_begun",
     run: async ({ tx, caller, query, upload, requestId }) => {

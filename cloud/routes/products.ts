@@ -54,6 +54,7 @@ const changes = {
   example: { name: "Kettle 1.7 L", extensions: { ...kettle.extensions, repairabilityScore: 8 } },
   takesIfMatch: true,
   replies: { 200: Product },
+  sends: ["ETag"] as const,
   refusals: ["SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN", "SCHEME_LOCKED", "ALREADY_VOIDED"] as const,
   audit: "product.updated" as const,
 };
@@ -86,6 +87,7 @@ export const products: Route[] = [
     body: ProductCreate,
     example: kettle,
     replies: { 201: Product },
+    sends: ["ETag", "Location"],
     refusals: ["EXTENSIONS_REQUIRED", "SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN"],
     audit: "product.created",
     run: async ({ tx, caller, body, requestId }) => {
@@ -126,6 +128,7 @@ export const products: Route[] = [
     tag,
     params: IdParams,
     replies: { 200: Product },
+    sends: ["ETag"],
     run: async ({ tx, caller, params }) => reply(await domain.get(tx, caller, params.id)),
   }),
   write({ ...changes, method: "PATCH", says: "Change the fields that are sent, each as a whole", run: change }),
@@ -177,6 +180,7 @@ export const products: Route[] = [
     body: Transition,
     example: { stage: "validated", reason: "data complete" },
     replies: { 200: Product },
+    sends: ["ETag"],
     refusals: ["ILLEGAL_TRANSITION", "COMPLIANCE_EVALUATION_UNAVAILABLE"],
     audit: "product.transitioned",
     run: async ({ tx, caller, params, body, requestId }) =>
@@ -192,6 +196,7 @@ export const products: Route[] = [
     body: Void,
     example: { reason: "damaged in the warehouse" },
     replies: { 200: Product },
+    sends: ["ETag"],
     refusals: ["ALREADY_VOIDED", "SERIAL_NOT_ALLOCATED"],
     audit: "product.voided",
     run: async ({ tx, caller, params, body, requestId }) =>
