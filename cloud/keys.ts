@@ -14,6 +14,10 @@ export type Keys = {
   kid: string;
   /** A compact JWS by Ed25519, made in 50 µs without leaving the event loop, so that it can be part of a unit of work. */
   sign(typ: string, claims: object): string;
+  /** The bare 64 bytes, for forms that aren't JWS. */
+  signBytes(bytes: Buffer): Buffer;
+  /** The public half, 32 bytes. */
+  publicBytes: Buffer;
   find(kid: string): Promise<KeyObject | undefined>;
   all(): Promise<(Jwk & { kid: string })[]>;
 };
@@ -57,6 +61,8 @@ export async function openKeys(store: Store, dataDir: string): Promise<Keys> {
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   return {
     kid: own.kid,
+    publicBytes: Buffer.from(own.jwk.x, "base64url"),
+    signBytes: (bytes) => signBytes(null, bytes, own.key),
     sign: (typ, claims) => {
       const signed = `${encode({ alg: "EdDSA", typ, kid: own.kid })}.${encode(claims)}`;
       return `${signed}.${signBytes(null, Buffer.from(signed), own.key).toString("base64url")}`;

@@ -115,6 +115,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "credentials", description: "API keys, OAuth clients, access tokens" },
         { name: "products", description: "Commercial items on their way to a passport" },
         { name: "schemas", description: "What a category asks for, as validation reads it" },
+        { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },
       ],

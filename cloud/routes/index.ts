@@ -3,6 +3,7 @@ import type { Route } from "../route.ts";
 import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
 import { imports } from "./imports.ts";
+import { log } from "./log.ts";
 import { oauth } from "./oauth.ts";
 import { operations } from "./operations.ts";
 import { products } from "./products.ts";
@@ -16,6 +17,7 @@ export const routes: readonly Route[] = [
   ...products,
   ...imports,
   ...schemas,
+  ...log,
   ...auditLogs,
   ...operations,
 ];

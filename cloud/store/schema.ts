@@ -2,6 +2,7 @@
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { ProductStage } from "#shared/states.ts";
+import type { LogEntry } from "#shared/wire/log.ts";
 
 /** Who did it, as it was called then. */
 export type Actor = { kind: string; id: string | null; name: string };
@@ -173,4 +174,22 @@ export const importErrors = sqliteTable(
     message: text().notNull(),
   },
   (row) => [primaryKey({ columns: [row.importId, row.line, row.n] })],
+);
+
+export const logHead = sqliteTable("log_head", { id: integer().primaryKey(), size: integer().notNull() });
+
+export const logLeaves = sqliteTable("log_leaves", {
+  n: integer().primaryKey(),
+  entry: text({ mode: "json" }).$type<LogEntry>().notNull(), // the leaf's data is its canonical form
+  digest: text().notNull(),
+});
+
+export const logNodes = sqliteTable(
+  "log_nodes",
+  {
+    level: integer().notNull(), // 0: a leaf's hash; each complete subtree of 2^level leaves has one
+    n: integer().notNull(),
+    hash: blob({ mode: "buffer" }).notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.level, row.n] })],
 );

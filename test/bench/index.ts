@@ -1,11 +1,18 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target.
 import { httpBench } from "./http.bench.ts";
+import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
 import { productsBench } from "./products.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
 
-const benches: Record<string, () => Promise<Line[]>> = { store: storeBench, http: httpBench, products: productsBench, start: startBench };
+const benches: Record<string, () => Promise<Line[]>> = {
+  store: storeBench,
+  http: httpBench,
+  products: productsBench,
+  log: logBench,
+  start: startBench,
+};
 const asked = process.argv.slice(2);
 const unknown = asked.filter((name) => !(name in benches));
 if (unknown.length > 0) throw new Error(`no bench named ${unknown.join(", ")}; there are ${Object.keys(benches).join(", ")}`);

@@ -1,0 +1,119 @@
+// The transparency log: whatever was signed for once can't be denied or rewritten later, and anybody can check that it wasn't.
+import { and, desc, eq, sql } from "../store/drizzle.ts";
+import { canonical } from "#shared/canonical.ts";
+import { Refusal } from "#shared/errors.ts";
+import { EMPTY_ROOT, type Hash, leafHash, nodeHash, splitOf } from "#shared/merkle.ts";
+import { type Head, signedNote } from "#shared/note.ts";
+import type { LogEntry, LogProof } from "#shared/wire/log.ts";
+import type { Keys } from "../keys.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { logHead, logLeaves, logNodes } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+
+export type Signing = { keys: Keys; origin: () => string };
+
+// Taking the next place locks the log until the commit: leaves of all nodes and tenants stand in one order.
+const takePlace = prepared(
+  db
+    .update(logHead)
+    .set({ size: sql`${logHead.size} + 1` })
+    .where(eq(logHead.id, 1))
+    .returning({ size: logHead.size }),
+);
+const insertLeaf = prepared(db.insert(logLeaves).values(placesOf(logLeaves)));
+const insertNode = prepared(db.insert(logNodes).values(placesOf(logNodes)));
+const readNode = prepared(
+  db
+    .select({ hash: logNodes.hash })
+    .from(logNodes)
+    .where(and(eq(logNodes.level, sql.placeholder("level")), eq(logNodes.n, sql.placeholder("n")))),
+);
+
+async function node(level: number, n: number): Promise<Hash> {
+  const found = await readNode.get({ level, n });
+  if (!found) throw new Error(`the log's node ${n} at level ${level} is gone`);
+  return found.hash;
+}
+
+/** Appends, and closes every subtree that this leaf completes: two rows a leaf in the long run. */
+export async function append(tx: Tx, { kind, digest }: Pick<LogEntry, "kind" | "digest">): Promise<{ index: number; entry: LogEntry }> {
+  const taken = await takePlace.get({});
+  if (!taken) throw new Error("the log has no head");
+  const index = taken.size - 1;
+  const entry: LogEntry = { kind, digest, at: new Date(tx.now).toISOString() };
+  await insertLeaf.run({ n: index, entry, digest });
+  let hash = leafHash(Buffer.from(canonical(entry)));
+  await insertNode.run({ level: 0, n: index, hash });
+  for (let [level, n] = [0, index]; n % 2 === 1; level += 1, n = (n - 1) / 2) {
+    hash = nodeHash(await node(level, n - 1), hash);
+    await insertNode.run({ level: level + 1, n: (n - 1) / 2, hash });
+  }
+  return { index, entry };
+}
+
+const sizeNow = async (tx: Tx): Promise<number> => (await tx.db.select({ size: logHead.size }).from(logHead).get())?.size ?? 0;
+
+/** Root of the leaves from `from` on, `count` of them; a complete subtree is one row. */
+async function rootOf(from: number, count: number): Promise<Hash> {
+  if (count === 0) return EMPTY_ROOT;
+  const level = Math.log2(count);
+  if (Number.isInteger(level)) return node(level, from / count);
+  const split = splitOf(count);
+  return nodeHash(await rootOf(from, split), await rootOf(from + split, count - split));
+}
+
+/** RFC 6962, 2.1.1: the siblings of a leaf, from the leaf up. */
+async function pathOf(index: number, from: number, count: number): Promise<Hash[]> {
+  if (count === 1) return [];
+  const split = splitOf(count);
+  return index < split
+    ? [...(await pathOf(index, from, split)), await rootOf(from + split, count - split)]
+    : [...(await pathOf(index - split, from + split, count - split)), await rootOf(from, split)];
+}
+
+/** RFC 6962, 2.1.2: what shows that the first `old` of these leaves are still the first. */
+async function growthOf(old: number, from: number, count: number, whole: boolean): Promise<Hash[]> {
+  if (old === count) return whole ? [] : [await rootOf(from, count)];
+  const split = splitOf(count);
+  return old <= split
+    ? [...(await growthOf(old, from, split, whole)), await rootOf(from + split, count - split)]
+    : [...(await growthOf(old - split, from + split, count - split, false)), await rootOf(from, split)];
+}
+
+const hex = (hash: Hash) => hash.toString("hex");
+const nameOf = ({ origin }: Signing): string => `${new URL(origin()).host}/log`;
+
+function noteOf(head: Omit<Head, "origin">, signing: Signing): string {
+  const name = nameOf(signing);
+  const { publicBytes, signBytes } = signing.keys;
+  return signedNote({ origin: name, ...head }, { name, publicBytes }, signBytes);
+}
+
+export async function checkpoint(tx: Tx, signing: Signing): Promise<string> {
+  const size = await sizeNow(tx);
+  return noteOf({ size, root: await rootOf(0, size) }, signing);
+}
+
+/** The latest entry of this digest, and the way from it to the head. */
+export async function prove(tx: Tx, digest: string, signing: Signing): Promise<LogProof> {
+  const leaf = await tx.db.select().from(logLeaves).where(eq(logLeaves.digest, digest)).orderBy(desc(logLeaves.n)).limit(1).get();
+  if (!leaf) throw new Refusal("NOT_FOUND", "nothing of this digest is in the log");
+  const size = await sizeNow(tx);
+  const root = await rootOf(0, size);
+  return {
+    entry: leaf.entry,
+    index: leaf.n,
+    size,
+    leafHash: hex(await node(0, leaf.n)),
+    proof: (await pathOf(leaf.n, 0, size)).map(hex),
+    root: hex(root),
+    checkpoint: noteOf({ size, root }, signing),
+  };
+}
+
+export async function consistency(tx: Tx, { from, to }: { from: number; to: number }) {
+  const size = await sizeNow(tx);
+  if (from > to || to > size) throw new Refusal("NOT_FOUND", `the log has ${size} entries: from must be at most to, and to at most that`);
+  const proof = await growthOf(from, 0, to, true);
+  return { from, to, fromRoot: hex(await rootOf(0, from)), toRoot: hex(await rootOf(0, to)), proof: proof.map(hex) };
+}

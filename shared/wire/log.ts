@@ -1,0 +1,32 @@
+// The transparency log as strangers see it: entries, proofs and a signed head, all recomputable by shared/merkle.ts.
+import { Type } from "typebox";
+import { closed, type Static } from "./common.ts";
+
+const Hex = Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 in hex" });
+const Size = Type.Integer({ minimum: 0 });
+
+export const LogEntry = closed({
+  kind: Type.Enum(["passport", "print_bundle"]),
+  digest: Hex,
+  at: Type.String({ description: "When it was logged" }),
+});
+export type LogEntry = Static<typeof LogEntry>;
+
+export const LogProof = closed({
+  entry: LogEntry,
+  index: Size,
+  size: Size,
+  leafHash: Hex,
+  proof: Type.Array(Hex, { description: "Siblings from the leaf up (RFC 6962, 2.1.1)" }),
+  root: Hex,
+  checkpoint: Type.String({ description: "The signed head of this size, a C2SP signed note" }),
+});
+export type LogProof = Static<typeof LogProof>;
+
+export const LogConsistency = closed({ from: Size, to: Size, fromRoot: Hex, toRoot: Hex, proof: Type.Array(Hex) });
+
+export const ProofQuery = closed({ digest: Hex });
+export const ConsistencyQuery = closed({
+  from: Type.Integer({ minimum: 1, maximum: 2 ** 48 }),
+  to: Type.Integer({ minimum: 1, maximum: 2 ** 48 }),
+});
