@@ -37,6 +37,8 @@ export type Deps = {
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
+  /** Where validations are anchored: "log", "off" or a URL. */
+  anchor: string | undefined;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */
@@ -81,7 +83,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   answerOverdue(app);
   observe(app, deps);
   readBodies(app);
-  await app.register(multipart, { limits: { files: 1, fields: 10, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: true });
+  await app.register(multipart, { limits: { files: 2, fields: 2, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: false });
   answerErrors(app);
   await app.register(underPressure, {
     maxEventLoopDelay: limits.EVENT_LOOP_DELAY_MAX_MS,
@@ -168,7 +170,6 @@ const OURS: Record<string, ErrorCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "UNSUPPORTED_MEDIA_TYPE",
   FST_ERR_MAX_PARAM_LENGTH: "URI_TOO_LONG",
   FST_REQ_FILE_TOO_LARGE: "PAYLOAD_TOO_LARGE",
-  FST_FILES_LIMIT: "VALIDATION_ERROR",
   FST_ERR_BAD_URL: "MALFORMED_REQUEST",
 };
 

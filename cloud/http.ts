@@ -8,7 +8,7 @@ import type { Deps } from "./app.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, hasEnded } from "./domain/credentials.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
-import { receive } from "./domain/uploads.ts";
+import { receive, type Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
 import { type Caller, mediaOf, pathOf, type Reply, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
@@ -89,7 +89,7 @@ async function deny(route: Route, required: readonly Scope[], { caller, id }: Fa
   await store.write("audit scope denied", (tx) =>
     append(tx, caller, { action: "auth.scope_denied", subject: `${route.method} ${pathOf(route)}`, details, requestId: id }),
   );
-  return new Refusal("API_SCOPE_DENIED", `this needs the scope ${required.join(" or ")}`, details);
+  return new Refusal(route.deniedAs ?? "API_SCOPE_DENIED", `this needs the scope ${required.join(" or ")}`, details);
 }
 
 function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
@@ -114,7 +114,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   check({ params, query, body }, faults);
   if (route.scope === "client") request.caller = await client(request, reply, deps, limit);
   const caller = request.caller;
-  const upload = route.takesFile ? await receive(deps.store, await fileOf(request)) : undefined;
+  const upload = route.takesFile ? await received(request, deps) : undefined;
   if (upload) request.bytes = upload.digest;
   const input = { caller, params, query, body, requestId: request.id, ifMatch: request.headers["if-match"], upload, deps };
   if (route.kind === "serve") return answerOf(route, await route.run(input));
@@ -139,12 +139,27 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   return once(deps.store, label, sent, act, refused);
 }
 
-/** The bytes of the file, whichever way it was sent. */
-async function fileOf(request: FastifyRequest): Promise<AsyncIterable<Buffer>> {
-  if (!request.isMultipart()) return request.raw;
-  const part = await request.file();
-  if (!part) throw invalid([{ field: "file", rule: "required", message: "is missing: the form has no file" }]);
-  return part.file;
+/** The bytes of the file, whichever way it was sent. What ends in the middle of it is its sender's fault. */
+async function received(request: FastifyRequest, { store }: Deps): Promise<Upload> {
+  try {
+    return await receive(store, request.isMultipart() ? fileIn(request) : request.raw);
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw new Refusal("MALFORMED_REQUEST", `the file didn't arrive whole: ${(error as Error).message}`);
+  }
+}
+
+/** The one part of a form that there may be: a second one would be dropped in silence. */
+async function* fileIn(request: FastifyRequest): AsyncGenerator<Buffer> {
+  let found = false;
+  for await (const part of request.parts()) {
+    if (part.type !== "file" || part.fieldname !== "file" || found)
+      throw invalid([{ field: part.fieldname, rule: "unknown", message: "isn't known: the form has one part, named file" }]);
+    found = true;
+    yield* part.file as AsyncIterable<Buffer>;
+    if (part.file.truncated) throw new Refusal("PAYLOAD_TOO_LARGE");
+  }
+  if (!found) throw invalid([{ field: "file", rule: "required", message: "is missing: the form has no file" }]);
 }
 
 /** What a refusal undid includes its audit row: where it has to leave one, that is a unit of its own. */
@@ -191,9 +206,9 @@ function idempotencyKey(route: Route, { headers }: FastifyRequest): [key: string
   return [key, []];
 }
 
-/** What "the same request" means: method, address and the bytes of the body. */
-const fingerprint = ({ method, url, bytes }: FastifyRequest): Buffer =>
-  hash("sha256", Buffer.concat([Buffer.from(`${method} ${url}\n`), bytes ?? NO_BYTES]), "buffer");
+/** What "the same request" means: method, address, the version that it is meant for, and the bytes of the body. */
+const fingerprint = ({ method, url, headers, bytes }: FastifyRequest): Buffer =>
+  hash("sha256", Buffer.concat([Buffer.from(`${method} ${url}\n${headers["if-match"] ?? ""}\n`), bytes ?? NO_BYTES]), "buffer");
 const NO_BYTES = Buffer.alloc(0);
 
 function answerOf(route: Route, { status, body, headers = {} }: Reply): Answer {

@@ -49,13 +49,17 @@ type Face<P, Q, B> = {
   evenExpired?: boolean;
   /** Answered under any load and at any rate: probes ask at the worst of times. */
   always?: boolean;
+  /** The code of a refusal for want of scope, where the spec gives the route another. */
+  deniedAs?: "FORBIDDEN";
   says: string;
   tag: string;
   params?: P | undefined;
   query?: Q | undefined;
   body?: B | undefined;
-  /** Faults that lie between the fields of a body, beside those that its schema finds. */
-  judge?(body: Record<string, unknown>): FieldFault[];
+  /** Faults that no schema of a body finds, beside those that it found. */
+  judge?(body: Record<string, unknown>, found: readonly FieldFault[]): FieldFault[];
+  /** Its body is a list whose items the route judges one by one: what is unfit in one must not refuse the others. */
+  judgesItems?: boolean;
   /** Refuses a body with a code of its own before any of its fields is judged. */
   refuse?(body: unknown): void;
   /** A body as OpenAPI shows it and as a test sends it. */

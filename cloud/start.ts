@@ -15,6 +15,7 @@ import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
+import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 
@@ -51,7 +52,11 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const keys = await openKeys(store, config.DATA_DIR);
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
-    const workers = { sweeper: startSweeper(store, log), importer: startImporter(store, log) };
+    const workers = {
+      sweeper: startSweeper(store, log),
+      importer: startImporter(store, log),
+      generator: startGenerator(store, log, { keys, origin }),
+    };
     const idle = () => Object.entries(workers).flatMap(([name, worker]) => (worker.runs() ? [] : [name]));
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
@@ -63,6 +68,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       origin,
       authenticate: authenticator({ store, keys, origin }),
       notReady: async () => [...(draining ? ["draining"] : []), ...(await storeFault(store)), ...idle()],
+      anchor: config.ANCHOR,
       rateLimited: config.RATE_LIMIT === "on",
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });

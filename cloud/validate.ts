@@ -5,7 +5,7 @@ import addFormats from "ajv-formats";
 import type { TSchema } from "typebox";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { VISIBLE } from "#shared/wire/common.ts";
+import { READABLE, VISIBLE } from "#shared/wire/common.ts";
 import type { Route } from "./route.ts";
 
 // Only text that came in a URL or a form is turned into numbers and booleans; JSON says what it means.
@@ -33,7 +33,13 @@ export type Parts = { params: unknown; query: unknown; body: unknown };
 export type Check = (parts: Parts, more: FieldFault[]) => void;
 
 /** Judges all parts of a request; `more` is what was already found in its headers. */
-export function checkOf({ params, query, body, judge }: Pick<Route, "params" | "query" | "body" | "judge">): Check {
+export function checkOf({
+  params,
+  query,
+  body,
+  judge,
+  judgesItems,
+}: Pick<Route, "params" | "query" | "body" | "judge" | "judgesItems">): Check {
   const parts: [keyof Parts, ValidateFunction][] = [
     ["params", strict.compile(params ?? NOTHING)],
     ["query", lenient.compile(query ?? NOTHING)],
@@ -42,11 +48,13 @@ export function checkOf({ params, query, body, judge }: Pick<Route, "params" | "
   return (values, more) => {
     const faults = parts.flatMap(([part, validate]) => {
       const value = values[part];
-      const unsafe = unsafeIn(value, "");
+      const unsafe = part === "body" && judgesItems ? undefined : unsafeIn(value, "");
       const fits = unsafe?.rule !== "depth" && validate(value);
       const found = fits ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
-      const across = part === "body" && judge && typeof value === "object" && value !== null ? judge(value as Record<string, unknown>) : [];
-      return oneEach([...(unsafe ? [unsafe] : []), ...found, ...across]);
+      const soFar = [...(unsafe ? [unsafe] : []), ...found];
+      const across =
+        part === "body" && judge && typeof value === "object" && value !== null ? judge(value as Record<string, unknown>, soFar) : [];
+      return oneEach([...soFar, ...across]);
     });
     if (faults.length + more.length > 0) throw invalid([...faults, ...more]);
   };
@@ -71,7 +79,8 @@ const NOTHING = { type: "object", additionalProperties: false } as const satisfi
 /** True when `value` has the shape; for tests that hold answers against what is documented. */
 export const fitting = (schema: TSchema): ValidateFunction => strict.compile(schema);
 
-function faultsOf(errors: ErrorObject[], bodyless: boolean): FieldFault[] {
+function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
+  const errors = all.slice(0, 10 * limits.FAULTS_MAX_ITEMS);
   const faults = errors
     .filter(({ keyword }) => keyword !== "anyOf" || errors.length === 1)
     .map((error): FieldFault => {
@@ -84,12 +93,20 @@ function faultsOf(errors: ErrorObject[], bodyless: boolean): FieldFault[] {
 }
 
 /** The first sentence about each field is enough. */
-const oneEach = (faults: FieldFault[]) => faults.filter((fault, i) => faults.findIndex(({ field }) => field === fault.field) === i);
+function oneEach(faults: FieldFault[]): FieldFault[] {
+  const firsts = new Map<string, FieldFault>();
+  for (const fault of faults) {
+    if (firsts.size >= limits.FAULTS_MAX_ITEMS) break;
+    if (!firsts.has(fault.field)) firsts.set(fault.field, fault);
+  }
+  return [...firsts.values()];
+}
 
 function sentence({ keyword, params, message = "is wrong" }: ErrorObject): string {
   if (keyword === "required") return "is required";
   if (keyword === "additionalProperties") return "isn't a known field";
-  if (keyword === "pattern" && params["pattern"] === VISIBLE) return "must have something to see in it and no control characters";
+  if (keyword === "pattern" && (params["pattern"] === VISIBLE || params["pattern"] === READABLE))
+    return "must have something to see in it and no control characters";
   if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
   return message;
 }
@@ -129,8 +146,10 @@ export function jsonOf(bytes: Buffer): unknown {
 }
 
 export function formOf(bytes: Buffer): Record<string, string> {
-  const pairs = [...new URLSearchParams(utf8(bytes))];
-  const twice = pairs.find(([name], i) => pairs.findIndex(([other]) => other === name) !== i);
-  if (twice) throw invalid([{ field: twice[0], rule: "once", message: "is there twice" }]);
-  return Object.fromEntries(pairs);
+  const fields = new Map<string, string>();
+  for (const [name, value] of new URLSearchParams(utf8(bytes))) {
+    if (fields.has(name)) throw invalid([{ field: name, rule: "once", message: "is there twice" }]);
+    fields.set(name, value);
+  }
+  return Object.fromEntries(fields);
 }

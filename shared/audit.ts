@@ -18,6 +18,14 @@ export const auditActions = {
   "product.transitioned": "a product moved to another stage, with the reason given",
   "product.voided": "a product was voided, with the reason given",
   "product.deleted": "a product was deleted",
+  "product.published": "a product's passport was published",
+  "passport.requested": "a passport was asked for",
+  "passport.edited": "a passport's draft was changed",
+  "passport.revised": "the next draft of a published passport was opened",
+  "passport.suspended": "a passport was suspended",
+  "passport.archived": "a passport was archived",
+  "passport.deleted": "a passport's draft was deleted",
+  "passport.anchored": "a passport's current version was signed and anchored in the log",
   "product.import_begun": "a file of products was taken in for import",
 } as const;
 

@@ -1,6 +1,6 @@
 // API keys: minted, rotated, revoked. A secret leaves here once; what stays is its hash.
-import { randomUUIDv7 } from "node:crypto";
 import { and, desc, eq, isNull, lt } from "../store/drizzle.ts";
+import { newId } from "./ids.ts";
 import { Refusal } from "#shared/errors.ts";
 import { holds } from "#shared/scopes.ts";
 import type { ApiKey } from "#shared/wire/credentials.ts";
@@ -43,7 +43,7 @@ export async function insertUnlessTaken(tx: Tx, tenantId: string, input: Input):
   const { name, scopes, deviceId = null, bootstrap = false, secret = mintSecret() } = input;
   const hash = hashOf(secret);
   const row: Row = {
-    id: randomUUIDv7(),
+    id: newId(),
     tenantId,
     name,
     scopes,

@@ -13,11 +13,17 @@ export type RowFault = { line: number; code: string; field: string | null; messa
 const REQUIRED_COLUMNS = ["name", "description", "gtin", "serialNumber"];
 const DELIMITERS = [",", ";", "\t"];
 
+/** Text with one kind of line end: files that were edited on two systems have several, also inside of cells. */
 async function* decoded(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const decoder = new TextDecoder("utf-8", { fatal: true }); // it takes a byte order mark away
+  let held = ""; // a CR whose LF may follow in the next slice
   try {
-    for await (const slice of bytes) yield decoder.decode(slice, { stream: true });
-    yield decoder.decode();
+    for await (const slice of bytes) {
+      const text = held + decoder.decode(slice, { stream: true });
+      held = text.endsWith("\r") ? "\r" : "";
+      yield (held ? text.slice(0, -1) : text).replaceAll(/\r\n?/g, "\n");
+    }
+    yield (held + decoder.decode()).replaceAll("\r", "\n");
   } catch (error) {
     if ((error as { code?: string }).code !== "ERR_ENCODING_INVALID_ENCODED_DATA") throw error;
     throw fileFault('the file isn\'t UTF-8: save it as "CSV UTF-8"');
@@ -26,7 +32,7 @@ async function* decoded(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
 
 /** Spreadsheets of half of Europe write semicolons: the header shows which one it is. */
 const delimiterOf = (head: string): string => {
-  const line = head.slice(0, head.search(/[\r\n]|$/));
+  const line = /[^\n]+/.exec(head)?.[0] ?? "";
   return DELIMITERS.toSorted((a, b) => line.split(b).length - line.split(a).length)[0] ?? ",";
 };
 
@@ -40,18 +46,23 @@ async function* parsed(bytes: AsyncIterable<Buffer>): AsyncGenerator<{ line: num
     yield* text;
   }
   const options = {
-    bom: true,
     info: true,
+    record_delimiter: "\n",
     relax_column_count: true,
     skip_empty_lines: true,
+    skip_records_with_empty_values: true, // what a spreadsheet leaves below its last row
     max_record_size: limits.IMPORT_RECORD_MAX_BYTES,
   };
   const source = Readable.from(all());
   const parser = source.pipe(parse({ ...options, delimiter: delimiterOf(head) }));
   source.on("error", (error) => parser.destroy(error));
   try {
-    for await (const { record, info } of parser as AsyncIterable<{ record: string[]; info: { lines: number } }>)
-      yield { cells: record, line: info.lines - breaksIn(record) };
+    for await (const { record: cells, info } of parser as AsyncIterable<{ record: string[]; info: { lines: number } }>) {
+      const line = info.lines - cells.reduce((total, cell) => total + breaksIn(cell), 0);
+      if (cells.length > limits.IMPORT_CELLS_MAX_ITEMS)
+        throw fileFault(`the record at line ${line} has ${cells.length} cells: is this the right file?`);
+      yield { cells, line };
+    }
   } catch (error) {
     if (error instanceof CsvError) throw fileFault(`the file isn't CSV: ${error.message}`);
     throw error;
@@ -59,7 +70,7 @@ async function* parsed(bytes: AsyncIterable<Buffer>): AsyncGenerator<{ line: num
     source.destroy();
   }
 }
-const breaksIn = (cells: string[]) => cells.reduce((total, cell) => total + (cell.includes("\n") ? cell.split("\n").length - 1 : 0), 0);
+const breaksIn = (cell: string) => (cell.includes("\n") ? cell.split("\n").length - 1 : 0);
 
 /** The rows below a header that fits the category. */
 export async function* rowsOf(bytes: AsyncIterable<Buffer>, schema: CategoryVersion): AsyncGenerator<CsvRow> {
@@ -70,15 +81,22 @@ export async function* rowsOf(bytes: AsyncIterable<Buffer>, schema: CategoryVers
   if (!columns) throw fileFault("the file is empty: its first line has to name the columns");
 }
 
+const SHOWN = 10; // faults of a header: who has more has sent another file
+
 function headerOf(cells: string[], schema: CategoryVersion): string[] {
   const columns = cells.map((cell) => cell.trim());
   const known = new Set(columnsOf(schema));
-  const faults = [
-    ...columns.filter((name) => !known.has(name)).map((name) => `"${name}" isn't a column of ${schema.category}`),
-    ...columns.filter((name, i) => columns.indexOf(name) !== i).map((name) => `"${name}" is there twice`),
-    ...REQUIRED_COLUMNS.filter((name) => !columns.includes(name)).map((name) => `"${name}" is missing`),
-  ];
-  if (faults.length > 0) throw fileFault(`the header doesn't fit: ${faults.join("; ")}; the import template has the right one`);
+  const seen = new Set<string>();
+  const faults: string[] = [];
+  for (const name of columns) {
+    if (!known.has(name)) faults.push(`"${name.slice(0, 100)}" isn't a column of ${schema.category}`);
+    else if (seen.has(name)) faults.push(`"${name}" is there twice`);
+    seen.add(name);
+  }
+  faults.push(...REQUIRED_COLUMNS.filter((name) => !seen.has(name)).map((name) => `"${name}" is missing`));
+  const more = faults.length > SHOWN ? ` and ${faults.length - SHOWN} more` : "";
+  if (faults.length > 0)
+    throw fileFault(`the header doesn't fit: ${faults.slice(0, SHOWN).join("; ")}${more}; the import template has the right one`);
   return columns;
 }
 
@@ -125,7 +143,14 @@ function jsonOr(text: string): unknown {
 /** A refusal as the faults of a line: one for each column that it names. */
 export function faultsOf(line: number, refusal: Refusal): RowFault[] {
   const code = shownCode(refusal.code);
+  const brief = (message: string) => message.slice(0, limits.FAULT_TEXT_MAX_LENGTH);
   const fields = (refusal.details?.["fields"] ?? []) as FieldFault[];
-  if (fields.length === 0) return [{ line, code, field: refusal.code === "DUPLICATE_GTIN" ? "gtin" : null, message: refusal.message }];
-  return fields.map(({ field, message }) => ({ line, code, field: field.replace(/^extensions\./, "").split(".")[0] ?? field, message }));
+  if (fields.length === 0)
+    return [{ line, code, field: refusal.code === "DUPLICATE_GTIN" ? "gtin" : null, message: brief(refusal.message) }];
+  return fields.map(({ field, message }) => ({
+    line,
+    code,
+    field: field.replace(/^extensions\./, "").split(".")[0] ?? field,
+    message: brief(message),
+  }));
 }

@@ -133,7 +133,7 @@ export async function take(tx: Tx, row: Row, schema: CategoryVersion, slice: rea
   let failed = 0;
   for (const csv of slice)
     try {
-      await products.create(tx, by, shaped(productOf(csv, schema)));
+      await products.create(tx, by, shaped(productOf(csv, schema), tx.now));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       failed += 1;

@@ -1,6 +1,7 @@
 // OAuth clients and their access tokens: a token is a signed statement, and dies with its client all the same.
-import { randomUUID, randomUUIDv7 } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { and, desc, eq, isNull, lt } from "../store/drizzle.ts";
+import { newId } from "./ids.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { grantable, holds } from "#shared/scopes.ts";
@@ -30,7 +31,7 @@ export async function mint(tx: Tx, caller: Caller, { name, scopes }: OauthClient
   mayGrant(caller, scopes);
   const secret = mintSecret();
   const row: Row = {
-    id: randomUUIDv7(),
+    id: newId(),
     tenantId: caller.tenantId,
     name,
     scopes,

@@ -8,10 +8,26 @@ import { judgeOf } from "../validate.ts";
 const shape = judgeOf(ProductCreate);
 
 /** For input that no route has judged yet: an item of a batch, a row of a file. */
-export function shaped(item: unknown): ProductCreate {
+export function shaped(item: unknown, at: number): ProductCreate {
   const faults = shape(item);
-  if (faults.length > 0) throw invalid(faults);
+  if (faults.length > 0) throw invalid([...faults, ...moreFaults(item as Record<string, unknown>, faults, at)]);
   return item as ProductCreate;
+}
+
+/** Where no unit has begun there is no time: the newest schema tells what is wrong just as well. */
+const NEWEST = Number.MAX_SAFE_INTEGER;
+
+/** What is refused anyway is told all that is wrong with it; what isn't is refused in the spec's order, later. */
+export function moreFaults(item: Record<string, unknown>, found: readonly FieldFault[], at: number = NEWEST): FieldFault[] {
+  if (found.length === 0 || typeof item !== "object" || item === null) return [];
+  const { serialNumber, gtin, category, extensions } = item;
+  const schema = typeof category === "string" ? catalogue.find(category, at) : undefined;
+  const more = [
+    ...(typeof serialNumber === "string" && serialNumber ? faultAt("serialNumber", "serial", serialFault(serialNumber)) : []),
+    ...(typeof gtin === "string" ? faultAt("gtin", "gtin", gtinFault(gtin)) : []),
+    ...(schema && extensions !== undefined ? schema.judge(extensions, "extensions") : []),
+  ];
+  return more.filter(({ field }) => !found.some((fault) => fault.field === field));
 }
 
 export type Judged = Required<ProductCreate> & { schemaVersion: string; identity: string };
@@ -43,7 +59,7 @@ export function effectiveSchema(category: string, at: number): CategoryVersion {
   const availableCategories = catalogue.effective(at);
   throw new Refusal(
     "SCHEMA_NOT_EFFECTIVE",
-    `category: "${category}" has no schema in effect; there are ${availableCategories.join(", ")}`,
+    `category: "${category.slice(0, 50)}" has no schema in effect; there are ${availableCategories.join(", ")}`,
     {
       availableCategories,
     },

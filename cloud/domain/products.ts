@@ -1,8 +1,9 @@
 // Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
-import { randomUUIDv7 } from "node:crypto";
 import { and, desc, eq, gte, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
+import { newId } from "./ids.ts";
 import type { SQL } from "drizzle-orm";
 import { invalid, Refusal, shownCode } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
 import { gtin14, gtinFault } from "#shared/gs1.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type {
@@ -19,13 +20,14 @@ import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type events, products } from "../store/schema.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
+import { revokeOf } from "./credential.ts";
 import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { duplicate, type Judged, judged, shaped } from "./product-rules.ts";
 
 export type Row = typeof products.$inferSelect;
-type EventType = "product.created" | "product.updated" | "product.deleted";
+type EventType = "product.created" | "product.updated" | "product.deleted" | "product.published";
 
 const insertNew = prepared(db.insert(products).values(placesOf(products)).onConflictDoNothing().returning({ id: products.id }));
 const isMine = and(eq(products.tenantId, sql.placeholder("tenantId")), eq(products.id, sql.placeholder("id")));
@@ -33,7 +35,8 @@ const byId = prepared(db.select().from(products).where(isMine));
 
 const instant = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 const statusOf = ({ voidedAt, stage }: Row): Product["status"] => (voidedAt === null ? productStages[stage].status : VOIDED);
-const fold = (text: string) => text.normalize("NFKC").toLowerCase();
+/** Without case and accents: upper case, because lower case knows two sigmas and two i. */
+const fold = (text: string) => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toUpperCase();
 
 export const toWire = (row: Row): Product => ({
   id: row.id,
@@ -72,7 +75,7 @@ const rowOf = (
   { name, description, category, gtin, serialNumber, granularity, extensions, identity, schemaVersion }: Judged,
 ): Row => ({
   tenantId: by.tenantId,
-  id: randomUUIDv7(),
+  id: newId(),
   identity,
   gtin,
   serialNumber,
@@ -108,10 +111,10 @@ export async function createBatch(tx: Tx, by: By, items: readonly unknown[]): Pr
   const refused: BatchResult["errors"] = [];
   for (const [index, item] of items.entries())
     try {
-      await create(tx, by, shaped(item));
+      await create(tx, by, shaped(item, tx.now));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      refused.push({ index, error: `${shownCode(error.code)}: ${error.message}` });
+      refused.push({ index, error: `${shownCode(error.code)}: ${error.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH) });
     }
   return { created: items.length - refused.length, failed: refused.length, errors: refused };
 }
@@ -156,9 +159,17 @@ export async function list(tx: Tx, caller: Caller, query: ProductQuery) {
 }
 
 /** Writes the changes if nobody was faster, and tells of them. */
-async function change(tx: Tx, by: By, before: Row, changes: Partial<Row>, more: Record<string, unknown> = {}): Promise<Product> {
+async function change(
+  tx: Tx,
+  by: By,
+  before: Row,
+  changes: Partial<Row>,
+  more: Record<string, unknown> = {},
+  type: EventType = "product.updated",
+): Promise<Product> {
   const after: Row = { ...before, ...changes, version: before.version + 1, updatedAt: tx.now };
   const changed = (Object.keys(changes) as (keyof Row)[]).filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  if (changed.length === 0 && type === "product.updated") return toWire(before); // nothing to tell of
   const written = await tx.db
     .update(products)
     .set({ ...changes, version: after.version, updatedAt: tx.now })
@@ -168,7 +179,7 @@ async function change(tx: Tx, by: By, before: Row, changes: Partial<Row>, more: 
   await record(
     tx,
     by,
-    "product.updated",
+    type,
     after,
     changed.filter((key) => !(key in INNER)),
     more,
@@ -195,11 +206,12 @@ export async function patch(tx: Tx, by: By, id: string, changes: ProductPatch, i
   if (row.voidedAt !== null) throw alreadyVoided(row);
   const { name, description, category, gtin, serialNumber, granularity, extensions } = row;
   const next = judged({ name, description, category, gtin, serialNumber, granularity, extensions, ...changes }, tx.now);
-  if (next.gtin !== row.gtin && row.serials + row.passports > 0)
+  if ((next.gtin !== row.gtin || next.granularity !== row.granularity) && row.serials + row.passports > 0)
     throw new Refusal("SCHEME_LOCKED", `${row.serials} serials and ${row.passports} passports hang on ${row.gtin}: it can't change`);
+  if (next.category !== row.category && row.stage !== "draft")
+    throw new Refusal("SCHEME_LOCKED", `the product is ${row.stage} as ${row.category}: its category can change in a draft only`);
   if (next.identity !== row.identity) await refuseTaken(tx, by, next);
-  const { granularity: _same, ...columns } = next;
-  return change(tx, by, row, { ...columns, nameFolded: fold(next.name) });
+  return change(tx, by, row, { ...next, nameFolded: fold(next.name) });
 }
 
 /** The unique index has the last word; this look gives it a sentence. */
@@ -212,8 +224,9 @@ async function refuseTaken(tx: Tx, by: By, next: Judged): Promise<void> {
   if (taken) throw duplicate(next);
 }
 
-export async function transition(tx: Tx, by: By, id: string, { stage: to, reason }: Transition): Promise<Product> {
+export async function transition(tx: Tx, by: By, id: string, { stage: to, reason }: Transition, ifMatch?: string): Promise<Product> {
   const row = await find(tx, by.tenantId, id);
+  refuseStale(row, ifMatch);
   const next: readonly ProductStage[] = row.stage === "ready_for_dpp" && row.passports > 0 ? [] : productStages[row.stage].next;
   const [from, allowed]: [string, readonly ProductStage[]] = row.voidedAt === null ? [row.stage, next] : ["voided", []];
   if (!allowed.includes(to))
@@ -226,18 +239,36 @@ export async function transition(tx: Tx, by: By, id: string, { stage: to, reason
   return change(tx, by, row, { stage: to }, { from, to, reason: reason ?? null });
 }
 
-export async function voidIt(tx: Tx, by: By, id: string, { reason, serial }: Void): Promise<Product> {
+/** A passport more or less hangs on the product: no change of its own, so no version. */
+export async function countPassports(tx: Tx, { tenantId, id }: Row, by: 1 | -1): Promise<void> {
+  await tx.db
+    .update(products)
+    .set({ passports: sql`${products.passports} + ${by}` })
+    .where(and(eq(products.tenantId, tenantId), eq(products.id, id)));
+}
+
+/** The product's version that says that its passport is public. */
+export async function tellPublished(tx: Tx, by: By, row: Row, more: Record<string, unknown>): Promise<void> {
+  await change(tx, by, row, {}, more, "product.published");
+}
+
+export async function voidIt(tx: Tx, by: By, id: string, { reason, serial }: Void, ifMatch?: string): Promise<Product> {
   const row = await find(tx, by.tenantId, id);
+  refuseStale(row, ifMatch);
   if (serial !== undefined && serial !== row.serialNumber)
     throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${serial} isn't allocated under ${row.gtin}`);
   if (row.voidedAt !== null) throw alreadyVoided(row);
+  await revokeOf(tx, row.id);
   return change(tx, by, row, { voidedAt: tx.now, voidReason: reason }, { reason });
 }
 
-export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
+export async function remove(tx: Tx, by: By, id: string, ifMatch?: string): Promise<Row> {
   const row = await find(tx, by.tenantId, id);
+  refuseStale(row, ifMatch);
   if (row.printJobs > 0)
     throw new Refusal("PRODUCT_REFERENCED", `${row.printJobs} print jobs refer to serials of this product: void it instead`);
+  if (row.passports > 0)
+    throw new Refusal("PRODUCT_REFERENCED", "a passport speaks of this product: delete its draft first, or void the product");
   if (row.voidedAt !== null) throw alreadyVoided(row); // its tombstone has to stay
   const gone = await tx.db
     .delete(products)

@@ -1,6 +1,6 @@
 // Tenants: made by the platform, each with its first admin key and its own audit chain.
-import { randomUUIDv7 } from "node:crypto";
 import { desc, eq, lt } from "../store/drizzle.ts";
+import { newId } from "./ids.ts";
 import { limits } from "#shared/limits.ts";
 import type { Tenant, TenantCreate, TenantPatch } from "#shared/wire/tenants.ts";
 import type { Caller } from "../route.ts";
@@ -36,7 +36,7 @@ const rowOf = (now: number, id: string, { name, sandbox = false, expiresAt, tier
 });
 
 export async function create(tx: Tx, input: TenantCreate): Promise<{ tenant: Tenant; adminKey: { id: string; secret: string } }> {
-  const row = rowOf(tx.now, randomUUIDv7(), input);
+  const row = rowOf(tx.now, newId(), input);
   await tx.db.insert(tenants).values(row);
   await audit.beginChain(tx, row.id);
   const { id, secret } = await apiKeys.insert(tx, row.id, { name: "admin", scopes: ["*:*"] });

@@ -1,6 +1,7 @@
 // Files on their way in: kept in slices beside everything else that is durable, so that any node can read what another one took.
-import { randomUUIDv7, createHash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { and, asc, eq, lt, sql } from "../store/drizzle.ts";
+import { newId } from "./ids.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -20,7 +21,7 @@ const readSlice = prepared(
 );
 
 export async function receive(store: Store, stream: AsyncIterable<Buffer>): Promise<Upload> {
-  const id = randomUUIDv7();
+  const id = newId();
   const hash = createHash("sha256");
   let bytes = 0;
   let n = 0;

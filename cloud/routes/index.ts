@@ -6,6 +6,7 @@ import { imports } from "./imports.ts";
 import { log } from "./log.ts";
 import { oauth } from "./oauth.ts";
 import { operations } from "./operations.ts";
+import { passports } from "./passports.ts";
 import { products } from "./products.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
@@ -17,6 +18,7 @@ export const routes: readonly Route[] = [
   ...products,
   ...imports,
   ...schemas,
+  ...passports,
   ...log,
   ...auditLogs,
   ...operations,

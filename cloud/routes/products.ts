@@ -16,6 +16,7 @@ import {
 import { limits } from "#shared/limits.ts";
 import * as categories from "../domain/categories.ts";
 import { byOf } from "../domain/events.ts";
+import { moreFaults } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
 import { API, read, type Reply, type Route, write } from "../route.ts";
 
@@ -51,6 +52,7 @@ const changes = {
   tag,
   params: IdParams,
   body: ProductPatch,
+  judge: moreFaults,
   example: { name: "Kettle 1.7 L", extensions: { ...kettle.extensions, repairabilityScore: 8 } },
   takesIfMatch: true,
   replies: { 200: Product },
@@ -85,6 +87,7 @@ export const products: Route[] = [
     says: "Create a product; it begins as a draft",
     tag,
     body: ProductCreate,
+    judge: moreFaults,
     example: kettle,
     replies: { 201: Product },
     sends: ["ETag", "Location"],
@@ -102,6 +105,7 @@ export const products: Route[] = [
     says: "Create up to 1,000 products; each is judged by itself and the good ones stand",
     tag,
     body: ProductBatch,
+    judgesItems: true,
     example: { items: [kettle, { ...kettle, gtin: "4006381333948", name: "Kettle 1.0" }] },
     bodyMaxBytes: limits.BATCH_BODY_MAX_BYTES,
     replies: { 200: BatchResult },
@@ -141,10 +145,11 @@ export const products: Route[] = [
     tag,
     params: IdParams,
     replies: { 204: "Deleted" },
+    takesIfMatch: true,
     refusals: ["PRODUCT_REFERENCED", "ALREADY_VOIDED"],
     audit: "product.deleted",
-    run: async ({ tx, caller, params, requestId }) => {
-      const { id, gtin, serialNumber } = await domain.remove(tx, byOf(caller, requestId), params.id);
+    run: async ({ tx, caller, params, ifMatch, requestId }) => {
+      const { id, gtin, serialNumber } = await domain.remove(tx, byOf(caller, requestId), params.id, ifMatch);
       return { status: 204, about: { subject: id, details: { gtin, serialNumber } } };
     },
   }),
@@ -178,13 +183,17 @@ export const products: Route[] = [
     tag,
     params: IdParams,
     body: Transition,
+    takesIfMatch: true,
     example: { stage: "validated", reason: "data complete" },
     replies: { 200: Product },
     sends: ["ETag"],
     refusals: ["ILLEGAL_TRANSITION", "COMPLIANCE_EVALUATION_UNAVAILABLE"],
     audit: "product.transitioned",
-    run: async ({ tx, caller, params, body, requestId }) =>
-      reply(await domain.transition(tx, byOf(caller, requestId), params.id, body), 200, { to: body.stage, reason: body.reason ?? null }),
+    run: async ({ tx, caller, params, body, ifMatch, requestId }) =>
+      reply(await domain.transition(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, {
+        to: body.stage,
+        reason: body.reason ?? null,
+      }),
   }),
   write({
     method: "POST",
@@ -194,12 +203,16 @@ export const products: Route[] = [
     tag,
     params: IdParams,
     body: Void,
+    takesIfMatch: true,
     example: { reason: "damaged in the warehouse" },
     replies: { 200: Product },
     sends: ["ETag"],
     refusals: ["ALREADY_VOIDED", "SERIAL_NOT_ALLOCATED"],
     audit: "product.voided",
-    run: async ({ tx, caller, params, body, requestId }) =>
-      reply(await domain.voidIt(tx, byOf(caller, requestId), params.id, body), 200, { reason: body.reason, serial: body.serial ?? null }),
+    run: async ({ tx, caller, params, body, ifMatch, requestId }) =>
+      reply(await domain.voidIt(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, {
+        reason: body.reason,
+        serial: body.serial ?? null,
+      }),
   }),
 ];

@@ -22,6 +22,7 @@ export const {
   lte,
   max,
   ne,
+  or,
   Param,
   Placeholder,
   sql,

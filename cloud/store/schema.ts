@@ -1,7 +1,7 @@
 // Every table, once. Both engines hold only text, integers (instants are ms since 1970) and bytes, so values come out alike.
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
 import type { Tier } from "#shared/limits.ts";
-import type { ProductStage } from "#shared/states.ts";
+import type { PassportState, ProductStage } from "#shared/states.ts";
 import type { LogEntry } from "#shared/wire/log.ts";
 
 /** Who did it, as it was called then. */
@@ -193,3 +193,64 @@ export const logNodes = sqliteTable(
   },
   (row) => [primaryKey({ columns: [row.level, row.n] })],
 );
+
+export const passports = sqliteTable(
+  "passports",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    productId: text("product_id").notNull(),
+    state: text().$type<PassportState>().notNull(),
+    draftVersion: integer("draft_version"),
+    publishedVersion: integer("published_version"),
+    lastVersion: integer("last_version").notNull(),
+    statusIndex: integer("status_index").notNull(), // its bit in the status list
+    revokedAt: integer("revoked_at"),
+    actor: text({ mode: "json" }).$type<Actor>().notNull(),
+    requestId: text("request_id").notNull(),
+    leaseUntil: integer("lease_until").notNull(),
+    revision: integer().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+export const passportVersions = sqliteTable(
+  "passport_versions",
+  {
+    passportId: text("passport_id").notNull(),
+    version: integer().notNull(),
+    content: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    digest: text().notNull(),
+    credential: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    publishedAt: integer("published_at"),
+  },
+  (row) => [primaryKey({ columns: [row.passportId, row.version] })],
+);
+
+export const validations = sqliteTable(
+  "validations",
+  {
+    passportId: text("passport_id").notNull(),
+    version: integer().notNull(),
+    id: text().notNull(),
+    at: integer().notNull(),
+    digest: text().notNull(),
+    algorithm: text().notNull(),
+    signature: text().notNull(),
+    anchor: text().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.passportId, row.id] })],
+);
+
+/** Who publishes what, over all tenants: a GTIN as a whole, or one of its serials. */
+export const claims = sqliteTable("claims", {
+  identity: text().primaryKey(),
+  gtin: text().notNull(),
+  tenantId: text("tenant_id").notNull(),
+  productId: text("product_id").notNull(),
+});
+
+export const counters = sqliteTable("counters", { name: text().primaryKey(), value: integer().notNull() });

@@ -15,6 +15,8 @@ export const Instant = Type.String({ format: "date-time", maxLength: 40, descrip
 export const Id = Type.String({ minLength: 1, maxLength: 64, description: "UUIDv7" });
 /** Something to see in it, and nothing that moves the cursor or turns the line around. */
 export const VISIBLE = "^(?=.*[\\p{L}\\p{N}\\p{P}\\p{S}])[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069]*$";
+/** The same for text of several lines. */
+export const READABLE = "^(?=[\\s\\S]*[\\p{L}\\p{N}\\p{P}\\p{S}])(?:[\\t\\n\\r]|[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069])*$";
 export const Name = Type.String({ minLength: 1, maxLength: limits.NAME_MAX_LENGTH, pattern: VISIBLE });
 export const ScopeName = Type.Enum([...grantable], { description: "A scope; the README lists them" });
 export const Scopes = Type.Array(ScopeName, { minItems: 1, maxItems: limits.SCOPES_MAX_ITEMS, uniqueItems: true });

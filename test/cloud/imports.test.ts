@@ -77,6 +77,27 @@ test.each([
   expect([done.status, done.failed, done.errors]).toEqual(["completed", 0, []]);
 });
 
+test("lines are counted as an editor counts them, whatever ends them and whatever stands in quotes", async () => {
+  const bad = "Kettle,short,X,SN-1,A,";
+  for (const end of ["\r\n", "\n", "\r"]) {
+    const lines = ["", HEADER, `Two,"A kettle of${end}1.7 litres,${end}really",${gtin()},SN-1,A,`, bad, ",,,,,", "", row(), bad];
+    const done = await imported(lines.join(end));
+    expect([...new Set(done.errors.map(({ line }: { line: number }) => line))]).toEqual([6, 10]);
+    expect([done.total, done.created]).toEqual([4, 2]);
+  }
+  const mixed = await imported(`${HEADER}\r\n${row()}\n${row()}\r\n${bad}\n${row()}`);
+  expect([mixed.created, mixed.errors[0].line]).toEqual([3, 4]);
+});
+
+test.each([
+  ["80,000 columns", `${Array.from({ length: 80_000 }, (_, i) => `c${i}`).join(",")}\nx\n`],
+  ["a row of a million commas", `${HEADER}\n${",".repeat(1_000_000)}x\n`],
+])("a file with %s fails at once and with few words", async (_what, csv) => {
+  const [done, alive] = await Promise.all([imported(csv), w.admin.get("//healthz")]);
+  expect([done.status, alive.status]).toEqual(["failed", 200]);
+  expect(done.fault.length).toBeLessThan(3_000);
+});
+
 test.each([
   ["an unknown column", `${HEADER},colour\n`, '"colour" isn\'t a column of electronics'],
   ["a column twice", `${HEADER},name\n`, '"name" is there twice'],
@@ -117,6 +138,26 @@ test("a form with a file is taken as well", async () => {
   expect(answer.status).toBe(202);
   const { data } = (await answer.json()) as { data: { id: string } };
   expect(await ended(data.id)).toMatchObject({ status: "completed", created: 1 });
+});
+
+test("a form with anything beside its file, or cut off, is refused", async () => {
+  const post = async (body: FormData | string, type?: string) => {
+    const headers = { authorization: `Bearer ${w.adminKey}`, ...(type ? { "content-type": type } : {}) };
+    const answer = await fetch(`${w.url}/api/v2/imports?category=electronics`, { method: "POST", headers, body });
+    return [answer.status, ((await answer.json()) as { error: { code: string } }).error.code];
+  };
+  const form = (...parts: [string, string | Blob][]) => {
+    const made = new FormData();
+    for (const [name, value] of parts) made.append(name, value);
+    return made;
+  };
+  const file = new Blob([`${HEADER}\n${row()}\n`], { type: "text/csv" });
+  expect(await post(form(["file", file], ["file", file]))).toEqual([400, "VALIDATION_ERROR"]);
+  expect(await post(form(["file", file], ["category", "textile"]))).toEqual([400, "VALIDATION_ERROR"]);
+  expect(await post(form(["avatar", file]))).toEqual([400, "VALIDATION_ERROR"]);
+  expect(await post("x", "multipart/form-data")).toEqual([400, "MALFORMED_REQUEST"]);
+  const cut = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.csv"\r\n\r\nname';
+  expect(await post(cut, "multipart/form-data; boundary=b")).toEqual([400, "MALFORMED_REQUEST"]);
 });
 
 test("the same key and file are one import; the same key and another file a conflict", async () => {

@@ -57,6 +57,13 @@ test.each([
   ["bad check digit", { gtin: "04006381333932" }, [400, "VALIDATION_ERROR", "gtin"]],
   ["letters in the GTIN", { gtin: "0400638133393X" }, [400, "VALIDATION_ERROR", "gtin"]],
   ["a GTIN of nine digits", { gtin: "400638133" }, [400, "VALIDATION_ERROR", "gtin"]],
+  [
+    "everything wrong at once",
+    { description: "short", serialNumber: "x".repeat(600), gtin: "12", extensions: { bar: 1 } },
+    [400, "VALIDATION_ERROR", "description", "serialNumber", "gtin", "extensions.bar"],
+  ],
+  ["a category of many letters", { category: "x".repeat(300) }, [422, "SCHEMA_NOT_FOUND"]],
+  ["a description of spaces", { description: " ".repeat(20) }, [400, "VALIDATION_ERROR", "description"]],
   ["serial and GTIN both wrong", { gtin: "1", serialNumber: "." }, [400, "VALIDATION_ERROR", "serialNumber", "gtin"]],
   [
     "extensions that aren't the category's",
@@ -233,6 +240,10 @@ test("a batch commits its good rows and names the others by index, code and fiel
     [3, "EXTENSIONS_REQUIRED: extensions"],
     [4, "VALIDATION_ERROR: body"],
   ]);
+  const unfit = await w.admin.post("/products/batch", { items: [kettle({ name: "a\u0000" }), kettle(), JSON.parse('{"__proto__":{}}')] });
+  expect([unfit.status, unfit.body.created, unfit.body.errors.map(({ index }: { index: number }) => index)]).toEqual([200, 1, [0, 2]]);
+  const ordered = (await w.admin.get("/products?limit=2")).body.data;
+  expect(ordered[0].id > ordered[1].id).toBe(true);
   expect(refusal(await w.admin.post("/products/batch", { items: [] }))).toEqual([400, "VALIDATION_ERROR", "items"]);
   expect(refusal(await w.admin.post("/products/batch", { items: Array.from({ length: 1_001 }, () => 1) }))).toEqual([
     400,
@@ -258,7 +269,7 @@ test("the list filters by category, status, GTIN, a part of the name in any case
   expect(await ids("status=Draft")).toEqual([pot.id, cup.id]);
   expect(await ids("status=Voided")).toEqual([late.id]);
   expect(await ids(`gtin=${gtin}`)).toEqual([pot.id]);
-  expect(await ids(`q=${encodeURIComponent("GRÖSSE")}`)).toEqual([]);
+  expect(await ids(`q=${encodeURIComponent("GRÖSSE")}`)).toEqual([cup.id]);
   expect(await ids(`q=${encodeURIComponent("größe 50% äö_")}`)).toEqual([cup.id]);
   expect(await ids(`q=${encodeURIComponent("水壶")}`)).toEqual([pot.id]);
   expect(await ids(`q=${encodeURIComponent("5__")}`)).toEqual([]);
@@ -285,4 +296,41 @@ test("the same key creates one product", async () => {
     "true",
     '"1"',
   ]);
+});
+
+test("nothing changed is no change: no version, no event", async () => {
+  const made = await create();
+  for (const changes of [{}, { name: made.productName, extensions: made.extensions }])
+    expect((await w.admin.patch(`/products/${made.id}`, changes)).body).toEqual(made);
+  expect((await w.admin.get(`/products/${made.id}/events`)).body.data).toHaveLength(1);
+});
+
+test("what was validated as one category doesn't become another, a battery least of all", async () => {
+  const { id } = await create();
+  await move(id, "validated");
+  expect(refusal(await w.admin.patch(`/products/${id}`, { category: "battery", extensions: {} }))).toEqual([409, "SCHEME_LOCKED"]);
+  const draft = await create();
+  expect((await w.admin.patch(`/products/${draft.id}`, { category: "textile", extensions: {} })).body.category).toBe("textile");
+});
+
+test("a stale If-Match holds back every change, and another If-Match is another request", async () => {
+  const { id } = await create();
+  await w.admin.patch(`/products/${id}`, { name: "Kettle 2" });
+  const stale = { "if-match": '"1"' };
+  expect(refusal(await w.admin.delete(`/products/${id}`, stale))).toEqual([412, "PRECONDITION_FAILED"]);
+  expect(refusal(await w.admin.post(`/products/${id}/void`, { reason: "x" }, stale))).toEqual([412, "PRECONDITION_FAILED"]);
+  const go = (tag: string) =>
+    w.admin.post(`/products/${id}/lifecycle/transition`, { stage: "validated" }, { "if-match": tag, "idempotency-key": "if-match" });
+  expect(refusal(await go('"1"'))).toEqual([412, "PRECONDITION_FAILED"]);
+  expect(refusal(await go('"2"'))).toEqual([409, "IDEMPOTENCY_CONFLICT"]);
+});
+
+test("a hundred thousand faults are told as a hundred, and nobody waits for them", async () => {
+  const many = Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`f${i}`, 1]));
+  const began = performance.now();
+  const [flood, alive] = await Promise.all([w.admin.post("/products", kettle(many)), w.admin.get("//healthz")]);
+  expect([flood.status, flood.body.error.details.fields.length, alive.status]).toEqual([400, 100, 200]);
+  const list = await w.admin.post("/products", kettle({ extensions: { hazardousSubstances: Array.from({ length: 100_000 }, () => 1) } }));
+  expect([list.status, list.body.error.details.fields.length <= 100]).toEqual([400, true]);
+  expect(performance.now() - began).toBeLessThan(10_000); // it was minutes
 });

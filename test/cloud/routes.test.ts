@@ -37,8 +37,18 @@ async function furnished() {
     oauth: client.client_id,
     imports: (await admin.send("POST", "/imports?category=electronics", csv)).body.data.id,
     schemas: "electronics",
+    status: "0",
   };
-  return { admin, tenantId: data.id as string, ids, client };
+  // A second product, ready for a passport, and a third that has one.
+  const ready = async () => {
+    const product = await id("/products", { ...kettle, gtin: gtinOf((n += 1)) });
+    for (const stage of ["validated", "ready_for_dpp"]) await admin.post(`/products/${product}/lifecycle/transition`, { stage });
+    return product;
+  };
+  const readyProduct = await ready();
+  ids["passports"] = await id("/dpps", { productId: await ready() });
+  const { content } = (await admin.get(`/passports/${ids["passports"]}`)).body;
+  return { admin, tenantId: data.id as string, ids, client, readyProduct, content };
 }
 type Furnished = Awaited<ReturnType<typeof furnished>>;
 
@@ -53,9 +63,15 @@ const name = ({ method, path }: Route) => `${method} ${path}`;
 const named = (picked: readonly Route[]) => picked.map((route) => [name(route), route] as const);
 
 /** What an example can't know: the query that it needs, and the secrets of this world. */
-const also = (route: Route, { client }: Furnished): { query: string; body: Record<string, unknown> } => ({
+const also = (route: Route, { client, readyProduct: productId, content }: Furnished): { query: string; body: Record<string, unknown> } => ({
   query: route.path === "/imports" ? "?category=electronics" : "",
-  body: route.path === "/oauth/token" ? { client_id: client.client_id, client_secret: client.client_secret } : {},
+  body:
+    {
+      "/oauth/token": { client_id: client.client_id, client_secret: client.client_secret },
+      "/passports/generate": { productId },
+      "/dpps": { productId },
+      "/passports/{id}": { content },
+    }[route.path] ?? {},
 });
 
 function sendingOf(route: Route, body: Record<string, unknown>) {
@@ -100,7 +116,7 @@ test.each(named(routes.filter(({ scope }) => Array.isArray(scope))))(
     const answer = await poor.send(route.method, (route.root ? "/" : "") + path, sendingOf(route, {}));
     expect([answer.status, answer.body.error.code, answer.body.error.details]).toEqual([
       403,
-      "API_SCOPE_DENIED",
+      route.deniedAs ?? "API_SCOPE_DENIED",
       { required: route.scope, available: ["autoid:verify"] },
     ]);
   },

@@ -1,0 +1,93 @@
+// From a product to what its passport says: the UN Transparency Protocol's vocabulary, filled by a table of which field goes where.
+import type { Row as Product } from "./products.ts";
+
+export type Content = Record<string, unknown>;
+type Section = Record<string, unknown>;
+type Place = (value: unknown) => Record<string, Section | Section[]>;
+
+const share = (value: unknown) => Number(value) / 100;
+const circular =
+  (name: string): Place =>
+  (value) => ({ circularityScorecard: { [name]: share(value) } });
+const materials =
+  (nameOf: string): Place =>
+  (value) => ({
+    materialsProvenance: (value as Record<string, unknown>[]).map((item) => ({
+      type: ["Material"],
+      name: item[nameOf],
+      ...(item["percentage"] === undefined ? {} : { massFraction: share(item["percentage"]) }),
+      ...(item["countryOfOrigin"] === undefined ? {} : { originCountry: item["countryOfOrigin"] }),
+      hazardous: false,
+    })),
+  });
+const substances: Place = (value) => ({
+  materialsProvenance: (value as (string | Record<string, unknown>)[]).map((item) => {
+    const { name, concentrationPercentage, casNumber, location } =
+      typeof item === "string" ? { name: item } : (item as Record<string, unknown>);
+    return {
+      type: ["Material"],
+      name,
+      ...(concentrationPercentage === undefined ? {} : { massFraction: share(concentrationPercentage) }),
+      ...(casNumber === undefined ? {} : { casNumber }),
+      ...(location === undefined ? {} : { location }),
+      hazardous: true,
+    };
+  }),
+});
+
+/** Fields that the vocabulary has a section for; all the others are the product's characteristics. */
+const PLACES: Record<string, Place> = {
+  recycledContentPercentage: circular("recycledContent"),
+  recyclabilityPercentage: circular("recyclableContent"),
+  carbonFootprintKgCo2e: (value) => ({
+    emissionsScorecard: { type: ["EmissionsPerformance"], carbonFootprint: value, declaredUnit: "KGM", operationalScope: "CradleToGrave" },
+  }),
+  fibreComposition: materials("fibre"),
+  materials: materials("material"),
+  hazardousSubstances: substances,
+};
+const TYPES: Record<string, string[]> = { circularityScorecard: ["CircularityPerformance"] };
+
+export const digitalLink = (
+  origin: string,
+  { gtin, granularity, serialNumber }: Pick<Product, "gtin" | "granularity" | "serialNumber">,
+): string => {
+  const qualifier = { model: "", batch: `/10/${encodeURIComponent(serialNumber)}`, item: `/21/${encodeURIComponent(serialNumber)}` }[
+    granularity
+  ];
+  return `${origin}/01/${gtin}${qualifier}`;
+};
+
+export function contentOf(product: Product, origin: string): Content {
+  const sections: Record<string, unknown> = {};
+  const characteristics: Record<string, unknown> = {};
+  for (const [field, value] of Object.entries(product.extensions)) {
+    const place = PLACES[field];
+    if (!place) characteristics[field] = value;
+    else
+      for (const [name, section] of Object.entries(place(value))) {
+        const before = sections[name];
+        sections[name] = Array.isArray(section)
+          ? [...((before as Section[] | undefined) ?? []), ...section]
+          : { ...(TYPES[name] ? { type: TYPES[name] } : {}), ...(before as Section | undefined), ...section };
+      }
+  }
+  const { gtin, serialNumber, granularity, category, name, description } = product;
+  return {
+    type: ["ProductPassport"],
+    granularityLevel: granularity,
+    product: {
+      type: ["Product"],
+      id: digitalLink(origin, product),
+      name,
+      description,
+      registeredId: gtin,
+      idScheme: { type: ["IdentifierScheme"], id: "https://id.gs1.org/01/", name: "GS1 Global Trade Item Number" },
+      ...(granularity === "item" ? { serialNumber } : {}),
+      ...(granularity === "batch" ? { batchNumber: serialNumber } : {}),
+      productCategory: [{ type: ["Classification"], id: `urn:imprimatur:category:${category}`, name: category }],
+      ...(Object.keys(characteristics).length > 0 ? { characteristics } : {}),
+    },
+    ...sections,
+  };
+}

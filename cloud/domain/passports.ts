@@ -1,0 +1,295 @@
+// Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
+import { and, asc, desc, eq, gte, lt, lte, ne, or } from "../store/drizzle.ts";
+import { newId } from "./ids.ts";
+import { digestOf } from "#shared/canonical.ts";
+import { invalid, Refusal } from "#shared/errors.ts";
+import { type PassportCommand, passportCommands } from "#shared/states.ts";
+import type { Passport, PassportWhole } from "#shared/wire/passports.ts";
+import type { Caller } from "../route.ts";
+import { claims, passports, passportVersions } from "../store/schema.ts";
+import { overtaken, type Tx } from "../store/store.ts";
+import { issue, nextStatusIndex, type Signing } from "./credential.ts";
+import type { By } from "./events.ts";
+import { pageOf, pageReply } from "./page.ts";
+import { type Content, contentOf } from "./passport-content.ts";
+import * as products from "./products.ts";
+
+export type Row = typeof passports.$inferSelect;
+type Version = typeof passportVersions.$inferSelect;
+const LEASE_MS = 30_000;
+
+const instant = (at: number) => new Date(at).toISOString();
+const currentOf = ({ publishedVersion, draftVersion }: Row): number | null => publishedVersion ?? draftVersion;
+
+export const toWire = (row: Row): Passport => ({
+  id: row.id,
+  upi: row.id,
+  uid: row.productId,
+  status: row.state,
+  version: currentOf(row),
+  publishedVersion: row.publishedVersion,
+  draftVersion: row.draftVersion,
+  revokedAt: row.revokedAt === null ? null : instant(row.revokedAt),
+  createdAt: instant(row.createdAt),
+  updatedAt: instant(row.updatedAt),
+});
+
+const absent = () => new Refusal("NOT_FOUND", "there is no such passport in this tenant");
+
+export async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
+  const row = await tx.db
+    .select()
+    .from(passports)
+    .where(and(eq(passports.tenantId, tenantId), eq(passports.id, id)))
+    .get();
+  if (!row) throw absent();
+  return row;
+}
+
+export const ofProduct = (tx: Tx, tenantId: string, productId: string): Promise<Row | undefined> =>
+  tx.db
+    .select()
+    .from(passports)
+    .where(and(eq(passports.tenantId, tenantId), eq(passports.productId, productId)))
+    .get();
+
+export const versionOf = (tx: Tx, { id }: Row, version: number): Promise<Version | undefined> =>
+  tx.db
+    .select()
+    .from(passportVersions)
+    .where(and(eq(passportVersions.passportId, id), eq(passportVersions.version, version)))
+    .get();
+
+export async function get(tx: Tx, caller: Caller, id: string): Promise<PassportWhole> {
+  const row = await find(tx, caller.tenantId, id);
+  const current = currentOf(row);
+  const version = current === null ? undefined : await versionOf(tx, row, current);
+  return { ...toWire(row), content: version?.content ?? null, digest: version?.digest ?? null, credential: version?.credential ?? null };
+}
+
+export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string; status?: Row["state"] }) {
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(passports)
+    .where(
+      and(
+        eq(passports.tenantId, caller.tenantId),
+        query.status === undefined ? undefined : eq(passports.state, query.status),
+        after === undefined ? undefined : lt(passports.id, after),
+      ),
+    )
+    .orderBy(desc(passports.id))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
+}
+
+/** Counted on the product in the same commit, so that its guards see it. */
+async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): Promise<{ row: Row; product: products.Row }> {
+  const product = await products.find(tx, by.tenantId, productId);
+  if (product.category === "battery") throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
+  if (product.stage !== "ready_for_dpp" || product.voidedAt !== null)
+    throw new Refusal("PRODUCT_NOT_READY", `the product is ${product.voidedAt === null ? product.stage : "voided"}, not ready_for_dpp`);
+  const row: Row = {
+    tenantId: by.tenantId,
+    id: newId(),
+    productId,
+    state,
+    draftVersion: null,
+    publishedVersion: null,
+    lastVersion: 0,
+    statusIndex: await nextStatusIndex(),
+    revokedAt: null,
+    actor: by.actor,
+    requestId: by.requestId,
+    leaseUntil: 0,
+    revision: 1,
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  };
+  const made = await tx.db.insert(passports).values(row).onConflictDoNothing().returning({ id: passports.id });
+  if (made.length === 0) {
+    const id = (await ofProduct(tx, by.tenantId, productId))?.id;
+    throw new Refusal("PASSPORT_EXISTS", `the product has the passport ${id}: revise it instead`, { id });
+  }
+  await products.countPassports(tx, product, +1);
+  return { row, product };
+}
+
+/** Taken now, made by a worker. */
+export const request = async (tx: Tx, by: By, productId: string): Promise<Row> => (await insert(tx, by, productId, "generating")).row;
+
+/** Made at once, with the content given or the product's own. */
+export async function create(tx: Tx, by: By, productId: string, content: Content | undefined, signing: Signing): Promise<Passport> {
+  const { row, product } = await insert(tx, by, productId, "draft");
+  if (content) refuseOtherIdentity(content, contentOf(product, signing.origin()));
+  return toWire(await addVersion(tx, row, content ?? contentOf(product, signing.origin()), signing));
+}
+
+/** Writes the changes if nobody was faster. */
+export async function change(tx: Tx, row: Row, changes: Partial<Row>): Promise<Row> {
+  const [changed] = await tx.db
+    .update(passports)
+    .set({ ...changes, revision: row.revision + 1, updatedAt: tx.now })
+    .where(and(eq(passports.tenantId, row.tenantId), eq(passports.id, row.id), eq(passports.revision, row.revision)))
+    .returning();
+  if (!changed) throw overtaken(`passport ${row.id}`);
+  return changed;
+}
+
+/** The next version, as the draft. */
+async function addVersion(tx: Tx, row: Row, content: Content, signing: Signing): Promise<Row> {
+  const version = row.lastVersion + 1;
+  const credential = await issue(
+    tx,
+    { uid: row.productId, version, statusIndex: row.statusIndex, content, tenantId: row.tenantId },
+    signing,
+  );
+  const made: Version = {
+    passportId: row.id,
+    version,
+    content,
+    digest: digestOf(content),
+    credential,
+    createdAt: tx.now,
+    publishedAt: null,
+  };
+  await tx.db.insert(passportVersions).values(made);
+  const state = row.state === "generating" ? "draft" : row.state;
+  return change(tx, row, { state, draftVersion: version, lastVersion: version, leaseUntil: 0 });
+}
+
+function guard(row: Row, command: PassportCommand): void {
+  const { from, draft }: { from: readonly string[]; draft: boolean } = passportCommands[command];
+  if (from.includes(row.state) && (!draft || row.draftVersion !== null)) return;
+  const lacks = from.includes(row.state) ? "has no open draft: revise it first" : `is ${row.state}, and that takes ${from.join(" or ")}`;
+  throw new Refusal("GUARD_REJECTED", `${command} isn't possible: the passport ${lacks}`, { state: row.state, command, from });
+}
+
+/** A passport speaks of its product and of no other. */
+function refuseOtherIdentity(content: Content, own: Content): void {
+  const of = (subject: Content, field: string) => (subject["product"] as Record<string, unknown> | undefined)?.[field];
+  const faults = ["id", "registeredId"]
+    .filter((field) => of(content, field) !== of(own, field))
+    .map((field) => ({
+      field: `content.product.${field}`,
+      rule: "const",
+      message: `must be ${String(of(own, field))}: it names the product`,
+    }));
+  if (content["granularityLevel"] !== own["granularityLevel"])
+    faults.push({ field: "content.granularityLevel", rule: "const", message: `must be ${String(own["granularityLevel"])}` });
+  if (faults.length > 0) throw invalid(faults);
+}
+
+export async function edit(tx: Tx, by: By, id: string, content: Content, signing: Signing): Promise<Passport> {
+  const row = await find(tx, by.tenantId, id);
+  guard(row, "edit");
+  refuseOtherIdentity(content, contentOf(await products.find(tx, by.tenantId, row.productId), signing.origin()));
+  const version = row.draftVersion as number;
+  const credential = await issue(
+    tx,
+    { uid: row.productId, version, statusIndex: row.statusIndex, content, tenantId: row.tenantId },
+    signing,
+  );
+  await tx.db
+    .update(passportVersions)
+    .set({ content, digest: digestOf(content), credential })
+    .where(and(eq(passportVersions.passportId, id), eq(passportVersions.version, version)));
+  return toWire(await change(tx, row, {}));
+}
+
+export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
+  const row = await find(tx, by.tenantId, id);
+  guard(row, "delete");
+  await tx.db.delete(passportVersions).where(eq(passportVersions.passportId, id));
+  await tx.db.delete(passports).where(and(eq(passports.tenantId, by.tenantId), eq(passports.id, id)));
+  await products.countPassports(tx, await products.find(tx, by.tenantId, row.productId), -1);
+  return row;
+}
+
+/** Opens the next draft from the product as it is now; the published version stays public. */
+export async function revise(tx: Tx, by: By, id: string, signing: Signing): Promise<Passport> {
+  const row = await find(tx, by.tenantId, id);
+  guard(row, "revise");
+  if (row.draftVersion !== null)
+    throw new Refusal("GUARD_REJECTED", `draft ${row.draftVersion} is open already`, {
+      state: row.state,
+      command: "revise",
+      from: ["published"],
+    });
+  const product = await products.find(tx, by.tenantId, row.productId);
+  return toWire(await addVersion(tx, row, contentOf(product, signing.origin()), signing));
+}
+
+export async function move(tx: Tx, by: By, id: string, command: "suspend" | "archive"): Promise<Passport> {
+  const row = await find(tx, by.tenantId, id);
+  guard(row, command);
+  return toWire(await change(tx, row, { state: command === "suspend" ? "suspended" : "archived" }));
+}
+
+/** Nobody speaks for a GTIN that another tenant already speaks for. */
+async function claim(tx: Tx, product: products.Row): Promise<void> {
+  const { tenantId, gtin, identity, id: productId, granularity } = product;
+  const overlaps = granularity === "model" ? eq(claims.gtin, gtin) : or(eq(claims.identity, gtin), eq(claims.identity, identity));
+  const foreign = await tx.db
+    .select()
+    .from(claims)
+    .where(and(overlaps, ne(claims.tenantId, tenantId)))
+    .limit(1);
+  if (foreign.length === 0) {
+    const made = await tx.db.insert(claims).values({ identity, gtin, tenantId, productId }).onConflictDoNothing().returning();
+    const mine = and(eq(claims.identity, identity), eq(claims.tenantId, tenantId));
+    const kept = made.length > 0 ? made : await tx.db.update(claims).set({ productId }).where(mine).returning();
+    if (kept.length > 0) return;
+  }
+  throw new Refusal("GTIN_CLAIMED", `another tenant publishes ${gtin}`);
+}
+
+/** The draft becomes what the public sees; the product tells of it. */
+export async function publish(tx: Tx, by: By, productId: string): Promise<Passport> {
+  const product = await products.find(tx, by.tenantId, productId);
+  const row = await ofProduct(tx, by.tenantId, productId);
+  if (!row || row.state === "generating" || product.voidedAt !== null)
+    throw new Refusal(
+      "PASSPORT_NOT_PUBLISHABLE",
+      row ? `the passport is ${product.voidedAt === null ? row.state : "voided"}` : "the product has no passport",
+    );
+  guard(row, "publish");
+  await claim(tx, product);
+  const version = row.draftVersion as number;
+  await tx.db
+    .update(passportVersions)
+    .set({ publishedAt: tx.now })
+    .where(and(eq(passportVersions.passportId, row.id), eq(passportVersions.version, version)));
+  const published = await change(tx, row, { state: "published", publishedVersion: version, draftVersion: null });
+  await products.tellPublished(tx, by, product, { passportId: row.id, passportVersion: version });
+  return toWire(published);
+}
+
+/** Some passports that wait to be made, oldest first, for as long as the lease. */
+export async function claimGenerating(tx: Tx, most: number): Promise<Row[]> {
+  const due = await tx.db
+    .select()
+    .from(passports)
+    .where(and(eq(passports.state, "generating"), lte(passports.leaseUntil, tx.now)))
+    .orderBy(asc(passports.id))
+    .limit(most);
+  const claimed: Row[] = [];
+  for (const row of due) claimed.push(await change(tx, row, { leaseUntil: tx.now + LEASE_MS }));
+  return claimed;
+}
+
+export async function generate(tx: Tx, { tenantId, id }: Row, signing: Signing): Promise<void> {
+  const row = await find(tx, tenantId, id);
+  if (row.state !== "generating") return; // another node was faster
+  const product = await products.find(tx, tenantId, row.productId);
+  await addVersion(tx, row, contentOf(product, signing.origin()), signing);
+}
+
+/** A single node that has just begun: whoever held a lease is dead. */
+export async function releaseAll(tx: Tx): Promise<void> {
+  await tx.db
+    .update(passports)
+    .set({ leaseUntil: 0 })
+    .where(and(eq(passports.state, "generating"), gte(passports.leaseUntil, 1)));
+}

@@ -1,0 +1,198 @@
+// Passports over HTTP: asked for, edited, published, validated, and the documents that strangers verify them with.
+import { Type } from "typebox";
+import { closed, IdParams, listOf } from "#shared/wire/common.ts";
+import {
+  Passport,
+  PassportCreate,
+  PassportGenerate,
+  PassportPatch,
+  PassportQuery,
+  PassportTaken,
+  PassportWhole,
+  Validated,
+  Validations,
+} from "#shared/wire/passports.ts";
+import { didDocument, statusList } from "../domain/credential.ts";
+import { byOf } from "../domain/events.ts";
+import * as domain from "../domain/passports.ts";
+import * as validations from "../domain/validations.ts";
+import { API, read, type Reply, type Route, serve, write } from "../route.ts";
+
+const tag = "passports";
+const at = (id: string) => ({ location: `${API}/passports/${id}` });
+const reply = (passport: Passport, status = 200, headers: Record<string, string> = {}): Reply => ({
+  status,
+  body: passport,
+  headers,
+  about: { subject: passport.id, details: { productId: passport.uid, status: passport.status, version: passport.version } },
+});
+const command = (name: "revise" | "suspend" | "archive", says: string): Route =>
+  write({
+    method: "POST",
+    path: `/passports/{id}/${name}`,
+    scope: ["dpp:update"],
+    says,
+    tag,
+    params: IdParams,
+    replies: { 200: Passport },
+    refusals: ["GUARD_REJECTED"],
+    audit: `passport.${{ revise: "revised", suspend: "suspended", archive: "archived" }[name] as "revised"}`,
+    run: async ({ tx, caller, params, requestId, deps }) => {
+      const by = byOf(caller, requestId);
+      return reply(name === "revise" ? await domain.revise(tx, by, params.id, deps) : await domain.move(tx, by, params.id, name));
+    },
+  });
+
+export const passports: Route[] = [
+  write({
+    method: "POST",
+    path: "/passports/generate",
+    scope: ["dpp:edit"],
+    says: "Ask for a passport of a product that is ready for one: taken now, made in a moment",
+    tag,
+    body: PassportGenerate,
+    example: { productId: "019a0000-0000-7000-8000-000000000000" },
+    replies: { 202: PassportTaken },
+    sends: ["Location"],
+    refusals: ["NOT_FOUND", "PRODUCT_NOT_READY", "PASSPORT_EXISTS"],
+    audit: "passport.requested",
+    run: async ({ tx, caller, body, requestId }) => {
+      const { id, productId: uid, state: status } = await domain.request(tx, byOf(caller, requestId), body.productId);
+      return { status: 202, body: { data: { id, uid, status } }, headers: at(id), about: { subject: id, details: { productId: uid } } };
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/dpps",
+    scope: ["dpp:create"],
+    says: "Make a passport at once, with content of one's own or the product's",
+    tag,
+    body: PassportCreate,
+    example: { productId: "019a0000-0000-7000-8000-000000000000" },
+    replies: { 201: Passport },
+    sends: ["Location"],
+    refusals: ["NOT_FOUND", "PRODUCT_NOT_READY", "PASSPORT_EXISTS"],
+    audit: "passport.requested",
+    run: async ({ tx, caller, body, requestId, deps }) => {
+      const made = await domain.create(tx, byOf(caller, requestId), body.productId, body.content, deps);
+      return reply(made, 201, at(made.id));
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/passports",
+    scope: ["dpp:read"],
+    says: "The tenant's passports, newest first",
+    tag,
+    query: PassportQuery,
+    replies: { 200: listOf(Passport) },
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
+  }),
+  read({
+    method: "GET",
+    path: "/passports/{id}",
+    scope: ["dpp:read"],
+    says: "One passport, with the content and the credential of its current version",
+    tag,
+    params: IdParams,
+    replies: { 200: PassportWhole },
+    run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
+  }),
+  write({
+    method: "PATCH",
+    path: "/passports/{id}",
+    scope: ["dpp:update"],
+    says: "Put other content into the open draft",
+    tag,
+    params: IdParams,
+    body: PassportPatch,
+    example: { content: { type: ["ProductPassport"], granularityLevel: "model", product: { registeredId: "04006381333931" } } },
+    replies: { 200: Passport },
+    refusals: ["GUARD_REJECTED"],
+    audit: "passport.edited",
+    run: async ({ tx, caller, params, body, requestId, deps }) =>
+      reply(await domain.edit(tx, byOf(caller, requestId), params.id, body.content, deps)),
+  }),
+  write({
+    method: "DELETE",
+    path: "/passports/{id}",
+    scope: ["dpp:delete"],
+    says: "Delete a passport that was never published",
+    tag,
+    params: IdParams,
+    replies: { 204: "Deleted" },
+    refusals: ["GUARD_REJECTED"],
+    audit: "passport.deleted",
+    run: async ({ tx, caller, params, requestId }) => {
+      const { id, productId } = await domain.remove(tx, byOf(caller, requestId), params.id);
+      return { status: 204, about: { subject: id, details: { productId } } };
+    },
+  }),
+  command("revise", "Open the next draft, from the product as it is now; the published version stays public"),
+  command("suspend", "Take a published passport from the public for a while"),
+  command("archive", "Put a passport away for good"),
+  write({
+    method: "POST",
+    path: "/products/{id}/publish-dpp",
+    scope: ["products:edit"],
+    deniedAs: "FORBIDDEN",
+    says: "Publish the product's passport: its draft becomes what the public sees",
+    tag,
+    params: IdParams,
+    idempotencyKey: "required",
+    replies: { 200: Passport },
+    refusals: ["PASSPORT_NOT_PUBLISHABLE", "GUARD_REJECTED", "GTIN_CLAIMED"],
+    audit: "product.published",
+    run: async ({ tx, caller, params, requestId }) => reply(await domain.publish(tx, byOf(caller, requestId), params.id)),
+  }),
+  read({
+    method: "GET",
+    path: "/passports/{id}/validations",
+    scope: ["dpp:read"],
+    says: "The validation chain, and whether carriers may be printed",
+    tag,
+    params: IdParams,
+    replies: { 200: Validations },
+    run: async ({ tx, caller, params }) => ({ status: 200, body: await validations.list(tx, caller, params.id) }),
+  }),
+  write({
+    method: "POST",
+    path: "/passports/{id}/validations",
+    scope: ["dpp:edit"],
+    says: "Sign the current version and anchor it in the transparency log",
+    tag,
+    params: IdParams,
+    replies: { 201: Validated },
+    refusals: ["GUARD_REJECTED", "ANCHORING_UNAVAILABLE"],
+    audit: "passport.anchored",
+    run: async ({ tx, caller, params, requestId, deps }) => {
+      const made = await validations.validate(tx, byOf(caller, requestId), params.id, deps);
+      return { status: 201, body: made, about: { subject: params.id, details: { digest: made.data.digest, anchor: made.data.jrcAnchor } } };
+    },
+  }),
+  serve({
+    method: "GET",
+    path: "/.well-known/did.json",
+    root: true,
+    scope: "public",
+    says: "The issuer of the credentials, with every key that it ever signed with (did:web)",
+    tag,
+    replies: { 200: Type.Object({ id: Type.String() }) },
+    run: async ({ deps }) => ({ status: 200, body: await didDocument(deps), headers: { "content-type": "application/did+json" } }),
+  }),
+  read({
+    method: "GET",
+    path: "/status/{list}",
+    root: true,
+    scope: "public",
+    says: "A status list: one bit a credential, set where it was revoked (Bitstring Status List)",
+    tag,
+    params: closed({ list: Type.String({ pattern: "^[0-9]{1,6}$" }) }),
+    replies: { 200: "application/vc+jwt" },
+    run: async ({ tx, params, deps }) => ({
+      status: 200,
+      body: await statusList(tx, Number(params.list), deps),
+      headers: { "content-type": "application/vc+jwt", "cache-control": "public, max-age=60" },
+    }),
+  }),
+];

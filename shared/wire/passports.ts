@@ -1,0 +1,47 @@
+// A passport: what is said in public about a product, version by version, signed and anchored.
+import { Type } from "typebox";
+import { passportStates } from "../states.ts";
+import { closed, Id, Instant, nullable, PageQuery, type Static } from "./common.ts";
+
+const Content = Type.Record(Type.String(), Type.Unknown(), { description: "The credential's subject: a UNTP ProductPassport in JSON-LD" });
+const State = Type.Enum([...passportStates]);
+
+export const PassportGenerate = closed({ productId: Id });
+export const PassportTaken = closed({ data: closed({ id: Id, uid: Id, status: State }) });
+
+export const Passport = closed({
+  id: Id,
+  upi: Type.String({ description: "The passport's id" }),
+  uid: Type.String({ description: "The product's id, by which the passport is found in public" }),
+  status: State,
+  version: nullable(Type.Integer({ description: "The published version where there is one, else the draft" })),
+  publishedVersion: nullable(Type.Integer()),
+  draftVersion: nullable(Type.Integer()),
+  revokedAt: nullable(Instant),
+  createdAt: Instant,
+  updatedAt: Instant,
+});
+export type Passport = Static<typeof Passport>;
+
+export const PassportWhole = closed({
+  ...Passport.properties,
+  content: nullable(Content),
+  digest: nullable(Type.String({ description: "SHA-256 of the content by RFC 8785" })),
+  credential: nullable(Type.String({ description: "The version as a W3C Verifiable Credential 2.0, application/vc+jwt" })),
+});
+export type PassportWhole = Static<typeof PassportWhole>;
+
+export const PassportQuery = closed({ ...PageQuery, status: Type.Optional(State) });
+export const PassportPatch = closed({ content: Content });
+export const PassportCreate = closed({ productId: Id, content: Type.Optional(Content) });
+
+const Validation = closed({
+  eventId: Id,
+  occurredAt: Instant,
+  digest: Type.String(),
+  signatureAlgorithm: Type.String(),
+  jrcAnchor: Type.String({ description: "Where it stands in the transparency log: origin#index" }),
+});
+export const Validations = closed({ upi: Id, validations: Type.Array(Validation), readyToPrint: Type.Boolean() });
+export type Validations = Static<typeof Validations>;
+export const Validated = closed({ data: Validation, readyToPrint: Type.Boolean() });

@@ -1,0 +1,243 @@
+// Passports: from a ready product to something that a stranger verifies with jose, plain crypto and nothing of ours.
+import { createHash } from "node:crypto";
+import { gunzipSync } from "node:zlib";
+import canonicalize from "canonicalize";
+import { createLocalJWKSet, importJWK, jwtVerify } from "jose";
+import { expect, test } from "vitest";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import type { Client } from "../../fixtures/client.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+let n = 400_000;
+const kettle = (more: Record<string, unknown> = {}) => ({
+  name: "Kettle",
+  description: "A kettle of 1.7 litres",
+  category: "electronics",
+  gtin: gtinOf((n += 1)),
+  serialNumber: "SN/1",
+  granularity: "item",
+  extensions: {
+    energyEfficiencyClass: "A",
+    recycledContentPercentage: 30,
+    hazardousSubstances: ["lead", { name: "tin", concentrationPercentage: 5 }],
+  },
+  ...more,
+});
+async function ready(as: Client = w.admin, more: Record<string, unknown> = {}) {
+  const { id } = (await as.post("/products", kettle(more))).body;
+  for (const stage of ["validated", "ready_for_dpp"]) await as.post(`/products/${id}/lifecycle/transition`, { stage });
+  return id as string;
+}
+async function generated(as: Client = w.admin, more: Record<string, unknown> = {}) {
+  const productId = await ready(as, more);
+  const { status, body, headers } = await as.post("/passports/generate", { productId });
+  expect([status, headers.get("location"), body.data]).toEqual([
+    202,
+    `/api/v2/passports/${body.data.id}`,
+    { id: body.data.id, uid: productId, status: "generating" },
+  ]);
+  await expect.poll(async () => (await as.get(`/passports/${body.data.id}`)).body.status, { timeout: 10_000 }).toBe("draft");
+  return { id: body.data.id as string, productId };
+}
+const publish = (productId: string, as: Client = w.admin) =>
+  as.post(`/products/${productId}/publish-dpp`, undefined, { "idempotency-key": crypto.randomUUID() });
+const refusal = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
+const sha256 = (...parts: Buffer[]) => createHash("sha256").update(Buffer.concat(parts)).digest();
+
+test("a passport is made by a worker, says what the product says in UNTP's vocabulary, and names it by Digital Link", async () => {
+  const { id } = await generated();
+  const { body } = await w.admin.get(`/passports/${id}`);
+  expect(body).toMatchObject({ status: "draft", version: 1, draftVersion: 1, publishedVersion: null });
+  expect(body.content).toMatchObject({
+    type: ["ProductPassport"],
+    granularityLevel: "item",
+    product: {
+      id: `${w.url}/01/${gtinOf(n)}/21/SN%2F1`,
+      registeredId: gtinOf(n),
+      serialNumber: "SN/1",
+      characteristics: { energyEfficiencyClass: "A" },
+    },
+    circularityScorecard: { recycledContent: 0.3 },
+    materialsProvenance: [
+      { name: "lead", hazardous: true },
+      { name: "tin", hazardous: true, massFraction: 0.05 },
+    ],
+  });
+  expect(body.digest).toBe(
+    createHash("sha256")
+      .update(canonicalize(body.content) ?? "")
+      .digest("hex"),
+  );
+});
+
+test("its credential verifies with jose and the issuer's DID document; a changed one doesn't", async () => {
+  const { id } = await generated();
+  const { credential, content } = (await w.admin.get(`/passports/${id}`)).body;
+  const did = (await w.nobody.get("//.well-known/did.json")).body;
+  const keyOf = async ({ kid }: { kid?: string }) => {
+    const method = did.verificationMethod.find((one: { id: string }) => one.id === kid);
+    expect(did.assertionMethod).toContain(kid);
+    return importJWK(method.publicKeyJwk, "EdDSA");
+  };
+  const { payload, protectedHeader } = await jwtVerify(credential, keyOf, { typ: "vc+jwt", algorithms: ["EdDSA"] });
+  expect(protectedHeader.kid?.startsWith(`${did.id}#`)).toBe(true);
+  expect(did.id).toBe(`did:web:${encodeURIComponent(new URL(w.url).host)}`);
+  expect(payload).toMatchObject({
+    "@context": ["https://www.w3.org/ns/credentials/v2", "https://test.uncefact.org/vocabulary/untp/dpp/0.6.0/"],
+    type: ["DigitalProductPassport", "VerifiableCredential"],
+    issuer: { id: did.id, name: "default" },
+    credentialSubject: content,
+    credentialStatus: { type: "BitstringStatusListEntry", statusPurpose: "revocation" },
+  });
+  const [head, , signature] = credential.split(".");
+  const forged = `${head}.${Buffer.from(JSON.stringify({ ...payload, id: "x" })).toString("base64url")}.${signature}`;
+  await expect(jwtVerify(forged, keyOf)).rejects.toThrow();
+});
+
+test("a validation anchors the version: its proof recomputes with plain crypto; only published and validated is ready to print", async () => {
+  const { id, productId } = await generated();
+  const chain = async () => (await w.admin.get(`/passports/${id}/validations`)).body;
+  expect(await chain()).toEqual({ upi: id, validations: [], readyToPrint: false });
+  const made = await w.admin.post(`/passports/${id}/validations`);
+  expect([made.status, made.body.readyToPrint]).toEqual([201, false]);
+  expect((await publish(productId)).status).toBe(200);
+  const now = await chain();
+  expect(now).toMatchObject({ readyToPrint: true, validations: [{ signatureAlgorithm: "EdDSA", digest: made.body.data.digest }] });
+  expect(Object.keys(now.validations[0])).toEqual(["eventId", "occurredAt", "digest", "signatureAlgorithm", "jrcAnchor"]);
+
+  const proof = (await w.nobody.get(`/log/proof?digest=${made.body.data.digest}`)).body;
+  expect(proof.entry).toMatchObject({ kind: "passport", digest: made.body.data.digest });
+  let hash = sha256(Buffer.of(0), Buffer.from(canonicalize(proof.entry) ?? ""));
+  let [at, last] = [proof.index, proof.size - 1];
+  for (const sibling of proof.proof.map((hex: string) => Buffer.from(hex, "hex"))) {
+    while (at % 2 === 0 && at === last) [at, last] = [at / 2, Math.floor(last / 2)];
+    hash = at % 2 === 1 ? sha256(Buffer.of(1), sibling, hash) : sha256(Buffer.of(1), hash, sibling);
+    [at, last] = [Math.floor(at / 2), Math.floor(last / 2)];
+  }
+  expect(hash.toString("hex")).toBe(proof.root);
+  expect(proof.checkpoint.split("\n")[2]).toBe(hash.toString("base64"));
+
+  expect((await w.admin.post(`/passports/${id}/revise`)).status).toBe(200);
+  expect((await chain()).readyToPrint).toBe(true); // version 1 is still the published one
+  await publish(productId);
+  expect((await chain()).readyToPrint).toBe(false); // version 2 isn't validated
+  expect((await w.admin.post(`/passports/${id}/validations`)).body.readyToPrint).toBe(true);
+  await w.admin.post(`/passports/${id}/suspend`);
+  expect((await chain()).readyToPrint).toBe(false);
+});
+
+test("commands out of place are GUARD_REJECTED with what they would take", async () => {
+  const { id, productId } = await generated();
+  const content = (await w.admin.get(`/passports/${id}`)).body.content;
+  expect(refusal(await w.admin.post(`/passports/${id}/suspend`))).toEqual([403, "GUARD_REJECTED"]);
+  expect(refusal(await w.admin.post(`/passports/${id}/revise`))).toEqual([403, "GUARD_REJECTED"]);
+  const edited = { ...content, product: { ...content.product, description: "<script>alert(1)</script>" } };
+  expect((await w.admin.patch(`/passports/${id}`, { content: edited })).status).toBe(200);
+  expect((await w.admin.get(`/passports/${id}`)).body.content).toEqual(edited);
+  const foreign = await w.admin.patch(`/passports/${id}`, { content: { ...content, product: { ...content.product, registeredId: "1" } } });
+  expect([...refusal(foreign), foreign.body.error.details.fields[0].field]).toEqual([
+    400,
+    "VALIDATION_ERROR",
+    "content.product.registeredId",
+  ]);
+  expect((await publish(productId)).body).toMatchObject({ status: "published", publishedVersion: 1, draftVersion: null });
+  const late = await w.admin.patch(`/passports/${id}`, { content });
+  expect([...refusal(late), late.body.error.details]).toEqual([
+    403,
+    "GUARD_REJECTED",
+    { state: "published", command: "edit", from: ["draft", "published"] },
+  ]);
+  expect(refusal(await w.admin.delete(`/passports/${id}`))).toEqual([403, "GUARD_REJECTED"]);
+  expect(refusal(await publish(productId))).toEqual([403, "GUARD_REJECTED"]);
+  expect((await w.admin.post(`/passports/${id}/revise`)).body).toMatchObject({ status: "published", publishedVersion: 1, draftVersion: 2 });
+  expect(refusal(await w.admin.post(`/passports/${id}/revise`))).toEqual([403, "GUARD_REJECTED"]);
+  expect((await w.admin.get(`/passports/${id}`)).body).toMatchObject({ version: 1, content: edited });
+  expect((await w.admin.post(`/passports/${id}/archive`)).body.status).toBe("archived");
+  expect(refusal(await w.admin.post(`/passports/${id}/archive`))).toEqual([403, "GUARD_REJECTED"]);
+});
+
+test("a passport needs a ready product, once; publishing needs a passport, a key, and says FORBIDDEN without the scope", async () => {
+  const { id: draft } = (await w.admin.post("/products", kettle())).body;
+  expect(refusal(await w.admin.post("/passports/generate", { productId: draft }))).toEqual([422, "PRODUCT_NOT_READY"]);
+  expect(refusal(await w.admin.post("/passports/generate", { productId: crypto.randomUUID() }))).toEqual([404, "NOT_FOUND"]);
+  const productId = await ready();
+  expect(refusal(await publish(productId))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
+  expect(refusal(await w.admin.post(`/products/${productId}/publish-dpp`))).toEqual([400, "VALIDATION_ERROR"]);
+  expect((await w.admin.post("/dpps", { productId })).body).toMatchObject({ status: "draft", version: 1 });
+  const again = await w.admin.post("/passports/generate", { productId });
+  expect(refusal(again)).toEqual([409, "PASSPORT_EXISTS"]);
+  const reader = w.as((await w.admin.post("/api-keys", { name: "r", scopes: ["products:read"] })).body.data.secret);
+  const denied = await publish(productId, reader);
+  expect([...refusal(denied), denied.body.error.details]).toEqual([
+    403,
+    "FORBIDDEN",
+    { required: ["products:edit"], available: ["products:read"] },
+  ]);
+  expect(refusal(await w.admin.post(`/products/${productId}/lifecycle/transition`, { stage: "draft" }))).toEqual([
+    409,
+    "ILLEGAL_TRANSITION",
+  ]);
+  expect(refusal(await w.admin.patch(`/products/${productId}`, { gtin: gtinOf((n += 1)) }))).toEqual([409, "SCHEME_LOCKED"]);
+  expect(refusal(await w.admin.delete(`/products/${productId}`))).toEqual([409, "PRODUCT_REFERENCED"]);
+  expect((await w.admin.delete(`/passports/${again.body.error.details.id}`)).status).toBe(204);
+  expect((await w.admin.delete(`/products/${productId}`)).status).toBe(204);
+});
+
+test("publishing tells of itself in the product's events; another tenant can't publish what is claimed", async () => {
+  const { productId } = await generated(w.admin, { granularity: "model" });
+  await publish(productId);
+  const { data } = (await w.admin.get(`/products/${productId}/events`)).body;
+  expect(data.at(-1)).toMatchObject({ type: "product.published", data: { passportVersion: 1 } });
+  const other = w.as((await w.admin.post("/tenants", { name: "copycat" })).body.adminKey.secret);
+  const { gtin } = (await w.admin.get(`/products/${productId}`)).body;
+  const copy = await generated(other, { gtin, granularity: "item" });
+  expect(refusal(await publish(copy.productId, other))).toEqual([409, "GTIN_CLAIMED"]);
+});
+
+test("voiding the product flips the credential's bit in the signed status list, and nobody else's", async () => {
+  const [first, second] = [await generated(), await generated()];
+  const entryOf = async (id: string) => {
+    const { credential } = (await w.admin.get(`/passports/${id}`)).body;
+    return JSON.parse(Buffer.from(credential.split(".")[1], "base64url").toString("utf8")).credentialStatus;
+  };
+  const [one, other] = [await entryOf(first.id), await entryOf(second.id)];
+  const bitOf = async ({ statusListIndex, statusListCredential }: { statusListIndex: string; statusListCredential: string }) => {
+    const answer = await w.nobody.get(`/${new URL(statusListCredential).pathname}`);
+    expect(answer.headers.get("content-type")).toBe("application/vc+jwt");
+    const { keys } = (await w.nobody.get("//.well-known/jwks.json")).body;
+    const jwks = createLocalJWKSet({
+      keys: keys.map((key: { kid: string }) => ({ ...key, kid: `did:web:${encodeURIComponent(new URL(w.url).host)}#${key.kid}` })),
+    });
+    const { payload } = await jwtVerify(answer.text, jwks);
+    const bits = gunzipSync(Buffer.from((payload["credentialSubject"] as { encodedList: string }).encodedList.slice(1), "base64url"));
+    expect(bits.length).toBe(16_384);
+    const at = Number(statusListIndex);
+    return ((bits[at >> 3] ?? 0) >> (7 - (at & 7))) & 1;
+  };
+  expect([await bitOf(one), await bitOf(other)]).toEqual([0, 0]);
+  await w.admin.post(`/products/${first.productId}/void`, { reason: "recalled" });
+  expect([await bitOf(one), await bitOf(other)]).toEqual([1, 0]);
+  expect(refusal(await publish(first.productId))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
+});
+
+test("with anchoring off a validation is 503 and nothing of it is written", async () => {
+  const off = await world({ settings: { IMPRIMATUR_ANCHOR: "off" } });
+  const { id } = await generated(off.admin);
+  expect(refusal(await off.admin.post(`/passports/${id}/validations`))).toEqual([503, "ANCHORING_UNAVAILABLE"]);
+  expect((await off.admin.get(`/passports/${id}/validations`)).body.validations).toEqual([]);
+  expect((await off.nobody.get("/log/checkpoint")).text.split("\n")[1]).toBe("0");
+});
+
+test("passports that were asked for before a restart are made after it, each once; old keys still verify", async () => {
+  const asked = await Promise.all(
+    Array.from(
+      { length: 20 },
+      async () => (await w.admin.post("/passports/generate", { productId: await ready() })).body.data.id as string,
+    ),
+  );
+  await w.restart();
+  if (w.store.sole === undefined) w.later(31_000);
+  for (const id of asked)
+    await expect.poll(async () => (await w.admin.get(`/passports/${id}`)).body.draftVersion, { timeout: 20_000 }).toBe(1);
+});
