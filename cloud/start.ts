@@ -17,7 +17,7 @@ import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
-import { startSweeper } from "./workers/sweeper.ts";
+import { startSweeper, type Worker } from "./workers/sweeper.ts";
 
 export type Cloud = {
   app: FastifyInstance;
@@ -52,12 +52,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const keys = await openKeys(store, config.DATA_DIR);
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
-    const workers = {
-      sweeper: startSweeper(store, log),
-      importer: startImporter(store, log),
-      generator: startGenerator(store, log, { keys, origin }),
-    };
-    const idle = () => Object.entries(workers).flatMap(([name, worker]) => (worker.runs() ? [] : [name]));
+    let workers: Record<string, Worker> = {};
+    const idle = () => ["sweeper", "importer", "generator"].filter((name) => !workers[name]?.runs());
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
     const app = await buildApp({
@@ -74,6 +70,11 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     });
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
+    workers = {
+      sweeper: startSweeper(store, log),
+      importer: startImporter(store, log),
+      generator: startGenerator(store, log, { keys, origin }),
+    }; // they speak of the origin, which is known from here on
     const close = async () => {
       draining = true;
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.

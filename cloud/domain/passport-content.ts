@@ -23,7 +23,7 @@ const materials =
 const substances: Place = (value) => ({
   materialsProvenance: (value as (string | Record<string, unknown>)[]).map((item) => {
     const { name, concentrationPercentage, casNumber, location } =
-      typeof item === "string" ? { name: item } : (item as Record<string, unknown>);
+      typeof item === "string" ? ({ name: item } as Record<string, unknown>) : item;
     return {
       type: ["Material"],
       name,

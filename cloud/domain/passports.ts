@@ -112,7 +112,7 @@ async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): P
     const id = (await ofProduct(tx, by.tenantId, productId))?.id;
     throw new Refusal("PASSPORT_EXISTS", `the product has the passport ${id}: revise it instead`, { id });
   }
-  await products.countPassports(tx, product, +1);
+  await products.countPassports(tx, product, 1);
   return { row, product };
 }
 
