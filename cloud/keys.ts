@@ -22,6 +22,9 @@ export type Keys = {
   all(): Promise<(Jwk & { kid: string })[]>;
 };
 
+/** What signs, and in whose name. */
+export type Signing = { keys: Keys; origin: () => string };
+
 type Own = { kid: string; key: KeyObject; jwk: Jwk; createdAt: number };
 
 const jwkOf = (key: KeyObject): Jwk => {

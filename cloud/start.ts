@@ -17,7 +17,8 @@ import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
-import { startSweeper, type Worker } from "./workers/sweeper.ts";
+import { startSweeper } from "./workers/sweeper.ts";
+import type { Worker } from "./workers/worker.ts";
 
 export type Cloud = {
   app: FastifyInstance;
@@ -52,8 +53,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const keys = await openKeys(store, config.DATA_DIR);
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
-    let workers: Record<string, Worker> = {};
-    const idle = () => ["sweeper", "importer", "generator"].filter((name) => !workers[name]?.runs());
+    const workers: Worker[] = [];
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
     const app = await buildApp({
@@ -63,24 +63,25 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       log,
       origin,
       authenticate: authenticator({ store, keys, origin }),
-      notReady: async () => [...(draining ? ["draining"] : []), ...(await storeFault(store)), ...idle()],
+      notReady: async () => [
+        ...(draining ? ["draining"] : []),
+        ...(await storeFault(store)),
+        ...(workers.length > 0 && workers.every((worker) => worker.runs()) ? [] : ["workers"]),
+      ],
       anchor: config.ANCHOR,
       rateLimited: config.RATE_LIMIT === "on",
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
-    workers = {
-      sweeper: startSweeper(store, log),
-      importer: startImporter(store, log),
-      generator: startGenerator(store, log, { keys, origin }),
-    }; // they speak of the origin, which is known from here on
+    // They sign in the name of the origin, which is known from here on.
+    workers.push(startSweeper(store, log), startImporter(store, log), startGenerator(store, log, { keys, origin }));
     const close = async () => {
       draining = true;
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
       const closing = setInterval(() => app.server.closeIdleConnections(), 50);
       await app.close().finally(() => clearInterval(closing));
-      await Promise.all(Object.values(workers).map((worker) => worker.stop()));
+      await Promise.all(workers.map((worker) => worker.stop()));
       await store.close();
     };
     return { app, store, url, bootstrapFile, close };

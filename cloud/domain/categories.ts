@@ -1,5 +1,5 @@
 // Categories as discovery shows them, and the CSV template that import reads back.
-import { and, count, eq } from "../store/drizzle.ts";
+import { count, eq } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { CategoryEntry, CategorySchema } from "#shared/wire/schemas.ts";
 import { catalogue, type CategoryVersion, HOME, isEffective } from "../catalogue.ts";
@@ -64,7 +64,7 @@ export async function uses(tx: Tx, caller: Caller) {
   const rows = await tx.db
     .select({ category: products.category, products: count() })
     .from(products)
-    .where(and(eq(products.tenantId, caller.tenantId)))
+    .where(eq(products.tenantId, caller.tenantId))
     .groupBy(products.category);
   const effective = catalogue.effective(tx.now);
   const names = [...new Set([...effective, ...rows.map(({ category }) => category)])].toSorted();

@@ -1,13 +1,11 @@
 // A passport's version as a W3C Verifiable Credential 2.0: enveloped in a JWS, issued by did:web, revocable by one bit.
 import { gzipSync } from "node:zlib";
 import { asc, eq, isNotNull, sql } from "../store/drizzle.ts";
-import type { Keys } from "../keys.ts";
+import type { Signing } from "../keys.ts";
 import { prepared } from "../store/prepared.ts";
 import { counters, passports, tenants } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 import type { Content } from "./passport-content.ts";
-
-export type Signing = { keys: Keys; origin: () => string };
 
 const VC = "https://www.w3.org/ns/credentials/v2";
 const UNTP_DPP = "https://test.uncefact.org/vocabulary/untp/dpp/0.6.0/";

@@ -5,12 +5,10 @@ import { Refusal } from "#shared/errors.ts";
 import { EMPTY_ROOT, type Hash, leafHash, nodeHash, splitOf } from "#shared/merkle.ts";
 import { type Head, signedNote } from "#shared/note.ts";
 import type { LogEntry, LogProof } from "#shared/wire/log.ts";
-import type { Keys } from "../keys.ts";
+import type { Signing } from "../keys.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { logHead, logLeaves, logNodes } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
-
-export type Signing = { keys: Keys; origin: () => string };
 
 // Taking the next place locks the log until the commit: leaves of all nodes and tenants stand in one order.
 const takePlace = prepared(

@@ -1,0 +1,46 @@
+// What every worker is: work, a pause where there is none, an error told and tried again, and an end that waits for what was begun.
+import type { Logger } from "pino";
+
+export type Worker = { runs(): boolean; stop(): Promise<void> };
+type Work = {
+  /** What its errors are logged as. */
+  event: string;
+  idleMs: number;
+  /** One step; true when there may be more to do at once. It should end early once `stopping()`. */
+  step(stopping: () => boolean): Promise<boolean>;
+};
+
+export function startWorker(log: Logger, { event, idleMs, step }: Work): Worker {
+  let stopped = false;
+  let wake = () => {};
+  const pause = () =>
+    new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, idleMs).unref();
+      wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+
+  async function loop(): Promise<void> {
+    while (!stopped) if (!(await tried()) && !stopped) await pause();
+  }
+  async function tried(): Promise<boolean> {
+    try {
+      return await step(() => stopped);
+    } catch (error) {
+      log.error({ event, err: error }, "a worker's step failed; trying again");
+      return false;
+    }
+  }
+
+  const done = loop();
+  return {
+    runs: () => !stopped,
+    stop: async () => {
+      stopped = true;
+      wake();
+      await done;
+    },
+  };
+}
