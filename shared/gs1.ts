@@ -1,4 +1,5 @@
 // GS1 keys: what is a GTIN, what may a serial be. Digits and bytes only; who owns them is the cloud's to know.
+import { Refusal } from "./errors.ts";
 
 const LENGTHS = new Set([8, 12, 13, 14]);
 
@@ -29,3 +30,66 @@ export function serialFault(serial: string): string | undefined {
   // As a path segment it would mean "here" or "one up", and no link to it could ever resolve.
   return serial === "." || serial === ".." ? "can't be . or .., which a link can't carry" : undefined;
 }
+
+/** SGTIN-96: how many bits the company prefix takes at each partition; its digits are 12 minus the partition, the item's fill up 44 bits. */
+const PREFIX_BITS = [40, 37, 34, 30, 27, 24, 20] as const;
+const ITEM_AND_PREFIX_BITS = 44;
+const HEADER = 0x30n;
+const SERIAL_BITS = 38n;
+/** The largest serial that 38 bits hold. */
+export const SERIAL_MAX_NUMBER = 2n ** SERIAL_BITS - 1n;
+
+/** Why this serial can't be the number in an EPC; a link carries it all the same. */
+export function epcSerialFault(serial: string): string | undefined {
+  if (!/^[0-9]+$/.test(serial)) return "is not a number";
+  if (serial.length > 1 && serial.startsWith("0")) return "has leading zeros, which an EPC would lose";
+  return BigInt(serial) > SERIAL_MAX_NUMBER ? `is above ${SERIAL_MAX_NUMBER}, the most that 38 bits hold` : undefined;
+}
+
+export type Sgtin = { gtin: string; serial: string; companyPrefixLength: number; filter: number };
+const noEpc = (reason: string) => new Refusal("EPC_UNAVAILABLE", reason);
+
+/** The EPC of an item as 24 hex digits. How many digits are the company's can't be seen in a GTIN: another split is another EPC. */
+export function encodeSgtin96({ gtin, serial, companyPrefixLength, filter }: Sgtin): string {
+  const fault = gtin.length === 14 ? gtinFault(gtin) : "must have 14 digits";
+  if (fault) throw noEpc(`the GTIN ${gtin} ${fault}`);
+  const serialIsUnfit = epcSerialFault(serial);
+  if (serialIsUnfit) throw noEpc(`the serial ${serial} ${serialIsUnfit}`);
+  const partition = 12 - companyPrefixLength;
+  const bits = PREFIX_BITS[partition];
+  if (bits === undefined) throw noEpc(`a company prefix has 6 to 12 digits, not ${companyPrefixLength}`);
+  if (!Number.isInteger(filter) || filter < 0 || filter > 7) throw noEpc(`the filter ${filter} isn't 0 to 7`);
+  const prefix = gtin.slice(1, 1 + companyPrefixLength);
+  const item = gtin.slice(0, 1) + gtin.slice(1 + companyPrefixLength, 13);
+  const both = (BigInt(prefix) << BigInt(ITEM_AND_PREFIX_BITS - bits)) | BigInt(item);
+  const head = (HEADER << 6n) | (BigInt(filter) << 3n) | BigInt(partition);
+  const epc = (((head << BigInt(ITEM_AND_PREFIX_BITS)) | both) << SERIAL_BITS) | BigInt(serial);
+  return epc.toString(16).toUpperCase().padStart(24, "0");
+}
+
+/** The item that an EPC names; refuses what isn't an SGTIN-96 or has digits that don't fit their partition. */
+export function decodeSgtin96(hex: string): Sgtin {
+  if (!/^[0-9A-Fa-f]{24}$/.test(hex)) throw noEpc(`${hex} isn't 24 hex digits`);
+  const epc = BigInt(`0x${hex}`);
+  const field = (from: number, bits: number) => (epc >> BigInt(96 - from - bits)) & (2n ** BigInt(bits) - 1n);
+  if (field(0, 8) !== HEADER) throw noEpc(`${hex} has another header than SGTIN-96: ${hex.slice(0, 2)}, not 30`);
+  const partition = Number(field(11, 3));
+  const bits = PREFIX_BITS[partition];
+  if (bits === undefined) throw noEpc(`${hex} has partition ${partition}, and there are 0 to 6`);
+  const companyPrefixLength = 12 - partition;
+  const prefix = field(14, bits).toString().padStart(companyPrefixLength, "0");
+  const item = field(14 + bits, ITEM_AND_PREFIX_BITS - bits)
+    .toString()
+    .padStart(partition + 1, "0");
+  if (prefix.length > companyPrefixLength || item.length > partition + 1)
+    throw noEpc(`${hex} has numbers too large for partition ${partition}`);
+  const gtin = withCheckDigit(item.slice(0, 1) + prefix + item.slice(1));
+  return { gtin, serial: field(58, Number(SERIAL_BITS)).toString(), companyPrefixLength, filter: Number(field(8, 3)) };
+}
+
+/** The link that a label's symbol holds; the qualifier says what of the GTIN it names. */
+export const digitalLink = (origin: string, gtin: string, qualifier?: { serial: string } | { lot: string }): string => {
+  if (!qualifier) return `${origin}/01/${gtin}`;
+  const [key, value] = "serial" in qualifier ? ["21", qualifier.serial] : ["10", qualifier.lot];
+  return `${origin}/01/${gtin}/${key}/${encodeURIComponent(value)}`;
+};

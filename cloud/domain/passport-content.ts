@@ -1,4 +1,5 @@
 // From a product to what its passport says: the UN Transparency Protocol's vocabulary, filled by a table of which field goes where.
+import { digitalLink } from "#shared/gs1.ts";
 import type { Row as Product } from "./products.ts";
 
 export type Content = Record<string, unknown>;
@@ -48,15 +49,11 @@ const PLACES: Record<string, Place> = {
 };
 const TYPES: Record<string, string[]> = { circularityScorecard: ["CircularityPerformance"] };
 
-export const digitalLink = (
+/** What the passport is about: all items, those of a lot, or one. */
+export const linkOf = (
   origin: string,
   { gtin, granularity, serialNumber }: Pick<Product, "gtin" | "granularity" | "serialNumber">,
-): string => {
-  const qualifier = { model: "", batch: `/10/${encodeURIComponent(serialNumber)}`, item: `/21/${encodeURIComponent(serialNumber)}` }[
-    granularity
-  ];
-  return `${origin}/01/${gtin}${qualifier}`;
-};
+): string => digitalLink(origin, gtin, { model: undefined, batch: { lot: serialNumber }, item: { serial: serialNumber } }[granularity]);
 
 export function contentOf(product: Product, origin: string): Content {
   const sections: Record<string, unknown> = {};
@@ -78,7 +75,7 @@ export function contentOf(product: Product, origin: string): Content {
     granularityLevel: granularity,
     product: {
       type: ["Product"],
-      id: digitalLink(origin, product),
+      id: linkOf(origin, product),
       name,
       description,
       registeredId: gtin,

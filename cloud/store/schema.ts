@@ -254,3 +254,28 @@ export const claims = sqliteTable("claims", {
 });
 
 export const counters = sqliteTable("counters", { name: text().primaryKey(), value: integer().notNull() });
+
+export const serialCounters = sqliteTable("serial_counters", {
+  tenantId: text("tenant_id").primaryKey(),
+  secret: blob({ mode: "buffer" }).notNull(), // what makes the next serial unguessable from those before it
+  next: integer().notNull(),
+});
+
+export const serials = sqliteTable(
+  "serials",
+  {
+    tenantId: text("tenant_id").notNull(),
+    serial: text().notNull(),
+    gtin: text().notNull(),
+    productId: text("product_id").notNull(),
+    n: integer().notNull(), // the place in the tenant's row of serials: what an export goes by
+    printStatus: text("print_status").$type<"printed" | "failed">(),
+    printReason: text("print_reason"),
+    printDeviceId: text("print_device_id"),
+    printReportedAt: integer("print_reported_at"),
+    voidedAt: integer("voided_at"),
+    voidReason: text("void_reason"),
+    createdAt: integer("created_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.serial] })],
+);
