@@ -15,6 +15,7 @@ export const limitTable = {
   REASON_MAX_LENGTH: [1_000, "The reason of a transition or a void"],
   BATCH_MAX_ITEMS: [1_000, "Items of POST /products/batch"],
   BATCH_BODY_MAX_BYTES: [16_777_216, "Its body"],
+  PRINT_OUTCOMES_MAX_ITEMS: [1_000, "Outcomes of one POST /carriers/print-status, and serials of one print event"],
   IMPORT_MAX_BYTES: [268_435_456, "A CSV file to import"],
   IMPORT_MAX_ROWS: [100_000, "Its rows, the header aside"],
   IMPORT_ERRORS_MAX_ITEMS: [1_000, "Row errors that an import keeps and shows; all are counted"],
@@ -39,6 +40,7 @@ export const limitTable = {
   REQUEST_MAX_MS: [30_000, "Time to receive a whole request (408), and to answer it (503)"],
   HEADERS_MAX_MS: [10_000, "Time to receive the headers of a request"],
   DRAIN_MAX_MS: [10_000, "Time given to running requests after SIGTERM"],
+  WEBHOOK_URL_MAX_LENGTH: [2_048, "The address of a webhook"],
   SIGNING_KEY_LIFE_MS: [90 * 24 * 3_600_000, "Age at which a node makes itself a new signing key; old ones still verify"],
 } as const satisfies Record<string, readonly [value: number, says: string]>;
 

@@ -1,8 +1,10 @@
 // Every table, once. Both engines hold only text, integers (instants are ms since 1970) and bytes, so values come out alike.
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
+import type { EventName } from "#shared/events.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { PassportState, ProductStage } from "#shared/states.ts";
 import type { LogEntry } from "#shared/wire/log.ts";
+import type { Attempt, DeliveryState, DisabledReason } from "#shared/wire/webhooks.ts";
 
 /** Who did it, as it was called then. */
 export type Actor = { kind: string; id: string | null; name: string };
@@ -279,3 +281,74 @@ export const serials = sqliteTable(
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.serial] })],
 );
+
+export const webhooks = sqliteTable(
+  "webhooks",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    url: text().notNull(),
+    description: text(),
+    events: text({ mode: "json" }).$type<EventName[]>().notNull(),
+    enabled: integer({ mode: "boolean" }).notNull(),
+    disabledAt: integer("disabled_at"),
+    disabledReason: text("disabled_reason").$type<DisabledReason>(),
+    failingSince: integer("failing_since"), // the first failed try after the last success
+    secret: text().notNull(), // sealed, as the one before it
+    previousSecret: text("previous_secret"),
+    previousUntil: integer("previous_until"),
+    revision: integer().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+export const subscriptions = sqliteTable(
+  "subscriptions",
+  { tenantId: text("tenant_id").notNull(), type: text().$type<EventName>().notNull(), webhookId: text("webhook_id").notNull() },
+  (row) => [primaryKey({ columns: [row.tenantId, row.type, row.webhookId] })],
+);
+
+export const outbox = sqliteTable("outbox", {
+  id: text().primaryKey(), // the event's
+  tenantId: text("tenant_id").notNull(),
+  type: text().$type<EventName>().notNull(),
+  at: integer().notNull(),
+  body: text().notNull(), // the envelope as it is sent, byte for byte
+  targets: text({ mode: "json" }).$type<string[]>(), // webhooks that have no delivery of it yet; null once they have
+});
+
+export const lanes = sqliteTable("lanes", {
+  webhookId: text("webhook_id").primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  dueAt: integer("due_at"), // the earliest of its deliveries, 0 for a new one; null when none waits
+  owner: text(),
+  leaseUntil: integer("lease_until").notNull(),
+  revision: integer().notNull(),
+});
+
+export const deliveries = sqliteTable(
+  "deliveries",
+  {
+    webhookId: text("webhook_id").notNull(),
+    id: text().notNull(),
+    tenantId: text("tenant_id").notNull(),
+    eventId: text("event_id").notNull(),
+    type: text().$type<EventName>().notNull(),
+    state: text().$type<DeliveryState>().notNull(),
+    dueAt: integer("due_at"), // 0 for a first try: it waits for no clock
+    tries: integer().notNull(), // of this round; a redelivery by hand begins another
+    byHand: integer("by_hand", { mode: "boolean" }).notNull(),
+    attempts: text({ mode: "json" }).$type<Attempt[]>().notNull(),
+    createdAt: integer("created_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (row) => [primaryKey({ columns: [row.webhookId, row.id] })],
+);
+
+export const sealingKeys = sqliteTable("sealing_keys", {
+  id: text().primaryKey(),
+  key: blob({ mode: "buffer" }).notNull(),
+  createdAt: integer("created_at").notNull(),
+});
