@@ -1,5 +1,6 @@
 // What every port has in common, whatever the wire: one writer at a time, an honest count of what left, news for those who listen.
 import { Buffer } from "node:buffer";
+import { setImmediate } from "node:timers/promises";
 import { type Clock, within } from "./clock.ts";
 
 /** `accepted` is never too low: 0 says that surely nothing left us. It can be too high by less than a chunk where a fault cut one. */
@@ -57,10 +58,12 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
     },
   });
 
-  /** One chunk, or what became of it: the wire's answer, its end, or the clock's. A wire that dies may never answer (serial). */
+  /** One chunk, or what became of it: the wire's answer, its end (a serial line that dies may never answer, so its answer gets a turn), or the clock's. */
   async function put(chunk: Uint8Array, stallMs: number): Promise<Written> {
     if (closed) return { accepted: 0, fault: closed.words };
-    const cut = ended.promise.then((): Written => ({ accepted: chunk.length, fault: closed?.words ?? "the port closed" }));
+    const cut = ended.promise
+      .then(() => setImmediate())
+      .then((): Written => ({ accepted: chunk.length, fault: closed?.words ?? "the port closed" }));
     const written = wire.put(chunk);
     const stalled = (): Written => {
       owing = true; // what still waits must not be overtaken by the next write

@@ -1,6 +1,6 @@
 // The only file that opens a device: whatever is behind a port's URL becomes a duplex of bytes, and its errors become words.
 import { Buffer } from "node:buffer";
-import { constants, type Stats } from "node:fs";
+import { constants, existsSync, type Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import type { SerialPort } from "serialport";
@@ -41,19 +41,24 @@ const WORDS: Record<string, string> = {
   ENXIO: "nothing is at the other end",
   ENODEV: "the device is gone: was it unplugged?",
   EIO: "the device is gone: was it unplugged?",
+  EBADF: "the device is gone: was it unplugged?",
   EACCES: "this user may not open it: is the user in its group (dialout, lp)?",
   EPERM: "this user may not open it: is the user in its group (dialout, lp)?",
   EBUSY: "another program holds it",
 };
 
+/** serialport's native half gives sentences where Node gives codes. */
+const SENTENCES: [RegExp, keyof typeof WORDS][] = [
+  [/cannot lock port/i, "EBUSY"],
+  [/no such file/i, "ENOENT"],
+  [/bad file descriptor/i, "EBADF"],
+  [/permission denied/i, "EACCES"],
+];
+
 function wordsOf(shown: string, error: Error & { code?: unknown }): string {
-  const code = typeof error.code === "string" ? error.code : (/\bE[A-Z]{3,}\b/.exec(error.message)?.[0] ?? "");
-  const known = /cannot lock port/i.test(error.message)
-    ? "another program holds it"
-    : /no such file/i.test(error.message)
-      ? WORDS["ENOENT"]
-      : WORDS[code];
-  return `${shown}: ${known ? `${known}${code ? ` (${code})` : ""}` : error.message}`;
+  const code = typeof error.code === "string" ? error.code : SENTENCES.find(([sentence]) => sentence.test(error.message))?.[1];
+  const words = code === undefined ? undefined : WORDS[code];
+  return `${shown}: ${words ? `${words} (${code})` : error.message}`;
 }
 const inWords = (shown: string, error: Error): Error => new Error(wordsOf(shown, error), { cause: error });
 const lost = (shown: string, error: Error): Closed => ({ by: "fault", words: wordsOf(shown, error) });
@@ -84,14 +89,17 @@ function tcpWire(socket: Socket, shown: string, sink: Sink): Wire {
   socket.on("data", (bytes: Buffer) => sink.data(bytes));
   socket.on("error", (error) => (why = lost(shown, error)));
   socket.on("close", () => sink.closed(why));
+  /** The reason comes with the end, not with the write that was cut. */
+  const whenGone = (act: () => void) => (socket.closed ? act() : socket.once("close", act));
   const put = (chunk: Uint8Array) =>
     new Promise<Written>((resolve) => {
-      if (!socket.writable) return resolve({ accepted: 0, fault: why.words });
-      // An error that stands when write() returns is the kernel's answer to this very call: it took none of the chunk.
+      if (!socket.writable) return void whenGone(() => resolve({ accepted: 0, fault: why.words }));
       let untouched = false;
-      socket.write(chunk, (error) =>
-        resolve(error ? { accepted: untouched ? 0 : chunk.length, fault: wordsOf(shown, error) } : { accepted: chunk.length }),
-      );
+      socket.write(chunk, (error) => {
+        if (!error) resolve({ accepted: chunk.length });
+        else whenGone(() => resolve({ accepted: untouched ? 0 : chunk.length, fault: why.words }));
+      });
+      // An error that stands when write() returns is the kernel's answer to this very call: it took none of the chunk.
       untouched = socket.errored !== null;
     });
   return {
@@ -171,7 +179,7 @@ async function openFile({ path, shown }: At<"file">, clock: Clock): Promise<Port
     const what = await stat(path);
     if (what.isDirectory()) throw new Error("it is a folder");
     const [handle, readable] = await openToWrite(path, what);
-    return duplex(clock, (sink) => fileWire(handle, readable, shown, sink, clock));
+    return duplex(clock, (sink) => fileWire(handle, readable, path, sink, clock));
   } catch (error) {
     throw inWords(shown, error as Error);
   }
@@ -188,15 +196,13 @@ async function openToWrite(path: string, what: Stats): Promise<[handle: FileHand
 
 const isBusy = (error: unknown) => (error as NodeJS.ErrnoException).code === "EAGAIN";
 
-function fileWire(handle: FileHandle, readable: boolean, shown: string, sink: Sink, clock: Clock): Wire {
+function fileWire(handle: FileHandle, readable: boolean, path: string, sink: Sink, clock: Clock): Wire {
   let open = true;
-  const close = (why: Closed) => {
+  const close = async (why: Closed) => {
     if (!open) return;
     open = false;
-    void handle.close().then(
-      () => sink.closed(why),
-      () => sink.closed(why),
-    );
+    await handle.close().catch(() => {}); // a device that is gone can't be closed either
+    sink.closed(why);
   };
   const read = async () => {
     const buffer = Buffer.alloc(READ_MAX_BYTES);
@@ -206,10 +212,11 @@ function fileWire(handle: FileHandle, readable: boolean, shown: string, sink: Si
         throw error;
       });
       if (bytesRead > 0) sink.data(Buffer.from(buffer.subarray(0, bytesRead)));
-      else await new Promise<void>((resolve) => clock.after(READ_PAUSE_MS, resolve));
+      else if (!existsSync(path)) throw Object.assign(new Error("gone"), { code: "ENODEV" }); // a terminal that hung up reads as empty for ever
+      if (bytesRead === 0) await new Promise<void>((resolve) => clock.after(READ_PAUSE_MS, resolve));
     }
   };
-  if (readable) void read().catch((error: Error) => close(lost(shown, error)));
+  if (readable) void read().catch((error: Error) => close(lost(path, error)));
   return {
     // The kernel counts for us here: what it says it took is what it took.
     put: async (chunk) => {
@@ -217,11 +224,11 @@ function fileWire(handle: FileHandle, readable: boolean, shown: string, sink: Si
         return { accepted: (await handle.write(chunk)).bytesWritten };
       } catch (error) {
         if (isBusy(error)) return { accepted: 0 };
-        close(lost(shown, error as Error));
-        return { accepted: 0, fault: wordsOf(shown, error as Error) };
+        void close(lost(path, error as Error));
+        return { accepted: 0, fault: wordsOf(path, error as Error) };
       }
     },
-    finish: () => close(endedByUs),
-    abort: () => close(endedByUs),
+    finish: () => void close(endedByUs),
+    abort: () => void close(endedByUs),
   };
 }
