@@ -14,13 +14,15 @@ export const systemClock: Clock = {
   },
 };
 
-/** What `promise` brings, or what `late` says once the time is up; the promise itself goes on and is no longer awaited. */
-export function within<T, L>(clock: Clock, ms: number, promise: Promise<T>, late: () => L): Promise<T | L> {
-  return new Promise((resolve, reject) => {
-    const cancel = clock.after(ms, () => resolve(late()));
-    void promise.then(
-      (value) => (cancel(), resolve(value)),
-      (error: unknown) => (cancel(), reject(error instanceof Error ? error : new Error(String(error)))),
-    );
-  });
+/** What `promise` brings, or what `late` says (or throws) once the time is up; the promise itself goes on and is no longer awaited. */
+export async function within<T, L>(clock: Clock, ms: number, promise: Promise<T>, late: () => L): Promise<T | L> {
+  const timer = Promise.withResolvers<typeof LATE>();
+  const cancel = clock.after(ms, () => timer.resolve(LATE));
+  try {
+    const first = await Promise.race([promise, timer.promise]);
+    return first === LATE ? late() : (first as T);
+  } finally {
+    cancel();
+  }
 }
+const LATE = Symbol("late");
