@@ -20,7 +20,7 @@ export async function within<T, L>(clock: Clock, ms: number, promise: Promise<T>
   const cancel = clock.after(ms, () => timer.resolve(LATE));
   try {
     const first = await Promise.race([promise, timer.promise]);
-    return first === LATE ? late() : (first as T);
+    return first === LATE ? late() : first;
   } finally {
     cancel();
   }

@@ -37,6 +37,8 @@ function viewFault({ in_view, mirrored, inverted, symbology }: Sighting): Fault 
 
 function textFault({ digital_link, gtin, serial }: Expected, text: string, { seen }: ScanContext): Fault | undefined {
   if (text === digital_link) return undefined;
+  if (/https?:.+https?:/i.test(text))
+    return { why: "not_a_link", words: "two scans ran together: set the scanner to send CR or LF after each code" };
   const [item, meant] = [itemOf(text), itemOf(digital_link)];
   if (!item) {
     if (looksMistyped(text))
@@ -80,7 +82,8 @@ function timeFault({ scanner, source, text, scanned_at, image_sha256, view_empty
 
 /** The item that a link names, and the link without it; undefined where it names none. The path is split before it is decoded. */
 function itemOf(text: string): { base: string; gtin: string; serial: string } | undefined {
-  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
+  // A URL's parser overlooks blanks and turns backslashes round; a label with such a thing on it isn't ours.
+  if (!/^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/i.test(text) || !URL.canParse(text)) return undefined;
   const { origin, pathname, search, hash, username, password } = new URL(text);
   if (search || hash || username || password) return undefined;
   const [, prefix = "", gtin = "", serial = ""] = /^(.*)\/01\/(\d{8}|\d{12,14})\/21\/([^/]+)\/?$/.exec(pathname) ?? [];
@@ -98,7 +101,7 @@ function sameItem(one: string, other: string): boolean {
 }
 
 /** "http" as a scanner set to a US keyboard types it elsewhere: Latin layouts keep the letters and change the signs; Cyrillic, Greek, Hebrew, Dvorak. */
-const MISTYPED_START = /^(?:https?(?!:\/\/)|реез|ηττπ|יאאפ|dyyl)/i;
+const MISTYPED_START = /^(?:https?(?!s|:\/\/)|реез|ηττπ|יאאפ|dyyl)/i;
 const looksMistyped = (text: string): boolean => MISTYPED_START.test(text) && text.length > 20;
 
 const shown = (text: string): string => JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}…` : text);

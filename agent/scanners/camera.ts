@@ -92,7 +92,7 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
       symbology: symbol.symbology,
       decoder: READER,
       scanned_at,
-      in_view: symbols.length + damaged.length,
+      in_view: symbols.length + Math.min(1, damaged.length), // one torn symbol may be met as several
       mirrored: symbol.isMirrored,
       inverted: symbol.isInverted,
       image: bytes,
