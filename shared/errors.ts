@@ -41,6 +41,7 @@ export const errors = {
   PRODUCT_NOT_READY: { status: 422, says: "A passport is made from a product in the stage ready_for_dpp" },
   PASSPORT_NOT_PUBLISHABLE: { status: 422, says: "There is no passport, or none in a state that can be published" },
   EPC_UNAVAILABLE: { status: 422, says: "There is no SGTIN-96 for this GTIN and serial; the message says why" },
+  LABEL_REFUSED: { status: 422, says: "A label can't be drawn as asked; the message says what doesn't fit and by how much" },
   SERIAL_NOT_ALLOCATED: { status: 422, says: "The serial isn't one that was allocated under this GTIN" },
   RATE_LIMITED: { status: 429, says: "Over the rate budget; `Retry-After` says when to come back" },
   HEADERS_TOO_LARGE: { status: 431, says: "The request's headers are too large" },
