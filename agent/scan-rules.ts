@@ -13,8 +13,18 @@ export type ScanContext = {
   destroyedAt?: string;
 };
 export type WhyNot =
-  | "two_in_view" | "mirrored" | "inverted" | "other_symbology" | "keyboard_layout" | "not_a_link" | "other_gtin" | "other_serial"
-  | "other_link" | "before_print" | "replay" | "old_label"; // oxfmt-ignore
+  | "two_in_view"
+  | "mirrored"
+  | "inverted"
+  | "other_symbology"
+  | "keyboard_layout"
+  | "not_a_link"
+  | "other_gtin"
+  | "other_serial"
+  | "other_link"
+  | "before_print"
+  | "replay"
+  | "old_label";
 export type ScanVerdict = { advance: true } | { advance: false; why: WhyNot; words: string };
 
 const OURS = "]Q1"; // a QR code without FNC1 or ECI, which is what we print
