@@ -25,7 +25,7 @@ export type Decoded = {
   modules: number;
   dark: Uint8Array;
 };
-/** A symbol that is there and can't be read. */
+/** A QR code that is there and can't be read. */
 export type Damaged = { why: string; position: Corners };
 
 const SYMBOLS_MAX = 8;
@@ -54,7 +54,7 @@ async function load(): Promise<Zxing> {
 export const decode = async (image: Image | Uint8Array): Promise<Decoded[]> => (await look(image)).symbols;
 
 /** Also those that can't: half a neighbour in view is a reason to refuse, and so is a symbol with VOID printed over it. */
-export async function look(image: Image | Uint8Array): Promise<{ symbols: Decoded[]; damaged: Damaged[] }> {
+export async function look(image: Image | Uint8Array): Promise<{ symbols: Decoded[]; damaged: Damaged[]; decoder: string }> {
   ready ??= load();
   const zxing = await ready;
   const results = await zxing.readBarcodes(inputOf(image), {
@@ -65,8 +65,12 @@ export async function look(image: Image | Uint8Array): Promise<{ symbols: Decode
   });
   if (results.some(({ error }) => error.includes("load image"))) throw new Error("these bytes aren't a PNG or JPEG picture");
   const symbols = results.filter(({ isValid }) => isValid).map(decodedOf);
-  const damaged = results.filter(({ isValid }) => !isValid).map(({ error, position }) => ({ why: error, position: cornersOf(position) }));
-  return { symbols, damaged: damaged.filter(({ position }) => !symbols.some((symbol) => overlap(symbol.position, position))) };
+  // Only of QR codes: lettering looks like a broken DataMatrix in one frame of twenty.
+  const damaged = results
+    .filter(({ isValid, symbology }) => !isValid && symbology === "QRCode")
+    .map(({ error, position }) => ({ why: error, position: cornersOf(position) }))
+    .filter(({ position }) => !symbols.some((symbol) => overlap(symbol.position, position)));
+  return { symbols, damaged, decoder: `zxing-wasm/${zxing.ZXING_WASM_VERSION}` };
 }
 
 type Pixels = { width: number; height: number; data: Uint8ClampedArray };

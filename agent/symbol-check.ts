@@ -30,7 +30,7 @@ export function symbolCheck(symbol: Decoded, { picture, intended }: { picture?: 
 
 /** Only where we drew the symbol ourselves: a printer's own QR code may have another mask. */
 function againstIntended(symbol: Decoded, { modules, dark }: Intended): Partial<SymbolCheck> {
-  if (symbol.modules !== modules || symbol.dark.length !== dark.length) return {};
+  if (symbol.isMirrored || symbol.modules !== modules || symbol.dark.length !== dark.length) return {};
   const byColumn = Array.from({ length: modules }, () => 0);
   for (let i = 0; i < dark.length; i += 1) if (symbol.dark[i] !== dark[i]) byColumn[i % modules] = (byColumn[i % modules] ?? 0) + 1;
   const errors_by_column = byColumn.map((errors, column) => ({ column, errors })).filter(({ errors }) => errors > 0);

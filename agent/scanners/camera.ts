@@ -11,7 +11,6 @@ import { iso, type News, type Scanner, type ScannerSettings, simulatedOf } from 
 const EVERY_MS = 500;
 const FRAME_MAX_MS = 3_000;
 const FRAME_MAX_BYTES = 8_388_608;
-const READER = "zxing-wasm";
 
 export function openCamera(settings: ScannerSettings, news: News, clock: Clock): Scanner {
   const pull = pullerOf(settings.port);
@@ -77,7 +76,7 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
     if (image_sha256 === lastHash) return;
     const scanned_at = iso(clock);
     const { image, gray } = pictureFrom(bytes);
-    const { symbols, damaged } = await look(image);
+    const { symbols, damaged, decoder } = await look(image);
     lastHash = image_sha256;
     const words = symbols.length === 0 && damaged[0] ? `a symbol is in view that can't be read (${damaged[0].why.split(" @")[0]})` : "";
     if (words !== "" && words !== lastTrouble) news.trouble({ scanner: settings.name, at: scanned_at, words });
@@ -90,7 +89,7 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
       source: "camera",
       text: symbol.text,
       symbology: symbol.symbology,
-      decoder: READER,
+      decoder,
       scanned_at,
       in_view: symbols.length + Math.min(1, damaged.length), // one torn symbol may be met as several
       mirrored: symbol.isMirrored,

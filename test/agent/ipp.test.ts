@@ -1,5 +1,6 @@
 // A print queue's word is grade D at best: no state it reports attests a label, and no lost answer makes one print twice.
-import { createRequire } from "node:module";
+// @ts-expect-error -- it comes without types
+import independent from "@sealsystems/ipp";
 import * as fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { blank, fill } from "../../agent/bitmap.ts";
@@ -183,10 +184,7 @@ describe("what the queue says of itself", () => {
 });
 
 describe("the codec", () => {
-  const library = createRequire(import.meta.url)("@sealsystems/ipp") as {
-    parse(bytes: Buffer): Record<string, unknown>;
-    serialize(message: object): Buffer;
-  };
+  const library = independent as { parse(bytes: Buffer): Record<string, unknown>; serialize(message: object): Buffer };
   const message = {
     code: OPERATIONS["Print-Job"],
     requestId: 7,
