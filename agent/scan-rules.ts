@@ -1,5 +1,5 @@
 // Whether a scan moves a job: the text has to be this job's, and the label that carries it the one that was just printed.
-import { gtin14 } from "#shared/gs1.ts";
+import { digitalLink, gtin14 } from "#shared/gs1.ts";
 import type { Sighting } from "./scanners/scanner.ts";
 
 export type Expected = { digital_link: string; gtin: string; serial: string };
@@ -62,7 +62,7 @@ function textFault({ digital_link, gtin, serial }: Expected, text: string, { see
   if (item.gtin !== gtin14(gtin)) return { why: "other_gtin", words: `the label is of GTIN ${item.gtin}; the job's is ${gtin}${again}` };
   if (item.serial !== serial)
     return { why: "other_serial", words: `the label is of serial ${shown(item.serial)}; the job's is ${serial}${again}` };
-  if (item.base !== meant?.base)
+  if (item.link !== meant?.link)
     return { why: "other_link", words: `${shown(text)} names the item, and isn't the link that the job has: ${digital_link}` };
   return undefined;
 }
@@ -90,16 +90,16 @@ function timeFault({ scanner, source, text, scanned_at, image_sha256, view_empty
     : undefined;
 }
 
-/** The item that a link names, and the link without it; undefined where it names none. The path is split before it is decoded. */
-function itemOf(text: string): { base: string; gtin: string; serial: string } | undefined {
+/** The item that a link names, and the link in its one spelling; undefined where it names none. The path is split before it is decoded. */
+function itemOf(text: string): { link: string; gtin: string; serial: string } | undefined {
   // A URL's parser overlooks blanks and turns backslashes round; a label with such a thing on it isn't ours.
-  if (!/^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/i.test(text) || !URL.canParse(text)) return undefined;
-  const { origin, pathname, search, hash, username, password } = new URL(text);
-  if (search || hash || username || password) return undefined;
+  if (!/^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/i.test(text) || /[?#@]/.test(text) || !URL.canParse(text)) return undefined;
+  const { origin, pathname } = new URL(text);
   const [, prefix = "", gtin = "", serial = ""] = /^(.*)\/01\/(\d{8}|\d{12,14})\/21\/([^/]+)\/?$/.exec(pathname) ?? [];
   if (!gtin) return undefined;
   try {
-    return { base: origin + prefix, gtin: gtin14(gtin), serial: decodeURIComponent(serial) };
+    const plain = decodeURIComponent(serial);
+    return { link: digitalLink(origin + prefix, gtin, { serial: plain }), gtin: gtin14(gtin), serial: plain };
   } catch {
     return undefined; // a lone percent sign
   }
