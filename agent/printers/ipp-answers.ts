@@ -12,11 +12,11 @@ const JOB_STATES: Record<number, string> = {
   9: "completed",
 };
 const STOPPED = 5;
-/** A queue that tries again by itself sends the whole label once more: two labels with one serial. */
+/** A queue that tries again by itself sends the whole label once more: two labels with one serial. One that stops does so when it is enabled. */
 export const OWN_RETRIES = new Set(["retry-job", "retry-current-job"]);
 export const FORMAT = "image/png";
 
-export type Job = { id: number; name: string; state: string; reasons: string[]; words: string; everProcessed: boolean };
+export type Job = { id: number; name: string; state: string; reasons: string[]; words: string; wasProcessed: boolean | undefined };
 
 export const retriesItself = (policy: string): string =>
   `the queue has printer-error-policy=${policy} and would print a label twice by itself: lpadmin -p NAME -o printer-error-policy=abort-job`;
@@ -32,7 +32,7 @@ export function jobOf(found: Attributes): Job {
     state: JOB_STATES[firstOf(found, "job-state", "number") ?? 0] ?? "of an unknown state",
     reasons,
     words: [...reasons, ...messages].length > 0 ? ` (${[...reasons, ...new Set(messages)].join(", ")})` : "",
-    everProcessed: !("time-at-processing" in found) || firstOf(found, "time-at-processing", "number") !== undefined,
+    wasProcessed: "time-at-processing" in found ? firstOf(found, "time-at-processing", "number") !== undefined : undefined,
   };
 }
 
@@ -63,5 +63,6 @@ export function conditionOf(found: Attributes): { faults: Fault[]; warnings: str
   if (formats.length > 0 && !formats.includes(FORMAT)) faults.push({ name: "other", words: `the queue doesn't take ${FORMAT}` });
   const policy = firstOf(found, "printer-error-policy", "string");
   if (policy !== undefined && OWN_RETRIES.has(policy)) faults.push({ name: "other", words: retriesItself(policy) });
+  if (policy === "stop-printer") warnings.push("after a fault the queue stops; printer-error-policy=abort-job suits labels better");
   return { faults, warnings };
 }

@@ -143,6 +143,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
         const now = id === undefined ? undefined : await job(id);
         if (!now && id !== undefined) return verdict("unknown", `the queue no longer knows job ${id}: it may have printed it`);
         if (now && FINAL.has(now.state)) return ended(now);
+        if (now && now.wasProcessed && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
         if (now) last = `job ${now.id} is ${now.state}${now.words}`;
         if (now?.state === "pending-held" || now?.state === "processing-stopped")
           return verdict("blocked", last, { faults: await faultsNow(now) });
@@ -152,6 +153,14 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
       if (signal?.aborted || clock.now() >= until) return overdue(last);
       await new Promise<void>((resolve) => clock.after(timing.pollMs, resolve));
     }
+  }
+  /** It had begun and waits again: the queue means to send the whole label once more, and no queue decides that. */
+  async function takenBack(job: Job): Promise<Completion> {
+    const { fault } = await queue.ask("Cancel-Job", { jobId: job.id });
+    return verdict(
+      "unknown",
+      `job ${job.id} was cut off${job.words} and would be sent again: ${fault ? `it can't be cancelled, ${fault}` : "cancelled"}`,
+    );
   }
   /** Waiting is no proof of anything: what the queue says of its printer decides whether a person is called to it or to the label. */
   async function overdue(words: string): Promise<Completion> {
@@ -167,7 +176,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
   function ended(job: Job): Completion {
     const said = `job ${job.id} is ${job.state}${job.words}`;
     if (job.state === "completed") return verdict("unknown", `the queue says that ${said}; that is no proof of a label, look for it`);
-    if (!job.everProcessed) return verdict("failed", `${said}, before any of it went to the printer`, { toDestroy: 0 });
+    if (job.wasProcessed === false) return verdict("failed", `${said}, before any of it went to the printer`, { toDestroy: 0 });
     return verdict("unknown", `${said}; some of it had gone to the printer`);
   }
   const verdict = (outcome: Outcome, reason: string, more: { faults?: Fault[]; toDestroy?: number } = {}): Completion => {
@@ -181,7 +190,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
       for (const [token, id] of ours) {
         if (!FINAL.has((await job(id))?.state ?? "completed")) await queue.ask("Cancel-Job", { jobId: id });
         const now = await job(id);
-        if (now?.state === "canceled" && !now.everProcessed) ours.delete(token);
+        if (now?.state === "canceled" && now.wasProcessed === false) ours.delete(token);
         else if (now && FINAL.has(now.state) && now.state !== "canceled") ours.delete(token);
         else dirty += 1;
       }
