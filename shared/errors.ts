@@ -56,6 +56,7 @@ export const errors = {
   SCAN_MISMATCH: { status: 422, says: "What was scanned or read isn't the job's; the job stays where it is" },
   BUNDLE_MISMATCH: { status: 422, says: "The bundle's digest isn't that of the evidence reported" },
   SIMULATED_EVIDENCE: { status: 422, says: "Evidence of simulated devices seals jobs in sandbox tenants only" },
+  LABEL_REFUSED: { status: 422, says: "A label can't be drawn as asked; the message says what doesn't fit and by how much" },
   SERIAL_NOT_ALLOCATED: { status: 422, says: "The serial isn't one that was allocated under this GTIN" },
   RATE_LIMITED: { status: 429, says: "Over the rate budget; `Retry-After` says when to come back" },
   HEADERS_TOO_LARGE: { status: 431, says: "The request's headers are too large" },
