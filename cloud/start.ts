@@ -17,6 +17,7 @@ import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
+import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import type { Worker } from "./workers/worker.ts";
 
@@ -56,8 +57,10 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const workers: Worker[] = [];
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
+    const scans = scanQueue(metrics);
     const app = await buildApp({
       store,
+      scans,
       keys,
       metrics,
       log,
@@ -76,6 +79,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     url = urlOf(app, config.HOST);
     // They sign in the name of the origin, which is known from here on.
     workers.push(startSweeper(store, log), startImporter(store, log), startGenerator(store, log, { keys, origin }));
+    workers.push(startScanRecorder(store, log, scans));
     const close = async () => {
       draining = true;
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.

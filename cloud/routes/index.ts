@@ -8,6 +8,8 @@ import { oauth } from "./oauth.ts";
 import { operations } from "./operations.ts";
 import { passports } from "./passports.ts";
 import { products } from "./products.ts";
+import { publicPassports } from "./public-passports.ts";
+import { resolver } from "./resolver.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
 
@@ -19,6 +21,8 @@ export const routes: readonly Route[] = [
   ...imports,
   ...schemas,
   ...passports,
+  ...resolver,
+  ...publicPassports,
   ...log,
   ...auditLogs,
   ...operations,
