@@ -22,7 +22,7 @@ export function labelOf(key: string, language: Language): Html {
 }
 
 export const percent = (share: number, language: Language): string =>
-  new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 }).format(share);
+  new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 2 }).format(share);
 export const number = (value: number, language: Language): string =>
   new Intl.NumberFormat(language, { maximumFractionDigits: 3 }).format(value);
 export const day = (at: number | string, language: Language): string =>

@@ -25,13 +25,19 @@ const SEAL: Html = {
   html: '<svg class="seal" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M12 1.8l2.6 1.9 3.2-.1 1 3 2.6 1.9-1 3.1 1 3.1-2.6 1.9-1 3-3.2-.1L12 21.4l-2.6-1.9-3.2.1-1-3-2.6-1.9 1-3.1-1-3.1 2.6-1.9 1-3 3.2.1z"/><path class="mark" d="M7.8 11.9l2.9 2.9 5.6-5.9"/></svg>',
 };
 
+/** The number large, its unit beside it. */
+function figure(text: string): Html {
+  const [value = "", unit] = text.split("\u00a0", 2);
+  return html`<span class="figure">${value}${unit !== undefined && html` <small>${unit}</small>`}</span>`;
+}
+
 type Tile = (value: number | string, language: Language) => Html | undefined;
 const share: Tile = (value, language) =>
   typeof value === "number" ? html`<span class="figure">${percent(value, language)}</span>${bar(value)}` : undefined;
 const amount =
   (key: string): Tile =>
   (value, language) =>
-    typeof value === "number" ? html`<span class="figure">${numberOf(value, key, language)}</span>` : undefined;
+    typeof value === "number" ? figure(numberOf(value, key, language)) : undefined;
 /** What most people look for first, in this order; from the product's properties or its scorecards. */
 const TILES: Record<string, Tile> = {
   energyEfficiencyClass: (value) =>
@@ -76,7 +82,7 @@ function trust({ issuer, serial, anchored, sealedAt, revokedAt }: PublicPassport
     </section>`;
   const label = sealedAt === undefined ? say.notSealed : say.sealedOn(day(sealedAt, language));
   const [before, after] = say.signedBy("\0").split("\0");
-  return html`<section class="trust ${anchored ? "good" : "plain"}">
+  return html`<section class="trust ${anchored ? "good" : "signed"}">
     <h2>${SEAL}${anchored ? say.verified : say.signed}</h2>
     <p>${before}<strong>${theirs(issuer)}</strong>${after} ${anchored ? say.anchoredOn(day(anchored.at, language)) : say.notAnchored}</p>
     ${serial !== undefined && html`<p>${label} ${say.compare}</p>`}

@@ -26,8 +26,9 @@ const kindOf = ({ code, status }: Refusal): Told => KIND[code] ?? (status >= 500
 export function refusalPage(refusal: Refusal, asked: Asked): Omit<Reply, "status"> | undefined {
   if (!wantsPage(asked)) return undefined;
   const language = languageOf(asked);
-  const { title, text } = words[language].refusals[kindOf(refusal)];
-  const body = html`<main class="notice">
+  const kind = kindOf(refusal);
+  const { title, text } = words[language].refusals[kind];
+  const body = html`<main class="notice ${kind}">
     <p class="kicker">${words[language].passport}</p>
     <h1>${title}</h1>
     <p>${text}</p>
