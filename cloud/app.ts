@@ -13,16 +13,18 @@ import Fastify, {
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Authenticate } from "./auth.ts";
-import { anonymous, budgetOf, correlationId, type Limit, mount } from "./http.ts";
+import { anonymous, askedBy, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
+import { routedAs } from "./link-shape.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { Store } from "./store/store.ts";
+import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
 import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
 
@@ -39,6 +41,7 @@ export type Deps = {
   rateLimited: boolean;
   /** Where validations are anchored: "log", "off" or a URL. */
   anchor: string | undefined;
+  scans: Scans;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */
@@ -51,6 +54,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (logger) => logger, // our lines carry the request's id themselves; a logger a request costs more than its line
+    rewriteUrl: ({ url = "/" }) => routedAs(url),
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
@@ -193,13 +197,17 @@ function answerErrors(app: FastifyInstance): void {
       const err = refusal === error ? (refusal.cause ?? refusal) : error;
       app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }
-    return reply.code(refusal.status).headers(refusal.headers).send(refusal.body);
+    const page = request.routeOptions.config.route?.refusalPage?.(refusal, askedBy(request));
+    return reply
+      .code(refusal.status)
+      .headers({ ...refusal.headers, ...page?.headers })
+      .send(page?.body ?? refusal.body);
   });
 }
 
 /** Decoded once, as the router does, also where a proxy's absolute form was sent. */
 function pathnameOf(url: string): string {
-  const { pathname } = new URL(url, "http://x");
+  const pathname = url.startsWith("/") ? (url.split("?")[0] ?? url) : (URL.parse(url)?.pathname ?? url);
   try {
     return decodeURIComponent(pathname);
   } catch {
@@ -214,7 +222,10 @@ function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Li
       .split(/\{\w+\}/)
       .map((part) => RegExp.escape(part))
       .join("[^/]+");
-  const paths = table.map((route) => ({ method: route.method, shape: new RegExp(`^${shapeOf(route)}$`) }));
+  const paths = table.flatMap((route) => {
+    const shape = new RegExp(`^${shapeOf(route)}$`);
+    return [route.method, ...(route.open ? ["OPTIONS"] : [])].map((method) => ({ method, shape }));
+  });
   app.setNotFoundHandler({ preHandler: limit }, (request) => {
     const path = pathnameOf(request.url);
     const allowed = path.startsWith("/docs") ? ["GET"] : paths.filter(({ shape }) => shape.test(path)).map(({ method }) => method);

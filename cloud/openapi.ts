@@ -8,7 +8,7 @@ import { limits } from "#shared/limits.ts";
 import { closed, ErrorReply } from "#shared/wire/common.ts";
 import type { Limit } from "./http.ts";
 import { withHeaders } from "./openapi-headers.ts";
-import { mediaOf, pathOf, type Route } from "./route.ts";
+import { isSchema, mediaOf, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
 
@@ -52,16 +52,16 @@ const keyHeader = Type.String({
 const MEDIA = /^[a-z]+\/[\w.+-]+$/;
 function successReplies(route: Route): Record<number, unknown> {
   return Object.fromEntries(
-    Object.entries(route.replies).map(([status, shape]) => [
-      status,
-      typeof shape !== "string"
-        ? { description: route.says, content: { "application/json": { schema: shape } } }
-        : status === "204"
-          ? { type: "null", description: shape }
-          : { description: shape, content: { [MEDIA.test(shape) ? shape : "text/plain"]: { schema: { type: "string" } } } },
-    ]),
+    Object.entries(route.replies).map(([status, reply]) => {
+      if (isSchema(reply)) return [status, { description: route.says, content: { "application/json": { schema: reply } } }];
+      const description = [reply].flat().join(", ");
+      if (BODILESS.has(status)) return [status, { type: "null", description }];
+      const media = [reply].flat().map((name) => (MEDIA.test(name) ? name : "text/plain"));
+      return [status, { description, content: Object.fromEntries(media.map((name) => [name, { schema: { type: "string" } }])) }];
+    }),
   );
 }
+const BODILESS = new Set(["204", "302", "304"]);
 
 const access = ({ scope }: Route): string => {
   if (scope === "public") return "Open to everybody.";
@@ -120,6 +120,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "carriers", description: "Serials, the print file, and what was reported of it" },
         { name: "print jobs", description: "Labels from claim to seal, with the evidence of each stage" },
         { name: "devices", description: "Stations, their keys, how they are" },
+        { name: "public", description: "What a label's link leads to: the GS1 Digital Link resolver and the passport's page" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },

@@ -1,8 +1,9 @@
 // An endpoint as one value. Auth, scope, rate, validation, idempotency, transaction, audit, 405 and OpenAPI follow from being one.
 import type { Readable } from "node:stream";
+import type { IncomingHttpHeaders } from "node:http";
 import type { Static, TSchema } from "typebox";
 import type { AuditAction } from "#shared/audit.ts";
-import type { ErrorCode, FieldFault } from "#shared/errors.ts";
+import type { ErrorCode, FieldFault, Refusal } from "#shared/errors.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
@@ -28,6 +29,9 @@ export type Reply = {
   about?: { subject: string | null; details?: Record<string, unknown> };
 };
 
+/** The request as it was sent, its address undecoded. */
+export type Asked = { method: string; url: string; headers: IncomingHttpHeaders };
+
 type Of<Schema> = Schema extends TSchema ? Static<Schema> : undefined;
 type Input<P, Q, B> = {
   caller: Caller;
@@ -43,6 +47,7 @@ type Input<P, Q, B> = {
   /** The body of a route that takes bytes. */
   bytes: Buffer;
   mediaType: string;
+  asked: Asked;
   deps: Deps;
 };
 
@@ -79,7 +84,16 @@ type Face<P, Q, B> = {
   /** The body is bytes of one of these types. */
   takesBytes?: readonly string[];
   bodyMaxBytes?: number;
-  replies: Record<number, TSchema | string>;
+  /** It reads its address as it was sent: nothing of path and query is judged before. */
+  readsAddress?: boolean;
+  /** Headers of all its answers, refusals too. */
+  headers?: Readonly<Record<string, string>>;
+  /** Any web page may read it: CORS, and an answer to OPTIONS, which has these headers beside. */
+  open?(asked: Asked, deps: Deps): Record<string, string>;
+  /** A refusal as a page, for whoever would rather have one. */
+  refusalPage?(refusal: Refusal, asked: Asked): Omit<Reply, "status"> | undefined;
+  /** By status: the shape of a JSON body, a text's media type or what it is for, or the media types to choose from. */
+  replies: Record<number, TSchema | string | readonly string[]>;
   /** Headers of its success that tell something. */
   sends?: readonly ("ETag" | "Location")[];
   refusals?: readonly ErrorCode[];
@@ -128,3 +142,10 @@ export const mediaOf = ({ takesFile, takesForm, takesBytes }: Route): string[] =
   takesFile
     ? [takesFile, "multipart/form-data"]
     : [...(takesBytes ?? ["application/json"]), ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
+
+/** The headers that tell something and stand at a success of this status: 200 is the thing itself, so it has no Location. */
+export const sentWith = ({ sends = [] }: Route, status: number): ("ETag" | "Location")[] =>
+  status >= 400 ? [] : sends.filter((name) => name === "ETag" || ![200, 304].includes(status));
+
+export const isSchema = (reply: TSchema | string | readonly string[]): reply is TSchema =>
+  typeof reply === "object" && !Array.isArray(reply);

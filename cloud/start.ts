@@ -18,6 +18,7 @@ import type { Store } from "./store/store.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
 import { startReaper } from "./workers/reaper.ts";
+import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import type { Worker } from "./workers/worker.ts";
 
@@ -57,8 +58,10 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const workers: Worker[] = [];
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
+    const scans = scanQueue(metrics);
     const app = await buildApp({
       store,
+      scans,
       keys,
       metrics,
       log,
@@ -81,6 +84,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startReaper(store, log),
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),
+      startScanRecorder(store, log, scans),
     );
     const close = async () => {
       draining = true;

@@ -50,6 +50,8 @@ export const limitTable = {
   GROUP_MAX_MS: [10, "How long a commit waits for more units before it answers those it has"],
   STORE_QUEUE_MAX_UNITS: [20_000, "Units waiting for the store; beyond it requests are shed with 503 OVERLOADED"],
   EVENT_LOOP_DELAY_MAX_MS: [2_000, "Event-loop delay beyond which requests are shed with 503 OVERLOADED"],
+  SCAN_QUEUE_MAX_ITEMS: [10_000, "Scans waiting to be recorded; those beyond it are dropped and counted"],
+  SCAN_KEEP_MS: [90 * 24 * 3_600_000, "How long a recorded scan is kept"],
   REQUEST_MAX_MS: [30_000, "Time to receive a whole request (408), and to answer it (503)"],
   HEADERS_MAX_MS: [10_000, "Time to receive the headers of a request"],
   DRAIN_MAX_MS: [10_000, "Time given to running requests after SIGTERM"],

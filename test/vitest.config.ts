@@ -15,7 +15,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "once",
-          include: ["test/{rules,house,faults,agent,contracts}/**/*.test.ts"],
+          include: ["test/{rules,house,faults,agent,contracts,browser}/**/*.test.ts"],
           provide: { engine: "sqlite" },
         },
       },

@@ -11,6 +11,8 @@ import { oauth } from "./oauth.ts";
 import { operations } from "./operations.ts";
 import { passports } from "./passports.ts";
 import { products } from "./products.ts";
+import { publicPassports } from "./public-passports.ts";
+import { resolver } from "./resolver.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
 
@@ -25,6 +27,8 @@ export const routes: readonly Route[] = [
   ...carriers,
   ...jobs,
   ...devices,
+  ...resolver,
+  ...publicPassports,
   ...log,
   ...auditLogs,
   ...operations,

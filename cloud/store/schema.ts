@@ -460,3 +460,14 @@ export const devices = sqliteTable(
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
 );
+
+/** When somebody followed a label's link; nothing in it says who. */
+export const scans = sqliteTable("scans", {
+  id: text().primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  productId: text("product_id").notNull(),
+  gtin: text().notNull(),
+  serial: text().notNull(),
+  at: integer().notNull(),
+  agent: text().$type<"browser" | "program">().notNull(),
+});
