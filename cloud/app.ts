@@ -12,6 +12,8 @@ import Fastify, {
 } from "fastify";
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import type { Anchor } from "./adapters/anchor.ts";
+import type { Registry } from "./adapters/registry.ts";
 import type { Authenticate } from "./auth.ts";
 import { anonymous, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
@@ -37,8 +39,10 @@ export type Deps = {
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
-  /** Where validations are anchored: "log", "off" or a URL. */
-  anchor: string | undefined;
+  /** Where validations are anchored: in our log, nowhere, or by a service outside. */
+  anchor: "log" | "off" | Anchor;
+  /** The external registry, where one is configured. */
+  registry: Registry | undefined;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */

@@ -116,6 +116,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "products", description: "Commercial items on their way to a passport" },
         { name: "schemas", description: "What a category asks for, as validation reads it" },
         { name: "passports", description: "What is said in public about a product, signed" },
+        { name: "verifiable credentials", description: "The signed form of a passport's versions: judged, looked at, revoked" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },

@@ -10,6 +10,7 @@ import { passports } from "./passports.ts";
 import { products } from "./products.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
+import { verifiableCredentials } from "./verifiable-credentials.ts";
 
 export const routes: readonly Route[] = [
   ...tenants,
@@ -19,6 +20,7 @@ export const routes: readonly Route[] = [
   ...imports,
   ...schemas,
   ...passports,
+  ...verifiableCredentials,
   ...log,
   ...auditLogs,
   ...operations,
