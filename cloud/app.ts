@@ -15,6 +15,7 @@ import { limits } from "#shared/limits.ts";
 import type { Anchor } from "./adapters/anchor.ts";
 import type { Registry } from "./adapters/registry.ts";
 import type { Authenticate } from "./auth.ts";
+import { failureOf, isEn18222 } from "./en18222.ts";
 import { anonymous, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
 import type { Log } from "./log.ts";
@@ -64,12 +65,13 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
       headersTimeout: limits.HEADERS_MAX_MS,
       connectionsCheckingInterval: 2_000,
     },
-    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 200 },
+    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 256 },
     return503OnClosing: false,
     clientErrorHandler: answerBadHttp,
     frameworkErrors: (error, request, reply: FastifyReply) => {
       const refusal = asRefusal(error);
-      void reply.header("x-correlation-id", request.id).code(refusal.status).send(refusal.body);
+      const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
+      void reply.header("x-correlation-id", request.id).code(refusal.status).send(body);
     },
   });
   const deps: Deps = { ...given, document: () => app.swagger() };
@@ -192,7 +194,8 @@ function answerErrors(app: FastifyInstance): void {
       const err = refusal === error ? (refusal.cause ?? refusal) : error;
       app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }
-    return reply.code(refusal.status).headers(refusal.headers).send(refusal.body);
+    const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
+    return reply.code(refusal.status).headers(refusal.headers).send(body);
   });
 }
 

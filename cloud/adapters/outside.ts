@@ -15,13 +15,14 @@ export function asking<Answer>(shape: object): Ask<Answer> {
   const judge = judgeOf(shape);
   return async ({ url, body, key }) => {
     const { default: ky } = await import("ky"); // a cloud that asks nobody doesn't load it
-    const deadline = AbortSignal.timeout(limits.OUTSIDE_CALL_MAX_MS); // bodies too, which ky's own timeouts don't see in a hook
+    const line = new AbortController(); // cuts bodies too, which ky's own timeouts don't see in a hook
+    const late = setTimeout(() => line.abort(new Error(LATE)), limits.OUTSIDE_CALL_MAX_MS);
     const asked = ky.post(url, {
       json: body,
       headers: { accept: "application/json", "idempotency-key": key },
       redirect: "manual",
       timeout: limits.OUTSIDE_TRY_MAX_MS,
-      signal: deadline,
+      signal: line.signal,
       retry: {
         limit: ATTEMPTS - 1,
         methods: ["post"],
@@ -30,30 +31,35 @@ export function asking<Answer>(shape: object): Ask<Answer> {
         jitter: true,
         retryOnTimeout: true,
       },
-      hooks: { afterResponse: [({ response }) => whole(response, (cause) => ky.retry({ cause }))] },
+      hooks: { afterResponse: [({ response }) => whole(response, line, (cause) => ky.retry({ cause }))] },
     });
-    const answer = await asked.text().catch((error: unknown) => {
-      throw new Error(deadline.aborted ? "it didn't answer in time" : sentence(error), { cause: error });
-    });
+    const answer = await asked
+      .text()
+      .catch((error: unknown) => {
+        throw line.signal.aborted ? line.signal.reason : new Error(sentence(error), { cause: error });
+      })
+      .finally(() => clearTimeout(late));
     return fitting<Answer>(answer, judge);
   };
 }
 
+const LATE = "it didn't answer in time";
 type Again = ReturnType<KyInstance["retry"]>;
 /** The answer with its body in hand: at most so much of it, and asked for anew where the line broke in the middle. */
-async function whole(response: KyResponse, again: (cause: Error) => Again): Promise<Response | Again> {
+async function whole(response: KyResponse, line: AbortController, again: (cause: Error) => Again): Promise<Response | Again> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   try {
     for await (const chunk of response.body ?? []) {
       size += chunk.length;
-      if (size > limits.OUTSIDE_ANSWER_MAX_BYTES) break; // leaving the loop ends the connection
+      if (size > limits.OUTSIDE_ANSWER_MAX_BYTES)
+        line.abort(new Error(`its answer has more than ${limits.OUTSIDE_ANSWER_MAX_BYTES} bytes`));
       chunks.push(chunk);
     }
   } catch (cause) {
+    if (line.signal.aborted) throw cause;
     return again(cause as Error);
   }
-  if (size > limits.OUTSIDE_ANSWER_MAX_BYTES) throw new Error(`its answer has more than ${limits.OUTSIDE_ANSWER_MAX_BYTES} bytes`);
   const { status, headers } = response;
   return new Response(chunks.length === 0 ? null : Buffer.concat(chunks), { status, headers });
 }
@@ -76,7 +82,7 @@ function sentence(error: unknown): string {
   const { name, message, response, code, cause } = error as Trouble;
   if (response)
     return response.status < 400 ? `it sent us elsewhere (${response.status}), which isn't followed` : `it answered ${response.status}`;
-  if (name === "TimeoutError") return "it didn't answer in time";
+  if (name === "TimeoutError") return LATE;
   if (cause instanceof Error) return sentence(cause);
   return code ? `it can't be reached (${code})` : message;
 }

@@ -2,6 +2,7 @@
 import type { Route } from "../route.ts";
 import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
+import { dpps } from "./dpps.ts";
 import { imports } from "./imports.ts";
 import { log } from "./log.ts";
 import { oauth } from "./oauth.ts";
@@ -21,6 +22,7 @@ export const routes: readonly Route[] = [
   ...schemas,
   ...passports,
   ...verifiableCredentials,
+  ...dpps,
   ...log,
   ...auditLogs,
   ...operations,
