@@ -23,6 +23,7 @@ export const limitTable = {
   PAGE_DEFAULT_ITEMS: [50, "Rows of a list when `limit` is absent"],
   PAGE_MAX_ITEMS: [200, "The largest `limit` of a list"],
   DPP_PRODUCT_IDS_MAX_ITEMS: [1_000, "Products of POST /v1/dppsByProductIds"],
+  VERIFY_FILE_MAX_BYTES: [16_777_216, "A file that `imprimatur verify` reads"],
   CORRELATION_ID_MAX_LENGTH: [128, "X-Correlation-Id; anything else is replaced by a new one"],
   IDEMPOTENCY_KEY_MAX_LENGTH: [255, "Idempotency-Key, in printable ASCII"],
   IDEMPOTENCY_KEEP_MS: [24 * 3_600_000, "How long an answer is kept for replay"],
