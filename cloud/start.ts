@@ -19,6 +19,7 @@ import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
+import { startKeyKeeper } from "./workers/key-keeper.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import type { Worker } from "./workers/worker.ts";
 
@@ -78,7 +79,12 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
     // They sign in the name of the origin, which is known from here on.
-    workers.push(startSweeper(store, log), startImporter(store, log), startGenerator(store, log, { keys, origin }));
+    workers.push(
+      startSweeper(store, log),
+      startImporter(store, log),
+      startGenerator(store, log, { keys, origin }),
+      startKeyKeeper(keys, log),
+    );
     const close = async () => {
       draining = true;
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.

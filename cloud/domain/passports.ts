@@ -237,10 +237,11 @@ export async function move(tx: Tx, by: By, id: string, command: "suspend" | "arc
 /** Nobody speaks for a GTIN that another tenant already speaks for. Who claims any part of it takes the GTIN's turn first. */
 async function claim(tx: Tx, product: products.Row): Promise<void> {
   const { tenantId, gtin, identity, id: productId, granularity } = product;
+  await tx.db.insert(claimTurns).values({ gtin, turn: 0 }).onConflictDoNothing();
   await tx.db
-    .insert(claimTurns)
-    .values({ gtin, turn: 1 })
-    .onConflictDoUpdate({ target: claimTurns.gtin, set: { turn: sql`${claimTurns.turn} + 1` } });
+    .update(claimTurns)
+    .set({ turn: sql`${claimTurns.turn} + 1` })
+    .where(eq(claimTurns.gtin, gtin)); // held until the commit: what is read next is all there is
   const overlaps = granularity === "model" ? eq(claims.gtin, gtin) : or(eq(claims.identity, gtin), eq(claims.identity, identity));
   const foreign = await tx.db
     .select()
