@@ -76,16 +76,13 @@ export function judgeIssuer({ issuer, kid }: Opened, known: string): CredentialC
 }
 
 export function judgeValidity({ payload: { validFrom, validUntil } }: Opened, now: number): CredentialCheck {
-  const instants = [validFrom, validUntil].map((value) => (value === undefined ? undefined : Date.parse(String(value))));
-  if (instants.some(Number.isNaN)) return said("validity", "failed", "validFrom or validUntil isn't an instant");
-  const [from, until] = instants;
-  if (from !== undefined && now < from) return said("validity", "failed", `it counts from ${String(validFrom)} on`);
-  if (until !== undefined && now >= until) return said("validity", "failed", `it ended at ${String(validUntil)}`);
-  return said(
-    "validity",
-    "passed",
-    `it counts from ${String(validFrom ?? "ever")}${until === undefined ? "" : ` to ${String(validUntil)}`}`,
-  );
+  const [from, until] = [validFrom, validUntil].map((value) => (value === undefined ? undefined : Date.parse(textOf(value) ?? "")));
+  if (Number.isNaN(from) || Number.isNaN(until)) return said("validity", "failed", "validFrom or validUntil isn't an instant");
+  const instant = (at: number) => new Date(at).toISOString();
+  if (from !== undefined && now < from) return said("validity", "failed", `it counts from ${instant(from)} on`);
+  if (until !== undefined && now >= until) return said("validity", "failed", `it ended at ${instant(until)}`);
+  const since = from === undefined ? "ever" : instant(from);
+  return said("validity", "passed", `it counts from ${since} on${until === undefined ? "" : `, to ${instant(until)}`}`);
 }
 
 const Named = Type.Object({ id: Type.String({ minLength: 1 }), name: Type.String() });

@@ -39,7 +39,7 @@ export function asking<Answer>(shape: object): Ask<Answer> {
         throw line.signal.aborted ? line.signal.reason : new Error(sentence(error), { cause: error });
       })
       .finally(() => clearTimeout(late));
-    return fitting<Answer>(answer, judge);
+    return fitting(answer, judge) as Answer;
   };
 }
 
@@ -64,7 +64,7 @@ async function whole(response: KyResponse, line: AbortController, again: (cause:
   return new Response(chunks.length === 0 ? null : Buffer.concat(chunks), { status, headers });
 }
 
-function fitting<Answer>(text: string, judge: Judge): Answer {
+function fitting(text: string, judge: Judge): unknown {
   let answer: unknown;
   try {
     answer = JSON.parse(text);
@@ -73,7 +73,7 @@ function fitting<Answer>(text: string, judge: Judge): Answer {
   }
   const [fault] = judge(answer);
   if (fault) throw new Error(`its answer isn't what was agreed: ${fault.field} ${fault.message}`);
-  return answer as Answer;
+  return answer;
 }
 
 type Trouble = Error & { response?: { status: number }; code?: string };

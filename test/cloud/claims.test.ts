@@ -17,7 +17,7 @@ test("a model and an item of one GTIN, published by two tenants at once: one of 
     const gtin = gtinOf((n += 1));
     const [model, item] = [await draftPassport(w.admin, { gtin, granularity: "model" }), await draftPassport(other, { gtin })];
     const both = await Promise.all([publish(w.admin, model.productId), publish(other, item.productId)]);
-    expect(both.map(({ status, body }) => body.error?.code ?? status).toSorted()).toEqual([200, "GTIN_CLAIMED"]);
+    expect(new Set(both.map(({ body }) => body.error?.code ?? "published"))).toEqual(new Set(["published", "GTIN_CLAIMED"]));
   }
 });
 

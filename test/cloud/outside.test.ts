@@ -81,7 +81,8 @@ test("a replay answers without asking the anchor; the same key at once has one e
   const headers = { "idempotency-key": crypto.randomUUID() };
   const ask = () => w.admin.post(`/passports/${id}/validations`, undefined, headers);
   const both = await Promise.all([ask(), ask()]);
-  expect(both.map(({ status, body }) => [status, body.data.eventId])).toEqual(Array(2).fill([201, both[0].body.data.eventId]));
+  expect(both.map(({ status }) => status)).toEqual([201, 201]);
+  expect(both[0].body).toEqual(both[1].body);
   const heard = anchor.heard.length;
   expect((await ask()).headers.get("idempotency-replayed")).toBe("true");
   expect(anchor.heard.length).toBe(heard);

@@ -47,7 +47,8 @@ async function furnished() {
   };
   const readyProduct = await ready();
   ids["passports"] = await id("/dpps", { productId: await ready() });
-  const { content } = (await admin.get(`/passports/${ids["passports"]}`)).body;
+  const { content, credentialId } = (await admin.get(`/passports/${ids["passports"]}`)).body;
+  ids["credentials"] = credentialId;
   return { admin, tenantId: data.id as string, ids, client, readyProduct, content };
 }
 type Furnished = Awaited<ReturnType<typeof furnished>>;

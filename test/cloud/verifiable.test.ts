@@ -161,7 +161,7 @@ test("revoking sets one version's bit for good: not ready to print, twice is ALR
 test("two who revoke at once: one does it, the other hears that it was done", async () => {
   const { id } = await publishedPassport(w.admin, kettle());
   const both = await Promise.all([w.admin.post(`/credentials/${id}/revoke`), w.admin.post(`/credentials/${id}/revoke`)]);
-  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+  expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 409]));
 });
 
 test("an edited draft's earlier credential is revoked, a deleted draft's too, and what is signed after a void is revoked from the start", async () => {
