@@ -3,10 +3,10 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { limits } from "#shared/limits.ts";
 import { linesOf } from "./verify/evidence.ts";
-import { type Ring, ringFrom } from "./verify/keys.ts";
+import { ringFrom } from "./verify/keys.ts";
 import { type Line, unusable } from "./verify/said.ts";
 
-const USAGE = "usage: imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--checkpoint FILE [--consistency FILE]]";
+const USAGE = "usage: imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
 const [HOLDS, FAILS, UNUSABLE] = [0, 1, 2] as const;
 
 /** At most so much of it, be it a file or a pipe. */
@@ -34,16 +34,17 @@ async function judge(argv: string[]): Promise<{ lines: Line[]; file: string }> {
   const { values, positionals } = parseArgs({
     args: argv,
     allowPositionals: true,
-    options: { keys: { type: "string" }, checkpoint: { type: "string" }, consistency: { type: "string" } },
+    options: { keys: { type: "string" }, proof: { type: "string" }, checkpoint: { type: "string" }, consistency: { type: "string" } },
   });
   const [file] = positionals;
   if (file === undefined || positionals.length > 1) throw unusable(USAGE);
-  const keys: Ring | undefined = values.keys === undefined ? undefined : ringFrom(jsonIn(values.keys));
+  const json = (name: string | undefined): unknown => (name === undefined ? undefined : jsonIn(name));
   const lines = await linesOf(textIn(file), {
     now: Date.now(),
-    keys,
+    keys: values.keys === undefined ? undefined : ringFrom(jsonIn(values.keys)),
     checkpoint: values.checkpoint === undefined ? undefined : `${textIn(values.checkpoint)}\n`,
-    consistency: values.consistency === undefined ? undefined : jsonIn(values.consistency),
+    consistency: json(values.consistency),
+    proof: json(values.proof),
   });
   return { lines, file };
 }

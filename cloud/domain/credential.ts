@@ -84,6 +84,17 @@ export async function revoke(tx: Tx, tenantId: string, ids: (string | null)[]): 
   return done.length;
 }
 
+/** Whether this one was, by itself or with its product. */
+export async function wasRevoked(tx: Tx, credentialId: string | null): Promise<boolean> {
+  const { id, revokedAt } = issuedCredentials;
+  const row = await tx.db
+    .select({ revokedAt })
+    .from(issuedCredentials)
+    .where(eq(id, credentialId ?? ""))
+    .get();
+  return row !== undefined && row.revokedAt !== null;
+}
+
 /** Whether the bit that an entry of one of our own lists names is set. */
 export async function isRevoked(tx: Tx, list: number, bit: number): Promise<boolean> {
   const index = list * LIST_BITS + bit;

@@ -1,7 +1,7 @@
 // Passports as EN 18222 reads them: found by their own id or by their product's Digital Link, in EN 18223's envelope, over all tenants.
 import { and, asc, eq, gt, inArray, isNotNull } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
-import { gtin14, gtinFault } from "#shared/gs1.ts";
+import { gtin14, gtinFault, serialFault } from "#shared/gs1.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -56,7 +56,7 @@ export async function idsOf(tx: Tx, names: string[], query: { limit?: number; cu
     .from(passports)
     .where(
       and(
-        inArray(passports.productId, productIds),
+        inArray(passports.productId, even(productIds)),
         isNotNull(passports.publishedVersion),
         after === undefined ? undefined : gt(passports.id, after),
       ),
@@ -81,12 +81,24 @@ function namedBy(link: string): Named | undefined {
   const [, gtin, key, value] = LINK.exec(new URL(link).pathname) ?? [];
   if (gtin === undefined || gtinFault(gtin)) return undefined;
   if (value === undefined) return { identity: gtin14(gtin), granularity: "model" };
+  const serial = decoded(value);
+  if (serial === undefined || serialFault(serial)) return undefined;
+  return { identity: `${gtin14(gtin)}/${serial}`, granularity: key === "21" ? "item" : "batch" };
+}
+
+function decoded(part: string): string | undefined {
   try {
-    return { identity: `${gtin14(gtin)}/${decodeURIComponent(value)}`, granularity: key === "21" ? "item" : "batch" };
+    return decodeURIComponent(part);
   } catch {
-    return undefined;
+    return undefined; // not well-formed: it names nothing
   }
 }
+
+/** Lists of all lengths are few statements: filled up to a power of two with what is in them already. */
+const even = <Item>(list: Item[]): Item[] => {
+  const last = list.at(-1);
+  return last === undefined ? list : [...list, ...Array.from({ length: 2 ** Math.ceil(Math.log2(list.length)) - list.length }, () => last)];
+};
 
 /** The products that these name, by their ids or by the identity that their tenant published. */
 async function productsOf(tx: Tx, names: string[]): Promise<string[]> {
@@ -95,12 +107,7 @@ async function productsOf(tx: Tx, names: string[]): Promise<string[]> {
     .select({ id: products.id, identity: claims.identity, granularity: products.granularity })
     .from(claims)
     .innerJoin(products, and(eq(products.tenantId, claims.tenantId), eq(products.id, claims.productId)))
-    .where(
-      inArray(
-        claims.identity,
-        links.map(({ identity }) => identity),
-      ),
-    );
+    .where(inArray(claims.identity, even(links.map(({ identity }) => identity))));
   const meant = new Set(links.map(({ identity, granularity }) => `${granularity} ${identity}`));
   return [
     ...names.filter((name) => UUID.test(name)),

@@ -9,7 +9,7 @@ import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { claims, claimTurns, passports, passportVersions } from "../store/schema.ts";
 import { overtaken, type Tx } from "../store/store.ts";
-import { issue, revoke } from "./credential.ts";
+import { issue, revoke, wasRevoked } from "./credential.ts";
 import type { By } from "./events.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { type Content, contentOf } from "./passport-content.ts";
@@ -283,11 +283,11 @@ export async function registrable(tx: Tx, tenantId: string, id: string) {
   const row = await find(tx, tenantId, id);
   const product = await products.find(tx, tenantId, row.productId);
   const version = row.publishedVersion === null ? undefined : await versionOf(tx, row, row.publishedVersion);
-  if (row.state !== "published" || !version || product.voidedAt !== null)
-    throw new Refusal(
-      "PASSPORT_NOT_PUBLISHABLE",
-      `the passport is ${product.voidedAt === null ? row.state : "voided"}, and only a published one is broadcast`,
-    );
+  const state = product.voidedAt === null ? row.state : "voided";
+  if (state !== "published" || !version)
+    throw new Refusal("PASSPORT_NOT_PUBLISHABLE", `the passport is ${state}, and only a published one is broadcast`);
+  if (await wasRevoked(tx, version.credentialId))
+    throw new Refusal("PASSPORT_NOT_PUBLISHABLE", "the credential of the published version was revoked");
   return { row, product, version };
 }
 

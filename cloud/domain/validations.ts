@@ -1,5 +1,5 @@
 // The validation chain: the current version, signed and anchored in the transparency log. From it follows whether carriers may be printed.
-import { and, asc, desc, eq, isNull } from "../store/drizzle.ts";
+import { and, asc, desc, eq } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -8,9 +8,9 @@ import type { PassportBundle, Receipt } from "#shared/wire/trust.ts";
 import type { Anchor } from "../adapters/anchor.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
-import { issuedCredentials, passportVersions, validations } from "../store/schema.ts";
+import { validations } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { statusListFor } from "./credential.ts";
+import { statusListFor, wasRevoked } from "./credential.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
 import * as passports from "./passports.ts";
@@ -35,14 +35,10 @@ async function isReady(tx: Tx, row: passports.Row): Promise<boolean> {
   const covering = await tx.db
     .select({ id: validations.id })
     .from(validations)
-    .innerJoin(
-      passportVersions,
-      and(eq(passportVersions.passportId, validations.passportId), eq(passportVersions.version, validations.version)),
-    )
-    .leftJoin(issuedCredentials, eq(issuedCredentials.id, passportVersions.credentialId))
-    .where(and(eq(validations.passportId, row.id), eq(validations.version, row.publishedVersion), isNull(issuedCredentials.revokedAt)))
+    .where(and(eq(validations.passportId, row.id), eq(validations.version, row.publishedVersion)))
     .limit(1);
-  return covering.length > 0;
+  const version = await passports.versionOf(tx, row, row.publishedVersion);
+  return covering.length > 0 && version !== undefined && !(await wasRevoked(tx, version.credentialId));
 }
 
 export async function list(tx: Tx, caller: Caller, id: string): Promise<Validations> {

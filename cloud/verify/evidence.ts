@@ -11,7 +11,14 @@ import { type Ring, ringFrom } from "./keys.ts";
 import { headLine, inclusionLines, knownNote, sameLogLine } from "./log.ts";
 import { type Line, said, unusable } from "./said.ts";
 
-export type Given = { now: number; keys: Ring | undefined; checkpoint: string | undefined; consistency: unknown };
+export type Given = {
+  now: number;
+  keys: Ring | undefined;
+  checkpoint: string | undefined;
+  consistency: unknown;
+  /** For a credential that comes without one. */
+  proof: unknown;
+};
 
 const PassportFile = Type.Object({
   credential: Type.String(),
@@ -28,8 +35,9 @@ const PrintFile = Type.Object({
 });
 
 export async function linesOf(text: string, given: Given): Promise<Line[]> {
-  if (/^[\w-]+\.[\w-]*\.[\w-]*$/.test(text)) return credentialLines(text, given, undefined);
-  const file = parsed(text);
+  const isCredential = /^[\w-]+\.[\w-]*\.[\w-]*$/.test(text);
+  const more = given.proof === undefined ? {} : { proof: given.proof };
+  const file = { ...(isCredential ? { credential: text } : parsed(text)), ...more };
   const has = (name: string) => Object.hasOwn(file, name);
   if (has("items") && has("sha256")) return printLines(fitted(PrintFile, file, "print evidence"), given);
   if (has("entry") && has("checkpoint")) return proofLines(fitted(LogProof, file, "a proof"), given, undefined);

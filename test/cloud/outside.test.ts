@@ -167,6 +167,9 @@ test("only what is published is broadcast; the order of refusals is scope, exist
   const voided = await publishedPassport(w.admin, kettle());
   await w.admin.post(`/products/${voided.productId}/void`, { reason: "recalled" });
   expect(refusal(await w.admin.post(`/passports/${voided.id}/publish`))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
+  const revoked = await publishedPassport(w.admin, kettle());
+  await w.admin.post(`/credentials/${revoked.id}/revoke`);
+  expect(refusal(await w.admin.post(`/passports/${revoked.id}/publish`))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
 
   const none = await world();
   const lone = await draftPassport(none.admin, kettle());

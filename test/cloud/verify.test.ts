@@ -101,6 +101,9 @@ test("a proof by itself, and a credential by itself, as far as they go", async (
   expect([bare.code, bare.said]).toEqual([1, expect.stringMatching(/unknown: signature: no key was given/)]);
   expect((await verify(bundle.credential, "--keys", didFile)).code).toBe(0);
   expect((await verify({ credential: bundle.credential }, "--keys", didFile)).code).toBe(0);
+  const both = await verify(bundle.credential, "--keys", didFile, "--proof", saved(bundle.proof));
+  expect([both.code, both.said]).toEqual([0, expect.stringMatching("and the log's leaf 0 of")]);
+  expect((await verify(bundle.credential, "--keys", didFile, "--proof", saved(print.proof))).code).toBe(1);
 });
 
 test("forged, tampered, foreign or revoked, it says what doesn't hold and ends with 1", async () => {
