@@ -12,7 +12,10 @@ import Fastify, {
 } from "fastify";
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import type { Anchor } from "./adapters/anchor.ts";
+import type { Registry } from "./adapters/registry.ts";
 import type { Authenticate } from "./auth.ts";
+import { failureOf, isEn18222 } from "./en18222.ts";
 import { anonymous, askedBy, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
 import type { Log } from "./log.ts";
@@ -39,8 +42,10 @@ export type Deps = {
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
-  /** Where validations are anchored: "log", "off" or a URL. */
-  anchor: string | undefined;
+  /** Where validations are anchored: in our log, nowhere, or by a service outside. */
+  anchor: "log" | "off" | Anchor;
+  /** The external registry, where one is configured. */
+  registry: Registry | undefined;
   scans: Scans;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
@@ -64,12 +69,13 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
       headersTimeout: limits.HEADERS_MAX_MS,
       connectionsCheckingInterval: 2_000,
     },
-    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 200 },
+    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 256 },
     return503OnClosing: false,
     clientErrorHandler: answerBadHttp,
     frameworkErrors: (error, request, reply: FastifyReply) => {
       const refusal = asRefusal(error);
-      void reply.header("x-correlation-id", request.id).code(refusal.status).send(refusal.body);
+      const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
+      void reply.header("x-correlation-id", request.id).code(refusal.status).send(body);
     },
   });
   const deps: Deps = { ...given, document: () => app.swagger() };
@@ -198,10 +204,11 @@ function answerErrors(app: FastifyInstance): void {
       app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }
     const page = request.routeOptions.config.route?.refusalPage?.(refusal, askedBy(request));
+    const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
     return reply
       .code(refusal.status)
       .headers({ ...refusal.headers, ...page?.headers })
-      .send(page?.body ?? refusal.body);
+      .send(page?.body ?? body);
   });
 }
 

@@ -170,8 +170,10 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   if (route.kind === "serve") return sentOf(route, await route.run(input));
   const label = `${route.method} ${pathOf(route)}`;
   if (route.kind === "read") return deps.store.read(label, async (tx) => answerOf(route, await route.run({ ...input, tx })));
-  const act = async (tx: Tx) => {
-    const done = await route.run({ ...input, tx });
+  const { prepare: prepareIt } = route;
+  const prepare = prepareIt && (async (): Promise<unknown> => prepareIt(input));
+  const act = async (tx: Tx, prepared: unknown) => {
+    const done = await route.run({ ...input, tx, prepared });
     if (done.quiet) return answerOf(route, done);
     await append(tx, caller, {
       action: route.audit,
@@ -185,9 +187,12 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     if (code !== "API_SCOPE_DENIED") return;
     await append(tx, caller, { action: "auth.scope_denied", subject: label, details, requestId: request.id });
   };
-  if (key === undefined) return deps.store.write(label, act).catch((error: unknown) => tellOf(error, deps.store, refused));
+  if (key === undefined) {
+    const prepared = await prepare?.();
+    return deps.store.write(label, (tx) => act(tx, prepared)).catch((error: unknown) => tellOf(error, deps.store, refused));
+  }
   const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request), ...lockOf(route, body) };
-  return once(deps.store, label, sent, act, refused);
+  return once(deps.store, label, sent, { act, refused, prepare });
 }
 
 /** The bytes of the file, whichever way it was sent. What ends in the middle of it is its sender's fault. */

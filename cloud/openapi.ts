@@ -6,6 +6,8 @@ import { Type } from "typebox";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { closed, ErrorReply } from "#shared/wire/common.ts";
+import { DppFailure } from "#shared/wire/dpps.ts";
+import { isEn18222 } from "./en18222.ts";
 import type { Limit } from "./http.ts";
 import { withHeaders } from "./openapi-headers.ts";
 import { isSchema, mediaOf, pathOf, type Route } from "./route.ts";
@@ -17,7 +19,7 @@ export function refusalsOf(route: Route): ErrorCode[] {
   return [
     "VALIDATION_ERROR", // a query parameter that nobody knows, if nothing else
     "MALFORMED_REQUEST",
-    ...(route.kind === "write" ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
+    ...(route.kind === "write" || route.body ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
     ...(route.params ? (["URI_TOO_LONG"] as const) : []),
     ...(route.scope === "public" || route.scope === "client" ? [] : (["UNAUTHORIZED", route.deniedAs ?? "API_SCOPE_DENIED"] as const)),
     ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),
@@ -33,7 +35,10 @@ function refusalReplies(route: Route): Record<number, unknown> {
   const byStatus = Map.groupBy(new Set(refusalsOf(route)), (code) => errors[code].status);
   const described = [...byStatus].map(([status, codes]) => [
     status,
-    { $ref: "Error#", description: codes.map((code) => `${shownCode(code)}: ${errors[code].says}`).join("\n\n") },
+    {
+      $ref: isEn18222(pathOf(route)) ? "DppFailure#" : "Error#",
+      description: codes.map((code) => `${shownCode(code)}: ${errors[code].says}`).join("\n\n"),
+    },
   ]);
   return Object.fromEntries(described);
 }
@@ -101,6 +106,7 @@ const DOCS_CSP =
 
 export async function describe(app: FastifyInstance, routes: readonly Route[], limit: Limit): Promise<void> {
   app.addSchema({ ...ErrorReply, $id: "Error" });
+  app.addSchema({ ...DppFailure, $id: "DppFailure" });
   await app.register(swagger, {
     openapi: {
       openapi: "3.1.0",
@@ -121,6 +127,8 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "print jobs", description: "Labels from claim to seal, with the evidence of each stage" },
         { name: "devices", description: "Stations, their keys, how they are" },
         { name: "public", description: "What a label's link leads to: the GS1 Digital Link resolver and the passport's page" },
+        { name: "verifiable credentials", description: "The signed form of a passport's versions: judged, looked at, revoked" },
+        { name: "EN 18222", description: "Published passports as any other system's look: the mandatory reads of the European standard" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },

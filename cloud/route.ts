@@ -103,7 +103,12 @@ type Face<P, Q, B> = {
 };
 
 type Read<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B> & { tx: Tx }): Promise<Reply> };
-type Write<P, Q, B> = Read<P, Q, B> & { audit: AuditAction };
+type Write<P, Q, B, R> = Face<P, Q, B> & {
+  audit: AuditAction;
+  /** What has to happen outside before anything is written: a call over the network, heavy crypto. Not for a replay; its outcome goes to `run`. */
+  prepare?(input: Input<P, Q, B>): Promise<R>;
+  run(input: Input<P, Q, B> & { tx: Tx; prepared: R }): Promise<Reply>;
+};
 type Serve<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B>): Promise<Reply> };
 
 // The schemas of one route are another's, so a list of routes can only say "some schema".
@@ -111,7 +116,7 @@ type Serve<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B>): Promise<Repl
 type Any = any;
 export type Route =
   | ({ kind: "read" } & Read<Any, Any, Any>)
-  | ({ kind: "write" } & Write<Any, Any, Any>)
+  | ({ kind: "write" } & Write<Any, Any, Any, Any>)
   | ({ kind: "serve" } & Serve<Any, Any, Any>);
 
 type S = TSchema | undefined;
@@ -123,7 +128,9 @@ export const read = <P extends S = undefined, Q extends S = undefined, B extends
 });
 
 /** Runs in one write unit, with its audit row and its replayable answer in the same commit. */
-export const write = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Write<P, Q, B>): Route => ({
+export const write = <P extends S = undefined, Q extends S = undefined, B extends S = undefined, R = undefined>(
+  spec: Write<P, Q, B, R>,
+): Route => ({
   kind: "write",
   ...spec,
 });

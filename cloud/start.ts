@@ -4,6 +4,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
+import { anchorAt } from "./adapters/anchor.ts";
+import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
 import { bootstrapKey, type Config } from "./config.ts";
@@ -19,6 +21,7 @@ import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
 import { startReaper } from "./workers/reaper.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
+import { startKeyKeeper } from "./workers/key-keeper.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import type { Worker } from "./workers/worker.ts";
 
@@ -72,7 +75,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
         ...(await storeFault(store)),
         ...(workers.length > 0 && workers.every((worker) => worker.runs()) ? [] : ["workers"]),
       ],
-      anchor: config.ANCHOR,
+      anchor: config.ANCHOR === "log" || config.ANCHOR === "off" ? config.ANCHOR : anchorAt(config.ANCHOR),
+      registry: config.REGISTRY_URL === undefined ? undefined : registryAt(config.REGISTRY_URL),
       rateLimited: config.RATE_LIMIT === "on",
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
@@ -85,6 +89,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),
       startScanRecorder(store, log, scans),
+      startKeyKeeper(keys, log),
     );
     const close = async () => {
       draining = true;

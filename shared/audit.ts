@@ -25,7 +25,6 @@ export const auditActions = {
   "passport.suspended": "a passport was suspended",
   "passport.archived": "a passport was archived",
   "passport.deleted": "a passport's draft was deleted",
-  "passport.anchored": "a passport's current version was signed and anchored in the log",
   "print.serials_allocated": "serials were allocated for a product's labels",
   "print.status_reported": "a print layer reported what became of labels; the details count them",
   "print.issued": "print jobs were issued",
@@ -41,6 +40,10 @@ export const auditActions = {
   "device.updated": "a device was changed",
   "device.reported": "a station said how it is",
   "device.deleted": "a device was removed; its key died in the same commit",
+  "passport.anchored": "a passport's current version was signed and anchored",
+  "passport.registered": "a passport's published version was broadcast to the external registry",
+  "passport.credential_verified": "a credential was judged; the details say how",
+  "passport.credential_revoked": "the credential of a passport's version was revoked",
   "product.import_begun": "a file of products was taken in for import",
 } as const;
 

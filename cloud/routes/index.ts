@@ -4,6 +4,7 @@ import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
 import { carriers } from "./carriers.ts";
 import { devices } from "./devices.ts";
+import { dpps } from "./dpps.ts";
 import { imports } from "./imports.ts";
 import { jobs } from "./jobs.ts";
 import { log } from "./log.ts";
@@ -15,6 +16,7 @@ import { publicPassports } from "./public-passports.ts";
 import { resolver } from "./resolver.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
+import { verifiableCredentials } from "./verifiable-credentials.ts";
 
 export const routes: readonly Route[] = [
   ...tenants,
@@ -29,6 +31,8 @@ export const routes: readonly Route[] = [
   ...devices,
   ...resolver,
   ...publicPassports,
+  ...verifiableCredentials,
+  ...dpps,
   ...log,
   ...auditLogs,
   ...operations,

@@ -49,7 +49,7 @@ async function furnished() {
   };
   const readyProduct = await ready();
   ids["passports"] = await id("/dpps", { productId: await ready() });
-  const { content } = (await admin.get(`/passports/${ids["passports"]}`)).body;
+  const { content, credentialId } = (await admin.get(`/passports/${ids["passports"]}`)).body;
   // A shop that prints, with a job under way, one to cancel and a picture.
   const shop = await printShop(w);
   const job = await shop.issue();
@@ -58,7 +58,7 @@ async function furnished() {
   const picture = Buffer.from("a picture");
   const sha256 = hash("sha256", picture);
   await shop.admin.send("PUT", `/aidc/evidence/${sha256}`, { body: picture, headers: { "content-type": "image/png" } });
-  Object.assign(ids, { jobs: job.job_ref, evidence: sha256, devices: shop.device.id, carriers: spare });
+  Object.assign(ids, { jobs: job.job_ref, evidence: sha256, devices: shop.device.id, carriers: spare, credentials: credentialId });
   return { admin, tenantId: data.id as string, ids, client, readyProduct, content, shop, claimed, serial };
 }
 type Furnished = Awaited<ReturnType<typeof furnished>>;
