@@ -18,6 +18,7 @@ import type { Keys } from "./keys.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
+import { refusalFor } from "./problem.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
@@ -153,10 +154,14 @@ const isOverdue = ({ request, elapsedTime }: FastifyReply) => request.raw.comple
 /** Bodies come in as bytes: they are the fingerprint of a request, and must be UTF-8 before they are anything else. */
 function readBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
-    request.bytes = bytes;
-    return jsonOf(bytes);
-  });
+  app.addContentTypeParser(
+    ["application/json", "application/ld+json"],
+    { parseAs: "buffer" },
+    async (request: FastifyRequest, bytes: Buffer) => {
+      request.bytes = bytes;
+      return jsonOf(bytes);
+    },
+  );
   app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
     request.bytes = bytes;
     return formOf(bytes);
@@ -188,7 +193,8 @@ function answerErrors(app: FastifyInstance): void {
       const err = refusal === error ? (refusal.cause ?? refusal) : error;
       app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }
-    return reply.code(refusal.status).headers(refusal.headers).send(refusal.body);
+    const { headers, body } = refusalFor(refusal, request.routeOptions.config.route, request.headers.accept);
+    return reply.code(refusal.status).headers(headers).send(body);
   });
 }
 

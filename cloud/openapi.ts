@@ -75,6 +75,12 @@ export function schemaOf(route: Route): FastifySchema {
   const headers = closed({
     "x-correlation-id": CORRELATION,
     ...(route.takesIfMatch ? { "if-match": IF_MATCH } : {}),
+    ...Object.fromEntries(
+      Object.entries(route.takesHeaders ?? {}).map(([name, { says, oneOf }]) => [
+        name,
+        Type.Optional(Type.Enum([...oneOf], { description: says })),
+      ]),
+    ),
     ...(route.kind === "write" ? { "idempotency-key": route.idempotencyKey === "required" ? keyHeader : Type.Optional(keyHeader) } : {}),
   });
   const operationId = `${route.method.toLowerCase()}${pathOf(route).replaceAll(/[^a-z0-9]+(\w?)/gi, (_, next: string) => next.toUpperCase())}`;
@@ -116,6 +122,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "products", description: "Commercial items on their way to a passport" },
         { name: "schemas", description: "What a category asks for, as validation reads it" },
         { name: "passports", description: "What is said in public about a product, signed" },
+        { name: "epcis", description: "What happened to things, in EPCIS 2.0: captured once, found by what they name" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },

@@ -35,6 +35,10 @@ type Input<P, Q, B> = {
   ifMatch: string | undefined;
   /** The file of a route that takes one, received whole. */
   upload: Upload | undefined;
+  /** What `prepare` made of the body. */
+  prepared: unknown;
+  /** Those of `takesHeaders` that were sent, by their names in lower case. */
+  headers: Readonly<Record<string, string>>;
   deps: Deps;
 };
 
@@ -62,9 +66,17 @@ type Face<P, Q, B> = {
   judgesItems?: boolean;
   /** Refuses a body with a code of its own before any of its fields is judged. */
   refuse?(body: unknown): void;
+  /** Makes of the body what `run` takes, or refuses it: before any unit of work begins, as long as it may take. */
+  prepare?(body: unknown, headers: Readonly<Record<string, string>>): Promise<unknown>;
+  /** Headers of the request that say something to this route. */
+  takesHeaders?: Readonly<Record<string, { says: string; oneOf: readonly string[] }>>;
+  /** A standard's names for refusals by their status, and the headers that tell its limits with a 413. */
+  standard?: { exceptions: Readonly<Record<number, string>>; limits: Readonly<Record<string, string>> };
   /** A body as OpenAPI shows it and as a test sends it. */
   example?: unknown;
   takesForm?: boolean;
+  /** JSON under names of its own, besides application/json. */
+  takesJsonAs?: readonly string[];
   takesIfMatch?: boolean;
   /** The body is a file of this type, bare or as the one part of a form, of any size up to the import's limit. */
   takesFile?: string;
@@ -114,5 +126,7 @@ export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
 
 /** The content types that its body may have. */
-export const mediaOf = ({ takesFile, takesForm }: Route): string[] =>
-  takesFile ? [takesFile, "multipart/form-data"] : ["application/json", ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
+export const mediaOf = ({ takesFile, takesForm, takesJsonAs = [] }: Route): string[] =>
+  takesFile
+    ? [takesFile, "multipart/form-data"]
+    : ["application/json", ...takesJsonAs, ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];

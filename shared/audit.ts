@@ -27,6 +27,7 @@ export const auditActions = {
   "passport.deleted": "a passport's draft was deleted",
   "passport.anchored": "a passport's current version was signed and anchored in the log",
   "product.import_begun": "a file of products was taken in for import",
+  "product.events_captured": "EPCIS events were handed in; the details say how many were new",
 } as const;
 
 export type AuditAction = keyof typeof auditActions;

@@ -2,6 +2,7 @@
 import type { Route } from "../route.ts";
 import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
+import { epcis } from "./epcis.ts";
 import { imports } from "./imports.ts";
 import { log } from "./log.ts";
 import { oauth } from "./oauth.ts";
@@ -19,6 +20,7 @@ export const routes: readonly Route[] = [
   ...imports,
   ...schemas,
   ...passports,
+  ...epcis,
   ...log,
   ...auditLogs,
   ...operations,
