@@ -9,7 +9,8 @@ const PROBLEM = "application/problem+json";
 export function refusalFor(refusal: Refusal, route: Route | undefined, accept: string | undefined) {
   const { status, headers, body } = refusal;
   const named = refusal.details?.["epcisType"] ?? route?.standard?.exceptions[status];
-  const error = named === undefined ? body.error : { ...body.error, details: { ...body.error.details, epcisType: named } };
+  const shaped = refusal.details !== undefined && !("fields" in refusal.details); // details that the spec gives a shape keep it
+  const error = named === undefined || shaped ? body.error : { ...body.error, details: { ...body.error.details, epcisType: named } };
   const all = { ...(status === 413 ? route?.standard?.limits : {}), ...headers };
   if (!accept?.includes(PROBLEM)) return { headers: all, body: { error } };
   const problem = { type: named ?? "about:blank", title: shownCode(refusal.code), status, detail: refusal.message };

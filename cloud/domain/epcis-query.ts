@@ -118,7 +118,7 @@ const PARAMETERS: Record<string, Parameter> = {
 };
 /** Parameters whose names end in a type. */
 const TYPED = /^EQ_(bizTransaction|source|destination)_(.+)$/;
-const CONTROLS = ["orderBy", "orderDirection", "eventCountLimit", "maxEventCount", "perPage", "nextPageToken"];
+const CONTROLS = new Set(["orderBy", "orderDirection", "eventCountLimit", "maxEventCount", "perPage", "nextPageToken"]);
 export const parameterNames = Object.keys(PARAMETERS);
 
 const faulty = (field: string, message: string): FieldFault => ({ field, rule: "parameter", message });
@@ -164,8 +164,8 @@ function planOf(query: Query): Plan {
   const faults: FieldFault[] = [];
   const conditions: Condition[] = [];
   for (const [name, value] of Object.entries(query)) {
-    if (CONTROLS.includes(name) || value === undefined) continue;
-    const made = conditionOf(name, String(value));
+    if (CONTROLS.has(name) || typeof value !== "string") continue;
+    const made = conditionOf(name, value);
     if ("fault" in made) faults.push(faulty(name, made.fault));
     else conditions.push(made);
   }

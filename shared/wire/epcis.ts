@@ -15,7 +15,7 @@ const unique = { uniqueItems: true };
 /** An object with room for extensions: keys with a namespace, `prefix:name` or a whole URI. */
 const open = <Properties extends TProperties>(properties: Properties) =>
   Type.Object(properties, { additionalProperties: false, patternProperties: { ":": {} } });
-const some = <Properties extends Record<string, TSchema>>(properties: Properties) =>
+const some = (properties: Record<string, TSchema>) =>
   Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, Type.Optional(schema)]));
 
 const Quantity = closed({

@@ -46,6 +46,9 @@ async function furnished() {
     return product;
   };
   const readyProduct = await ready();
+  const event = { type: "ObjectEvent", eventTime: "2026-11-21T09:00:00Z", eventTimeZoneOffset: "+00:00", action: "OBSERVE" };
+  const captured = (await admin.post("/epcis/capture", { ...event, epcList: ["urn:x:1"] })).headers.get("location") ?? "";
+  ids["epcis"] = captured.replace(/^.*\//, ""); // a job's; to all else of EPCIS it is an id like another
   ids["passports"] = await id("/dpps", { productId: await ready() });
   const { content } = (await admin.get(`/passports/${ids["passports"]}`)).body;
   return { admin, tenantId: data.id as string, ids, client, readyProduct, content };
