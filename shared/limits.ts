@@ -25,7 +25,7 @@ export const limitTable = {
   EPCIS_CAPTURE_MAX_KEYS: [50_000, "EPCs, classes, transactions and other keys that the events of one capture can be found by; likewise"],
   EPCIS_ERRORS_MAX_ITEMS: [1_000, "Errors that a capture job keeps and shows"],
   EPCIS_KEY_MAX_LENGTH: [512, "One such key, an event id among them"],
-  EPCIS_CONTEXT_MAX_BYTES: [65_536, "The `@context` of an EPCIS document, as JSON"],
+  EPCIS_CONTEXT_MAX_BYTES: [16_384, "The `@context` of an EPCIS document, as JSON"],
   EPCIS_PAGE_DEFAULT_ITEMS: [30, "Events of a page when `perPage` is absent"],
   EPCIS_PAGE_MAX_ITEMS: [1_000, "The largest `perPage`"],
   EPCIS_VALUES_MAX_ITEMS: [100, "Values of one query parameter, parted by `|`"],

@@ -5,7 +5,7 @@ import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { type Behaviour, EpcisDocument, EpcisQueryDocument, type Problem } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
-import { contextFault, eventFaults, extrasOf, type Json } from "./epcis-rules.ts";
+import { contextFault, eventFaults, extrasOf, type Json, prefixesOf } from "./epcis-rules.ts";
 import { termsOf, type Term } from "./epcis-terms.ts";
 
 export type Ready = { eventId: string; event: Json; terms: Term[] };
@@ -85,13 +85,14 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { b
   if (events.length > limits.EPCIS_CAPTURE_MAX_EVENTS)
     throw tooLarge(`${events.length} events are more than the ${limits.EPCIS_CAPTURE_MAX_EVENTS} that one capture takes: split it`);
   const extras = extrasOf(context);
+  const declared = prefixesOf(context);
   const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], problems: [] };
   const faults: FieldFault[] = [];
   let keys = 0;
   for (const [i, event] of events.entries()) {
     if (i % SLICE_EVENTS === SLICE_EVENTS - 1) await turn();
     const at = path.endsWith(".") ? `${path}${i}` : path;
-    const wrong = eventFaults(event, context, at);
+    const wrong = eventFaults(event, declared, at);
     if (wrong.length === 0) keys += made.events[made.events.push(ready(event as Json)) - 1]?.terms.length ?? 0;
     else if (behaviour === "proceed" && made.problems.length < limits.EPCIS_ERRORS_MAX_ITEMS)
       made.problems.push(problemOf(refused(wrong).message.slice(0, limits.FAULT_TEXT_MAX_LENGTH)));

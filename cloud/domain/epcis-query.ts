@@ -1,6 +1,6 @@
 // SimpleEventQuery: the standard's parameters as conditions on events and their terms, pages by key, and the document that answers.
 import type { SQL } from "drizzle-orm";
-import { sql } from "../store/drizzle.ts";
+import { and, eq, inArray, sql } from "../store/drizzle.ts";
 import { bareWord } from "#shared/cbv.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
@@ -14,7 +14,7 @@ import { typedValue } from "./epcis-terms.ts";
 
 export const CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld";
 type Query = Readonly<Record<string, unknown>>;
-type Found = { eventId: string; eventTime: number; recordTime: number; body: Json; context: unknown[] | null };
+type Found = { eventId: string; eventTime: number; recordTime: number; contextId: string | null; body: Json };
 
 const e = sql.identifier("e");
 const column = (name: keyof typeof epcisEvents.$inferSelect) => sql`${e}.${sql.identifier(epcisEvents[name].name)}`;
@@ -204,16 +204,26 @@ function selection(tenantId: string, { conditions, page, order }: Plan, columns:
 }
 
 async function fetch(tx: Tx, tenantId: string, plan: Plan, limit: number): Promise<Found[]> {
-  const context = sql`(SELECT c.context FROM ${epcisContexts} c WHERE c.tenant_id = ${tenantId} AND c.id = ${column("contextId")})`;
-  const columns = sql`${column("eventId")}, ${column("eventTime")}, ${column("recordTime")}, ${column("body")}, ${context}`;
-  const rows = await tx.db.values<[string, number, number, string, string | null]>(selection(tenantId, plan, columns, limit));
-  return rows.map(([eventId, eventTime, recordTime, body, context]) => ({
+  const columns = sql`${column("eventId")}, ${column("eventTime")}, ${column("recordTime")}, ${column("contextId")}, ${column("body")}`;
+  const rows = await tx.db.values<[string, number, number, string | null, string]>(selection(tenantId, plan, columns, limit));
+  return rows.map(([eventId, eventTime, recordTime, contextId, body]) => ({
     eventId,
     eventTime,
     recordTime,
+    contextId,
     body: JSON.parse(body) as Json,
-    context: context === null ? null : (JSON.parse(context) as unknown[]),
   }));
+}
+
+/** The contexts of these events by their ids, each once. */
+async function contextsOf(tx: Tx, tenantId: string, found: Found[]): Promise<Map<string, unknown[]>> {
+  const ids = [...new Set(found.flatMap(({ contextId }) => contextId ?? []))];
+  if (ids.length === 0) return new Map();
+  const rows = await tx.db
+    .select()
+    .from(epcisContexts)
+    .where(and(eq(epcisContexts.tenantId, tenantId), inArray(epcisContexts.id, ids)));
+  return new Map(rows.map(({ id, context }) => [id, context]));
 }
 
 async function refuseMany(tx: Tx, tenantId: string, plan: Plan, ceiling: number): Promise<void> {
@@ -235,33 +245,37 @@ export async function query(tx: Tx, tenantId: string, asked: Query): Promise<Ans
   const left = most === undefined ? null : most - events.length;
   const more = rows.length > size && left !== 0 && last;
   return {
-    document: documentOf(events, tx.now),
+    document: documentOf(events, await contextsOf(tx, tenantId, events), tx.now),
     next: more ? tokenOf({ at: last[order.by], eventId: last.eventId, left }) : null,
     found: events.length,
   };
 }
 
-/** One document for events of many: what their contexts declare stands on top, and on the event itself where two disagree. */
-function documentOf(found: Found[], now: number): Json {
+/** What all contexts together may declare on top of one document, and what is left of each because two mean different things by a name. */
+function sharedOf(contexts: Map<string, unknown[]>): { shared: unknown[]; left: Map<string, unknown[]> } {
   const shared = new Map<string, unknown>();
-  const declared = new Map<string, string>();
-  const fits = (entry: unknown): boolean =>
-    typeof entry !== "object" ||
-    entry === null ||
-    Object.entries(entry).every(([name, to]) => (declared.get(name) ?? JSON.stringify(to)) === JSON.stringify(to));
-  const eventList = found.map(({ body, context, recordTime }) => {
-    const own = (context ?? []).filter((entry) => !fits(entry));
-    for (const entry of (context ?? []).filter(fits)) {
-      shared.set(JSON.stringify(entry), entry);
-      if (typeof entry === "object" && entry !== null)
-        for (const [name, to] of Object.entries(entry)) declared.set(name, JSON.stringify(to));
+  const meanings = new Map<string, string>();
+  const left = new Map<string, unknown[]>();
+  for (const [id, context] of contexts)
+    for (const entry of context) {
+      const declared = typeof entry === "object" && entry !== null ? Object.entries(entry) : [];
+      const clashes = declared.some(([name, to]) => (meanings.get(name) ?? JSON.stringify(to)) !== JSON.stringify(to));
+      if (clashes) left.set(id, [...(left.get(id) ?? []), entry]);
+      else shared.set(JSON.stringify(entry), entry);
+      if (!clashes) for (const [name, to] of declared) meanings.set(name, JSON.stringify(to));
     }
-    const ofEvent = body["@context"];
-    const whole = own.length === 0 ? {} : { "@context": [...own, ...(ofEvent === undefined ? [] : [ofEvent].flat())] };
-    return { ...body, ...whole, recordTime: new Date(recordTime).toISOString() };
+  return { shared: [...shared.values()], left };
+}
+
+function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: number): Json {
+  const { shared, left } = sharedOf(contexts);
+  const eventList = found.map(({ body, contextId, recordTime }) => {
+    const more = left.get(contextId ?? "");
+    const own = more ? { "@context": [...more, ...[body["@context"] ?? []].flat()] } : {};
+    return { ...body, ...own, recordTime: new Date(recordTime).toISOString() };
   });
   return {
-    "@context": [CONTEXT, ...shared.values()],
+    "@context": [CONTEXT, ...shared],
     type: "EPCISQueryDocument",
     schemaVersion: "2.0",
     creationDate: new Date(now).toISOString(),

@@ -42,10 +42,10 @@ export function contextFault(context: unknown): string | undefined {
   return bytes > limits.EPCIS_CONTEXT_MAX_BYTES ? `has ${bytes} bytes where ${limits.EPCIS_CONTEXT_MAX_BYTES} may be` : undefined;
 }
 
-export function prefixesOf(...contexts: unknown[]): Prefixes {
-  const extras = contexts.flatMap(extrasOf);
+export function prefixesOf(context: unknown, outer: Prefixes = KNOWN_PREFIXES): Prefixes {
+  const extras = extrasOf(context);
   if (extras.some((entry) => typeof entry === "string")) return undefined;
-  return new Set([...KNOWN_PREFIXES, ...extras.filter(isObject).flatMap((entry) => Object.keys(entry))]);
+  return new Set([...outer, ...extras.filter(isObject).flatMap((entry) => Object.keys(entry))]);
 }
 
 const EVENT_ID_FORMS: Record<string, { shape: RegExp; says: string }> = {
@@ -181,7 +181,7 @@ function judgeExtensions(event: Json, prefixes: Prefixes, found: Found): void {
 }
 
 /** All that is wrong with an event, each fault's field after `prefix`. */
-export function eventFaults(event: unknown, documentContext: unknown, prefix = ""): FieldFault[] {
+export function eventFaults(event: unknown, declared: Prefixes, prefix = ""): FieldFault[] {
   const faults: FieldFault[] = [];
   const found: Found = (field, rule, message) => void faults.push({ field: prefix ? `${prefix}.${field}` : field, rule, message });
   if (!isObject(event)) return [{ field: prefix || "body", rule: "type", message: "must be an event, an object" }];
@@ -192,11 +192,12 @@ export function eventFaults(event: unknown, documentContext: unknown, prefix = "
   }
   faults.push(...(isEventType(type) ? shapes[type] : extendedShape)(event, prefix));
   if (faults.some(({ rule }) => rule === "depth" || rule === "key")) return faults;
-  const fault = event["@context"] === undefined ? undefined : contextFault(event["@context"]);
+  const context = event["@context"];
+  const fault = context === undefined ? undefined : contextFault(context);
   if (fault) found("@context", "context", fault);
   judgeNames(event, found);
   judgeWords(event, found);
-  judgeExtensions(event, prefixesOf(documentContext, event["@context"]), found);
+  judgeExtensions(event, context === undefined || !declared ? declared : prefixesOf(context, declared), found);
   if (isEventType(type)) TOGETHER[type](event, found);
   return faults;
 }

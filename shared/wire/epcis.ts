@@ -116,7 +116,7 @@ export const EpcisDocument = open({
   creationDate: Time,
   ...some({ instanceIdentifier: Type.String(), sender: Type.String(), receiver: Type.String() }),
   epcisHeader: Type.Optional(open(some({ epcisMasterData: Type.Object({}) }))),
-  epcisBody: Type.Object(some({ eventList: list(Type.Object({})), event: Type.Object({}) }), { minProperties: 1 }),
+  epcisBody: Type.Object(some({ eventList: list(Type.Unknown()), event: Type.Object({}) }), { minProperties: 1 }),
 });
 const results = (events: TSchema) =>
   open({
@@ -130,15 +130,12 @@ export const EpcisQueryDocument = open({
   ...head,
   type: Type.Literal("EPCISQueryDocument"),
   ...some({ schemaVersion: version, creationDate: Time }),
-  epcisBody: results(list(Type.Object({}))),
+  epcisBody: results(list(Type.Unknown())),
 });
 
-/** What a capture takes, as far as a pipeline can see; the domain judges it by the schemas above. */
-export const Captured = Type.Object(
-  { type: Type.String() },
-  { description: "An EPCISDocument, an EPCISQueryDocument, or one event of EPCIS 2.0 in JSON" },
-);
-export const OneEvent = Type.Object({ type: Type.String() }, { description: "One event of EPCIS 2.0 in JSON" });
+export const OneEvent = Type.Union([...Object.values(eventSchemas), ExtendedEvent], { description: "One event of EPCIS 2.0 in JSON" });
+/** Events inside a document are judged one by one, as if they came alone. */
+export const Captured = Type.Union([EpcisDocument, EpcisQueryDocument, OneEvent], { description: "A document of EPCIS 2.0, or one event" });
 
 const Count = Type.Integer({ minimum: 1, maximum: 1_000_000_000 });
 const PerPage = Type.Integer({ minimum: 1, maximum: limits.EPCIS_PAGE_MAX_ITEMS, default: limits.EPCIS_PAGE_DEFAULT_ITEMS });
@@ -159,8 +156,13 @@ export const eventQuery = (names: readonly string[]) =>
     { additionalProperties: Type.String() },
   );
 export const EventAnswer = Type.Object(
-  { type: Type.Literal("EPCISQueryDocument"), schemaVersion: Type.String(), creationDate: Type.String(), epcisBody: Type.Object({}) },
-  { description: "EPCISQueryDocument with the result of a SimpleEventQuery" },
+  {
+    type: Type.Literal("EPCISQueryDocument"),
+    schemaVersion: Type.String(),
+    creationDate: Type.String(),
+    epcisBody: Type.Object({}, { additionalProperties: true }),
+  },
+  { additionalProperties: true, description: "EPCISQueryDocument with the result of a SimpleEventQuery" },
 );
 
 export const behaviours = ["rollback", "proceed"] as const;
