@@ -3,6 +3,7 @@ import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
 import { productsBench } from "./products.bench.ts";
+import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
 
@@ -11,6 +12,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   http: httpBench,
   products: productsBench,
   log: logBench,
+  resolve: resolveBench,
   start: startBench,
 };
 const asked = process.argv.slice(2);
