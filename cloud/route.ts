@@ -66,7 +66,7 @@ type Face<P, Q, B> = {
   judgesItems?: boolean;
   /** Refuses a body with a code of its own before any of its fields is judged. */
   refuse?(body: unknown): void;
-  /** Makes of the body what `run` takes, or refuses it: before any unit of work begins, as long as it may take. */
+  /** Makes of the body what `run` takes, or refuses it: instead of the schema's judgement, before any unit of work begins. */
   prepare?(body: unknown, headers: Readonly<Record<string, string>>): Promise<unknown>;
   /** Headers of the request that say something to this route. */
   takesHeaders?: Readonly<Record<string, { says: string; oneOf: readonly string[] }>>;

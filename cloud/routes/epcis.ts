@@ -6,7 +6,8 @@ import { behaviours, type Behaviour, Captured, CaptureJob, EventAnswer, eventQue
 import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/epcis.ts";
 import { LIMIT_HEADERS, prepare, type Prepared } from "../domain/epcis-document.ts";
-import { absent, byId, CONTEXT, parameterNames, query as find } from "../domain/epcis-query.ts";
+import { parameterNames } from "../domain/epcis-parameters.ts";
+import { absent, byId, CONTEXT, query as find } from "../domain/epcis-query.ts";
 import { API, read, type Reply, type Route, write } from "../route.ts";
 
 const tag = "epcis";
@@ -25,7 +26,7 @@ const exceptions = (invalid: string): Record<number, string> => ({
 });
 const captures = { tag, scope, standard: { exceptions: exceptions("ValidationException"), limits: LIMIT_HEADERS } };
 const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {} } };
-const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesItems: true };
+const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES };
 
 const inspecting = {
   "@context": [CONTEXT],
