@@ -75,6 +75,8 @@ type Face<P, Q, B> = {
   judge?(body: Record<string, unknown>, found: readonly FieldFault[]): FieldFault[];
   /** Its body is a list whose items the route judges one by one: what is unfit in one must not refuse the others. */
   judgesItems?: boolean;
+  /** It judges its body itself, in `prepare`, in the words of a standard. */
+  judgesBody?: boolean;
   /** Refuses a body with a code of its own before any of its fields is judged. */
   refuse?(body: unknown): void;
   /** Headers of the request that say something to this route. */

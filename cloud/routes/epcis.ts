@@ -6,7 +6,8 @@ import { behaviours, type Behaviour, Captured, CaptureJob, EventAnswer, eventQue
 import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/epcis.ts";
 import { LIMIT_HEADERS, prepare, type Prepared } from "../domain/epcis-document.ts";
-import { absent, byId, CONTEXT, parameterNames, query as find } from "../domain/epcis-query.ts";
+import { parameterNames } from "../domain/epcis-parameters.ts";
+import { absent, byId, CONTEXT, query as find } from "../domain/epcis-query.ts";
 import { API, read, type Reply, type Route, write } from "../route.ts";
 
 const tag = "epcis";
@@ -25,7 +26,7 @@ const exceptions = (invalid: string): Record<number, string> => ({
 });
 const captures = { tag, scope, standard: { exceptions: exceptions("ValidationException"), limits: LIMIT_HEADERS } };
 const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {} } };
-const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesItems: true };
+const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES };
 
 const inspecting = {
   "@context": [CONTEXT],
@@ -100,6 +101,7 @@ export const epcis: Route[] = [
     sends: ["Location"],
     refusals: ["CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
+    judgesBody: true,
     prepare: async ({ body, headers }) => prepare(body, (headers[BEHAVIOUR.toLowerCase()] ?? "rollback") as Behaviour, { bare: false }),
     run: async ({ tx, caller, prepared, requestId }) => {
       const { behaviour } = prepared;
@@ -143,6 +145,7 @@ export const epcis: Route[] = [
     sends: ["Location"],
     refusals: ["EVENT_EXISTS", "CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
+    judgesBody: true,
     prepare: async ({ body }) => prepare(body, "rollback", { bare: true }),
     run: async ({ tx, caller, prepared, requestId }) => {
       const { eventId, stored } = await domain.captureOne(tx, byOf(caller, requestId), prepared);
