@@ -18,6 +18,7 @@ import type { Keys } from "./keys.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
+import type { Packs } from "./packs.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
@@ -32,6 +33,7 @@ export type Deps = {
   authenticate: Authenticate;
   metrics: Metrics;
   log: Log;
+  packs: Packs;
   /** The origin in links and tokens; known once the port is. */
   origin: () => string;
   /** What isn't ready yet, or no longer, by name; empty when all is well. */

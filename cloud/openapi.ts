@@ -17,7 +17,7 @@ export function refusalsOf(route: Route): ErrorCode[] {
   return [
     "VALIDATION_ERROR", // a query parameter that nobody knows, if nothing else
     "MALFORMED_REQUEST",
-    ...(route.kind === "write" ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
+    ...(route.kind === "write" || route.body ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
     ...(route.params ? (["URI_TOO_LONG"] as const) : []),
     ...(route.scope === "public" || route.scope === "client" ? [] : (["UNAUTHORIZED", route.deniedAs ?? "API_SCOPE_DENIED"] as const)),
     ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),
@@ -116,6 +116,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "products", description: "Commercial items on their way to a passport" },
         { name: "schemas", description: "What a category asks for, as validation reads it" },
         { name: "passports", description: "What is said in public about a product, signed" },
+        { name: "compliance", description: "Law as data, judged fail-closed; no legal advice" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },

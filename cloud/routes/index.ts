@@ -2,6 +2,7 @@
 import type { Route } from "../route.ts";
 import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
+import { compliance } from "./compliance.ts";
 import { imports } from "./imports.ts";
 import { log } from "./log.ts";
 import { oauth } from "./oauth.ts";
@@ -18,6 +19,7 @@ export const routes: readonly Route[] = [
   ...products,
   ...imports,
   ...schemas,
+  ...compliance,
   ...passports,
   ...log,
   ...auditLogs,

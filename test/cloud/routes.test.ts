@@ -63,7 +63,7 @@ const name = ({ method, path }: Route) => `${method} ${path}`;
 const named = (picked: readonly Route[]) => picked.map((route) => [name(route), route] as const);
 
 /** What an example can't know: the query that it needs, and the secrets of this world. */
-const also = (route: Route, { client, readyProduct: productId, content }: Furnished): { query: string; body: Record<string, unknown> } => ({
+const also = (route: Route, { client, ids, readyProduct: productId, content }: Furnished): { query: string; body: Record<string, unknown> } => ({
   query: route.path === "/imports" ? "?category=electronics" : "",
   body:
     {
@@ -71,6 +71,7 @@ const also = (route: Route, { client, readyProduct: productId, content }: Furnis
       "/passports/generate": { productId },
       "/dpps": { productId },
       "/passports/{id}": { content },
+      "/compliance/evaluations": { productIds: [ids["products"]] },
     }[route.path] ?? {},
 });
 

@@ -1,0 +1,296 @@
+// Compliance: facts read in one unit, judged outside of any, stored in another. A result is stored once for each product version and pack.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { jurisdictionOf, lifecycleStages, type Outcome, type Sector, sectorNames } from "#shared/compliance.ts";
+import { Refusal, shownCode } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import type {
+  Evaluation,
+  EvaluationBatch,
+  EvaluationBatchResult,
+  EvaluationSummary,
+  Finding,
+  PackEntry,
+  RegulationSelect,
+} from "#shared/wire/compliance.ts";
+import { catalogue } from "../catalogue.ts";
+import type { Log } from "../log.ts";
+import type { Pack, Packs } from "../packs.ts";
+import { and, eq, sql } from "../store/drizzle.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { evaluations, regulationPacks } from "../store/schema.ts";
+import { db, type Store, type Tx } from "../store/store.ts";
+import * as events from "./events.ts";
+import { newId } from "./ids.ts";
+import { type Facts, judge } from "./judgement.ts";
+import * as passports from "./passports.ts";
+import * as products from "./products.ts";
+
+type Row = typeof evaluations.$inferSelect;
+type By = events.By;
+export type Judging = { store: Store; packs: Packs; log: Log };
+
+/** A pack that this database has seen stays what it was, on every node: the first to start says what that is. */
+export async function keepPacks(tx: Tx, { all }: Packs): Promise<void> {
+  for (const { celexId, version, digest, file } of all) {
+    const made = await tx.db
+      .insert(regulationPacks)
+      .values({ celexId, version, digest, seenAt: tx.now })
+      .onConflictDoNothing()
+      .returning({ digest: regulationPacks.digest });
+    if (made.length > 0) continue;
+    const [known] = await tx.db
+      .select({ digest: regulationPacks.digest })
+      .from(regulationPacks)
+      .where(and(eq(regulationPacks.celexId, celexId), eq(regulationPacks.version, version)));
+    if (known?.digest !== digest)
+      throw new Error(`regulation pack ${file}: it isn't what this database knows as ${celexId} ${version}: give the change a new version`);
+  }
+}
+
+function shown(packs: Packs, pack: Pack, at: number): PackEntry {
+  const { rules, file: _file, ...entry } = pack;
+  return { ...entry, status: packs.stateOf(pack, at), obligations: rules.length };
+}
+
+export const listPacks = (packs: Packs, at: number): PackEntry[] => packs.all.map((pack) => shown(packs, pack, at));
+
+/** A category or stage that nobody knows narrows nothing: rather a law too many than one too few. */
+export function select(packs: Packs, { context, minimumPriorityLevel: minimum }: RegulationSelect) {
+  const { region, productCategory: category, lifecycleStage, effectiveDate } = context;
+  const known = {
+    productCategory: catalogue.all.some((entry) => entry.category === category),
+    lifecycleStage: (lifecycleStages as readonly string[]).includes(lifecycleStage),
+  };
+  const at = Date.parse(effectiveDate);
+  const asked = {
+    minimum,
+    jurisdiction: jurisdictionOf(region) ?? region,
+    ...(known.productCategory ? { category } : {}),
+    ...(known.lifecycleStage ? { lifecycleStage } : {}),
+  };
+  const unrecognised = Object.entries(known).flatMap(([field, is]) => (is ? [] : [field]));
+  return { data: packs.select(asked, at).map((pack) => shown(packs, pack, at)), unrecognised };
+}
+
+function sectorOf(name: string): Sector {
+  const found = sectorNames.find((sector) => sector === name);
+  if (found) return found;
+  throw new Refusal("NOT_FOUND", `there is no sector "${name}"; there are ${sectorNames.join(", ")}`, { availableSectors: sectorNames });
+}
+
+/** A refusal to judge is told before anything is looked at: of a sector, and of every product that a quarantined pack is about. */
+function packFor({ ofSector, select }: Packs, sector: Sector, category: string, at: number): Pack {
+  const pack = ofSector(sector, at);
+  if (!pack) throw new Refusal("NOT_FOUND", `no regulation pack of the sector ${sector} is in effect at ${new Date(at).toISOString()}`);
+  const about = select({ jurisdiction: pack.jurisdiction, category, minimum: "low" }, at);
+  const quarantined = [pack, ...about.filter(({ categories }) => categories !== null)].find((one) => one.quarantined);
+  if (quarantined) throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
+  return pack;
+}
+
+const place = (name: keyof Row) => eq(evaluations[name], sql.placeholder(name));
+const isSame = and(
+  place("tenantId"),
+  place("productId"),
+  place("productVersion"),
+  place("passportRevision"),
+  place("sector"),
+  place("packDigest"),
+);
+const stored = prepared(db.select().from(evaluations).where(isSame));
+const insertNew = prepared(db.insert(evaluations).values(placesOf(evaluations)).onConflictDoNothing().returning({ id: evaluations.id }));
+
+type Task = { productId: string; sector: Sector };
+/** What an evaluation rests on, and its row where it has been stored. */
+type Gathered = { task: Task; at: number; pack: Pack; product: products.Row; passport: Passport | undefined; known: Row | undefined };
+type Passport = { row: passports.Row; version: number | null; content: Record<string, unknown> | null };
+
+const looksAtPassport = ({ rules }: Pack) => rules.some(({ looksAt }) => looksAt.all.some((pointer) => pointer.startsWith("/passport/")));
+
+async function passportOf(tx: Tx, tenantId: string, productId: string): Promise<Passport | undefined> {
+  const row = await passports.ofProduct(tx, tenantId, productId);
+  if (!row) return undefined;
+  const version = row.publishedVersion ?? row.draftVersion;
+  const content = version === null ? null : ((await passports.versionOf(tx, row, version))?.content ?? null);
+  return { row, version, content };
+}
+
+const keyOf = ({ pack, product, passport, task }: Omit<Gathered, "known">) => ({
+  tenantId: product.tenantId,
+  productId: product.id,
+  productVersion: product.version,
+  passportRevision: passport?.row.revision ?? 0,
+  sector: task.sector,
+  packDigest: pack.digest,
+});
+
+async function gather(tx: Tx, packs: Packs, tenantId: string, task: Task): Promise<Gathered> {
+  const product = await products.find(tx, tenantId, task.productId);
+  const pack = packFor(packs, task.sector, product.category, tx.now);
+  const passport = looksAtPassport(pack) && product.passports > 0 ? await passportOf(tx, tenantId, product.id) : undefined;
+  const found = { task, at: tx.now, pack, product, passport };
+  return { ...found, known: await stored.get(keyOf(found)) };
+}
+
+function factsOf({ product, passport }: Gathered): Facts {
+  const { extensions, ...shown } = products.toWire(product);
+  if (!passport) return { product: shown, extensions };
+  const { row, version, content } = passport;
+  return { product: shown, extensions, passport: { status: row.state, version, revoked: row.revokedAt !== null, content } };
+}
+
+type Fresh = { row: Row; findings: Finding[] };
+function evaluated(gathered: Gathered, log: Log): Fresh {
+  const { at, pack, product, passport, task } = gathered;
+  const { celexId, version, digest } = pack;
+  const judgement = judge(pack, factsOf(gathered), (obligationId, err) =>
+    log.error({ event: "rule-failed", pack: `${celexId} ${version}`, obligationId, err }, "a rule couldn't be run; it counts as unknown"),
+  );
+  const result: Evaluation = {
+    productId: product.id,
+    productName: product.name,
+    gtin: product.gtin,
+    productVersion: product.version,
+    passport: passport ? { id: passport.row.id, version: passport.version, revision: passport.row.revision } : null,
+    sector: task.sector,
+    pack: { celexId, version, digest },
+    ...judgement,
+    evaluatedAt: new Date(at).toISOString(),
+  };
+  const { status, score, findings } = judgement;
+  const row: Row = { ...keyOf(gathered), id: newId(), celexId, packVersion: version, status, score, result: JSON.stringify(result), at };
+  return { row, findings };
+}
+
+/** The one place where an evaluation is told of. `verified` says that it was judged; how it came out stands in the data. */
+async function tell(tx: Tx, by: By, { row, findings }: Fresh): Promise<void> {
+  const { id, productId, sector, celexId, packVersion, status, score } = row;
+  const record = (seq: number, type: string, obligationIds: string[]) =>
+    events.record(tx, by, {
+      subject: `compliance/${id}`,
+      seq,
+      type,
+      data: { productId, sector, pack: { celexId, version: packVersion }, status, score, obligationIds },
+    });
+  const idsOf = (outcome: Outcome) => findings.filter((finding) => finding.outcome === outcome).map(({ obligationId }) => obligationId);
+  await record(1, "compliance.verified", idsOf("met"));
+  const violated = idsOf("violated");
+  if (violated.length > 0) await record(2, "compliance.violation_created", violated);
+}
+
+/** Stores it and tells of it, unless another was faster: then that one's bytes are the answer. */
+async function settle(tx: Tx, by: By, fresh: Fresh): Promise<Row> {
+  if (await insertNew.get(fresh.row)) {
+    await tell(tx, by, fresh);
+    return fresh.row;
+  }
+  const kept = await stored.get(fresh.row);
+  if (!kept) throw new Error(`the evaluation of ${fresh.row.productId} is neither new nor known`);
+  return kept;
+}
+
+const refusalOr = async <T>(work: Promise<T>): Promise<T | Refusal> => {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+};
+
+/** Compiles the rules of a pack one at a time, so that the first to ask holds nobody up. */
+async function compile({ rules }: Pack): Promise<void> {
+  for (const { tests } of rules) {
+    tests();
+    await nextTurn();
+  }
+}
+const compiled = new WeakMap<Pack, Promise<void>>();
+function warm(pack: Pack): Promise<void> {
+  const done = compiled.get(pack) ?? compile(pack);
+  compiled.set(pack, done);
+  return done;
+}
+
+/** Judges each task or says why not; in between, others get their turn. */
+async function evaluateAll({ store, packs, log }: Judging, by: By, tasks: readonly Task[]): Promise<(Row | Refusal)[]> {
+  const gathered = await store.read("compliance facts", async (tx) => {
+    const found: (Gathered | Refusal)[] = [];
+    for (const task of tasks) found.push(await refusalOr(gather(tx, packs, by.tenantId, task)));
+    return found;
+  });
+  const fresh = new Map<Gathered, Fresh>();
+  for (const one of gathered) {
+    if (one instanceof Refusal || one.known) continue;
+    await warm(one.pack);
+    fresh.set(one, evaluated(one, log));
+    if (tasks.length > 1) await nextTurn();
+  }
+  const settled = new Map<Gathered, Row>();
+  if (fresh.size > 0)
+    await store.write("compliance results", async (tx) => {
+      for (const [one, made] of fresh) settled.set(one, await settle(tx, by, made));
+    });
+  return gathered.map((one) => (one instanceof Refusal ? one : (one.known ?? (settled.get(one) as Row))));
+}
+
+const orThrow = (row: Row | Refusal): Row => {
+  if (row instanceof Refusal) throw row;
+  return row;
+};
+
+/** The result as it was first answered, to the byte. */
+export async function evaluate(judging: Judging, by: By, productId: string, sector: string): Promise<string> {
+  const [row] = await evaluateAll(judging, by, [{ productId, sector: sectorOf(sector) }]);
+  return orThrow(row as Row | Refusal).result;
+}
+
+const summary = ({ productId, sector, celexId, packVersion, packDigest, score, status, at }: Row): EvaluationSummary => ({
+  productId,
+  sector,
+  pack: { celexId, version: packVersion, digest: packDigest },
+  score,
+  status,
+  evaluatedAt: new Date(at).toISOString(),
+});
+
+/** Those of all sectors, in which products are judged at all. */
+const judged = ({ ofSector }: Packs, at: number): Sector[] => sectorNames.filter((sector) => ofSector(sector, at)?.quarantined === false);
+
+export async function overview(judging: Judging, by: By, productId: string): Promise<EvaluationSummary[]> {
+  const at = await judging.store.read("compliance sectors", async ({ now }) => now);
+  const rows = await evaluateAll(
+    judging,
+    by,
+    judged(judging.packs, at).map((sector) => ({ productId, sector })),
+  );
+  return rows.map((row) => summary(orThrow(row)));
+}
+
+const told = ({ code, message }: Refusal) => `${shownCode(code)}: ${message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH);
+/** As many evaluations as are gathered, judged and stored at once: a few ms of the event loop. */
+const SLICE_EVALUATIONS = 48;
+
+/** Each product by itself: what can't be judged is told with its place, the others stand. */
+export async function evaluateBatch(judging: Judging, by: By, { productIds, sectors }: EvaluationBatch): Promise<EvaluationBatchResult> {
+  const at = await judging.store.read("compliance sectors", async ({ now }) => now);
+  const asked = sectors ?? judged(judging.packs, at);
+  const most = Math.max(1, Math.floor(SLICE_EVALUATIONS / asked.length));
+  const answer: EvaluationBatchResult = { data: [], errors: [] };
+  const placeOf = (from: number, n: number) => {
+    const index = from + Math.floor(n / asked.length);
+    return { index, productId: productIds[index] as string, sector: asked[n % asked.length] as Sector };
+  };
+  for (let from = 0; from < productIds.length; from += most) {
+    const ids = productIds.slice(from, from + most);
+    const rows = await evaluateAll(
+      judging,
+      by,
+      ids.flatMap((productId) => asked.map((sector) => ({ productId, sector }))),
+    );
+    for (const [n, row] of rows.entries())
+      if (row instanceof Refusal) answer.errors.push({ ...placeOf(from, n), error: told(row) });
+      else answer.data.push(summary(row));
+  }
+  return answer;
+}
