@@ -75,6 +75,8 @@ function packIn(name: string, from: URL, lock: Record<string, unknown>): Pack {
 export function loadPacks(from: URL = folder): Packs {
   const lock = jsonIn(LOCK, from) as Record<string, unknown>;
   const names = readdirSync(from).filter((name) => name.endsWith(".json") && name !== LOCK);
+  const gone = Object.keys(lock).find((name) => !names.includes(name));
+  if (gone !== undefined) throw new Error(`regulation pack ${gone} was released and is gone: put it back, superseded ones are kept`);
   const all = names.toSorted().map((name) => {
     try {
       return packIn(name, from, lock);

@@ -30,7 +30,7 @@ export const outcomes = {
 } as const;
 export type Outcome = keyof typeof outcomes;
 
-/** From best to worst. The last two say the same of the product: nothing. */
+/** From best to worst. The last three claim no compliance, so none of them is better than another. */
 export const statuses = {
   FullyCompliant: "every rule that applies is met, on evidence",
   PartiallyCompliant: "every rule that applies is decided; only minor ones are violated",

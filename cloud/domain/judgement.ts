@@ -55,7 +55,7 @@ const messages: Record<Outcome, (rule: Rule, missing: string[]) => string> = {
 };
 
 function findingOf(rule: Rule, facts: Facts, onFault: OnFault): Finding {
-  const { obligationId, title, article, severity, remedy, evidence, looksAt } = rule;
+  const { obligationId, title, article, text, severity, remedy, evidence, looksAt } = rule;
   const outcome = outcomeOf(rule, facts, onFault);
   const missing = outcome === "not_applicable" ? [] : evidence.filter((pointer) => isAbsent(facts, pointer));
   const fields = outcome === "not_applicable" ? looksAt.applies : looksAt.all;
@@ -63,6 +63,7 @@ function findingOf(rule: Rule, facts: Facts, onFault: OnFault): Finding {
     obligationId,
     title,
     article,
+    text,
     outcome,
     severity,
     message: messages[outcome](rule, missing),

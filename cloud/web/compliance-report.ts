@@ -77,10 +77,11 @@ const fieldRow = ({ field, present, value, digest }: Field) => {
   return `<tr><th scope="row"><code>${text(field)}</code></th><td>${present ? `<code>${text(shown)}</code>` : '<span class="absent">absent</span>'}</td></tr>`;
 };
 
-const findingCard = ({ obligationId, title, article, outcome, severity, evidence }: Finding) => `
+const findingCard = ({ obligationId, title, article, text: law, outcome, severity, evidence }: Finding) => `
 <article class="${outcome}">
   <div class="head"><h3>${text(title)}</h3><span class="tag">${text(severity)}</span></div>
   <p class="tag"><code>${text(obligationId)}</code> · ${text(article)}</p>
+  <p>${text(law)}</p>
   ${outcome === "met" ? "" : `<p><b>What would satisfy it:</b> ${text(evidence.satisfiedBy)}</p>`}
   <table class="fields">${evidence.fields.map(fieldRow).join("")}</table>
 </article>`;
@@ -99,10 +100,8 @@ export function reportOf(evaluation: Evaluation): string {
   const { productId, productName, gtin, productVersion, passport, sector, pack, score, status, findings, evaluatedAt } = evaluation;
   const countOf = (outcome: Outcome) => findings.filter((finding) => finding.outcome === outcome).length;
   const facts: [string, string][] = [
-    ["GTIN", gtin],
     ["Product", `${productId}, version ${productVersion}`],
-    ["Passport", passport ? `${passport.id}, version ${passport.version ?? "none yet"}` : "none looked at"],
-    ["Regulation pack", `CELEX ${pack.celexId}, version ${pack.version}`],
+    ["Passport", passport ? `${passport.id}, version ${passport.version ?? "none yet"}` : "none that these rules looked at"],
     ["Pack digest", `SHA-256 ${pack.digest}`],
     ["Evaluated at", evaluatedAt],
   ];
@@ -121,7 +120,7 @@ export function reportOf(evaluation: Evaluation): string {
 <header>
 <p class="kind">Compliance evaluation · ${text(sectors[sector])}</p>
 <h1>${text(productName)}</h1>
-<p>${text(STATUS[status])}, score ${score} of 100, on ${text(evaluatedAt.slice(0, 10))}</p>
+<p>GTIN ${text(gtin)}, evaluated on ${text(evaluatedAt.slice(0, 10))} by CELEX ${text(pack.celexId)}, version ${text(pack.version)}</p>
 </header>
 <main>
 <div class="verdict ${status}"><span class="score">${score}<small> / 100</small></span><div><strong>${text(STATUS[status])}</strong><p>${text(statuses[status])}</p></div></div>

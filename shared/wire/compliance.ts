@@ -70,6 +70,7 @@ export const Finding = closed({
   obligationId: Type.String({ description: "Such as ESPR_ART7_DURABILITY" }),
   title: Type.String(),
   article: Type.String(),
+  text: Type.String({ description: "What the law asks, paraphrased" }),
   outcome: Type.Enum(Object.keys(outcomes) as Outcome[]),
   severity: Type.Enum(Object.keys(severities) as Severity[]),
   message: Type.String(),

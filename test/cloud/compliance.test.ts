@@ -134,6 +134,7 @@ test("every finding names its fields with the values of that time, also after th
     obligationId: "ESPR_ART7_DURABILITY",
     title: "The expected lifetime is stated",
     article: "Art. 7(2)(b)(i), Annex I",
+    text: expect.stringContaining("lifetime"),
     outcome: "met",
     severity: "major",
     message: "Met: The expected lifetime is stated.",

@@ -63,7 +63,10 @@ const name = ({ method, path }: Route) => `${method} ${path}`;
 const named = (picked: readonly Route[]) => picked.map((route) => [name(route), route] as const);
 
 /** What an example can't know: the query that it needs, and the secrets of this world. */
-const also = (route: Route, { client, ids, readyProduct: productId, content }: Furnished): { query: string; body: Record<string, unknown> } => ({
+const also = (
+  route: Route,
+  { client, ids, readyProduct: productId, content }: Furnished,
+): { query: string; body: Record<string, unknown> } => ({
   query: route.path === "/imports" ? "?category=electronics" : "",
   body:
     {
