@@ -8,7 +8,7 @@ import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
 import { bootstrapKey, type Config } from "./config.ts";
 import * as bootstrap from "./domain/bootstrap.ts";
-import { keepPacks } from "./domain/compliance.ts";
+import * as regulations from "./domain/regulations.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
 import { openKeys } from "./keys.ts";
@@ -52,7 +52,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     ...(extras.clock ? { clock: extras.clock } : {}),
   });
   try {
-    await store.write("regulation packs", (tx) => keepPacks(tx, packs));
+    await store.write("regulation packs", (tx) => regulations.keep(tx, packs));
     const bootstrapFile = join(config.DATA_DIR, "bootstrap-key");
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);

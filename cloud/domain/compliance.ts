@@ -1,102 +1,29 @@
 // Compliance: facts read in one unit, judged outside of any, stored in another. A result is stored once for each product version and pack.
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { jurisdictionOf, lifecycleStages, type Outcome, type Sector, sectorNames } from "#shared/compliance.ts";
+import { deflateRawSync, inflateRawSync } from "node:zlib";
+import type { Outcome, Sector } from "#shared/compliance.ts";
 import { Refusal, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import type {
-  Evaluation,
-  EvaluationBatch,
-  EvaluationBatchResult,
-  EvaluationSummary,
-  Finding,
-  PackEntry,
-  RegulationSelect,
-} from "#shared/wire/compliance.ts";
-import { catalogue } from "../catalogue.ts";
+import type { Evaluation, EvaluationBatch, EvaluationBatchResult, EvaluationSummary, Finding } from "#shared/wire/compliance.ts";
 import type { Log } from "../log.ts";
 import type { Pack, Packs } from "../packs.ts";
 import { and, eq, sql } from "../store/drizzle.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { evaluations, regulationPacks } from "../store/schema.ts";
-import { db, type Store, type Tx } from "../store/store.ts";
+import { evaluations } from "../store/schema.ts";
+import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 import * as events from "./events.ts";
 import { newId } from "./ids.ts";
 import { type Facts, judge } from "./judgement.ts";
 import * as passports from "./passports.ts";
 import * as products from "./products.ts";
+import { judged, packFor, sectorOf } from "./regulations.ts";
 
 type Row = typeof evaluations.$inferSelect;
 type By = events.By;
 export type Judging = { store: Store; packs: Packs; log: Log };
 
-/** A pack that this database has seen stays what it was, on every node: the first to start says what that is. */
-export async function keepPacks(tx: Tx, { all }: Packs): Promise<void> {
-  for (const { celexId, version, digest, file } of all) {
-    const made = await tx.db
-      .insert(regulationPacks)
-      .values({ celexId, version, digest, seenAt: tx.now })
-      .onConflictDoNothing()
-      .returning({ digest: regulationPacks.digest });
-    if (made.length > 0) continue;
-    const [known] = await tx.db
-      .select({ digest: regulationPacks.digest })
-      .from(regulationPacks)
-      .where(and(eq(regulationPacks.celexId, celexId), eq(regulationPacks.version, version)));
-    if (known?.digest !== digest)
-      throw new Error(`regulation pack ${file}: it isn't what this database knows as ${celexId} ${version}: give the change a new version`);
-  }
-}
-
-function shown(packs: Packs, pack: Pack, at: number): PackEntry {
-  const { rules, file: _file, ...entry } = pack;
-  return { ...entry, status: packs.stateOf(pack, at), obligations: rules.length };
-}
-
-export const listPacks = (packs: Packs, at: number): PackEntry[] => packs.all.map((pack) => shown(packs, pack, at));
-
-/** A category or stage that nobody knows narrows nothing: rather a law too many than one too few. */
-export function select(packs: Packs, { context, minimumPriorityLevel: minimum }: RegulationSelect) {
-  const { region, productCategory: category, lifecycleStage, effectiveDate } = context;
-  const known = {
-    productCategory: catalogue.all.some((entry) => entry.category === category),
-    lifecycleStage: (lifecycleStages as readonly string[]).includes(lifecycleStage),
-  };
-  const at = Date.parse(effectiveDate);
-  const asked = {
-    minimum,
-    jurisdiction: jurisdictionOf(region) ?? region,
-    ...(known.productCategory ? { category } : {}),
-    ...(known.lifecycleStage ? { lifecycleStage } : {}),
-  };
-  const unrecognised = Object.entries(known).flatMap(([field, is]) => (is ? [] : [field]));
-  return { data: packs.select(asked, at).map((pack) => shown(packs, pack, at)), unrecognised };
-}
-
-function sectorOf(name: string): Sector {
-  const found = sectorNames.find((sector) => sector === name);
-  if (found) return found;
-  throw new Refusal("NOT_FOUND", `there is no sector "${name}"; there are ${sectorNames.join(", ")}`, { availableSectors: sectorNames });
-}
-
-/** A refusal to judge is told before anything is looked at: of a sector, and of every product that a quarantined pack is about. */
-function packFor({ ofSector, select }: Packs, sector: Sector, category: string, at: number): Pack {
-  const pack = ofSector(sector, at);
-  if (!pack) throw new Refusal("NOT_FOUND", `no regulation pack of the sector ${sector} is in effect at ${new Date(at).toISOString()}`);
-  const about = select({ jurisdiction: pack.jurisdiction, category, minimum: "low" }, at);
-  const quarantined = [pack, ...about.filter(({ categories }) => categories !== null)].find((one) => one.quarantined);
-  if (quarantined) throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
-  return pack;
-}
-
 const place = (name: keyof Row) => eq(evaluations[name], sql.placeholder(name));
-const isSame = and(
-  place("tenantId"),
-  place("productId"),
-  place("productVersion"),
-  place("passportRevision"),
-  place("sector"),
-  place("packDigest"),
-);
+const isSame = and(place("tenantId"), place("productId"), place("productVersion"), place("passport"), place("sector"), place("packDigest"));
 const stored = prepared(db.select().from(evaluations).where(isSame));
 const insertNew = prepared(db.insert(evaluations).values(placesOf(evaluations)).onConflictDoNothing().returning({ id: evaluations.id }));
 
@@ -119,15 +46,14 @@ const keyOf = ({ pack, product, passport, task }: Omit<Gathered, "known">) => ({
   tenantId: product.tenantId,
   productId: product.id,
   productVersion: product.version,
-  passportRevision: passport?.row.revision ?? 0,
+  passport: passport ? `${passport.row.id}/${passport.row.revision}` : "",
   sector: task.sector,
   packDigest: pack.digest,
 });
 
-async function gather(tx: Tx, packs: Packs, tenantId: string, task: Task): Promise<Gathered> {
-  const product = await products.find(tx, tenantId, task.productId);
+async function gather(tx: Tx, packs: Packs, product: products.Row, task: Task): Promise<Gathered> {
   const pack = packFor(packs, task.sector, product.category, tx.now);
-  const passport = looksAtPassport(pack) && product.passports > 0 ? await passportOf(tx, tenantId, product.id) : undefined;
+  const passport = looksAtPassport(pack) && product.passports > 0 ? await passportOf(tx, product.tenantId, product.id) : undefined;
   const found = { task, at: tx.now, pack, product, passport };
   return { ...found, known: await stored.get(keyOf(found)) };
 }
@@ -158,7 +84,16 @@ function evaluated(gathered: Gathered, log: Log): Fresh {
     evaluatedAt: new Date(at).toISOString(),
   };
   const { status, score, findings } = judgement;
-  const row: Row = { ...keyOf(gathered), id: newId(), celexId, packVersion: version, status, score, result: JSON.stringify(result), at };
+  const row: Row = {
+    ...keyOf(gathered),
+    id: newId(),
+    celexId,
+    packVersion: version,
+    status,
+    score,
+    result: deflateRawSync(JSON.stringify(result)),
+    at,
+  };
   return { row, findings };
 }
 
@@ -185,7 +120,7 @@ async function settle(tx: Tx, by: By, fresh: Fresh): Promise<Row> {
     return fresh.row;
   }
   const kept = await stored.get(fresh.row);
-  if (!kept) throw new Error(`the evaluation of ${fresh.row.productId} is neither new nor known`);
+  if (!kept) throw overtaken(`the evaluation of ${fresh.row.productId}`);
   return kept;
 }
 
@@ -216,7 +151,11 @@ function warm(pack: Pack): Promise<void> {
 async function evaluateAll({ store, packs, log }: Judging, by: By, tasks: readonly Task[]): Promise<(Row | Refusal)[]> {
   const gathered = await store.read("compliance facts", async (tx) => {
     const found: (Gathered | Refusal)[] = [];
-    for (const task of tasks) found.push(await refusalOr(gather(tx, packs, by.tenantId, task)));
+    let product: products.Row | Refusal | undefined;
+    for (const [i, task] of tasks.entries()) {
+      if (task.productId !== tasks[i - 1]?.productId) product = await refusalOr(products.find(tx, by.tenantId, task.productId));
+      found.push(product instanceof Refusal ? product : await refusalOr(gather(tx, packs, product as products.Row, task)));
+    }
     return found;
   });
   const fresh = new Map<Gathered, Fresh>();
@@ -242,7 +181,7 @@ const orThrow = (row: Row | Refusal): Row => {
 /** The result as it was first answered, to the byte. */
 export async function evaluate(judging: Judging, by: By, productId: string, sector: string): Promise<string> {
   const [row] = await evaluateAll(judging, by, [{ productId, sector: sectorOf(sector) }]);
-  return orThrow(row as Row | Refusal).result;
+  return inflateRawSync(orThrow(row as Row | Refusal).result).toString("utf8");
 }
 
 const summary = ({ productId, sector, celexId, packVersion, packDigest, score, status, at }: Row): EvaluationSummary => ({
@@ -253,9 +192,6 @@ const summary = ({ productId, sector, celexId, packVersion, packDigest, score, s
   status,
   evaluatedAt: new Date(at).toISOString(),
 });
-
-/** Those of all sectors, in which products are judged at all. */
-const judged = ({ ofSector }: Packs, at: number): Sector[] => sectorNames.filter((sector) => ofSector(sector, at)?.quarantined === false);
 
 export async function overview(judging: Judging, by: By, productId: string): Promise<EvaluationSummary[]> {
   const at = await judging.store.read("compliance sectors", async ({ now }) => now);

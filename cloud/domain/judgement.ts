@@ -54,7 +54,7 @@ const messages: Record<Outcome, (rule: Rule, missing: string[]) => string> = {
   not_applicable: ({ title }) => `Not applicable: ${title}. It doesn't concern this product as it is.`,
 };
 
-function findingOf(rule: Rule, facts: Facts, onFault: OnFault): Finding {
+function findingOf(rule: Rule, facts: Facts, look: (field: string) => Looked, onFault: OnFault): Finding {
   const { obligationId, title, article, text, severity, remedy, evidence, looksAt } = rule;
   const outcome = outcomeOf(rule, facts, onFault);
   const missing = outcome === "not_applicable" ? [] : evidence.filter((pointer) => isAbsent(facts, pointer));
@@ -67,7 +67,7 @@ function findingOf(rule: Rule, facts: Facts, onFault: OnFault): Finding {
     outcome,
     severity,
     message: messages[outcome](rule, missing),
-    evidence: { fields: fields.map((pointer) => lookedAt(facts, pointer)), missing, satisfiedBy: remedy },
+    evidence: { fields: fields.map(look), missing, satisfiedBy: remedy },
   };
 }
 
@@ -83,7 +83,13 @@ function statusOf(applicable: Finding[]): ComplianceStatus {
 }
 
 export function judge({ rules }: { rules: readonly Rule[] }, facts: Facts, onFault: OnFault): Judgement {
-  const findings = rules.map((rule) => findingOf(rule, facts, onFault));
+  const seen = new Map<string, Looked>(); // rules look at the same fields again and again
+  const look = (field: string): Looked => {
+    const looked = seen.get(field) ?? lookedAt(facts, field);
+    seen.set(field, looked);
+    return looked;
+  };
+  const findings = rules.map((rule) => findingOf(rule, facts, look, onFault));
   if (Object.keys(facts.extensions).length === 0) return { score: 0, status: "Indeterminate", findings };
   const applicable = findings.filter(({ outcome }) => outcome !== "not_applicable");
   const met = weightOf(applicable.filter(({ outcome }) => outcome === "met"));

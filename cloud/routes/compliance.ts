@@ -12,6 +12,7 @@ import {
 } from "#shared/wire/compliance.ts";
 import * as domain from "../domain/compliance.ts";
 import { byOf } from "../domain/events.ts";
+import * as regulations from "../domain/regulations.ts";
 import { read, type Route, serve } from "../route.ts";
 import { REPORT_CSP, reportOf } from "../web/compliance-report.ts";
 
@@ -32,7 +33,7 @@ export const compliance: Route[] = [
     says: "Every regulation pack and version, with its state now and its digest",
     tag,
     replies: { 200: PackList },
-    run: async ({ tx, deps }) => ({ status: 200, body: { data: domain.listPacks(deps.packs, tx.now) } }),
+    run: async ({ tx, deps }) => ({ status: 200, body: { data: regulations.list(deps.packs, tx.now) } }),
   }),
   read({
     method: "POST",
@@ -53,7 +54,7 @@ export const compliance: Route[] = [
     replies: { 200: RegulationSelection },
     run: async ({ tx, body, deps }) => ({
       status: 200,
-      body: { ...domain.select(deps.packs, body), evaluatedAt: new Date(tx.now).toISOString() },
+      body: { ...regulations.select(deps.packs, body), evaluatedAt: new Date(tx.now).toISOString() },
     }),
   }),
   serve({

@@ -299,7 +299,7 @@ export const evaluations = sqliteTable(
     tenantId: text("tenant_id").notNull(),
     productId: text("product_id").notNull(),
     productVersion: integer("product_version").notNull(),
-    passportRevision: integer("passport_revision").notNull(), // 0: there is none, or the pack doesn't look at it
+    passport: text().notNull(), // its id and revision; nothing where there is none, or the pack doesn't look at it
     sector: text().$type<Sector>().notNull(),
     packDigest: text("pack_digest").notNull(),
     id: text().notNull(),
@@ -307,8 +307,8 @@ export const evaluations = sqliteTable(
     packVersion: text("pack_version").notNull(),
     status: text().$type<ComplianceStatus>().notNull(),
     score: integer().notNull(),
-    result: text().notNull(), // the very bytes that were answered
+    result: blob({ mode: "buffer" }).notNull(), // the very bytes that were answered, deflated: a fifth of them
     at: integer().notNull(),
   },
-  (row) => [primaryKey({ columns: [row.tenantId, row.productId, row.productVersion, row.passportRevision, row.sector, row.packDigest] })],
+  (row) => [primaryKey({ columns: [row.tenantId, row.productId, row.productVersion, row.passport, row.sector, row.packDigest] })],
 );

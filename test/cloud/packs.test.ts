@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { keepPacks } from "../../cloud/domain/compliance.ts";
+import { keep } from "../../cloud/domain/regulations.ts";
 import { loadPacks } from "../../cloud/packs.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { packFolder, packLike, ruleLike } from "../../fixtures/packs.ts";
@@ -23,13 +23,13 @@ function folderOf(files: Record<string, unknown>): URL {
 test("a changed file under an old version refuses to start, and says which; under a new version it starts", async () => {
   const w = await world({ packsFrom: folderOf({ [name]: packLike() }) });
   const changed = loadPacks(folderOf({ [name]: packLike({ priority: "critical" }) }));
-  const keep = (packs: typeof changed) => w.store.write("packs", (tx) => keepPacks(tx, packs));
-  await expect(keep(changed)).rejects.toThrow(
+  const seen = (packs: typeof changed) => w.store.write("packs", (tx) => keep(tx, packs));
+  await expect(seen(changed)).rejects.toThrow(
     `regulation pack ${name}: it isn't what this database knows as 32024R1781 1.0.0: give the change a new version`,
   );
   const next = { [name]: packLike(), "32024R1781-1.1.0.json": packLike({ version: "1.1.0", effectiveFrom: "2025-01-01T00:00:00.000Z" }) };
-  await keep(loadPacks(folderOf(next)));
-  await keep(loadPacks(folderOf({ [name]: packLike() }))); // a node that isn't as new starts as well
+  await seen(loadPacks(folderOf(next)));
+  await seen(loadPacks(folderOf({ [name]: packLike() }))); // a node that isn't as new starts as well
 });
 
 test("the start itself fails with that line, and works again with the file as it was", async () => {
@@ -47,7 +47,7 @@ test("nodes that start at once agree on what a version is", async () => {
   const w = await world({ packsFrom: folderOf({ [name]: packLike() }) });
   const one = loadPacks(folderOf({ "32011L0065-1.0.0.json": packLike({ celexId: "32011L0065", sectors: ["rohs"] }) }));
   const other = loadPacks(folderOf({ "32011L0065-1.0.0.json": packLike({ celexId: "32011L0065", sectors: ["rohs"], priority: "high" }) }));
-  const outcomes = await Promise.allSettled([one, one, other].map((packs) => w.store.write("packs", (tx) => keepPacks(tx, packs))));
+  const outcomes = await Promise.allSettled([one, one, other].map((packs) => w.store.write("packs", (tx) => keep(tx, packs))));
   const [first, second, third] = outcomes.map(({ status }) => status);
   expect([first, second]).toEqual([first, first]);
   expect(third).not.toBe(first);

@@ -1,5 +1,5 @@
 // Judgement as a function: fail-closed whatever is left out, the same bytes for the same facts, and packs that can be obeyed.
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import type { ComplianceStatus } from "#shared/compliance.ts";
 import { batteryCases, cases, type Example, exemplary, exemplaryBattery, violating } from "../../fixtures/compliance.ts";
@@ -128,7 +128,7 @@ const passport = fc.option(
 const product = fc.tuple(fc.oneof(...pools), passport).map(([example, given]) => factsOf(example, given));
 
 /** Every way to leave one thing out: a field, or a member of an object within but its name, which the category's schema asks for. */
-function* without(value: unknown): Generator<unknown> {
+function* without(value: unknown): Generator {
   if (typeof value !== "object" || value === null) return;
   for (const [key, inner] of Object.entries(value)) {
     const rebuilt = (changed: unknown) => (Array.isArray(value) ? value.with(Number(key), changed) : { ...value, [key]: changed });

@@ -12,7 +12,7 @@ CREATE TABLE evaluations (
   tenant_id TEXT NOT NULL REFERENCES tenants (id),
   product_id TEXT NOT NULL,
   product_version INTEGER NOT NULL,
-  passport_revision INTEGER NOT NULL,
+  passport TEXT NOT NULL,
   sector TEXT NOT NULL,
   pack_digest TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE evaluations (
   pack_version TEXT NOT NULL,
   status TEXT NOT NULL,
   score INTEGER NOT NULL,
-  result TEXT NOT NULL,
+  result BLOB NOT NULL,
   at INTEGER NOT NULL,
-  PRIMARY KEY (tenant_id, product_id, product_version, passport_revision, sector, pack_digest)
+  PRIMARY KEY (tenant_id, product_id, product_version, passport, sector, pack_digest)
 ) STRICT;
