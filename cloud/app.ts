@@ -23,6 +23,7 @@ import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
 import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
+import type { Packs } from "./packs.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
@@ -38,6 +39,7 @@ export type Deps = {
   authenticate: Authenticate;
   metrics: Metrics;
   log: Log;
+  packs: Packs;
   /** The origin in links and tokens; known once the port is. */
   origin: () => string;
   /** What isn't ready yet, or no longer, by name; empty when all is well. */

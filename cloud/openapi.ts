@@ -136,6 +136,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "verifiable credentials", description: "The signed form of a passport's versions: judged, looked at, revoked" },
         { name: "EN 18222", description: "Published passports as any other system's look: the mandatory reads of the European standard" },
         { name: "epcis", description: "What happened to things, in EPCIS 2.0: captured once, found by what they name" },
+        { name: "compliance", description: "Law as data, judged fail-closed; no legal advice" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },

@@ -1,4 +1,5 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target.
+import { complianceBench } from "./compliance.bench.ts";
 import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
@@ -15,6 +16,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   passports: passportsBench,
   log: logBench,
   resolve: resolveBench,
+  compliance: complianceBench,
   start: startBench,
 };
 const asked = process.argv.slice(2);

@@ -99,6 +99,7 @@ const also = (
       "/aidc/jobs/{ref}/result": { attempt_id: claimed.attempt_id },
       "/aidc/results": { results: [{ job_ref: ids["jobs"], status: "FAILED", attempt_id: claimed.attempt_id, reason: "x" }] },
       "/aidc/orphans": { job_ref: ids["jobs"], attempt_id: claimed.attempt_id },
+      "/compliance/evaluations": { productIds: [ids["products"]] },
     }[route.path] ?? {},
 });
 
