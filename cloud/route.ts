@@ -48,6 +48,8 @@ type Input<P, Q, B> = {
   bytes: Buffer;
   mediaType: string;
   asked: Asked;
+  /** Those of `takesHeaders` that were sent, by their names in lower case. */
+  headers: Readonly<Record<string, string>>;
   deps: Deps;
 };
 
@@ -73,11 +75,19 @@ type Face<P, Q, B> = {
   judge?(body: Record<string, unknown>, found: readonly FieldFault[]): FieldFault[];
   /** Its body is a list whose items the route judges one by one: what is unfit in one must not refuse the others. */
   judgesItems?: boolean;
+  /** It judges its body itself, in `prepare`, in the words of a standard. */
+  judgesBody?: boolean;
   /** Refuses a body with a code of its own before any of its fields is judged. */
   refuse?(body: unknown): void;
+  /** Headers of the request that say something to this route. */
+  takesHeaders?: Readonly<Record<string, { says: string; oneOf: readonly string[] }>>;
+  /** A standard's names for refusals by their status, and the headers that tell its limits with a 413. */
+  standard?: { exceptions: Readonly<Record<number, string>>; limits: Readonly<Record<string, string>> };
   /** A body as OpenAPI shows it and as a test sends it. */
   example?: unknown;
   takesForm?: boolean;
+  /** JSON under names of its own, besides application/json. */
+  takesJsonAs?: readonly string[];
   takesIfMatch?: boolean;
   /** The body is a file of this type, bare or as the one part of a form, of any size up to the import's limit. */
   takesFile?: string;
@@ -145,10 +155,10 @@ export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
 
 /** The content types that its body may have. */
-export const mediaOf = ({ takesFile, takesForm, takesBytes }: Route): string[] =>
+export const mediaOf = ({ takesFile, takesForm, takesBytes, takesJsonAs = [] }: Route): string[] =>
   takesFile
     ? [takesFile, "multipart/form-data"]
-    : [...(takesBytes ?? ["application/json"]), ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
+    : [...(takesBytes ?? ["application/json"]), ...takesJsonAs, ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
 
 /** The headers that tell something and stand at a success of this status: 200 is the thing itself, so it has no Location. */
 export const sentWith = ({ sends = [] }: Route, status: number): ("ETag" | "Location")[] =>

@@ -39,11 +39,12 @@ export function checkOf({
   body,
   judge,
   judgesItems,
-}: Pick<Route, "params" | "query" | "body" | "judge" | "judgesItems">): Check {
+  judgesBody,
+}: Pick<Route, "params" | "query" | "body" | "judge" | "judgesItems" | "judgesBody">): Check {
   const parts: [keyof Parts, ValidateFunction][] = [
     ["params", strict.compile(params ?? NOTHING)],
     ["query", lenient.compile(query ?? NOTHING)],
-    ["body", strict.compile(body ?? NOTHING)],
+    ...(judgesBody ? [] : [["body", strict.compile(body ?? NOTHING)] satisfies [keyof Parts, ValidateFunction]]),
   ];
   return (values, more) => {
     const faults = parts.flatMap(([part, validate]) => {

@@ -2,7 +2,7 @@
 import { and, desc, eq, sql } from "../store/drizzle.ts";
 import { serialFault } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
-import { prepared } from "../store/prepared.ts";
+import { prepared, unseen } from "../store/prepared.ts";
 import { issuedCredentials, passports, passportVersions, products, serials, tenants, validations } from "../store/schema.ts";
 import { db } from "../store/store.ts";
 import { unknown, voided } from "./resolver.ts";
@@ -25,7 +25,7 @@ const byUid = prepared(
     .from(passports)
     .innerJoin(products, and(eq(products.tenantId, passports.tenantId), eq(products.id, passports.productId)))
     .innerJoin(tenants, eq(tenants.id, passports.tenantId))
-    .where(eq(passports.productId, placeholder("uid"))),
+    .where(eq(passports.productId, unseen("uid"))),
 );
 const { content, digest, credential, publishedAt } = passportVersions;
 const itsVersion = prepared(

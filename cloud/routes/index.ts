@@ -5,6 +5,7 @@ import { auditLogs } from "./audit-logs.ts";
 import { carriers } from "./carriers.ts";
 import { devices } from "./devices.ts";
 import { dpps } from "./dpps.ts";
+import { epcis } from "./epcis.ts";
 import { imports } from "./imports.ts";
 import { jobs } from "./jobs.ts";
 import { log } from "./log.ts";
@@ -33,6 +34,7 @@ export const routes: readonly Route[] = [
   ...publicPassports,
   ...verifiableCredentials,
   ...dpps,
+  ...epcis,
   ...log,
   ...auditLogs,
   ...operations,

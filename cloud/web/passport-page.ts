@@ -45,9 +45,7 @@ const TILES: Record<string, Tile> = {
       ? html`<span class="figure class-${value.toLowerCase()}">${value}</span>`
       : undefined,
   repairabilityScore: (value, language) =>
-    typeof value === "number"
-      ? html`<span class="figure">${words[language].of(number(value, language), "10")}</span>${bar(value / 10)}`
-      : undefined,
+    typeof value === "number" ? html`${figure(words[language].of(number(value, language), "10"))}${bar(value / 10)}` : undefined,
   recycledContent: share,
   recyclableContent: share,
   productLifetimeYears: amount("productLifetimeYears"),

@@ -4,6 +4,7 @@ import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
 import { passportsBench } from "./passports.bench.ts";
 import { productsBench } from "./products.bench.ts";
+import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
 
@@ -13,6 +14,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   products: productsBench,
   passports: passportsBench,
   log: logBench,
+  resolve: resolveBench,
   start: startBench,
 };
 const asked = process.argv.slice(2);

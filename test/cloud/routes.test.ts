@@ -48,6 +48,9 @@ async function furnished() {
     return product;
   };
   const readyProduct = await ready();
+  const event = { type: "ObjectEvent", eventTime: "2026-11-21T09:00:00Z", eventTimeZoneOffset: "+00:00", action: "OBSERVE" };
+  const captured = (await admin.post("/epcis/capture", { ...event, epcList: ["urn:x:1"] })).headers.get("location") ?? "";
+  ids["epcis"] = captured.replace(/^.*\//, ""); // a job's; to all else of EPCIS it is an id like another
   ids["passports"] = await id("/dpps", { productId: await ready() });
   const { content, credentialId } = (await admin.get(`/passports/${ids["passports"]}`)).body;
   // A shop that prints, with a job under way, one to cancel and a picture.
