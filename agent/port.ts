@@ -13,6 +13,7 @@ export type PortOptions = { connectMs?: number; clock?: Clock };
 type At<K extends Address["kind"]> = Extract<Address, { kind: K }>;
 
 const CONNECT_MS = 3_000;
+const KEEPALIVE_MS = 10_000; // a scanner only ever speaks: without a question nobody would notice that it is gone
 
 /** Opens what the URL names; rejects with a sentence for the operator. Every call opens anew. */
 export async function openPort(url: string, { connectMs = CONNECT_MS, clock = systemClock }: PortOptions = {}): Promise<Port> {
@@ -68,7 +69,7 @@ const endedByUs: Closed = { by: "us", words: "closed by the agent" };
 
 function openTcp({ host, port, shown }: At<"tcp">, connectMs: number, clock: Clock): Promise<Port> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, noDelay: true, keepAlive: true });
+    const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_MS });
     const refuse = (error: Error) => {
       cancel();
       socket.destroy();
@@ -125,10 +126,15 @@ async function openSerial(address: At<"serial">, openMs: number, clock: Clock): 
   const serial = new Serial({ path, baudRate, dataBits, parity, stopBits, ...flows, lock: true, autoOpen: false });
   serial.on("error", () => {}); // without a listener a cancelled write ends the process; every fault reaches us by close or by a timer
   await new Promise<void>((resolve, reject) => {
-    const cancel = clock.after(openMs, () => reject(new Error(`${shown}: it didn't open within ${openMs / 1000} s`)));
+    let late = false;
+    const cancel = clock.after(openMs, () => {
+      late = true;
+      reject(new Error(`${shown}: it didn't open within ${openMs / 1000} s`));
+    });
     serial.open((error) => {
       cancel();
       if (error) reject(inWords(shown, error));
+      else if (late) serial.close(); // nobody waits for it any more, and it would hold the lock
       else resolve();
     });
   });

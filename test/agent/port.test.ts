@@ -158,7 +158,7 @@ describe("over TCP", () => {
     expect(await port.write(Buffer.from("next"))).toEqual({ accepted: 0, fault: "an earlier write has not gone out yet" });
     let arrived = 0;
     far?.on("data", (bytes) => (arrived += bytes.length)).resume();
-    await expect.poll(() => arrived, { timeout: 10_000 }).toBe(first.accepted);
+    await expect.poll(() => arrived).toBe(first.accepted);
     await expect.poll(async () => (await port.write(Buffer.from("next"))).accepted).toBe(4);
   });
 
