@@ -1,6 +1,6 @@
 // The only file that opens a device: whatever is behind a port's URL becomes a duplex of bytes, and its errors become words.
 import { Buffer } from "node:buffer";
-import { constants, existsSync, type Stats } from "node:fs";
+import { constants, existsSync, type Stats, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import type { SerialPort } from "serialport";
@@ -118,6 +118,8 @@ function tcpWire(socket: Socket, shown: string, sink: Sink): Wire {
 
 // --- serial
 
+const PRESENCE_MS = 1_000;
+
 /** A port object of the library is good for one opening: after an unplug only a new one works. */
 async function openSerial(address: At<"serial">, openMs: number, clock: Clock): Promise<Port> {
   const { SerialPort: Serial } = await import("serialport"); // a native library: loaded where there is a serial device
@@ -139,7 +141,7 @@ async function openSerial(address: At<"serial">, openMs: number, clock: Clock): 
     });
   });
   await setModemLines(serial, address);
-  return duplex(clock, (sink) => serialWire(serial, shown, sink));
+  return duplex(clock, (sink) => serialWire(serial, address, sink, clock));
 }
 
 /** Pseudo-terminals and some adapters have no modem lines: not having them is no fault. */
@@ -149,14 +151,32 @@ const setModemLines = (serial: SerialPort, { dtr, rts }: At<"serial">): Promise<
     else serial.set({ ...(dtr === undefined ? {} : { dtr }), ...(rts === undefined ? {} : { rts }) }, () => resolve());
   });
 
-function serialWire(serial: SerialPort, shown: string, sink: Sink): Wire {
+/** Which device a name stands for now; one that is plugged in again is another. Windows' names stand for no file. */
+function identityOf(path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found ? `${found.dev} ${found.ino} ${found.rdev}` : "";
+}
+
+function serialWire(serial: SerialPort, { path, shown }: At<"serial">, sink: Sink, clock: Clock): Wire {
+  const unplugged: Closed = { by: "fault", words: `${shown}: the device is gone: was it unplugged?` };
   let closing = false;
   serial.on("data", (bytes: Buffer) => sink.data(bytes));
-  serial.on("close", (error: (Error & { disconnected?: boolean }) | null) =>
-    sink.closed(closing && !error?.disconnected ? endedByUs : { by: "fault", words: `${shown}: the device is gone: was it unplugged?` }),
-  );
+  serial.on("close", (error: (Error & { disconnected?: boolean }) | null) => {
+    cancel();
+    sink.closed(closing && !error?.disconnected ? endedByUs : unplugged);
+  });
+  // Unplugged while it reads, the library reads nothing for ever and never says so; that its name is gone does.
+  const device = identityOf(path);
+  const watch = (): (() => void) =>
+    clock.after(PRESENCE_MS, () => {
+      if (identityOf(path) === device) return void (cancel = watch());
+      sink.closed(unplugged);
+      serial.close();
+    });
+  let cancel = watch();
   const close = () => {
     closing = true;
+    cancel();
     serial.close(() => sink.closed(endedByUs));
   };
   return {

@@ -227,6 +227,19 @@ describe.skipIf(!hasSocat)("over a serial line", () => {
     await port.end(); // and ending what has ended is no fault
   });
 
+  test("unplugged while it reads, twenty times over: every time it is noticed", async () => {
+    const clock: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms / 10, act) };
+    for (let round = 0; round < 20; round += 1) {
+      const plugged = await cable(folder());
+      const [port, far] = [await opened(`serial:${plugged.near}`, { clock }), await opened(`serial:${plugged.far}`, { clock })];
+      const gone = Promise.all([whyOf(port), whyOf(far)]);
+      void far.write(Buffer.alloc(3_000, "x")); // some of it is on its way when the cable goes
+      await new Promise((resolve) => setImmediate(resolve));
+      await plugged.unplug();
+      expect((await gone).map(({ by }) => by)).toEqual(["fault", "fault"]);
+    }
+  });
+
   test("unplugged while writing: the write ends with a count and a reason, though the library never calls back", async () => {
     const plugged = await cable();
     const port = await serial(plugged.near);
