@@ -44,8 +44,20 @@ const TIMING: Timing = { answerMs: 1_000, pollMs: 500, completionMs: 30_000, set
 export const timingOf = ({ timing }: Profile): Timing => ({ ...TIMING, ...timing });
 
 export type FaultName =
-  | "media-out" | "ribbon-out" | "head-open" | "paused" | "over-temperature" | "under-temperature"
-  | "head-element" | "cutter" | "jam" | "labels-waiting" | "label-not-taken" | "offline" | "silent" | "other"; // oxfmt-ignore
+  | "media-out"
+  | "ribbon-out"
+  | "head-open"
+  | "paused"
+  | "over-temperature"
+  | "under-temperature"
+  | "head-element"
+  | "cutter"
+  | "jam"
+  | "labels-waiting"
+  | "label-not-taken"
+  | "offline"
+  | "silent"
+  | "other";
 export type Fault = { name: FaultName; words: string };
 export type Status = {
   at: number;

@@ -1,5 +1,5 @@
 // What is ESC/POS's own: rasters of a limited width, answers without a frame, and a question behind the label that clones may not know.
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
 import type { Profile } from "../../agent/printers/driver.ts";

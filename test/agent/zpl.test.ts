@@ -1,6 +1,6 @@
 // What is Zebra's own: dots as every firmware reads them, tags written and read back, void labels, the counter, and silences that mean something.
 import { createRequire } from "node:module";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";

@@ -1,7 +1,7 @@
 // One contract for every printer language: what a driver says of a label has to be what happened to it, whatever goes wrong on the way.
 import { connect } from "node:net";
 import { once } from "node:events";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { SerialPort } from "serialport";
 import { describe, expect, test, type TestContext } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
