@@ -313,7 +313,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           : waiting === null
             ? "it doesn't say what waits in it"
             : `${waiting} labels still wait in it`;
-        return { clean, waiting, words };
+        return { clean, waiting, words, counters: await counters() };
       }),
     close: () => port.end(),
   };

@@ -117,7 +117,7 @@ test("when no tag takes the EPC the label has failed, nothing of it comes later,
     reason: "no tag took the EPC: 3 labels came out void",
   });
   expect((await printer.preflight()).faults).toMatchObject([{ name: "paused" }, { name: "labels-waiting" }]);
-  expect(await printer.flush()).toEqual({ clean: true, waiting: 0, words: "nothing waits in it" });
+  expect(await printer.flush()).toEqual({ clean: true, waiting: 0, words: "nothing waits in it", counters: { labels: 1_003, voids: 3 } });
   expect((await printer.preflight()).ready).toBe(true);
   expect((await print(dotsOf(2), EPC)).outcome).toBe("confirmed");
   expect(machine.labels.map(({ isVoid }) => isVoid)).toEqual([true, true, true, false]);
