@@ -79,7 +79,7 @@ export async function open(uid: string, asked: string | undefined, host: string)
   const fault = asked === undefined ? undefined : serialFault(asked);
   if (fault) throw new Refusal("INVALID_SERIAL", `the serial ${fault}`);
   const row = await byUid.get({ uid });
-  if (row?.voidedAt != null) throw voided();
+  if (row && row.voidedAt !== null) throw voided();
   if (!row || row.publishedVersion === null) throw new Refusal("NOT_FOUND", "there is no public passport at this address");
   const { tenantId, passportId, publishedVersion, state, gtin, granularity, serialNumber, issuer } = row;
   const serial = asked ?? (granularity === "item" ? serialNumber : undefined);
