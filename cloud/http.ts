@@ -1,5 +1,7 @@
 // The pipeline that every route runs through: who, how often, may they, is it well-formed, once, in one commit, said aloud.
 import { hash, randomUUIDv7 } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
@@ -10,7 +12,7 @@ import { byClient, hasEnded } from "./domain/credentials.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
 import { receive, type Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
-import { type Caller, mediaOf, pathOf, type Reply, type Route } from "./route.ts";
+import { type Asked, type Caller, isSchema, mediaOf, pathOf, type Reply, type Route, sentWith } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
 import { type Check, checkOf, fitting } from "./validate.ts";
 
@@ -44,25 +46,57 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
     const endpoint = pathOf(route);
     const check = checkOf(route);
     const shown = deps.checkReplies ? replyChecker(route) : undefined;
+    const url = endpoint.replaceAll(/\{(\w+)\}/g, ":$1");
+    const always = { ...(route.open ? CORS : {}), ...route.headers };
+    if (route.open) answerOptions(app, url, route.open, deps, limit);
     app.route({
       method: route.method,
-      url: endpoint.replaceAll(/\{(\w+)\}/g, ":$1"),
+      url,
       schema: schemaOf(route),
       ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
       config: { endpoint, route },
       onRequest: async (request, reply) => {
+        void reply.headers(always);
         request.caller = await admit(route, request, reply, deps, limit);
         refuseMediaType(route, request);
       },
       handler: async (request, reply) => {
         const answer = await handle(route, request, reply, deps, check, limit);
-        shown?.(answer);
+        if (!(answer.body instanceof Readable)) shown?.({ ...answer, body: answer.body });
         if (route.replay) void reply.header("cache-control", "no-store"); // it holds a secret
         return send(reply, answer);
       },
     });
   }
 }
+
+const CORS = {
+  "access-control-allow-origin": "*",
+  "access-control-expose-headers": "ETag, Link, Location, X-Correlation-Id",
+  "cross-origin-resource-policy": "cross-origin",
+};
+const PREFLIGHT = {
+  "access-control-allow-methods": "GET, HEAD, OPTIONS",
+  "access-control-allow-headers": "Accept, Accept-Language, If-None-Match, X-Correlation-Id",
+  "access-control-max-age": "86400",
+  allow: "GET, HEAD, OPTIONS",
+};
+
+function answerOptions(app: FastifyInstance, url: string, more: NonNullable<Route["open"]>, deps: Deps, limit: Limit): void {
+  app.route({
+    method: "OPTIONS",
+    url,
+    schema: { hide: true },
+    onRequest: limit,
+    handler: async (request, reply) =>
+      reply
+        .code(204)
+        .headers({ ...CORS, ...PREFLIGHT, ...more(askedBy(request), deps) })
+        .send(),
+  });
+}
+
+export const askedBy = ({ method, originalUrl, headers }: FastifyRequest): Asked => ({ method, url: originalUrl, headers });
 
 /** Who is it, may they come in at this pace, is their tenant alive, does their scope reach: in this order, and before the body is read. */
 async function admit(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, limit: Limit): Promise<Caller> {
@@ -98,43 +132,50 @@ function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
   const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(headers["content-type"] ?? "")?.[1]?.toLowerCase() ?? "utf-8";
   if (charset !== "utf-8" && charset !== "utf8" && charset !== "us-ascii")
     throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the body in UTF-8, not in ${charset}`);
-  const sent = headers["content-type"]?.split(";")[0]?.trim().toLowerCase();
+  const sent = mediaIn(headers);
   const taken = mediaOf(route);
-  if (route.takesFile && (sent === undefined || !taken.includes(sent)))
-    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the file as ${taken.join(" or ")}`);
-  if (sent === undefined || headers["content-length"] === "0") return;
+  if ((route.takesFile || route.takesBytes) && !taken.includes(sent))
+    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send it as ${taken.join(" or ")}`);
+  if (sent === "" || headers["content-length"] === "0") return;
   if (route.method !== "GET" && !taken.includes(sent))
     throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
 }
 
-async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check, limit: Limit): Promise<Answer> {
+const mediaIn = ({ "content-type": type = "" }: IncomingHttpHeaders): string => type.split(";")[0]?.trim().toLowerCase() ?? "";
+
+async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check, limit: Limit): Promise<Sent> {
   const { params, query, body = {} } = request; // no body at all is an object without fields
   route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
-  const headers = headersFor(route, request, faults);
-  const prepared = faults.length === 0 ? await route.prepare?.(body, headers) : undefined;
-  check({ params, query, body }, faults);
+  const said = headersFor(route, request, faults);
+  if (!route.readsAddress) check({ params, query, body }, faults);
   if (route.scope === "client") request.caller = await client(request, reply, deps, limit);
   const caller = request.caller;
   const upload = route.takesFile ? await received(request, deps) : undefined;
   if (upload) request.bytes = upload.digest;
+  const { id: requestId, bytes } = request;
   const input = {
     caller,
     params,
     query,
     body,
-    requestId: request.id,
+    requestId,
+    idempotencyKey: key,
     ifMatch: request.headers["if-match"],
     upload,
-    prepared,
-    headers,
+    bytes: bytes ?? NO_BYTES,
+    mediaType: mediaIn(request.headers),
+    asked: askedBy(request),
     deps,
   };
-  if (route.kind === "serve") return answerOf(route, await route.run(input));
+  if (route.kind === "serve") return sentOf(route, await route.run(input));
   const label = `${route.method} ${pathOf(route)}`;
   if (route.kind === "read") return deps.store.read(label, async (tx) => answerOf(route, await route.run({ ...input, tx })));
-  const act = async (tx: Tx) => {
-    const done = await route.run({ ...input, tx });
+  const { prepare: prepareIt } = route;
+  const prepare = prepareIt && (async (): Promise<unknown> => prepareIt(input));
+  const act = async (tx: Tx, prepared: unknown) => {
+    const done = await route.run({ ...input, tx, prepared });
+    if (done.quiet) return answerOf(route, done);
     await append(tx, caller, {
       action: route.audit,
       subject: done.about?.subject ?? null,
@@ -147,9 +188,12 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     if (code !== "API_SCOPE_DENIED") return;
     await append(tx, caller, { action: "auth.scope_denied", subject: label, details, requestId: request.id });
   };
-  if (key === undefined) return deps.store.write(label, act).catch((error: unknown) => tellOf(error, deps.store, refused));
-  const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request, headers), ...lockOf(route, body) };
-  return once(deps.store, label, sent, act, refused);
+  if (key === undefined) {
+    const prepared = await prepare?.();
+    return deps.store.write(label, (tx) => act(tx, prepared)).catch((error: unknown) => tellOf(error, deps.store, refused));
+  }
+  const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request, said), ...lockOf(route, body) };
+  return once(deps.store, label, sent, { act, refused, prepare });
 }
 
 /** The bytes of the file, whichever way it was sent. What ends in the middle of it is its sender's fault. */
@@ -219,24 +263,28 @@ function idempotencyKey(route: Route, { headers }: FastifyRequest): [key: string
   return [key, []];
 }
 
-/** The headers that a route takes, and what is wrong with them. */
-function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyRequest, faults: FieldFault[]): Record<string, string> {
-  const taken: Record<string, string> = {};
-  for (const [name, { oneOf }] of Object.entries(takesHeaders)) {
+/** What the headers say that a route takes, and what is wrong with them. */
+function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyRequest, faults: FieldFault[]): string[] {
+  return Object.entries(takesHeaders).flatMap(([name, { oneOf }]) => {
     const value = headers[name.toLowerCase()];
-    if (value === undefined) continue;
-    if (typeof value === "string" && oneOf.includes(value)) taken[name.toLowerCase()] = value;
-    else faults.push({ field: name, rule: "enum", message: `must be one of ${oneOf.join(", ")}` });
-  }
-  return taken;
+    if (value === undefined) return [];
+    if (typeof value !== "string" || !oneOf.includes(value))
+      faults.push({ field: name, rule: "enum", message: `must be one of ${oneOf.join(", ")}` });
+    return `${name}: ${String(value)}`;
+  });
 }
 
 /** What "the same request" means: method, address, what its headers say to the route, and the bytes of the body. */
-const fingerprint = ({ method, url, headers, bytes }: FastifyRequest, taken: Record<string, string>): Buffer => {
-  const said = [headers["if-match"] ?? "", ...Object.entries(taken).map((pair) => pair.join(": "))].join("\n");
-  return hash("sha256", Buffer.concat([Buffer.from(`${method} ${url}\n${said}\n`), bytes ?? NO_BYTES]), "buffer");
+const fingerprint = ({ method, url, headers, bytes }: FastifyRequest, said: string[]): Buffer => {
+  const head = [`${method} ${url}`, headers["if-match"] ?? "", ...said, ""].join("\n");
+  return hash("sha256", Buffer.concat([Buffer.from(head), bytes ?? NO_BYTES]), "buffer");
 };
 const NO_BYTES = Buffer.alloc(0);
+
+/** What leaves: an answer, or one whose body comes as it is made. */
+type Sent = Omit<Answer, "body"> & { body: Answer["body"] | Readable };
+const sentOf = (route: Route, reply: Reply): Sent =>
+  reply.body instanceof Readable ? { status: reply.status, headers: reply.headers ?? {}, body: reply.body } : answerOf(route, reply);
 
 function answerOf(route: Route, { status, body, headers = {} }: Reply): Answer {
   if (body === undefined) return { status, headers, body: null };
@@ -254,23 +302,23 @@ function without(value: object, [name = "", ...rest]: string[]): object {
   return { ...value, [name]: rest.length === 0 ? null : without(inner, rest) };
 }
 
-function send(reply: FastifyReply, { status, headers, body }: Answer): FastifyReply {
+function send(reply: FastifyReply, { status, headers, body }: Sent): FastifyReply {
   const type = body === null ? {} : { "content-type": "application/json; charset=utf-8" };
   return reply
     .code(status)
     .headers({ ...type, ...headers })
-    .send(body ?? undefined);
+    .send(typeof body === "string" && headers["content-type"] !== undefined ? Buffer.from(body) : (body ?? undefined)); // as bytes its type stays as it is
 }
 
 /** In tests an answer that isn't documented is a fault, so that the document stays true. */
 function replyChecker(route: Route): (answer: Answer) => void {
   const shapes = Object.fromEntries(
-    Object.entries(route.replies).map(([status, shape]) => [status, typeof shape === "string" ? undefined : fitting(shape)]),
+    Object.entries(route.replies).map(([status, shape]) => [status, isSchema(shape) ? fitting(shape) : undefined]),
   );
   return ({ status, body, headers }) => {
     if (status >= 400) return;
     for (const name of ["ETag", "Location"] as const)
-      if (name.toLowerCase() in headers !== (route.sends?.includes(name) ?? false))
+      if (name.toLowerCase() in headers !== sentWith(route, status).includes(name))
         throw new Error(`${route.method} ${pathOf(route)} and its document disagree about the header ${name}`);
     if (!(status in shapes)) throw new Error(`${route.method} ${pathOf(route)} answered ${status}, which it doesn't document`);
     const validate = shapes[status];

@@ -39,12 +39,12 @@ export function checkOf({
   body,
   judge,
   judgesItems,
-  prepare,
-}: Pick<Route, "params" | "query" | "body" | "judge" | "judgesItems" | "prepare">): Check {
+  judgesBody,
+}: Pick<Route, "params" | "query" | "body" | "judge" | "judgesItems" | "judgesBody">): Check {
   const parts: [keyof Parts, ValidateFunction][] = [
     ["params", strict.compile(params ?? NOTHING)],
     ["query", lenient.compile(query ?? NOTHING)],
-    ...(prepare ? [] : [["body", strict.compile(body ?? NOTHING)] satisfies [keyof Parts, ValidateFunction]]),
+    ...(judgesBody ? [] : [["body", strict.compile(body ?? NOTHING)] satisfies [keyof Parts, ValidateFunction]]),
   ];
   return (values, more) => {
     const faults = parts.flatMap(([part, validate]) => {

@@ -1,11 +1,13 @@
 // Domain events: written in the unit of work that they tell of, numbered by their subject's version, so that order is a fact of the row.
-import { randomUUIDv7 } from "node:crypto";
+import { type EventData, isEventName } from "#shared/events.ts";
 import { and, asc, desc, eq, gt, isNotNull, lt, sql } from "../store/drizzle.ts";
 import type { DomainEvent } from "#shared/wire/products.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type Actor, events } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
+import { newId } from "./ids.ts";
+import { emit } from "./outbox.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 
 /** Who did it, in answer to which request. */
@@ -20,8 +22,12 @@ type Row = typeof events.$inferSelect;
 export type Entry = Pick<Row, "subject" | "seq" | "type" | "data"> & { snapshot?: Row["snapshot"] };
 
 const insertEvent = prepared(db.insert(events).values(placesOf(events)));
-export const record = async (tx: Tx, by: By, { snapshot = null, ...entry }: Entry): Promise<void> =>
-  void (await insertEvent.run({ ...by, ...entry, snapshot, id: randomUUIDv7(), at: tx.now } satisfies Row));
+/** What the catalogue knows goes out as well, under the same id. */
+export async function record(tx: Tx, by: By, { snapshot = null, ...entry }: Entry): Promise<void> {
+  const id = newId();
+  await insertEvent.run({ ...by, ...entry, snapshot, id, at: tx.now } satisfies Row);
+  if (isEventName(entry.type)) await emit(tx, by, entry.type, entry.data as EventData[typeof entry.type], id);
+}
 
 const toWire = ({ id, type, at, requestId, actor, data }: Row): DomainEvent => ({
   id,

@@ -2,15 +2,22 @@
 import type { Route } from "../route.ts";
 import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
+import { carriers } from "./carriers.ts";
+import { devices } from "./devices.ts";
+import { dpps } from "./dpps.ts";
 import { epcis } from "./epcis.ts";
 import { imports } from "./imports.ts";
+import { jobs } from "./jobs.ts";
 import { log } from "./log.ts";
 import { oauth } from "./oauth.ts";
 import { operations } from "./operations.ts";
 import { passports } from "./passports.ts";
 import { products } from "./products.ts";
+import { publicPassports } from "./public-passports.ts";
+import { resolver } from "./resolver.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
+import { verifiableCredentials } from "./verifiable-credentials.ts";
 
 export const routes: readonly Route[] = [
   ...tenants,
@@ -20,6 +27,13 @@ export const routes: readonly Route[] = [
   ...imports,
   ...schemas,
   ...passports,
+  ...carriers,
+  ...jobs,
+  ...devices,
+  ...resolver,
+  ...publicPassports,
+  ...verifiableCredentials,
+  ...dpps,
   ...epcis,
   ...log,
   ...auditLogs,

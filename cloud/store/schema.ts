@@ -1,9 +1,14 @@
 // Every table, once. Both engines hold only text, integers (instants are ms since 1970) and bytes, so values come out alike.
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
+import type { EventName } from "#shared/events.ts";
 import type { Tier } from "#shared/limits.ts";
-import type { PassportState, ProductStage } from "#shared/states.ts";
+import type { Assertor, JobState, PassportState, ProductStage } from "#shared/states.ts";
+import type { StationReport } from "#shared/wire/devices.ts";
 import type { Behaviour, Problem } from "#shared/wire/epcis.ts";
+import type { BundleItem, JobActor, Need } from "#shared/wire/jobs.ts";
 import type { LogEntry } from "#shared/wire/log.ts";
+import type { Attempt, DeliveryState, DisabledReason } from "#shared/wire/webhooks.ts";
+import type { Receipt } from "#shared/wire/trust.ts";
 
 /** Who did it, as it was called then. */
 export type Actor = { kind: string; id: string | null; name: string };
@@ -110,7 +115,7 @@ export const products = sqliteTable(
     voidedAt: integer("voided_at"),
     voidReason: text("void_reason"),
     serials: integer().notNull(), // how many hang on it: counted here, so that a guard reads one row and no more
-    printJobs: integer("print_jobs").notNull(),
+    printed: integer({ mode: "boolean" }).notNull(), // its serials have been in the print loop
     passports: integer().notNull(),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
@@ -205,8 +210,7 @@ export const passports = sqliteTable(
     draftVersion: integer("draft_version"),
     publishedVersion: integer("published_version"),
     lastVersion: integer("last_version").notNull(),
-    statusIndex: integer("status_index").notNull(), // its bit in the status list
-    revokedAt: integer("revoked_at"),
+    revokedAt: integer("revoked_at"), // with its product, and every credential of it
     actor: text({ mode: "json" }).$type<Actor>().notNull(),
     requestId: text("request_id").notNull(),
     leaseUntil: integer("lease_until").notNull(),
@@ -225,6 +229,7 @@ export const passportVersions = sqliteTable(
     content: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
     digest: text().notNull(),
     credential: text().notNull(),
+    credentialId: text("credential_id"),
     createdAt: integer("created_at").notNull(),
     publishedAt: integer("published_at"),
   },
@@ -242,8 +247,34 @@ export const validations = sqliteTable(
     algorithm: text().notNull(),
     signature: text().notNull(),
     anchor: text().notNull(),
+    receipt: text({ mode: "json" }).$type<Receipt>(), // an external service's answer, as it came
   },
   (row) => [primaryKey({ columns: [row.passportId, row.id] })],
+);
+
+/** Every credential that was ever signed for a passport, drafts that were replaced included: a bit of the status list each. */
+export const issuedCredentials = sqliteTable("issued_credentials", {
+  id: text().primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  passportId: text("passport_id").notNull(),
+  version: integer().notNull(),
+  statusIndex: integer("status_index").notNull(),
+  issuedAt: integer("issued_at").notNull(),
+  revokedAt: integer("revoked_at"),
+});
+
+/** What the external registry answered for a version. */
+export const registrations = sqliteTable(
+  "registrations",
+  {
+    passportId: text("passport_id").notNull(),
+    version: integer().notNull(),
+    registrationId: text("registration_id").notNull(),
+    registry: text().notNull(),
+    digest: text().notNull(),
+    at: integer().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.passportId, row.version] })],
 );
 
 /** Who publishes what, over all tenants: a GTIN as a whole, or one of its serials. */
@@ -253,6 +284,9 @@ export const claims = sqliteTable("claims", {
   tenantId: text("tenant_id").notNull(),
   productId: text("product_id").notNull(),
 });
+
+/** A row per GTIN that every claim of it touches first: two tenants' claims of one GTIN wait for each other, on any engine. */
+export const claimTurns = sqliteTable("claim_turns", { gtin: text().primaryKey(), turn: integer().notNull() });
 
 export const counters = sqliteTable("counters", { name: text().primaryKey(), value: integer().notNull() });
 
@@ -274,6 +308,9 @@ export const serials = sqliteTable(
     printReason: text("print_reason"),
     printDeviceId: text("print_device_id"),
     printReportedAt: integer("print_reported_at"),
+    printBatch: blob("print_batch", { mode: "buffer" }), // the print-status request that this outcome came in
+    openJob: text("open_job"), // the one print job that is under way
+    sealedJob: text("sealed_job"), // the latest that ended well
     voidedAt: integer("voided_at"),
     voidReason: text("void_reason"),
     createdAt: integer("created_at").notNull(),
@@ -281,6 +318,190 @@ export const serials = sqliteTable(
   (row) => [primaryKey({ columns: [row.tenantId, row.serial] })],
 );
 
+export const webhooks = sqliteTable(
+  "webhooks",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    url: text().notNull(),
+    description: text(),
+    events: text({ mode: "json" }).$type<EventName[]>().notNull(),
+    enabled: integer({ mode: "boolean" }).notNull(),
+    disabledAt: integer("disabled_at"),
+    disabledReason: text("disabled_reason").$type<DisabledReason>(),
+    failingSince: integer("failing_since"), // the first failed try after the last success
+    secret: text().notNull(), // sealed, as the one before it
+    previousSecret: text("previous_secret"),
+    previousUntil: integer("previous_until"),
+    revision: integer().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+export const subscriptions = sqliteTable(
+  "subscriptions",
+  { tenantId: text("tenant_id").notNull(), type: text().$type<EventName>().notNull(), webhookId: text("webhook_id").notNull() },
+  (row) => [primaryKey({ columns: [row.tenantId, row.type, row.webhookId] })],
+);
+
+export const outbox = sqliteTable("outbox", {
+  id: text().primaryKey(), // the event's
+  tenantId: text("tenant_id").notNull(),
+  type: text().$type<EventName>().notNull(),
+  at: integer().notNull(),
+  body: text().notNull(), // the envelope as it is sent, byte for byte
+  targets: text({ mode: "json" }).$type<string[]>(), // webhooks that have no delivery of it yet; null once they have
+});
+
+export const lanes = sqliteTable("lanes", {
+  webhookId: text("webhook_id").primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  dueAt: integer("due_at"), // the earliest of its deliveries, 0 for a new one; null when none waits
+  owner: text(),
+  leaseUntil: integer("lease_until").notNull(),
+  revision: integer().notNull(),
+});
+
+export const deliveries = sqliteTable(
+  "deliveries",
+  {
+    webhookId: text("webhook_id").notNull(),
+    id: text().notNull(),
+    tenantId: text("tenant_id").notNull(),
+    eventId: text("event_id").notNull(),
+    type: text().$type<EventName>().notNull(),
+    state: text().$type<DeliveryState>().notNull(),
+    dueAt: integer("due_at"), // 0 for a first try: it waits for no clock
+    tries: integer().notNull(), // of this round; a redelivery by hand begins another
+    byHand: integer("by_hand", { mode: "boolean" }).notNull(),
+    attempts: text({ mode: "json" }).$type<Attempt[]>().notNull(),
+    createdAt: integer("created_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (row) => [primaryKey({ columns: [row.webhookId, row.id] })],
+);
+
+export const sealingKeys = sqliteTable("sealing_keys", {
+  id: text().primaryKey(),
+  key: blob({ mode: "buffer" }).notNull(),
+  createdAt: integer("created_at").notNull(),
+});
+
+/** The hot row: fixed in size, with the words of its life beside it in `print_events`. */
+export const printJobs = sqliteTable(
+  "print_jobs",
+  {
+    tenantId: text("tenant_id").notNull(),
+    jobRef: text("job_ref").notNull(),
+    state: text().$type<JobState>().notNull(),
+    fromState: text("from_state").$type<JobState>(), // the one before, for whoever moved many rows at once
+    reached: integer().notNull(), // how far the latest attempt came on the job's path
+    revision: integer().notNull(),
+    productId: text("product_id").notNull(),
+    gtin: text().notNull(),
+    serial: text().notNull(),
+    digitalLink: text("digital_link").notNull(),
+    sgtin96Epc: text("sgtin96_epc"),
+    needs: integer().notNull(), // a bit each
+    template: text().notNull(),
+    priority: integer().notNull(),
+    station: text().notNull(), // empty: any
+    reprint: integer({ mode: "boolean" }).notNull(),
+    pool: integer({ mode: "boolean" }).notNull(), // a claim may take it
+    dueAt: integer("due_at"), // when the reaper has to look at it
+    attemptId: text("attempt_id"),
+    attempt: integer().notNull(),
+    maxAttempts: integer("max_attempts").notNull(),
+    deviceId: text("device_id"),
+    leaseSeconds: integer("lease_seconds"),
+    leaseExpiresAt: integer("lease_expires_at"),
+    envelopeExpiresAt: integer("envelope_expires_at"),
+    simulated: integer({ mode: "boolean" }).notNull(),
+    duplicateRisk: integer("duplicate_risk", { mode: "boolean" }).notNull(),
+    reason: text(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.jobRef] })],
+);
+
+export const printEvents = sqliteTable(
+  "print_events",
+  {
+    jobRef: text("job_ref").notNull(),
+    n: integer().notNull(), // the job's revision that this made
+    at: integer().notNull(),
+    fromState: text("from_state").$type<JobState>(),
+    toState: text("to_state").$type<JobState>().notNull(),
+    attemptId: text("attempt_id"),
+    attempt: integer().notNull(),
+    actor: text({ mode: "json" }).$type<{ kind: Assertor; id: string | null }>().notNull(),
+    reason: text(),
+    item: text({ mode: "json" }).$type<BundleItem>(), // as it was sent: what the bundle's digest is over
+  },
+  (row) => [primaryKey({ columns: [row.jobRef, row.n] })],
+);
+
+export const orphans = sqliteTable(
+  "orphans",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    jobRef: text("job_ref").notNull(),
+    attemptId: text("attempt_id").notNull(),
+    gtin: text().notNull(),
+    serial: text().notNull(),
+    disposition: text().$type<"found" | "destroyed">().notNull(),
+    evidence: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    actor: text({ mode: "json" }).$type<JobActor>().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+export const blobs = sqliteTable(
+  "blobs",
+  {
+    tenantId: text("tenant_id").notNull(),
+    sha256: text().notNull(),
+    mediaType: text("media_type").notNull(),
+    bytes: blob({ mode: "buffer" }).notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.sha256] })],
+);
+
+export const devices = sqliteTable(
+  "devices",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    name: text().notNull(),
+    station: text(),
+    capabilities: text({ mode: "json" }).$type<Need[]>().notNull(),
+    apiKeyId: text("api_key_id").notNull(),
+    report: text({ mode: "json" }).$type<StationReport>().notNull(), // what it last said of itself
+    lastSeenAt: integer("last_seen_at"),
+    deletedAt: integer("deleted_at"),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+/** When somebody followed a label's link; nothing in it says who. */
+export const scans = sqliteTable("scans", {
+  id: text().primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  productId: text("product_id").notNull(),
+  gtin: text().notNull(),
+  serial: text().notNull(),
+  at: integer().notNull(),
+  agent: text().$type<"browser" | "program">().notNull(),
+});
 /** EPCIS events as they were captured; the columns are what queries ask for most. */
 export const epcisEvents = sqliteTable(
   "epcis_events",
