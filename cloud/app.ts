@@ -22,6 +22,7 @@ import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
+import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
 import { formOf, jsonOf } from "./validate.ts";
 import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
@@ -39,6 +40,10 @@ export type Deps = {
   rateLimited: boolean;
   /** Where validations are anchored: "log", "off" or a URL. */
   anchor: string | undefined;
+  /** What secrets are sealed with that we have to know again. */
+  seal: Seal;
+  /** Webhooks may go to private addresses. */
+  allowPrivate: boolean;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */

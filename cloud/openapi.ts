@@ -117,6 +117,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "schemas", description: "What a category asks for, as validation reads it" },
         { name: "passports", description: "What is said in public about a product, signed" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
+        { name: "webhooks", description: "Who is told what, by signed messages that arrive at least once" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },
       ],

@@ -10,6 +10,7 @@ import { passports } from "./passports.ts";
 import { products } from "./products.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
+import { webhooks } from "./webhooks.ts";
 
 export const routes: readonly Route[] = [
   ...tenants,
@@ -20,6 +21,7 @@ export const routes: readonly Route[] = [
   ...schemas,
   ...passports,
   ...log,
+  ...webhooks,
   ...auditLogs,
   ...operations,
 ];

@@ -1,5 +1,6 @@
 // Forgets what nobody will ask for any more, a slice at a time, so that it never holds the store for long: old answers, abandoned uploads.
 import type { Logger } from "pino";
+import * as deliveries from "../domain/deliveries.ts";
 import { forget } from "../domain/idempotency.ts";
 import { forgetAbandoned } from "../domain/uploads.ts";
 import type { Store } from "../store/store.ts";
@@ -16,6 +17,6 @@ export const startSweeper = (store: Store, log: Logger): Worker =>
       const gone = await store.write("sweep", (tx) => forget(tx, SLICE_ROWS));
       if (gone >= SLICE_ROWS) return true;
       await store.write("sweep uploads", forgetAbandoned);
-      return false;
+      return store.write("sweep deliveries", (tx) => deliveries.forget(tx, SLICE_ROWS));
     },
   });

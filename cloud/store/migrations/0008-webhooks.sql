@@ -64,6 +64,7 @@ CREATE TABLE deliveries (
   PRIMARY KEY (webhook_id, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_due ON deliveries (webhook_id, due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX deliveries_by_end ON deliveries (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX deliveries_unwell ON deliveries (webhook_id, state, id) WHERE state IN ('failed', 'exhausted', 'held');
 
 -- What secrets are sealed with, where several nodes have to open them and no key was set.
