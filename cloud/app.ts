@@ -147,13 +147,15 @@ function answerOverdue(app: FastifyInstance): void {
     next();
   });
   const timer = setInterval(() => {
-    for (const reply of open) if (!reply.sent && isOverdue(reply)) void reply.send(new Refusal("TIMED_OUT"));
+    for (const reply of open) if (!reply.sent && !reply.raw.headersSent && isOverdue(reply)) void reply.send(new Refusal("TIMED_OUT"));
   }, WATCH_MS).unref();
   app.addHook("onClose", () => clearInterval(timer));
 }
 const WATCH_MS = 1_000;
 /** A request that is itself still on its way is Node's to end, with a 408. */
 const isOverdue = ({ request, elapsedTime }: FastifyReply) => request.raw.complete && elapsedTime > limits.REQUEST_MAX_MS;
+
+const PICTURES = ["image/png", "image/jpeg", "application/octet-stream"];
 
 /** Bodies come in as bytes: they are the fingerprint of a request, and must be UTF-8 before they are anything else. */
 function readBodies(app: FastifyInstance): void {
@@ -165,6 +167,9 @@ function readBodies(app: FastifyInstance): void {
   app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
     request.bytes = bytes;
     return formOf(bytes);
+  });
+  app.addContentTypeParser(PICTURES, { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
+    request.bytes = bytes;
   });
   app.addContentTypeParser("text/csv", (_request, _payload, done) => done(null)); // the route reads it as it comes
 }

@@ -1,5 +1,7 @@
 // The pipeline that every route runs through: who, how often, may they, is it well-formed, once, in one commit, said aloud.
 import { hash, randomUUIDv7 } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
@@ -56,7 +58,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
       },
       handler: async (request, reply) => {
         const answer = await handle(route, request, reply, deps, check, limit);
-        shown?.(answer);
+        if (!(answer.body instanceof Readable)) shown?.({ ...answer, body: answer.body });
         if (route.replay) void reply.header("cache-control", "no-store"); // it holds a secret
         return send(reply, answer);
       },
@@ -98,16 +100,18 @@ function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
   const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(headers["content-type"] ?? "")?.[1]?.toLowerCase() ?? "utf-8";
   if (charset !== "utf-8" && charset !== "utf8" && charset !== "us-ascii")
     throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the body in UTF-8, not in ${charset}`);
-  const sent = headers["content-type"]?.split(";")[0]?.trim().toLowerCase();
+  const sent = mediaIn(headers);
   const taken = mediaOf(route);
-  if (route.takesFile && (sent === undefined || !taken.includes(sent)))
-    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the file as ${taken.join(" or ")}`);
-  if (sent === undefined || headers["content-length"] === "0") return;
+  if ((route.takesFile || route.takesBytes) && !taken.includes(sent))
+    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send it as ${taken.join(" or ")}`);
+  if (sent === "" || headers["content-length"] === "0") return;
   if (route.method !== "GET" && !taken.includes(sent))
     throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
 }
 
-async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check, limit: Limit): Promise<Answer> {
+const mediaIn = ({ "content-type": type = "" }: IncomingHttpHeaders): string => type.split(";")[0]?.trim().toLowerCase() ?? "";
+
+async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check, limit: Limit): Promise<Sent> {
   const { params, query, body = {} } = request; // no body at all is an object without fields
   route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
@@ -116,12 +120,26 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   const caller = request.caller;
   const upload = route.takesFile ? await received(request, deps) : undefined;
   if (upload) request.bytes = upload.digest;
-  const input = { caller, params, query, body, requestId: request.id, ifMatch: request.headers["if-match"], upload, deps };
-  if (route.kind === "serve") return answerOf(route, await route.run(input));
+  const { id: requestId, bytes } = request;
+  const input = {
+    caller,
+    params,
+    query,
+    body,
+    requestId,
+    idempotencyKey: key,
+    ifMatch: request.headers["if-match"],
+    upload,
+    bytes: bytes ?? NO_BYTES,
+    mediaType: mediaIn(request.headers),
+    deps,
+  };
+  if (route.kind === "serve") return sentOf(route, await route.run(input));
   const label = `${route.method} ${pathOf(route)}`;
   if (route.kind === "read") return deps.store.read(label, async (tx) => answerOf(route, await route.run({ ...input, tx })));
   const act = async (tx: Tx) => {
     const done = await route.run({ ...input, tx });
+    if (done.quiet) return answerOf(route, done);
     await append(tx, caller, {
       action: route.audit,
       subject: done.about?.subject ?? null,
@@ -211,6 +229,11 @@ const fingerprint = ({ method, url, headers, bytes }: FastifyRequest): Buffer =>
   hash("sha256", Buffer.concat([Buffer.from(`${method} ${url}\n${headers["if-match"] ?? ""}\n`), bytes ?? NO_BYTES]), "buffer");
 const NO_BYTES = Buffer.alloc(0);
 
+/** What leaves: an answer, or one whose body comes as it is made. */
+type Sent = Omit<Answer, "body"> & { body: Answer["body"] | Readable };
+const sentOf = (route: Route, reply: Reply): Sent =>
+  reply.body instanceof Readable ? { status: reply.status, headers: reply.headers ?? {}, body: reply.body } : answerOf(route, reply);
+
 function answerOf(route: Route, { status, body, headers = {} }: Reply): Answer {
   if (body === undefined) return { status, headers, body: null };
   if (typeof body === "string") return { status, headers, body };
@@ -227,7 +250,7 @@ function without(value: object, [name = "", ...rest]: string[]): object {
   return { ...value, [name]: rest.length === 0 ? null : without(inner, rest) };
 }
 
-function send(reply: FastifyReply, { status, headers, body }: Answer): FastifyReply {
+function send(reply: FastifyReply, { status, headers, body }: Sent): FastifyReply {
   const type = body === null ? {} : { "content-type": "application/json; charset=utf-8" };
   return reply
     .code(status)

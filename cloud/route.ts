@@ -1,4 +1,5 @@
 // An endpoint as one value. Auth, scope, rate, validation, idempotency, transaction, audit, 405 and OpenAPI follow from being one.
+import type { Readable } from "node:stream";
 import type { Static, TSchema } from "typebox";
 import type { AuditAction } from "#shared/audit.ts";
 import type { ErrorCode, FieldFault } from "#shared/errors.ts";
@@ -19,8 +20,11 @@ export type Caller = {
 /** What a route answers; `about` is what its audit row says: whom it concerns and what a reader should know. */
 export type Reply = {
   status: number;
-  body?: object | string;
+  /** A stream is sent as it comes, by a route that serves. */
+  body?: object | string | Readable;
   headers?: Record<string, string>;
+  /** Nothing happened that an audit log should tell of. */
+  quiet?: boolean;
   about?: { subject: string | null; details?: Record<string, unknown> };
 };
 
@@ -31,10 +35,14 @@ type Input<P, Q, B> = {
   query: Of<Q>;
   body: Of<B>;
   requestId: string;
+  idempotencyKey: string | undefined;
   /** The If-Match header of a route that takes one. */
   ifMatch: string | undefined;
   /** The file of a route that takes one, received whole. */
   upload: Upload | undefined;
+  /** The body of a route that takes bytes. */
+  bytes: Buffer;
+  mediaType: string;
   deps: Deps;
 };
 
@@ -68,6 +76,8 @@ type Face<P, Q, B> = {
   takesIfMatch?: boolean;
   /** The body is a file of this type, bare or as the one part of a form, of any size up to the import's limit. */
   takesFile?: string;
+  /** The body is bytes of one of these types. */
+  takesBytes?: readonly string[];
   bodyMaxBytes?: number;
   replies: Record<number, TSchema | string>;
   /** Headers of its success that tell something. */
@@ -114,5 +124,7 @@ export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
 
 /** The content types that its body may have. */
-export const mediaOf = ({ takesFile, takesForm }: Route): string[] =>
-  takesFile ? [takesFile, "multipart/form-data"] : ["application/json", ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
+export const mediaOf = ({ takesFile, takesForm, takesBytes }: Route): string[] =>
+  takesFile
+    ? [takesFile, "multipart/form-data"]
+    : [...(takesBytes ?? ["application/json"]), ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];

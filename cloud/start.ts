@@ -20,6 +20,7 @@ import { createCourier } from "./adapters/courier.ts";
 import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
+import { startReaper } from "./workers/reaper.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import type { Worker } from "./workers/worker.ts";
 
@@ -89,7 +90,12 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
     workers.push(dispatcher);
     // They sign in the name of the origin, which is known from here on.
-    workers.push(startSweeper(store, log), startImporter(store, log), startGenerator(store, log, { keys, origin }));
+    workers.push(
+      startSweeper(store, log),
+      startReaper(store, log),
+      startImporter(store, log),
+      startGenerator(store, log, { keys, origin }),
+    );
     const close = async () => {
       draining = true;
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.

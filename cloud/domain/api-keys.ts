@@ -1,7 +1,7 @@
 // API keys: minted, rotated, revoked. A secret leaves here once; what stays is its hash.
 import { and, desc, eq, isNull, lt } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
-import { Refusal } from "#shared/errors.ts";
+import { invalid, Refusal } from "#shared/errors.ts";
 import { holds } from "#shared/scopes.ts";
 import type { ApiKey } from "#shared/wire/credentials.ts";
 import type { Caller } from "../route.ts";
@@ -89,6 +89,21 @@ export async function revoke(tx: Tx, caller: Caller, id: string): Promise<Row> {
   if (!revoked) throw new Refusal("ALREADY_REVOKED", `"${found.name}" is already revoked; if it was rotated, the live key has another id`);
   credentialDied(tx);
   return revoked;
+}
+
+/** Makes a key the device's; only one that is nobody's yet can become it. */
+export async function bind(tx: Tx, caller: Caller, id: string, deviceId: string): Promise<Row> {
+  const found = await row(tx, caller, id);
+  if (found.revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `api_key_id: "${found.name}" is revoked`);
+  if (found.deviceId !== null || found.bootstrap)
+    throw invalid([{ field: "api_key_id", rule: "bound", message: "is a key that another device, or the operator, has" }]);
+  await tx.db.update(apiKeys).set({ deviceId }).where(mine(caller, id));
+  credentialDied(tx); // as what it was
+  return { ...found, deviceId };
+}
+
+export async function revokeIfLive(tx: Tx, caller: Caller, id: string): Promise<void> {
+  if ((await row(tx, caller, id)).revokedAt === null) await revoke(tx, caller, id);
 }
 
 /** The old secret dies in the commit that brings the new one; the new key is a new row with a new id. */

@@ -1,13 +1,13 @@
 // The dispatcher's side of the outbox: events become deliveries, webhooks become lanes that one node works on at a time, tries become rows.
 // A lane is leased as a whole: so first tries of one webhook begin in order, whoever runs, and a slow one holds up nobody but itself.
-import { and, eq, inArray, isNotNull, isNull, lte, or, skipLocked, sql } from "../store/drizzle.ts";
+import { and, eq, inArray, isNotNull, isNull, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import type { Attempt, DisabledReason } from "#shared/wire/webhooks.ts";
 import type { Outcome } from "../adapters/courier.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { deliveries, lanes, outbox, webhooks as table } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { fresh, type Row as Delivery } from "./deliveries.ts";
 import * as webhooks from "./webhooks.ts";
@@ -22,6 +22,7 @@ export const SCHEDULE_MS = [5_000, 30_000, 120_000, 900_000, 3_600_000, 14_400_0
 const JITTER_SHARE = 0.1;
 
 const at = sql.placeholder;
+const skipLocked = sql.raw(SKIP_LOCKED);
 
 // Events become deliveries.
 

@@ -10,6 +10,7 @@ import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 
 /** An answer ready to leave. `keep` is what a replay shows, where that differs from what is sent now. */
 export type Answer = { status: number; headers: Record<string, string>; body: string | null; keep?: string };
+export const REPLAYED = { "idempotency-replayed": "true" };
 export type Once = { scope: Buffer; key: string; fingerprint: Buffer; keepMs?: number; lockWith?: string };
 
 /** Whose keys these are: a credential's, on one route. A caller is the same object as long as it is remembered. */
@@ -81,7 +82,7 @@ async function earlier(tx: Tx, { scope, key, fingerprint, lockWith }: Once): Pro
   if (!row) return undefined;
   if (!row.fingerprint.equals(fingerprint)) throw new Refusal("IDEMPOTENCY_CONFLICT");
   const body = row.body !== null && lockWith ? unlock(row.body, lockWith) : row.body;
-  return { status: row.status, headers: { ...row.headers, "idempotency-replayed": "true" }, body };
+  return { status: row.status, headers: { ...row.headers, ...REPLAYED }, body };
 }
 
 async function keep(
@@ -118,6 +119,22 @@ function unlock(locked: string, secret: string): string {
   const decipher = createDecipheriv("aes-256-gcm", keyFrom(secret, bytes.subarray(0, 16)), bytes.subarray(16, 28));
   decipher.setAuthTag(bytes.subarray(28, 44));
   return Buffer.concat([decipher.update(bytes.subarray(44)), decipher.final()]).toString("utf8");
+}
+
+// For a part of a request that has a key of its own, and for keys that are derived from what was sent.
+type Part = Pick<Once, "scope" | "key" | "fingerprint">;
+
+/** What was kept under the key; a refusal where it was for something else. */
+export async function kept(tx: Tx, { scope, key, fingerprint }: Part): Promise<string | Refusal | undefined> {
+  const row = await find.get({ scope, key, now: tx.now });
+  if (!row) return undefined;
+  return row.fingerprint.equals(fingerprint) ? (row.body ?? "") : new Refusal("IDEMPOTENCY_CONFLICT");
+}
+
+/** Keeps it, in the place of what was kept before. */
+export async function remember(tx: Tx, { body, ...once }: Part & { body: string }): Promise<void> {
+  await tx.db.delete(idempotency).where(and(eq(idempotency.scope, once.scope), eq(idempotency.key, once.key)));
+  await keep(tx, once, { status: 200, headers: {}, body });
 }
 
 /** Forgets about `most` answers whose time is over, oldest first; says how many. */

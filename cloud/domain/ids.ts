@@ -18,3 +18,13 @@ const nextInstant = (instant: string): string => {
   const next = (Number.parseInt(instant.replaceAll("-", ""), 16) + 1).toString(16).padStart(12, "0");
   return `${next.slice(0, 8)}-${next.slice(8)}-`;
 };
+
+const LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"; // Crockford's: nothing that is read for something else
+
+/** A print job's name: the bits of an id in 26 letters that sort like it. */
+export function jobRef(): string {
+  let bits = BigInt(`0x${newId().replaceAll("-", "")}`);
+  let text = "";
+  for (let i = 0; i < 26; i += 1, bits >>= 5n) text = LETTERS[Number(bits & 31n)] + text;
+  return `pj_${text}`;
+}

@@ -6,16 +6,7 @@ import { invalid, Refusal, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { gtin14, gtinFault } from "#shared/gs1.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
-import type {
-  BatchResult,
-  Product,
-  ProductCreate,
-  ProductPatch,
-  ProductQuery,
-  ProductVersion,
-  Transition,
-  Void,
-} from "#shared/wire/products.ts";
+import type { BatchResult, Product, ProductCreate, ProductPatch, ProductQuery, ProductVersion, Transition } from "#shared/wire/products.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type events, products } from "../store/schema.ts";
@@ -91,7 +82,7 @@ const rowOf = (
   voidedAt: null,
   voidReason: null,
   serials: 0,
-  printJobs: 0,
+  printed: false,
   passports: 0,
   createdAt: tx.now,
   updatedAt: tx.now,
@@ -247,16 +238,31 @@ export async function countPassports(tx: Tx, { tenantId, id }: Row, by: 1 | -1):
     .where(and(eq(products.tenantId, tenantId), eq(products.id, id)));
 }
 
+/** Serials more hang on the product: no change of its own either. */
+export async function countSerials(tx: Tx, { tenantId, id }: Row, by: number): Promise<void> {
+  await tx.db
+    .update(products)
+    .set({ serials: sql`${products.serials} + ${by}` })
+    .where(and(eq(products.tenantId, tenantId), eq(products.id, id)));
+}
+
+const firstPrint = prepared(
+  db
+    .update(products)
+    .set({ printed: true })
+    .where(and(isMine, eq(products.printed, false))),
+);
+/** From its first print job or outcome on, the product has a history that has to stay. Written once, so that labels don't queue for its row. */
+export const nowPrinted = async (_tx: Tx, tenantId: string, id: string): Promise<void> => void (await firstPrint.run({ tenantId, id }));
+
 /** The product's version that says that its passport is public. */
 export async function tellPublished(tx: Tx, by: By, row: Row, more: Record<string, unknown>): Promise<void> {
   await change(tx, by, row, {}, more, "product.published");
 }
 
-export async function voidIt(tx: Tx, by: By, id: string, { reason, serial }: Void, ifMatch?: string): Promise<Product> {
+export async function voidIt(tx: Tx, by: By, id: string, reason: string, ifMatch?: string): Promise<Product> {
   const row = await find(tx, by.tenantId, id);
   refuseStale(row, ifMatch);
-  if (serial !== undefined && serial !== row.serialNumber)
-    throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${serial} isn't allocated under ${row.gtin}`);
   if (row.voidedAt !== null) throw alreadyVoided(row);
   await revokeOf(tx, row.id);
   return change(tx, by, row, { voidedAt: tx.now, voidReason: reason }, { reason });
@@ -265,8 +271,7 @@ export async function voidIt(tx: Tx, by: By, id: string, { reason, serial }: Voi
 export async function remove(tx: Tx, by: By, id: string, ifMatch?: string): Promise<Row> {
   const row = await find(tx, by.tenantId, id);
   refuseStale(row, ifMatch);
-  if (row.printJobs > 0)
-    throw new Refusal("PRODUCT_REFERENCED", `${row.printJobs} print jobs refer to serials of this product: void it instead`);
+  if (row.printed) throw new Refusal("PRODUCT_REFERENCED", "its serials have been in the print loop: void the product instead");
   if (row.passports > 0)
     throw new Refusal("PRODUCT_REFERENCED", "a passport speaks of this product: delete its draft first, or void the product");
   if (row.voidedAt !== null) throw alreadyVoided(row); // its tombstone has to stay

@@ -35,6 +35,12 @@ async function isReady(tx: Tx, row: passports.Row): Promise<boolean> {
   return covering.length > 0;
 }
 
+/** May labels of this product be printed? */
+export async function isPrintable(tx: Tx, tenantId: string, productId: string): Promise<boolean> {
+  const row = await passports.ofProduct(tx, tenantId, productId);
+  return row !== undefined && isReady(tx, row);
+}
+
 export async function list(tx: Tx, caller: Caller, id: string): Promise<Validations> {
   const row = await passports.find(tx, caller.tenantId, id);
   const rows = await tx.db.select().from(validations).where(eq(validations.passportId, id)).orderBy(asc(validations.id));

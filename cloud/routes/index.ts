@@ -2,7 +2,10 @@
 import type { Route } from "../route.ts";
 import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
+import { carriers } from "./carriers.ts";
+import { devices } from "./devices.ts";
 import { imports } from "./imports.ts";
+import { jobs } from "./jobs.ts";
 import { log } from "./log.ts";
 import { oauth } from "./oauth.ts";
 import { operations } from "./operations.ts";
@@ -20,6 +23,9 @@ export const routes: readonly Route[] = [
   ...imports,
   ...schemas,
   ...passports,
+  ...carriers,
+  ...jobs,
+  ...devices,
   ...log,
   ...webhooks,
   ...auditLogs,

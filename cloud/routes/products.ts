@@ -18,6 +18,7 @@ import * as categories from "../domain/categories.ts";
 import { byOf } from "../domain/events.ts";
 import { moreFaults } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
+import { voidIt } from "../domain/voids.ts";
 import { API, read, type Reply, type Route, write } from "../route.ts";
 
 /** A product as it is now: unwrapped, with the tag that an If-Match may name. */
@@ -199,7 +200,7 @@ export const products: Route[] = [
     method: "POST",
     path: "/products/{id}/void",
     scope: ["products:edit"],
-    says: "Void a product for good; it stays as a tombstone",
+    says: "Void a product, or one allocated serial of it, for good: it stays as a tombstone",
     tag,
     params: IdParams,
     body: Void,
@@ -210,7 +211,7 @@ export const products: Route[] = [
     refusals: ["ALREADY_VOIDED", "SERIAL_NOT_ALLOCATED"],
     audit: "product.voided",
     run: async ({ tx, caller, params, body, ifMatch, requestId }) =>
-      reply(await domain.voidIt(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, {
+      reply(await voidIt(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, {
         reason: body.reason,
         serial: body.serial ?? null,
       }),

@@ -27,8 +27,6 @@ export const {
   Placeholder,
   sql,
 } = require("drizzle-orm") as typeof import("drizzle-orm");
-/** At the end of a select inside of a write: passes over rows that another node holds. The engine spells it, where there are other nodes. */
-export const skipLocked = sql.raw("/* skip locked */");
 export const { blob, integer, primaryKey, sqliteTable, text } =
   require("drizzle-orm/sqlite-core") as typeof import("drizzle-orm/sqlite-core");
 export const { drizzle } = require("drizzle-orm/sqlite-proxy") as typeof import("drizzle-orm/sqlite-proxy");

@@ -1,7 +1,7 @@
 // The engine for those who outgrow one machine: a connection a unit, statements named and pipelined, conflicts tried again.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CustomTypesConfig, DatabaseError, Pool, type PoolClient, type QueryArrayResult, type QueryConfig, types } from "pg";
-import { type Engine, type Execute, type Mode, RUN_AGAIN, type Session, unavailable } from "./store.ts";
+import { type Engine, type Execute, type Mode, RUN_AGAIN, type Session, SKIP_LOCKED, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
   url: string;
@@ -26,7 +26,6 @@ const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test(codeOf(erro
 export function numbered(sql: string): string {
   let n = 0;
   return sql
-    .replaceAll("/* skip locked */", "FOR UPDATE SKIP LOCKED")
     .replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (part) => (part === "?" ? `$${++n}` : part));
 }
 
@@ -36,7 +35,10 @@ const statements = new Map<string, Statement>();
 function statementOf(sql: string): Statement {
   const known = statements.get(sql);
   if (known) return known;
-  const made = { name: statements.size < STATEMENTS_KEPT ? `s${statements.size}` : "", text: numbered(sql) };
+  const made = {
+    name: statements.size < STATEMENTS_KEPT ? `s${statements.size}` : "",
+    text: numbered(sql).replaceAll(SKIP_LOCKED, "FOR UPDATE SKIP LOCKED"),
+  };
   if (made.name) statements.set(sql, made);
   return made;
 }

@@ -2,7 +2,9 @@
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
 import type { EventName } from "#shared/events.ts";
 import type { Tier } from "#shared/limits.ts";
-import type { PassportState, ProductStage } from "#shared/states.ts";
+import type { Assertor, JobState, PassportState, ProductStage } from "#shared/states.ts";
+import type { StationReport } from "#shared/wire/devices.ts";
+import type { BundleItem, JobActor, Need } from "#shared/wire/jobs.ts";
 import type { LogEntry } from "#shared/wire/log.ts";
 import type { Attempt, DeliveryState, DisabledReason } from "#shared/wire/webhooks.ts";
 
@@ -111,7 +113,7 @@ export const products = sqliteTable(
     voidedAt: integer("voided_at"),
     voidReason: text("void_reason"),
     serials: integer().notNull(), // how many hang on it: counted here, so that a guard reads one row and no more
-    printJobs: integer("print_jobs").notNull(),
+    printed: integer({ mode: "boolean" }).notNull(), // its serials have been in the print loop
     passports: integer().notNull(),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
@@ -275,6 +277,9 @@ export const serials = sqliteTable(
     printReason: text("print_reason"),
     printDeviceId: text("print_device_id"),
     printReportedAt: integer("print_reported_at"),
+    printBatch: blob("print_batch", { mode: "buffer" }), // the print-status request that this outcome came in
+    openJob: text("open_job"), // the one print job that is under way
+    sealedJob: text("sealed_job"), // the latest that ended well
     voidedAt: integer("voided_at"),
     voidReason: text("void_reason"),
     createdAt: integer("created_at").notNull(),
@@ -352,3 +357,106 @@ export const sealingKeys = sqliteTable("sealing_keys", {
   key: blob({ mode: "buffer" }).notNull(),
   createdAt: integer("created_at").notNull(),
 });
+
+/** The hot row: fixed in size, with the words of its life beside it in `print_events`. */
+export const printJobs = sqliteTable(
+  "print_jobs",
+  {
+    tenantId: text("tenant_id").notNull(),
+    jobRef: text("job_ref").notNull(),
+    state: text().$type<JobState>().notNull(),
+    fromState: text("from_state").$type<JobState>(), // the one before, for whoever moved many rows at once
+    reached: integer().notNull(), // how far the latest attempt came on the job's path
+    revision: integer().notNull(),
+    productId: text("product_id").notNull(),
+    gtin: text().notNull(),
+    serial: text().notNull(),
+    digitalLink: text("digital_link").notNull(),
+    sgtin96Epc: text("sgtin96_epc"),
+    needs: integer().notNull(), // a bit each
+    template: text().notNull(),
+    priority: integer().notNull(),
+    station: text().notNull(), // empty: any
+    reprint: integer({ mode: "boolean" }).notNull(),
+    pool: integer({ mode: "boolean" }).notNull(), // a claim may take it
+    dueAt: integer("due_at"), // when the reaper has to look at it
+    attemptId: text("attempt_id"),
+    attempt: integer().notNull(),
+    maxAttempts: integer("max_attempts").notNull(),
+    deviceId: text("device_id"),
+    leaseSeconds: integer("lease_seconds"),
+    leaseExpiresAt: integer("lease_expires_at"),
+    envelopeExpiresAt: integer("envelope_expires_at"),
+    simulated: integer({ mode: "boolean" }).notNull(),
+    duplicateRisk: integer("duplicate_risk", { mode: "boolean" }).notNull(),
+    reason: text(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.jobRef] })],
+);
+
+export const printEvents = sqliteTable(
+  "print_events",
+  {
+    jobRef: text("job_ref").notNull(),
+    n: integer().notNull(), // the job's revision that this made
+    at: integer().notNull(),
+    fromState: text("from_state").$type<JobState>(),
+    toState: text("to_state").$type<JobState>().notNull(),
+    attemptId: text("attempt_id"),
+    attempt: integer().notNull(),
+    actor: text({ mode: "json" }).$type<{ kind: Assertor; id: string | null }>().notNull(),
+    reason: text(),
+    item: text({ mode: "json" }).$type<BundleItem>(), // as it was sent: what the bundle's digest is over
+  },
+  (row) => [primaryKey({ columns: [row.jobRef, row.n] })],
+);
+
+export const orphans = sqliteTable(
+  "orphans",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    jobRef: text("job_ref").notNull(),
+    attemptId: text("attempt_id").notNull(),
+    gtin: text().notNull(),
+    serial: text().notNull(),
+    disposition: text().$type<"found" | "destroyed">().notNull(),
+    evidence: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    actor: text({ mode: "json" }).$type<JobActor>().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+export const blobs = sqliteTable(
+  "blobs",
+  {
+    tenantId: text("tenant_id").notNull(),
+    sha256: text().notNull(),
+    mediaType: text("media_type").notNull(),
+    bytes: blob({ mode: "buffer" }).notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.sha256] })],
+);
+
+export const devices = sqliteTable(
+  "devices",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    name: text().notNull(),
+    station: text(),
+    capabilities: text({ mode: "json" }).$type<Need[]>().notNull(),
+    apiKeyId: text("api_key_id").notNull(),
+    report: text({ mode: "json" }).$type<StationReport>().notNull(), // what it last said of itself
+    lastSeenAt: integer("last_seen_at"),
+    deletedAt: integer("deleted_at"),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);

@@ -10,6 +10,9 @@ type Method = "run" | "all" | "get" | "values";
 export type Rows = { rows: unknown[]; changes?: number };
 export type Execute = (sql: string, params: unknown[], method: Method) => Promise<Rows>;
 
+/** At the end of a SELECT whose rows are about to be changed: where several nodes write, rows that another is changing are passed over. */
+export const SKIP_LOCKED = "/* skip locked */";
+
 /** What an engine lends to the unit that it is running. */
 export type Session = { now: number; execute: Execute };
 export type Mode = "read" | "write";

@@ -197,7 +197,7 @@ test("delete is 204 and final, unless the product was in the print loop", async 
   expect(refusal(await w.admin.get(`/products/${id}`))).toEqual([404, "NOT_FOUND"]);
   expect(refusal(await w.admin.delete(`/products/${id}`))).toEqual([404, "NOT_FOUND"]);
   const printed = await create();
-  await w.store.write("printed", async ({ db }) => void (await db.run(sql`UPDATE products SET print_jobs = 1 WHERE id = ${printed.id}`)));
+  await w.store.write("printed", async ({ db }) => void (await db.run(sql`UPDATE products SET printed = 1 WHERE id = ${printed.id}`)));
   expect(refusal(await w.admin.delete(`/products/${printed.id}`))).toEqual([409, "PRODUCT_REFERENCED"]);
   expect((await w.admin.post(`/products/${printed.id}/void`, { reason: "recalled" })).status).toBe(200);
 });

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { Route } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
 const w = await world();

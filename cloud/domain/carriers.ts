@@ -1,0 +1,192 @@
+// Carriers: serials are allocated by the thousand, read back as what a printer needs, and told what became of them.
+import { randomBytes } from "node:crypto";
+import { and, asc, eq, gt, isNull, sql } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import { digitalLink, encodeSgtin96, epcSerialFault } from "#shared/gs1.ts";
+import { type Carrier, type CarrierRow, type PrintState, printStates } from "#shared/wire/carriers.ts";
+import type { Caller } from "../route.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { serialCounters, serials, tenants } from "../store/schema.ts";
+import { db, type Store, type Tx } from "../store/store.ts";
+import type { By } from "./events.ts";
+import { emit } from "./outbox.ts";
+import * as products from "./products.ts";
+import { SERIALS_OF_A_TENANT, serialsAt } from "./serial-numbers.ts";
+
+export type Row = typeof serials.$inferSelect;
+const ROWS_AT_ONCE = 100; // as many values as a statement takes with room to spare
+const EXPORT_SLICE_ROWS = 2_000;
+const EPC_FILTER = 1; // a point-of-sale item
+
+const takePlaces = prepared(
+  db
+    .update(serialCounters)
+    .set({ next: sql`${serialCounters.next} + ${sql.placeholder("count")}` })
+    .where(eq(serialCounters.tenantId, sql.placeholder("tenantId")))
+    .returning(),
+);
+
+/** The tenant's next places, and the secret that makes serials of them. Waits for whoever else takes some. */
+async function take(tx: Tx, tenantId: string, count: number): Promise<{ secret: Buffer; from: number }> {
+  const begin = () =>
+    tx.db
+      .insert(serialCounters)
+      .values({ tenantId, secret: randomBytes(32), next: 1 })
+      .onConflictDoNothing();
+  const taken = (await takePlaces.get({ tenantId, count })) ?? (await begin(), await takePlaces.get({ tenantId, count }));
+  if (!taken || taken.next - 1 > SERIALS_OF_A_TENANT) throw new Error(`tenant ${tenantId} has no serials left`);
+  return { secret: taken.secret, from: taken.next - count };
+}
+
+const COLUMNS = placesOf(serials);
+const insertOne = prepared(db.insert(serials).values(COLUMNS));
+const VARYING = ["serial", "n"] as const;
+const nth = (i: number) => ({ ...COLUMNS, ...Object.fromEntries(VARYING.map((name) => [name, sql.placeholder(`${name}${i}`)])) });
+const insertMany = prepared(db.insert(serials).values(Array.from({ length: ROWS_AT_ONCE }, (_, i) => nth(i))));
+
+export async function allocate(tx: Tx, by: By, productId: string, count: number) {
+  const product = await products.find(tx, by.tenantId, productId);
+  if (product.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", "the product is voided: it gets no more labels");
+  const { secret, from } = await take(tx, by.tenantId, count);
+  const made = serialsAt(secret, from, count);
+  const common: Omit<Row, "serial" | "n"> = {
+    tenantId: by.tenantId,
+    gtin: product.gtin,
+    productId,
+    printStatus: null,
+    printReason: null,
+    printDeviceId: null,
+    printReportedAt: null,
+    printBatch: null,
+    openJob: null,
+    sealedJob: null,
+    voidedAt: null,
+    voidReason: null,
+    createdAt: tx.now,
+  };
+  let done = 0;
+  for (; done + ROWS_AT_ONCE <= count; done += ROWS_AT_ONCE) {
+    const slice = made.slice(done, done + ROWS_AT_ONCE).flatMap((serial, i) => [
+      [`serial${i}`, serial],
+      [`n${i}`, from + done + i],
+    ]);
+    await insertMany.run({ ...common, ...Object.fromEntries(slice) });
+  }
+  for (; done < count; done += 1) await insertOne.run({ ...common, serial: made[done], n: from + done });
+  await products.countSerials(tx, product, count);
+  await emit(tx, by, "carrier.generated", { productId, gtin: product.gtin, count, exportPath: exportPath(productId) });
+  return { allocated: count, serials: made };
+}
+const exportPath = (productId: string) => `/api/v2/carriers/export?productId=${productId}`;
+
+const bySerial = prepared(
+  db
+    .select()
+    .from(serials)
+    .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")))),
+);
+export const find = (_tx: Tx, tenantId: string, serial: string): Promise<Row | undefined> => bySerial.get({ tenantId, serial });
+
+/** The longest company prefix of the tenant's that the GTIN has after its indicator digit. */
+export const prefixLengthOf = (companyPrefixes: readonly string[], gtin: string): number | undefined =>
+  companyPrefixes
+    .filter((prefix) => gtin.startsWith(prefix, 1))
+    .map((prefix) => prefix.length)
+    .toSorted((a, b) => b - a)[0];
+
+/** The EPC, or why there is none. */
+export function epcOf(companyPrefixes: readonly string[], gtin: string, serial: string): { epc: string } | { fault: string } {
+  const companyPrefixLength = prefixLengthOf(companyPrefixes, gtin);
+  if (companyPrefixLength === undefined) return { fault: `none of the tenant's company prefixes begins the GTIN ${gtin}` };
+  const fault = epcSerialFault(serial);
+  if (fault) return { fault: `the serial ${serial} ${fault}` };
+  return { epc: encodeSgtin96({ gtin, serial, companyPrefixLength, filter: EPC_FILTER }) };
+}
+
+export const prefixesOf = async (tx: Tx, tenantId: string): Promise<string[]> =>
+  (await tx.db.select({ prefixes: tenants.companyPrefixes }).from(tenants).where(eq(tenants.id, tenantId)).get())?.prefixes ?? [];
+
+type Naming = { origin: string; prefixes: readonly string[] };
+const printOf = ({ printStatus, printReason, printDeviceId, printReportedAt }: Row): CarrierRow["metadata"] => ({
+  print:
+    printStatus === null
+      ? null
+      : {
+          status: printStatus,
+          reason: printReason,
+          deviceId: printDeviceId,
+          reportedAt: new Date(printReportedAt ?? 0).toISOString(),
+        },
+});
+
+function toRow(row: Row, { origin, prefixes }: Naming): CarrierRow {
+  const { gtin, serial } = row;
+  const named = epcOf(prefixes, gtin, serial);
+  return {
+    gtin,
+    serial,
+    digital_link: digitalLink(origin, gtin, { serial }),
+    sgtin96_epc: "epc" in named ? named.epc : "",
+    metadata: printOf(row),
+  };
+}
+
+export async function get(tx: Tx, caller: Caller, serial: string, origin: string): Promise<Carrier> {
+  const row = await find(tx, caller.tenantId, serial);
+  if (!row) throw new Refusal("NOT_FOUND", "there is no such serial in this tenant");
+  return {
+    ...toRow(row, { origin, prefixes: await prefixesOf(tx, caller.tenantId) }),
+    productId: row.productId,
+    voidedAt: row.voidedAt === null ? null : new Date(row.voidedAt).toISOString(),
+    createdAt: new Date(row.createdAt).toISOString(),
+  };
+}
+
+/** What was voided is in no list of what is to be printed. */
+const inState = {
+  printed: eq(serials.printStatus, "printed"),
+  failed: and(sql`${serials.printStatus} = 'failed'`, isNull(serials.voidedAt)), // spelled out, so that the index of the re-print file is found
+  pending: and(isNull(serials.printStatus), isNull(serials.voidedAt)),
+} satisfies Record<PrintState, unknown>;
+
+export const isPrintState = (word: string): word is PrintState => (printStates as readonly string[]).includes(word);
+
+type From = { tenantId: string; productId: string; state: PrintState | undefined };
+
+/** All carriers of a product in the order of their allocation. */
+export async function exported(store: Store, from: From, origin: string): Promise<AsyncGenerator<CarrierRow[]>> {
+  const prefixes = await store.read("export", async (tx) => {
+    await products.find(tx, from.tenantId, from.productId);
+    return prefixesOf(tx, from.tenantId);
+  });
+  return slices(store, from, { origin, prefixes });
+}
+
+/** A slice a unit, made when it is asked for, so that a million rows take no more memory than a page. */
+async function* slices(store: Store, from: From, naming: Naming): AsyncGenerator<CarrierRow[]> {
+  for (let after = 0; ;) {
+    const rows = await store.read("export", (tx) => sliceOf(tx, from, after));
+    if (rows.length > 0) yield rows.map((row) => toRow(row, naming));
+    const last = rows.at(-1);
+    if (!last || rows.length < EXPORT_SLICE_ROWS) return;
+    after = last.n;
+  }
+}
+
+const sliceOf = (tx: Tx, { tenantId, productId, state }: From, after: number): Promise<Row[]> =>
+  tx.db
+    .select()
+    .from(serials)
+    .where(
+      and(
+        eq(serials.tenantId, tenantId),
+        eq(serials.productId, productId),
+        gt(serials.n, after),
+        state === undefined ? isNull(serials.voidedAt) : inState[state],
+      ),
+    )
+    .orderBy(asc(serials.n))
+    .limit(EXPORT_SLICE_ROWS);
+
+export const unknownState = (word: string): Refusal =>
+  new Refusal("INVALID_PRINT_STATE", `printState: ${word} isn't one; it is ${printStates.join(", ")}`, { allowed: printStates });

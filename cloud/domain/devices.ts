@@ -1,0 +1,165 @@
+// Devices: the identities of stations. A device's key is bound to it, and dies with it.
+import { and, desc, eq, inArray, isNull, lt, sql } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { jobStateNames, leaseOf } from "#shared/states.ts";
+import type { Device, DeviceCreate, DevicePatch, Station, StationReport } from "#shared/wire/devices.ts";
+import type { Need } from "#shared/wire/jobs.ts";
+import type { Caller } from "../route.ts";
+import { prepared } from "../store/prepared.ts";
+import { devices, printJobs, tenants } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+import * as apiKeys from "./api-keys.ts";
+import { newId } from "./ids.ts";
+import { pageOf, pageReply } from "./page.ts";
+
+export type Row = typeof devices.$inferSelect;
+const KEY_SCOPES = ["aidc:read", "aidc:write"];
+const SEEN_EVERY_MS = 10_000; // how exactly it is known when a device was last heard of
+const POLL_INTERVAL_MS = 2_000;
+
+const instant = (at: number) => new Date(at).toISOString();
+/** What it says of itself counts while it is heard of. */
+function statusOf({ report, lastSeenAt }: Row, now: number): Device["status"] {
+  if (lastSeenAt === null || now - lastSeenAt > limits.DEVICE_SILENCE_MAX_MS) return "offline";
+  return report.status ?? "online";
+}
+
+const toWire = (row: Row, now: number): Device => ({
+  id: row.id,
+  name: row.name,
+  station: row.station,
+  capabilities: row.capabilities,
+  api_key_id: row.apiKeyId,
+  status: statusOf(row, now),
+  printers: row.report.printers ?? [],
+  buffer_depth: row.report.buffer_depth ?? null,
+  version: row.report.version ?? null,
+  last_seen: row.lastSeenAt === null ? null : instant(row.lastSeenAt),
+  created_at: instant(row.createdAt),
+  updated_at: instant(row.updatedAt),
+});
+
+const isMine = (tenantId: string, id: string) => and(eq(devices.tenantId, tenantId), eq(devices.id, id), isNull(devices.deletedAt));
+
+async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
+  const row = await tx.db.select().from(devices).where(isMine(tenantId, id)).get();
+  if (!row) throw new Refusal("NOT_FOUND", "there is no such device in this tenant");
+  return row;
+}
+
+export async function create(tx: Tx, caller: Caller, input: DeviceCreate): Promise<{ device: Device; key?: apiKeys.Minted }> {
+  const { name, station = null, capabilities = ["qr"], api_key_id: keyId } = input;
+  const id = newId();
+  const bound = keyId === undefined ? undefined : await apiKeys.bind(tx, caller, keyId, id);
+  const key = bound ? undefined : await apiKeys.insert(tx, caller.tenantId, { name: `device ${name}`, scopes: KEY_SCOPES, deviceId: id });
+  const row: Row = {
+    tenantId: caller.tenantId,
+    id,
+    name,
+    station,
+    capabilities,
+    apiKeyId: bound?.id ?? (key as apiKeys.Minted).id,
+    report: {},
+    lastSeenAt: null,
+    deletedAt: null,
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  };
+  await tx.db.insert(devices).values(row);
+  return { device: toWire(row, tx.now), ...(key ? { key } : {}) };
+}
+
+export const get = async (tx: Tx, caller: Caller, id: string): Promise<Device> => toWire(await find(tx, caller.tenantId, id), tx.now);
+
+export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(devices)
+    .where(and(eq(devices.tenantId, caller.tenantId), isNull(devices.deletedAt), after === undefined ? undefined : lt(devices.id, after)))
+    .orderBy(desc(devices.id))
+    .limit(limit + 1);
+  return pageReply(
+    rows,
+    limit,
+    ({ id }) => id,
+    (row) => toWire(row, tx.now),
+  );
+}
+
+export async function patch(tx: Tx, caller: Caller, id: string, changes: DevicePatch): Promise<Device> {
+  await find(tx, caller.tenantId, id);
+  await tx.db
+    .update(devices)
+    .set({ ...changes, updatedAt: tx.now })
+    .where(isMine(caller.tenantId, id));
+  return get(tx, caller, id);
+}
+
+const LEASED = jobStateNames.filter((state) => leaseOf(state) !== null);
+/** Its key dies and its leases end now; what may be on paper keeps its grace, for somebody has to look. */
+export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
+  const row = await find(tx, caller.tenantId, id);
+  await apiKeys.revokeIfLive(tx, caller, row.apiKeyId);
+  await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id));
+  await tx.db
+    .update(printJobs)
+    .set({
+      leaseExpiresAt: sql`${printJobs.leaseExpiresAt} - (${printJobs.leaseExpiresAt} - ${tx.now})`,
+      dueAt: sql`${printJobs.dueAt} - (${printJobs.leaseExpiresAt} - ${tx.now})`,
+      revision: sql`${printJobs.revision} + 1`,
+    })
+    .where(
+      and(
+        eq(printJobs.tenantId, caller.tenantId),
+        eq(printJobs.deviceId, id),
+        inArray(printJobs.state, LEASED),
+        sql`${printJobs.leaseExpiresAt} > ${tx.now}`,
+      ),
+    );
+  return row;
+}
+
+const touch = prepared(
+  db
+    .update(devices)
+    .set({ lastSeenAt: sql`${sql.placeholder("now")}` })
+    .where(and(eq(devices.tenantId, sql.placeholder("tenantId")), eq(devices.id, sql.placeholder("id")))),
+);
+const heardAt = new Map<string, number>();
+/** Heard of now. Written every few seconds only: a line that seals labels would else write its device's row at each of them. */
+export async function seen(tx: Tx, tenantId: string, id: string): Promise<void> {
+  const before = heardAt.get(id);
+  if (before !== undefined && tx.now >= before && tx.now - before < SEEN_EVERY_MS) return;
+  await touch.run({ tenantId, id, now: tx.now });
+  tx.after(() => heardAt.set(id, tx.now));
+}
+
+export const capabilitiesOf = async (tx: Tx, tenantId: string, id: string): Promise<Need[]> => (await find(tx, tenantId, id)).capabilities;
+
+/** What a station says of itself. */
+export async function report(tx: Tx, tenantId: string, id: string, said: StationReport): Promise<Device> {
+  const row = await find(tx, tenantId, id);
+  const changed = { report: { ...row.report, ...said }, lastSeenAt: tx.now };
+  await tx.db.update(devices).set(changed).where(isMine(tenantId, id));
+  return toWire({ ...row, ...changed }, tx.now);
+}
+
+/** What a station has to know of its cloud. */
+export async function station(tx: Tx, caller: Caller, id: string): Promise<Station> {
+  const device = await get(tx, caller, id);
+  const tenant = await tx.db.select({ sandbox: tenants.sandbox }).from(tenants).where(eq(tenants.id, caller.tenantId)).get();
+  return {
+    device,
+    tenant: { id: caller.tenantId, sandbox: tenant?.sandbox ?? false },
+    poll_interval_ms: POLL_INTERVAL_MS,
+    mqtt: null,
+    limits: {
+      claims: limits.CLAIMS_MAX_ITEMS,
+      results: limits.RESULTS_MAX_ITEMS,
+      blob_bytes: limits.BLOB_MAX_BYTES,
+      lease_max_seconds: limits.LEASE_MAX_S,
+    },
+  };
+}

@@ -1,0 +1,137 @@
+// Evidence: judged when it is reported, kept word for word, bundled under one digest that the log anchors and anybody can recompute.
+import { digestOf } from "#shared/canonical.ts";
+import { type FieldFault, Refusal } from "#shared/errors.ts";
+import { digitalLink } from "#shared/gs1.ts";
+import { limits } from "#shared/limits.ts";
+import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
+import { type Completion, type EvidenceName, evidenceShapes, type ScanResult } from "#shared/wire/evidence.ts";
+import type { BundleItem, EvidenceBundle, JobActor, Result } from "#shared/wire/jobs.ts";
+import type { Signing } from "../keys.ts";
+import type { Caller } from "../route.ts";
+import * as jobs from "./jobs.ts";
+import type { Tx } from "../store/store.ts";
+import { type Judge, judgeOf } from "../validate.ts";
+import * as log from "./log.ts";
+
+type Evidence = Record<string, unknown>;
+const judges = Object.fromEntries(Object.entries(evidenceShapes).map(([name, shape]) => [name, judgeOf(shape)])) as Record<
+  EvidenceName,
+  Judge
+>;
+
+const invalid = (fields: FieldFault[]): Refusal =>
+  new Refusal("EVIDENCE_INVALID", fields.map(({ field, message }) => `${field}: ${message}`).join("; "), { fields });
+const wrong = (field: string, rule: string, message: string): Refusal => invalid([{ field: `evidence.${field}`, rule, message }]);
+const missing = (field: string, message: string): Refusal =>
+  new Refusal("EVIDENCE_REQUIRED", `${field}: ${message}`, { fields: [{ field, rule: "required", message }] });
+
+/** What has to come with this word, and what came: whole, of its kind, and of no other stage. */
+function shaped(status: JobState, evidence: Evidence | undefined, actor: JobActor): void {
+  const name = jobStates[status].evidence;
+  const isDue = name !== null && !(name === "completion" && actor.kind === "operator");
+  if (isDue && evidence?.[name] === undefined) throw missing(`evidence.${name}`, `is what ${status} needs`);
+  for (const given of Object.keys(evidence ?? {})) {
+    if (given !== name)
+      throw wrong(given, "stage", name === null ? `${status} takes no evidence of a stage` : `isn't evidence of ${status}: ${name} is`);
+  }
+  if (name === null || evidence?.[name] === undefined) return;
+  const faults = judges[name](evidence[name], `evidence.${name}`);
+  if (faults.length > 0) throw invalid(faults);
+}
+
+/** A word that no machine should be believed on, whatever grade it gives itself. */
+const HEARSAY = /spool|queue|transport|timeout|elapsed|bytes/i;
+
+function judgeCompletion({ basis, grade, before, after, voids = 0 }: Completion, { kind }: JobActor): void {
+  if (kind === "operator") return;
+  if (!grades[grade].attests)
+    throw wrong("completion.grade", "grade", `${grade} is ${grades[grade].says}: a device attests from grade B on, else an operator does`);
+  if (HEARSAY.test(basis)) throw wrong("completion.basis", "basis", `${basis} says that bytes were handed over, not that paper came out`);
+  if (typeof before !== "number" || typeof after !== "number") return;
+  if (after - before !== 1 + voids)
+    throw wrong(
+      "completion.after",
+      "counter",
+      `the counter moved by ${after - before}, and one label with ${voids} void ones explains ${1 + voids}`,
+    );
+}
+
+/** The GTIN and serial that a decoded text names, where it is a link to this origin. */
+function namedBy(decoded: string, link: string): string | undefined {
+  if (decoded === link) return link;
+  if (!URL.canParse(decoded)) return undefined;
+  const { origin, pathname } = new URL(decoded);
+  const [, gtin = "", serial = ""] = /^\/01\/(\d{14})\/21\/([^/]+)\/?$/.exec(pathname) ?? [];
+  try {
+    return serial === "" ? undefined : digitalLink(origin, gtin, { serial: decodeURIComponent(serial) });
+  } catch {
+    return undefined; // a lone % is no link of ours
+  }
+}
+
+const mismatch = (message: string, details: Record<string, unknown>) => new Refusal("SCAN_MISMATCH", message, details);
+
+function judgeScan({ decoded, rfid }: ScanResult, row: jobs.Row): void {
+  if (namedBy(decoded, row.digitalLink) !== row.digitalLink)
+    throw mismatch(`the symbol says ${decoded}, the job ${row.digitalLink}`, { decoded, expected: row.digitalLink });
+  if (!jobs.needsRfid(row) && !rfid) return;
+  if (rfid?.epc.toUpperCase() !== row.sgtin96Epc)
+    throw mismatch(`the tag says ${rfid?.epc ?? "nothing"}, the job ${row.sgtin96Epc}`, {
+      epc: rfid?.epc ?? null,
+      expected: row.sgtin96Epc,
+    });
+}
+
+/** Refuses what doesn't prove the state; says whether any of it comes from a simulated device. */
+export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobActor): { simulated: boolean } {
+  if (evidence && Buffer.byteLength(JSON.stringify(evidence)) > limits.EVIDENCE_MAX_BYTES)
+    throw invalid([
+      {
+        field: "evidence",
+        rule: "size",
+        message: `is larger than ${limits.EVIDENCE_MAX_BYTES} bytes: pictures go to PUT /aidc/evidence/{sha256}`,
+      },
+    ]);
+  if (status === "FAILED") return { simulated: false };
+  shaped(status, evidence, actor);
+  const of = <Shape>(name: EvidenceName) => evidence?.[name] as Shape | undefined;
+  const render = of<{ payload: string; epc?: string }>("render_manifest");
+  if (render && render.payload !== row.digitalLink) throw wrong("render_manifest.payload", "payload", `must be ${row.digitalLink}`);
+  if (render?.epc !== undefined && render.epc.toUpperCase() !== row.sgtin96Epc)
+    throw wrong("render_manifest.epc", "epc", `must be ${row.sgtin96Epc ?? "absent: the job has no EPC"}`);
+  if (status === "PRINTED_ATTESTED" && actor.kind === "operator" && actor.id === undefined)
+    throw missing("actor.id", "says which operator attests");
+  const completion = of<Completion>("completion");
+  if (completion) judgeCompletion(completion, actor);
+  const scan = of<ScanResult>("scan_result");
+  if (scan) judgeScan(scan, row);
+  return { simulated: isSimulated(evidence) };
+}
+
+const isSimulated = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && ((value as Evidence)["simulated"] === true || Object.values(value).some(isSimulated));
+
+/** The states whose words make up the bundle. */
+const BUNDLED: readonly string[] = jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED"));
+
+export async function itemsOf(tx: Tx, { jobRef, attemptId }: jobs.Row): Promise<BundleItem[]> {
+  const events = await jobs.eventsOf(tx, jobRef);
+  return events.flatMap(({ item, toState, attemptId: of }) => (item && of === attemptId && BUNDLED.includes(toState) ? [item] : []));
+}
+
+/** Recomputed here from what was reported: the station's own sum has to be the same. */
+export async function refuseOtherBundle(tx: Tx, row: jobs.Row, evidence: Evidence): Promise<string> {
+  const { sha256 } = evidence["evidence_bundle"] as { sha256: string };
+  const computed = digestOf(await itemsOf(tx, row));
+  if (sha256 !== computed)
+    throw new Refusal("BUNDLE_MISMATCH", `the bundle's digest is ${computed}, not ${sha256}`, { expected: computed, sent: sha256 });
+  return computed;
+}
+
+export async function get(tx: Tx, caller: Caller, ref: string, signing: Signing): Promise<EvidenceBundle> {
+  const row = await jobs.find(tx, caller.tenantId, ref);
+  if (row.attemptId === null) throw new Refusal("NOT_FOUND", "nobody has claimed the job yet: there is no evidence");
+  const items = await itemsOf(tx, row);
+  const sha256 = digestOf(items);
+  return { attempt_id: row.attemptId, items, sha256, proof: row.state === "SEALED" ? await log.prove(tx, sha256, signing) : null };
+}

@@ -1,0 +1,178 @@
+// Claims: a device takes the oldest waiting jobs of the highest priority under a lease, each with an envelope that says what to print and that we said so.
+import { randomUUIDv7 } from "node:crypto";
+import { and, eq, inArray } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { leaseOf } from "#shared/states.ts";
+import { type ClaimBatch, type Claimed, needNames } from "#shared/wire/jobs.ts";
+import type { Signing } from "../keys.ts";
+import type { Caller } from "../route.ts";
+import { printJobs } from "../store/schema.ts";
+import { overtaken, run, SKIP_LOCKED, type Tx } from "../store/store.ts";
+import { capabilitiesOf, seen } from "./devices.ts";
+import * as jobs from "./jobs.ts";
+import * as products from "./products.ts";
+
+const UUID_LENGTH = 36;
+/** The kinds of jobs that who offers this can do: all their needs have to be met. */
+const doableOf = (offered: number): number[] =>
+  Array.from({ length: 1 << needNames.length }, (_, mask) => mask).filter((mask) => mask > 0 && (mask & ~offered) === 0);
+
+/**
+ * Takes jobs in one statement. Each kind of job that the device can do (its station's or any, of needs that it offers) is a range of the pool's index
+ * that is read from its front, so that a million jobs for others cost nothing; whose lease just ran out is beside them until the reaper has put it there.
+ * The fresh attempt ids come in as one text, a place each.
+ */
+function claimSql(offered: number, withStation: boolean): string {
+  const doable = doableOf(offered);
+  const stations = withStation ? ["?", "''"] : ["''"];
+  const first = (where: string) =>
+    `SELECT job_ref, priority FROM print_jobs WHERE tenant_id = ? AND ${where} ORDER BY priority DESC, job_ref LIMIT ? ${SKIP_LOCKED}`;
+  const waiting = stations.flatMap((station) => doable.map((mask) => first(`pool = 1 AND station = ${station} AND needs = ${mask}`)));
+  const lost = first(
+    `pool = 0 AND due_at <= ? AND state IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+  );
+  const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
+  return `UPDATE print_jobs
+    SET state = 'CLAIMED', from_state = state, reached = 1, revision = revision + 1, pool = 0, due_at = ?, attempt_id = substr(?, picked.place, ${UUID_LENGTH}),
+      attempt = attempt + 1, device_id = ?, lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
+    FROM (
+      SELECT job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
+      FROM (${ranges}) AS found ORDER BY priority DESC, job_ref LIMIT ?
+    ) AS picked
+    WHERE print_jobs.tenant_id = ? AND print_jobs.job_ref = picked.job_ref
+    RETURNING print_jobs.job_ref`;
+}
+const statements = new Map<string, string>();
+function statementOf(offered: number, withStation: boolean): string {
+  const key = `${offered} ${withStation}`;
+  const made = statements.get(key) ?? claimSql(offered, withStation);
+  statements.set(key, made);
+  return made;
+}
+
+type Wanted = { tenantId: string; deviceId: string; most: number; offered: number; station: string | undefined; leaseSeconds: number };
+
+async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseSeconds }: Wanted): Promise<string[]> {
+  const until = tx.now + leaseSeconds * 1000;
+  const attempts = Array.from({ length: most }, () => randomUUIDv7()).join("");
+  const at = station === undefined ? [] : [station];
+  const kinds = doableOf(offered);
+  const waiting = [...at.flatMap(() => kinds.map(() => [tenantId, ...at, most])), ...kinds.map(() => [tenantId, most])].flat();
+  const values = [
+    until,
+    attempts,
+    deviceId,
+    leaseSeconds,
+    until,
+    tx.now + limits.ENVELOPE_LIFE_S * 1000,
+    tx.now,
+    ...waiting,
+    ...[tenantId, tx.now, ...at, most],
+    most,
+    tenantId,
+  ];
+  const { rows } = await run(statementOf(offered, station !== undefined), values, "all");
+  return rows.map((row) => String((row as unknown[])[0]));
+}
+
+/** The row's part of the statement: what a station has to know to print it, in our name. */
+function envelopeOf(row: jobs.Row, { keys, origin }: Signing, now: number): string {
+  return keys.sign("imprimatur-job+jwt", {
+    iss: origin(),
+    aud: row.deviceId,
+    jti: row.attemptId,
+    iat: Math.floor(now / 1000),
+    exp: Math.floor((row.envelopeExpiresAt ?? 0) / 1000),
+    tenant: row.tenantId,
+    job_ref: row.jobRef,
+    attempt: row.attempt,
+    gtin: row.gtin,
+    serial: row.serial,
+    digital_link: row.digitalLink,
+    sgtin96_epc: row.sgtin96Epc,
+    needs: jobs.toWire(row).needs,
+    template: row.template,
+    duplicate_risk: row.duplicateRisk,
+  });
+}
+
+export function deviceOf({ deviceId }: Caller): string {
+  if (deviceId === null) throw new Refusal("DEVICE_KEY_REQUIRED");
+  return deviceId;
+}
+
+export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing: Signing): Promise<Claimed[]> {
+  const deviceId = deviceOf(caller);
+  await seen(tx, caller.tenantId, deviceId);
+  const {
+    needs = await capabilitiesOf(tx, caller.tenantId, deviceId),
+    station,
+    max = 1,
+    lease_seconds: leaseSeconds = limits.LEASE_DEFAULT_S,
+  } = wanted;
+  const refs = await take(tx, { tenantId: caller.tenantId, deviceId, most: max, offered: jobs.maskOf(needs), station, leaseSeconds });
+  if (refs.length === 0) return [];
+  const rows = await tx.db
+    .select()
+    .from(printJobs)
+    .where(and(eq(printJobs.tenantId, caller.tenantId), inArray(printJobs.jobRef, refs)));
+  const claimed: Claimed[] = [];
+  for (const row of rows.toSorted(bySooner)) {
+    if (await isVoided(tx, row)) continue;
+    await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
+    const lease = jobs.leaseShown(row);
+    if (!lease || row.attemptId === null) throw overtaken(`print job ${row.jobRef}`);
+    claimed.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, signing, tx.now) });
+  }
+  return claimed;
+}
+/** A product that was voided since gets no label; its jobs end as they come up. */
+async function isVoided(tx: Tx, row: jobs.Row): Promise<boolean> {
+  const { voidedAt } = await products.find(tx, row.tenantId, row.productId);
+  if (voidedAt === null) return false;
+  const reason = "PRODUCT_VOIDED";
+  await jobs.ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: null }, reason }, { reason });
+  return true;
+}
+const bySooner = (a: jobs.Row, b: jobs.Row) => b.priority - a.priority || (a.jobRef < b.jobRef ? -1 : 1);
+
+export const stale = ({ attemptId, state }: jobs.Row, message?: string): Refusal =>
+  new Refusal("STALE_ATTEMPT", message ?? `the job is ${state} and its attempt is another: what this one printed is an orphan`, {
+    attempt_id: attemptId,
+    state,
+  });
+
+/** When the reaper has to look at a job whose lease ends then: at once where nothing was printed, after the tenant's grace where paper may exist. */
+export const dueOf = (row: Pick<jobs.Row, "state">, leaseExpiresAt: number, graceSeconds: number): number =>
+  leaseOf(row.state) === "uncertain" ? leaseExpiresAt + graceSeconds * 1000 : leaseExpiresAt;
+
+/** Refuses who doesn't hold the job: another attempt, another device, a job that went on without them. */
+export function refuseForeign(row: jobs.Row, { deviceId }: Caller, attemptId: string): void {
+  if (row.attemptId !== attemptId) throw stale(row);
+  if (deviceId !== null && row.deviceId !== deviceId) throw stale(row, "the attempt is another device's");
+}
+export function refuseExpired(row: jobs.Row, now: number): void {
+  if (row.envelopeExpiresAt !== null && row.envelopeExpiresAt <= now)
+    throw new Refusal("ENVELOPE_EXPIRED", `the envelope of this attempt ended at ${new Date(row.envelopeExpiresAt).toISOString()}`);
+}
+
+export async function heartbeat(tx: Tx, caller: Caller, ref: string, beat: { attempt_id: string; lease_seconds?: number }) {
+  const row = await jobs.find(tx, caller.tenantId, ref);
+  refuseForeign(row, caller, beat.attempt_id);
+  if (leaseOf(row.state) === null) throw stale(row, `the job is ${row.state}: there is no lease to extend`);
+  refuseExpired(row, tx.now);
+  if (caller.deviceId !== null) await seen(tx, caller.tenantId, caller.deviceId);
+  const leaseSeconds = beat.lease_seconds ?? row.leaseSeconds ?? limits.LEASE_DEFAULT_S;
+  const leaseExpiresAt = tx.now + leaseSeconds * 1000;
+  const { graceSeconds } = await jobs.tenantOf(tx, caller.tenantId);
+  const renewed = await jobs.change(tx, row, {
+    pool: false,
+    leaseSeconds,
+    leaseExpiresAt,
+    dueAt: dueOf(row, leaseExpiresAt, graceSeconds),
+  });
+  const lease = jobs.leaseShown(renewed);
+  if (!lease) throw new Error(`the renewed lease of ${ref} isn't there`);
+  return { lease };
+}

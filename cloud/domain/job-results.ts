@@ -1,0 +1,147 @@
+// Results: a station's word on an attempt, judged against the table of states; the last one seals the job and all that follows from it, or nothing.
+import { hash } from "node:crypto";
+import { canonical } from "#shared/canonical.ts";
+import { invalid, Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { hasEnded, type JobState, jobPath, jobStates, mayFollow, PAPER_MAY_EXIST, type PathState } from "#shared/states.ts";
+import { type BundleItem, type JobActor, type Result, ResultItem, type ResultOutcome } from "#shared/wire/jobs.ts";
+import type { Caller } from "../route.ts";
+import type { Tx } from "../store/store.ts";
+import { judgeOf } from "../validate.ts";
+import { seen } from "./devices.ts";
+import * as evidence from "./evidence.ts";
+import type { By } from "./events.ts";
+import * as idempotency from "./idempotency.ts";
+import { deviceOf, dueOf, refuseExpired, refuseForeign, stale } from "./job-claims.ts";
+import * as jobs from "./jobs.ts";
+import * as log from "./log.ts";
+import { emit } from "./outbox.ts";
+
+/** Who says it: a device where its key does, else whoever the request names. Nobody speaks as a device without its key. */
+function actorOf({ actor }: Result, caller: Caller): JobActor {
+  if (actor?.kind === "device") deviceOf(caller);
+  return actor ?? (caller.deviceId === null ? { kind: "operator" } : { kind: "device" });
+}
+
+/** How far along the path a state is; -1 for those beside it. */
+const rankOf = (state: JobState): number => jobPath.indexOf(state as PathState);
+const isRepeat = (row: jobs.Row, status: JobState): boolean =>
+  status === row.state || (rankOf(status) >= 0 && rankOf(status) <= row.reached);
+
+function refuseIllegal(row: jobs.Row, status: JobState, { kind }: JobActor): void {
+  const attemptIsOver = row.state === "FAILED" || row.state === "DEAD_LETTER" || row.state === "CANCELLED";
+  if (attemptIsOver) throw stale(row, `the job is ${row.state}${row.reason === null ? "" : ` (${row.reason})`}: this attempt is over`);
+  const words: readonly string[] = jobStates[status].by;
+  const allowed = jobStates[row.state].next.filter(
+    (next) => (jobStates[next].by as readonly string[]).includes(kind) && next !== "CLAIMED",
+  );
+  if (mayFollow(row.state, status) && words.includes(kind) && status !== "CLAIMED") return;
+  const message = hasEnded(row.state)
+    ? `the job is ${row.state} and stays so`
+    : `${status} doesn't follow ${row.state}; ${allowed.join(" or ")} does`;
+  throw new Refusal("ILLEGAL_TRANSITION", message, { from: row.state, to: status, allowed });
+}
+
+/** The word as it was sent, for the bundle: members that were absent stay so. */
+const itemOf = ({ status, evidence, actor, occurred_at }: Result): BundleItem => ({
+  status,
+  ...(evidence === undefined ? {} : { evidence }),
+  ...(actor === undefined ? {} : { actor }),
+  ...(occurred_at === undefined ? {} : { occurred_at }),
+});
+
+export type Told = { row: jobs.Row; moved: boolean };
+
+export async function report(tx: Tx, by: By, caller: Caller, ref: string, result: Result): Promise<Told> {
+  const row = await jobs.find(tx, caller.tenantId, ref);
+  refuseForeign(row, caller, result.attempt_id);
+  if (isRepeat(row, result.status)) return { row, moved: false };
+  refuseExpired(row, tx.now);
+  const actor = actorOf(result, caller);
+  refuseIllegal(row, result.status, actor);
+  const { simulated } = evidence.judge(row, result, actor);
+  if (caller.deviceId !== null) await seen(tx, caller.tenantId, caller.deviceId);
+  const word: jobs.Word = {
+    actor: { kind: actor.kind, id: actor.id ?? caller.deviceId ?? caller.credential.id },
+    reason: result.reason ?? null,
+    item: itemOf(result),
+  };
+  const judged = { ...row, simulated: row.simulated || simulated };
+  if (result.status === "FAILED") return { row: await fail(tx, row, word, result), moved: true };
+  if (result.status === "SEALED") return { row: await seal(tx, by, judged, word, result), moved: true };
+  return { row: await advance(tx, judged, result.status, word), moved: true };
+}
+
+/** One state on, with the lease at its full length again. */
+async function advance(tx: Tx, row: jobs.Row, to: JobState, word: jobs.Word): Promise<jobs.Row> {
+  const leaseExpiresAt = tx.now + (row.leaseSeconds ?? limits.LEASE_DEFAULT_S) * 1000;
+  const { graceSeconds } = await jobs.tenantOf(tx, row.tenantId);
+  return jobs.move(tx, row, to, word, {
+    reached: rankOf(to),
+    pool: false,
+    leaseExpiresAt,
+    dueAt: dueOf({ state: to }, leaseExpiresAt, graceSeconds),
+    simulated: row.simulated,
+  });
+}
+
+/** What follows from the end of an attempt: the pool again, or the reaper, who alone ends a job badly. */
+export function afterFailure(row: jobs.Row, now: number): jobs.Change {
+  const again = row.attempt < row.maxAttempts;
+  return { pool: again, dueAt: again ? null : now };
+}
+
+/** A label that may exist makes the next attempt ask first, unless it is said what became of it. */
+async function fail(tx: Tx, row: jobs.Row, word: jobs.Word, { reason, evidence: said }: Result): Promise<jobs.Row> {
+  if (reason === undefined) throw invalid([{ field: "reason", rule: "required", message: "is required: say why it failed" }]);
+  const { outcome } = (said?.["label_disposition"] ?? {}) as { outcome?: string };
+  const accounted = outcome === "destroyed" || outcome === "not_printed";
+  const duplicateRisk = row.duplicateRisk || (row.reached >= PAPER_MAY_EXIST && !accounted);
+  return jobs.move(tx, row, "FAILED", word, { ...afterFailure(row, tx.now), duplicateRisk, reason });
+}
+
+async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: sent = {} }: Result): Promise<jobs.Row> {
+  const sha256 = await evidence.refuseOtherBundle(tx, row, sent);
+  if (row.simulated && !(await jobs.tenantOf(tx, row.tenantId)).sandbox) throw new Refusal("SIMULATED_EVIDENCE");
+  await log.append(tx, { kind: "print_bundle", digest: sha256 });
+  const { serial, deviceId, gtin, productId, jobRef, attemptId } = row;
+  const told = { serials: [serial], gtin, productId, job_ref: jobRef, attempt_id: attemptId as string, deviceId };
+  await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() });
+  const changes = { reached: rankOf("SEALED"), simulated: row.simulated };
+  return jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId });
+}
+
+const judgeItem = judgeOf(ResultItem);
+const scopeOf = ({ credential, tenantId }: Caller): Buffer =>
+  hash("sha256", `${tenantId}\n${credential.id}\naidc result`, "buffer").subarray(0, 16);
+
+/** What a station sends after an outage: in order, each judged by itself, so that one wrong report doesn't hold up the others. */
+export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly unknown[]): Promise<ResultOutcome[]> {
+  const outcomes: ResultOutcome[] = [];
+  for (const [index, item] of items.entries()) outcomes.push({ index, ...(await reportItem(tx, by, caller, item)) });
+  return outcomes;
+}
+
+type Outcome = Omit<ResultOutcome, "index">;
+async function reportItem(tx: Tx, by: By, caller: Caller, item: unknown): Promise<Outcome> {
+  const faults = judgeItem(item, "result");
+  if (faults.length > 0) return refusedBy(invalid(faults));
+  const { idempotency_key: key, job_ref: ref, ...result } = item as ResultItem;
+  const say = async (): Promise<Outcome> => {
+    try {
+      return { status: 200, job: jobs.toWire((await report(tx, by, caller, ref, result)).row) };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return refusedBy(error);
+    }
+  };
+  if (key === undefined) return say();
+  const known = { scope: scopeOf(caller), key, fingerprint: hash("sha256", canonical({ ref, result }), "buffer") };
+  const before = await idempotency.kept(tx, known);
+  if (before !== undefined) return before instanceof Refusal ? refusedBy(before) : (JSON.parse(before) as Outcome);
+  const outcome = await say();
+  await idempotency.remember(tx, { ...known, body: JSON.stringify(outcome) });
+  return outcome;
+}
+
+const refusedBy = ({ status, body }: Refusal): Outcome => ({ status, error: body.error });

@@ -1,0 +1,83 @@
+// Orphans: labels that exist though their job went on without them. They are listed until somebody says that they are destroyed.
+import { and, desc, eq, lt } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import type { Orphan, OrphanReport } from "#shared/wire/jobs.ts";
+import type { Caller } from "../route.ts";
+import { orphans, printEvents } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { newId } from "./ids.ts";
+import * as jobs from "./jobs.ts";
+import { pageOf, pageReply } from "./page.ts";
+
+type Row = typeof orphans.$inferSelect;
+
+const toWire = (row: Row): Orphan => ({
+  id: row.id,
+  job_ref: row.jobRef,
+  attempt_id: row.attemptId,
+  gtin: row.gtin,
+  serial: row.serial,
+  disposition: row.disposition,
+  evidence: row.evidence,
+  actor: row.actor,
+  created_at: new Date(row.createdAt).toISOString(),
+  updated_at: new Date(row.updatedAt).toISOString(),
+});
+
+async function refuseUnknownAttempt(tx: Tx, ref: string, attemptId: string): Promise<void> {
+  const known = await tx.db
+    .select({ n: printEvents.n })
+    .from(printEvents)
+    .where(and(eq(printEvents.jobRef, ref), eq(printEvents.attemptId, attemptId)))
+    .limit(1);
+  if (known.length === 0) throw new Refusal("NOT_FOUND", `attempt_id: the job had no attempt ${attemptId}`);
+}
+
+/** One label an attempt: said again, it is the same label with news. What is destroyed stays destroyed. */
+export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promise<Orphan> {
+  const { tenantId } = caller;
+  const { job_ref: jobRef, attempt_id: attemptId, evidence, disposition, actor } = said;
+  const job = await jobs.find(tx, tenantId, jobRef);
+  await refuseUnknownAttempt(tx, jobRef, attemptId);
+  const { gtin, serial } = job;
+  const row: Row = {
+    tenantId,
+    id: newId(),
+    jobRef,
+    attemptId,
+    gtin,
+    serial,
+    disposition,
+    evidence,
+    actor,
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  };
+  const made = await tx.db.insert(orphans).values(row).onConflictDoNothing().returning();
+  const mine = and(eq(orphans.tenantId, tenantId), eq(orphans.jobRef, jobRef), eq(orphans.attemptId, attemptId));
+  const news = disposition === "destroyed" ? mine : and(mine, eq(orphans.disposition, "found"));
+  const told =
+    made.length > 0 ? made : await tx.db.update(orphans).set({ disposition, evidence, actor, updatedAt: tx.now }).where(news).returning();
+  const kept = told[0] ?? (await tx.db.select().from(orphans).where(mine).get());
+  if (!kept) throw new Error(`the orphan of ${jobRef} is gone`);
+  if (disposition === "destroyed") await jobs.accountFor(tx, job, attemptId);
+  return toWire(kept);
+}
+
+/** Newest first; unless asked otherwise those that are still to destroy. */
+export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string; disposition?: Row["disposition"] }) {
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(orphans)
+    .where(
+      and(
+        eq(orphans.tenantId, caller.tenantId),
+        eq(orphans.disposition, query.disposition ?? "found"),
+        after === undefined ? undefined : lt(orphans.id, after),
+      ),
+    )
+    .orderBy(desc(orphans.id))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
+}

@@ -1,0 +1,86 @@
+// What a printer's own system says of many labels at once: each outcome replaces the one before it, and saying the same again tells nobody anew.
+import { hash } from "node:crypto";
+import { and, eq, sql } from "../store/drizzle.ts";
+import { canonical } from "#shared/canonical.ts";
+import type { Outcome, PrintStatusTaken } from "#shared/wire/carriers.ts";
+import { prepared } from "../store/prepared.ts";
+import { serials } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+import { find } from "./carriers.ts";
+import type { By } from "./events.ts";
+import * as idempotency from "./idempotency.ts";
+import { emit } from "./outbox.ts";
+import * as products from "./products.ts";
+
+const take = prepared(
+  db
+    .update(serials)
+    .set({
+      printStatus: sql`${sql.placeholder("status")}`,
+      printReason: sql`${sql.placeholder("reason")}`,
+      printDeviceId: sql`${sql.placeholder("deviceId")}`,
+      printReportedAt: sql`${sql.placeholder("now")}`,
+      printBatch: sql`${sql.placeholder("batch")}`,
+    })
+    .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial"))))
+    .returning({ productId: serials.productId }),
+);
+
+type Printed = { serial: string; status: "printed" | "failed"; reason: string | null; deviceId: string | null };
+
+/** The key that a batch is known by when it brings none: its own digest, within the tenant. */
+const keyOf = (results: readonly Outcome[]): Buffer => hash("sha256", canonical(results), "buffer");
+const scopeOf = (tenantId: string): Buffer => hash("sha256", `${tenantId}\nprint-status`, "buffer").subarray(0, 16);
+
+/** Only while this batch is the last word on all of its serials is saying it again a repeat. */
+async function isLatest(tx: Tx, tenantId: string, { updated, unknown }: PrintStatusTaken, key: Buffer): Promise<boolean> {
+  for (const serial of updated) if (!(await find(tx, tenantId, serial))?.printBatch?.equals(key)) return false;
+  for (const serial of unknown) if (await find(tx, tenantId, serial)) return false; // allocated since
+  return true;
+}
+
+type Answer = { taken: PrintStatusTaken; replayed: boolean };
+/** The answer to a batch; `replayed` when it brought no key of its own and is the same as an earlier one. */
+export async function report(tx: Tx, by: By, results: readonly Outcome[], keyless: boolean): Promise<Answer> {
+  const key = keyOf(results);
+  const known = { scope: scopeOf(by.tenantId), key: key.toString("hex"), fingerprint: key };
+  const before = keyless ? await idempotency.kept(tx, known) : undefined;
+  if (typeof before === "string") {
+    const taken = JSON.parse(before) as PrintStatusTaken;
+    if (await isLatest(tx, by.tenantId, taken, key)) return { taken, replayed: true };
+  }
+  const taken = await takeAll(tx, by, results, key);
+  await idempotency.remember(tx, { ...known, body: JSON.stringify(taken) });
+  return { taken, replayed: false };
+}
+
+async function takeAll(tx: Tx, by: By, results: readonly Outcome[], batch: Buffer): Promise<PrintStatusTaken> {
+  const last = new Map(results.map(({ serial, status, reason = null, deviceId = null }) => [serial, { serial, status, reason, deviceId }]));
+  const productIds = new Set<string>();
+  const updated: Printed[] = [];
+  const unknown: string[] = [];
+  for (const outcome of last.values()) {
+    const taken = await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch });
+    if (!taken) unknown.push(outcome.serial);
+    else {
+      updated.push(outcome);
+      productIds.add(taken.productId);
+    }
+  }
+  for (const productId of productIds) await products.nowPrinted(tx, by.tenantId, productId);
+  const printed = updated.filter(({ status }) => status === "printed");
+  const failed = updated.filter(({ status }) => status === "failed");
+  const reportedAt = new Date(tx.now).toISOString();
+  const serialsOf = (some: Printed[]) => some.map(({ serial }) => serial);
+  const events: PrintStatusTaken["events"] = [];
+  if (printed.length > 0) {
+    const webhooksNotified = await emit(tx, by, "print.confirmed", { serials: serialsOf(printed), reportedAt });
+    events.push({ type: "print.confirmed", webhooksNotified });
+  }
+  if (failed.length > 0) {
+    const failures = failed.map(({ serial, reason }) => ({ serial, reason }));
+    const webhooksNotified = await emit(tx, by, "print.failed", { serials: serialsOf(failed), failures, reportedAt });
+    events.push({ type: "print.failed", webhooksNotified });
+  }
+  return { updated: serialsOf(updated), unknown, printed: serialsOf(printed), failed: serialsOf(failed), reportedAt, events };
+}

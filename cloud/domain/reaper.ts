@@ -1,0 +1,63 @@
+// The reaper: what time does to print jobs. Each act is a compare-and-set like everybody else's, so several nodes may reap at once.
+import { leaseOf } from "#shared/states.ts";
+import type { Caller } from "../route.ts";
+import { run, SKIP_LOCKED, type Tx } from "../store/store.ts";
+import * as audit from "./audit.ts";
+import { newId } from "./ids.ts";
+import { afterFailure } from "./job-results.ts";
+import * as jobs from "./jobs.ts";
+import { emit } from "./outbox.ts";
+
+export const LEASE_EXPIRED = "LEASE_EXPIRED";
+export const LEASE_EXPIRED_AFTER_SPOOL = "LEASE_EXPIRED_AFTER_SPOOL";
+const SYSTEM = { kind: "system", id: "reaper" } as const;
+const DUE = `SELECT tenant_id, job_ref FROM print_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ? ${SKIP_LOCKED}`;
+
+/** Some jobs whose time has come. */
+export async function due(tx: Tx, most: number): Promise<[tenantId: string, ref: string][]> {
+  const { rows } = await run(DUE, [tx.now, most], "all");
+  return rows as [string, string][];
+}
+
+/** Does what is due to some jobs; says how many there were. */
+export async function reap(tx: Tx, most: number): Promise<number> {
+  const found = await due(tx, most);
+  for (const [tenantId, ref] of found) await act(tx, await jobs.find(tx, tenantId, ref));
+  return found.length;
+}
+
+async function act(tx: Tx, row: jobs.Row): Promise<void> {
+  if (row.dueAt === null || row.dueAt > tx.now) return; // heard of since
+  const lease = leaseOf(row.state);
+  if (lease === "uncertain") return expire(tx, row);
+  if (lease === "reclaimable" && row.attempt < row.maxAttempts) return void (await jobs.change(tx, row, { pool: true, dueAt: null }));
+  if (lease === "reclaimable") return bury(tx, row, LEASE_EXPIRED);
+  return bury(tx, row, row.reason ?? LEASE_EXPIRED);
+}
+
+/** Paper may exist and nobody says so: the attempt is over, and the next one has to ask for the label first. */
+async function expire(tx: Tx, row: jobs.Row): Promise<void> {
+  const reason = LEASE_EXPIRED_AFTER_SPOOL;
+  await jobs.move(tx, row, "FAILED", { actor: SYSTEM, reason }, { ...afterFailure(row, tx.now), duplicateRisk: true, reason });
+  await tell(tx, row, "print.expired", reason);
+}
+
+/** The budget is used up: the job ends, and its serial stands in the re-print file. */
+async function bury(tx: Tx, row: jobs.Row, reason: string): Promise<void> {
+  const { tenantId, serial, gtin, productId, jobRef, deviceId } = row;
+  await jobs.ended(tx, row, "DEAD_LETTER", { actor: SYSTEM, reason }, { reason }, { status: "failed", reason, deviceId });
+  await emit(tx, { tenantId }, "print.failed", {
+    serials: [serial],
+    failures: [{ serial, reason }],
+    gtin,
+    productId,
+    job_ref: jobRef,
+    reportedAt: new Date(tx.now).toISOString(),
+  });
+  await tell(tx, row, "print.dead_lettered", reason);
+}
+
+async function tell(tx: Tx, row: jobs.Row, action: "print.expired" | "print.dead_lettered", reason: string): Promise<void> {
+  const caller = { tenantId: row.tenantId, credential: { kind: "system", id: SYSTEM.id, name: "the reaper" } } as Caller;
+  await audit.append(tx, caller, { action, subject: row.jobRef, details: { reason, attempt: row.attempt }, requestId: newId() });
+}

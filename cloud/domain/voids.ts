@@ -1,0 +1,28 @@
+// Voiding: a product as a whole, or one serial of it. What is voided is never printed again, and its link answers with a tombstone.
+import { and, eq, isNull } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import type { Product, Void } from "#shared/wire/products.ts";
+import { serials } from "../store/schema.ts";
+import { overtaken, type Tx } from "../store/store.ts";
+import * as carriers from "./carriers.ts";
+import type { By } from "./events.ts";
+import * as jobs from "./jobs.ts";
+import * as products from "./products.ts";
+
+/** Without a serial, or with the product's own, it is the product; else one that was allocated for its labels. */
+export async function voidIt(tx: Tx, by: By, id: string, said: Void, ifMatch?: string): Promise<Product> {
+  const product = await products.find(tx, by.tenantId, id);
+  if (said.serial === undefined || said.serial === product.serialNumber) return products.voidIt(tx, by, id, said.reason, ifMatch);
+  products.refuseStale(product, ifMatch);
+  const row = await carriers.find(tx, by.tenantId, said.serial);
+  if (row?.gtin !== product.gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${said.serial} isn't allocated under ${product.gtin}`);
+  if (row.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", `it was voided at ${new Date(row.voidedAt).toISOString()}`);
+  const voided = await tx.db
+    .update(serials)
+    .set({ voidedAt: tx.now, voidReason: said.reason })
+    .where(and(eq(serials.tenantId, by.tenantId), eq(serials.serial, said.serial), isNull(serials.voidedAt)))
+    .returning({ serial: serials.serial });
+  if (voided.length === 0) throw overtaken(`serial ${said.serial}`);
+  await jobs.cancelVoided(tx, by, row);
+  return products.toWire(product);
+}

@@ -1,0 +1,104 @@
+// Carriers over HTTP: serials by the thousand, the file that a print layer works from, and what it reports back.
+import { Readable } from "node:stream";
+import { limits } from "#shared/limits.ts";
+import { closed } from "#shared/wire/common.ts";
+import {
+  Carrier,
+  CarrierBatch,
+  CarrierQuery,
+  type CarrierRow,
+  CarriersMade,
+  PrintStatus,
+  PrintStatusTaken,
+} from "#shared/wire/carriers.ts";
+import { Type } from "typebox";
+import * as domain from "../domain/carriers.ts";
+import { byOf } from "../domain/events.ts";
+import { REPLAYED } from "../domain/idempotency.ts";
+import * as printStatus from "../domain/print-status.ts";
+import { read, type Route, serve, write } from "../route.ts";
+
+const tag = "carriers";
+const COLUMNS = ["gtin", "serial", "digital_link", "sgtin96_epc"] as const;
+
+/** No value of these columns ever needs quotes: digits, hex, and a link that is percent-encoded. */
+async function* csv(slices: AsyncGenerator<CarrierRow[]>) {
+  yield `${COLUMNS.join(",")}\n`;
+  for await (const rows of slices) yield rows.map((row) => `${COLUMNS.map((name) => row[name]).join(",")}\n`).join("");
+}
+
+async function* json(slices: AsyncGenerator<CarrierRow[]>) {
+  let opening = '{"data":[';
+  for await (const rows of slices) {
+    yield opening + rows.map((row) => JSON.stringify(row)).join(",");
+    opening = ",";
+  }
+  yield opening === "," ? "]}" : `${opening}]}`;
+}
+
+export const carriers: Route[] = [
+  write({
+    method: "POST",
+    path: "/carriers/batch",
+    scope: ["production:create"],
+    says: "Allocate serials for a product's labels: numeric, unguessable, never repeated",
+    tag,
+    body: CarrierBatch,
+    example: { productId: "019a0000-0000-7000-8000-000000000000", count: 3 },
+    replies: { 201: CarriersMade },
+    refusals: ["NOT_FOUND", "ALREADY_VOIDED"],
+    audit: "print.serials_allocated",
+    run: async ({ tx, caller, body, requestId }) => {
+      const made = await domain.allocate(tx, byOf(caller, requestId), body.productId, body.count);
+      return { status: 201, body: made, about: { subject: body.productId, details: { allocated: made.allocated } } };
+    },
+  }),
+  serve({
+    method: "GET",
+    path: "/carriers/export",
+    scope: ["production:view", "identifiers:read"],
+    says: "A product's carriers as CSV or JSON, streamed; printState=failed is the re-print file. Voided serials are left out of what is to print",
+    tag,
+    query: CarrierQuery,
+    replies: { 200: "text/csv" },
+    refusals: ["NOT_FOUND", "INVALID_PRINT_STATE"],
+    run: async ({ caller, query: { productId, format = "csv", printState }, deps }) => {
+      if (printState !== undefined && !domain.isPrintState(printState)) throw domain.unknownState(printState);
+      const from = { tenantId: caller.tenantId, productId, state: printState };
+      const slices = await domain.exported(deps.store, from, deps.origin());
+      const [type, text] = format === "csv" ? (["text/csv", csv] as const) : (["application/json", json] as const);
+      const name = `carriers-${productId}${printState === undefined ? "" : `-${printState}`}.${format}`;
+      const headers = { "content-type": `${type}; charset=utf-8`, "content-disposition": `attachment; filename="${name}"` };
+      return { status: 200, body: Readable.from(text(slices)), headers };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/carriers/{serial}",
+    scope: ["production:view", "identifiers:read"],
+    says: "One carrier, with what was last reported of its print",
+    tag,
+    params: closed({ serial: Type.String({ minLength: 1, maxLength: 64 }) }),
+    replies: { 200: Carrier },
+    run: async ({ tx, caller, params, deps }) => ({ status: 200, body: await domain.get(tx, caller, params.serial, deps.origin()) }),
+  }),
+  write({
+    method: "POST",
+    path: "/carriers/print-status",
+    scope: ["epcis:capture", "production:create"],
+    says: "Report what became of up to 1,000 labels; the last outcome of a serial stands, and saying the same again changes nothing",
+    tag,
+    body: PrintStatus,
+    bodyMaxBytes: 2 * limits.BODY_MAX_BYTES,
+    example: { results: [{ serial: "123456789", status: "failed", reason: "ribbon wrinkled", deviceId: "zd621r" }] },
+    replies: { 200: PrintStatusTaken },
+    audit: "print.status_reported",
+    run: async ({ tx, caller, body, requestId, idempotencyKey }) => {
+      const by = byOf(caller, requestId);
+      const { taken, replayed } = await printStatus.report(tx, by, body.results, idempotencyKey === undefined);
+      const { printed, failed, unknown } = taken;
+      const details = { printed: printed.length, failed: failed.length, unknown: unknown.length };
+      return { status: 200, body: taken, headers: replayed ? REPLAYED : {}, quiet: replayed, about: { subject: null, details } };
+    },
+  }),
+];

@@ -1,0 +1,102 @@
+// Devices over HTTP: registered with a key of their own, looked at, removed; and what a station and its cloud tell each other.
+import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
+import { Device, DeviceCreate, DeviceMade, DevicePatch, Station, StationReport } from "#shared/wire/devices.ts";
+import * as domain from "../domain/devices.ts";
+import { deviceOf } from "../domain/job-claims.ts";
+import { API, read, type Reply, type Route, write } from "../route.ts";
+
+const tag = "devices";
+const reply = (device: Device): Reply => ({ status: 200, body: device, about: { subject: device.id, details: { name: device.name } } });
+
+export const devices: Route[] = [
+  write({
+    method: "POST",
+    path: "/devices",
+    scope: ["aidc:write"],
+    says: "Register a device, with a key of its own unless it gets one that exists",
+    tag,
+    body: DeviceCreate,
+    example: { name: "line 1", station: "line-1", capabilities: ["qr", "rfid"] },
+    replies: { 201: DeviceMade },
+    sends: ["Location"],
+    refusals: ["NOT_FOUND", "ALREADY_REVOKED"],
+    audit: "device.created",
+    replay: { hide: ["key.secret"] },
+    run: async ({ tx, caller, body }) => {
+      const { device, key } = await domain.create(tx, caller, body);
+      const shown = key ? { key: { id: key.id, scopes: key.scopes, prefix: key.prefix, secret: key.secret } } : {};
+      const headers = { location: `${API}/devices/${device.id}` };
+      return { ...reply(device), status: 201, body: { device, ...shown }, headers };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/devices",
+    scope: ["aidc:read"],
+    says: "The tenant's devices, newest first, with what was last heard of them",
+    tag,
+    query: closed(PageQuery),
+    replies: { 200: listOf(Device) },
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
+  }),
+  read({
+    method: "GET",
+    path: "/devices/{id}",
+    scope: ["aidc:read"],
+    says: "One device",
+    tag,
+    params: IdParams,
+    replies: { 200: Device },
+    run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
+  }),
+  write({
+    method: "PATCH",
+    path: "/devices/{id}",
+    scope: ["aidc:write"],
+    says: "Change a device's name, station or capabilities",
+    tag,
+    params: IdParams,
+    body: DevicePatch,
+    example: { station: "line-2" },
+    replies: { 200: Device },
+    audit: "device.updated",
+    run: async ({ tx, caller, params, body }) => reply(await domain.patch(tx, caller, params.id, body)),
+  }),
+  write({
+    method: "DELETE",
+    path: "/devices/{id}",
+    scope: ["aidc:write"],
+    says: "Remove a device: its key dies, its leases end",
+    tag,
+    params: IdParams,
+    replies: { 204: "Removed" },
+    audit: "device.deleted",
+    run: async ({ tx, caller, params }) => {
+      const { id, name } = await domain.remove(tx, caller, params.id);
+      return { status: 204, about: { subject: id, details: { name } } };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/aidc/station",
+    scope: ["aidc:read"],
+    says: "What a station needs to know of its cloud, with a device's key",
+    tag,
+    replies: { 200: Station },
+    refusals: ["DEVICE_KEY_REQUIRED"],
+    run: async ({ tx, caller }) => ({ status: 200, body: await domain.station(tx, caller, deviceOf(caller)) }),
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/station",
+    scope: ["aidc:write"],
+    says: "A station says how it is, with a device's key",
+    tag,
+    body: StationReport,
+    example: { status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd621r", status: "ready" }] },
+    replies: { 200: Device },
+    refusals: ["DEVICE_KEY_REQUIRED"],
+    audit: "device.reported",
+    run: async ({ tx, caller, body }) => ({ ...reply(await domain.report(tx, caller.tenantId, deviceOf(caller), body)), quiet: true }),
+  }),
+];

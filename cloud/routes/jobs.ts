@@ -1,0 +1,309 @@
+// Print jobs over HTTP: issued and cancelled by whoever may, claimed and reported by stations, read by those who want to know.
+import { limits } from "#shared/limits.ts";
+import { closed, listOf } from "#shared/wire/common.ts";
+import {
+  BlobKept,
+  BlobParams,
+  Claim,
+  ClaimBatch,
+  Claimed,
+  ClaimedMany,
+  EvidenceBundle,
+  Heartbeat,
+  Job,
+  JobBatch,
+  JobCancel,
+  JobCreate,
+  JobHistory,
+  JobQuery,
+  JobsMade,
+  LeaseTaken,
+  Orphan,
+  OrphanQuery,
+  OrphanReport,
+  RefParams,
+  Result,
+  ResultBatch,
+  ResultOutcomes,
+} from "#shared/wire/jobs.ts";
+import * as blobs from "../domain/blobs.ts";
+import { byOf } from "../domain/events.ts";
+import * as evidence from "../domain/evidence.ts";
+import * as claims from "../domain/job-claims.ts";
+import * as results from "../domain/job-results.ts";
+import * as domain from "../domain/jobs.ts";
+import * as orphans from "../domain/orphans.ts";
+import { API, read, type Route, serve, write } from "../route.ts";
+import { Readable } from "node:stream";
+
+const tag = "print jobs";
+const NONE = "019a0000-0000-7000-8000-000000000000";
+const wanted = { gtin: "4006381333931", serial: "1", needs: ["qr"], priority: 5 };
+const failed = { status: "FAILED", attempt_id: NONE, reason: "ribbon out", actor: { kind: "operator", id: "op-7" } };
+const PICTURES = ["image/png", "image/jpeg", "application/octet-stream"] as const;
+
+export const jobs: Route[] = [
+  write({
+    method: "POST",
+    path: "/aidc/jobs",
+    scope: ["aidc:write"],
+    says: "Issue a print job for an allocated serial whose passport is readyToPrint",
+    tag,
+    body: JobCreate,
+    example: wanted,
+    replies: { 201: Job },
+    sends: ["Location"],
+    refusals: ["SERIAL_NOT_ALLOCATED", "SERIAL_VOIDED", "PASSPORT_NOT_READY", "EPC_UNAVAILABLE", "JOB_EXISTS"],
+    audit: "print.issued",
+    run: async ({ tx, caller, body, requestId, deps }) => {
+      const job = await domain.issue(tx, byOf(caller, requestId), body, deps.origin());
+      const headers = { location: `${API}/aidc/jobs/${job.job_ref}` };
+      return {
+        status: 201,
+        body: job,
+        headers,
+        about: { subject: job.job_ref, details: { gtin: job.gtin, serial: job.serial, reprint: job.reprint } },
+      };
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/jobs/batch",
+    scope: ["aidc:write"],
+    says: "Issue up to 1,000 print jobs; each is judged by itself and the good ones stand",
+    tag,
+    body: JobBatch,
+    judgesItems: true,
+    bodyMaxBytes: 2 * limits.BODY_MAX_BYTES,
+    example: { items: [wanted] },
+    replies: { 200: JobsMade },
+    audit: "print.issued",
+    run: async ({ tx, caller, body, requestId, deps }) => {
+      const made = await domain.issueBatch(tx, byOf(caller, requestId), body.items, deps.origin());
+      return { status: 200, body: made, about: { subject: null, details: { created: made.created, failed: made.failed } } };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/aidc/jobs",
+    scope: ["aidc:read"],
+    says: "The tenant's print jobs, newest first",
+    tag,
+    query: JobQuery,
+    replies: { 200: listOf(Job) },
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/jobs/claim",
+    scope: ["aidc:write"],
+    says: "Claim the oldest waiting job of the highest priority, with a device's key; 204 when none waits",
+    tag,
+    body: Claim,
+    example: { needs: ["qr"], lease_seconds: 60 },
+    replies: { 200: Claimed, 204: "Nothing waits" },
+    refusals: ["DEVICE_KEY_REQUIRED"],
+    audit: "print.claimed",
+    run: async ({ tx, caller, body, deps }) => {
+      const [claimed] = await claims.claim(tx, caller, body, deps);
+      if (!claimed) return { status: 204, quiet: true };
+      return { status: 200, body: claimed, about: { subject: claimed.job.job_ref, details: { attempt_id: claimed.attempt_id } } };
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/jobs/claim/batch",
+    scope: ["aidc:write"],
+    says: "Claim up to 200 jobs at once, with a device's key",
+    tag,
+    body: ClaimBatch,
+    example: { max: 4, station: "line-1" },
+    replies: { 200: ClaimedMany },
+    refusals: ["DEVICE_KEY_REQUIRED"],
+    audit: "print.claimed",
+    run: async ({ tx, caller, body, deps }) => {
+      const claimed = await claims.claim(tx, caller, body, deps);
+      const details = { jobs: claimed.map(({ job }) => job.job_ref) };
+      return { status: 200, body: { claims: claimed }, quiet: claimed.length === 0, about: { subject: null, details } };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/aidc/jobs/{ref}",
+    scope: ["aidc:read"],
+    says: "One print job",
+    tag,
+    params: RefParams,
+    replies: { 200: Job },
+    run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.ref) }),
+  }),
+  read({
+    method: "GET",
+    path: "/aidc/jobs/{ref}/history",
+    scope: ["aidc:read"],
+    says: "Every transition of a job: when, from what to what, on whose word",
+    tag,
+    params: RefParams,
+    replies: { 200: JobHistory },
+    run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.history(tx, caller, params.ref) }),
+  }),
+  read({
+    method: "GET",
+    path: "/aidc/jobs/{ref}/evidence",
+    scope: ["aidc:read"],
+    says: "The latest attempt's evidence as it was reported, its digest, and once sealed its place in the log",
+    tag,
+    params: RefParams,
+    replies: { 200: EvidenceBundle },
+    run: async ({ tx, caller, params, deps }) => ({ status: 200, body: await evidence.get(tx, caller, params.ref, deps) }),
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/jobs/{ref}/cancel",
+    scope: ["aidc:write"],
+    says: "Cancel a job before physical work, or after its attempt failed",
+    tag,
+    params: RefParams,
+    body: JobCancel,
+    example: { reason: "ordered twice" },
+    replies: { 200: Job },
+    refusals: ["ILLEGAL_TRANSITION"],
+    audit: "print.cancelled",
+    run: async ({ tx, caller, params, body, requestId }) => {
+      const job = await domain.cancel(tx, byOf(caller, requestId), params.ref, body.reason);
+      return { status: 200, body: job, about: { subject: job.job_ref, details: { reason: job.reason } } };
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/jobs/{ref}/heartbeat",
+    scope: ["aidc:write"],
+    says: "Extend the lease of the job's latest attempt",
+    tag,
+    params: RefParams,
+    body: Heartbeat,
+    example: { attempt_id: NONE, lease_seconds: 60 },
+    replies: { 200: LeaseTaken },
+    refusals: ["STALE_ATTEMPT", "ENVELOPE_EXPIRED"],
+    audit: "print.claimed",
+    run: async ({ tx, caller, params, body }) => ({ status: 200, body: await claims.heartbeat(tx, caller, params.ref, body), quiet: true }),
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/jobs/{ref}/result",
+    scope: ["aidc:write"],
+    says: "Report the next state of an attempt with its evidence; a state already reached is taken without effect",
+    tag,
+    params: RefParams,
+    body: Result,
+    example: failed,
+    replies: { 200: Job },
+    refusals: [
+      "STALE_ATTEMPT",
+      "ENVELOPE_EXPIRED",
+      "ILLEGAL_TRANSITION",
+      "DEVICE_KEY_REQUIRED",
+      "EVIDENCE_REQUIRED",
+      "EVIDENCE_INVALID",
+      "SCAN_MISMATCH",
+      "BUNDLE_MISMATCH",
+      "SIMULATED_EVIDENCE",
+    ],
+    audit: "print.reported",
+    run: async ({ tx, caller, params, body, requestId }) => {
+      const { row, moved } = await results.report(tx, byOf(caller, requestId), caller, params.ref, body);
+      const details = { status: body.status, attempt_id: body.attempt_id };
+      return { status: 200, body: domain.toWire(row), quiet: !moved, about: { subject: row.jobRef, details } };
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/results",
+    scope: ["aidc:write"],
+    says: "Up to 500 results in order, as a station sends them after an outage; each has its own outcome",
+    tag,
+    body: ResultBatch,
+    judgesItems: true,
+    bodyMaxBytes: limits.RESULTS_BODY_MAX_BYTES,
+    example: { results: [{ job_ref: "pj_01K9A0B1C2D3E4F5G6H7J8K9MN", ...failed }] },
+    replies: { 200: ResultOutcomes },
+    audit: "print.results_reported",
+    run: async ({ tx, caller, body, requestId }) => {
+      const outcomes = await results.reportMany(tx, byOf(caller, requestId), caller, body.results);
+      const taken = outcomes.filter(({ status }) => status === 200).length;
+      return { status: 200, body: { results: outcomes }, about: { subject: null, details: { taken, refused: outcomes.length - taken } } };
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/aidc/orphans",
+    scope: ["aidc:write"],
+    says: "Report a label whose job went on without it, found or destroyed",
+    tag,
+    body: OrphanReport,
+    example: {
+      job_ref: "pj_01K9A0B1C2D3E4F5G6H7J8K9MN",
+      attempt_id: NONE,
+      evidence: { note: "came out after the lease was lost" },
+      disposition: "found",
+      actor: { kind: "operator", id: "op-7" },
+    },
+    replies: { 201: Orphan },
+    refusals: ["NOT_FOUND"],
+    audit: "print.orphan_reported",
+    run: async ({ tx, caller, body }) => {
+      const orphan = await orphans.report(tx, caller, body);
+      return {
+        status: 201,
+        body: orphan,
+        about: { subject: orphan.job_ref, details: { disposition: orphan.disposition, attempt_id: orphan.attempt_id } },
+      };
+    },
+  }),
+  read({
+    method: "GET",
+    path: "/aidc/orphans",
+    scope: ["aidc:read"],
+    says: "Labels that are to be destroyed, newest first",
+    tag,
+    query: OrphanQuery,
+    replies: { 200: listOf(Orphan) },
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await orphans.list(tx, caller, query) }),
+  }),
+  write({
+    method: "PUT",
+    path: "/aidc/evidence/{sha256}",
+    scope: ["aidc:write"],
+    says: "Keep a picture under its own digest",
+    tag,
+    params: BlobParams,
+    takesBytes: PICTURES,
+    bodyMaxBytes: limits.BLOB_MAX_BYTES,
+    replies: { 201: BlobKept, 200: BlobKept },
+    refusals: ["EVIDENCE_INVALID"],
+    audit: "print.picture_kept",
+    run: async ({ tx, caller, params, bytes, mediaType }) => {
+      const isNew = await blobs.keep(tx, caller, params.sha256, mediaType, bytes);
+      const body = { sha256: params.sha256, bytes: bytes.length };
+      return { status: isNew ? 201 : 200, body, quiet: !isNew, about: { subject: params.sha256, details: { bytes: bytes.length } } };
+    },
+  }),
+  serve({
+    method: "GET",
+    path: "/aidc/evidence/{sha256}",
+    scope: ["aidc:read"],
+    says: "A picture that evidence refers to",
+    tag,
+    params: BlobParams,
+    replies: { 200: "image/png" },
+    run: async ({ caller, params, deps }) => {
+      const { bytes, mediaType } = await deps.store.read("picture", (tx) => blobs.get(tx, caller, params.sha256));
+      const headers = {
+        "content-type": mediaType,
+        "content-length": String(bytes.length),
+        "cache-control": "private, immutable, max-age=31536000",
+      };
+      return { status: 200, body: Readable.from([bytes]), headers };
+    },
+  }),
+];

@@ -1,0 +1,171 @@
+// A print job and its attempts: issued, claimed under a lease, reported stage by stage, sealed with its evidence.
+import { Type } from "typebox";
+import { limits } from "../limits.ts";
+import { jobStateNames } from "../states.ts";
+import { closed, Id, Instant, nullable, PageQuery, READABLE, type Static, VISIBLE } from "./common.ts";
+import { evidenceShapes } from "./evidence.ts";
+import { LogProof } from "./log.ts";
+
+const State = Type.Enum(jobStateNames);
+export const needNames = ["qr", "rfid"] as const;
+export type Need = (typeof needNames)[number];
+const Needs = Type.Array(Type.Enum([...needNames]), { minItems: 1, maxItems: needNames.length, uniqueItems: true });
+const Word = Type.String({ minLength: 1, maxLength: 64, pattern: VISIBLE });
+const Reason = Type.String({ minLength: 1, maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE });
+const LeaseSeconds = Type.Integer({ minimum: limits.LEASE_MIN_S, maximum: limits.LEASE_MAX_S, default: limits.LEASE_DEFAULT_S });
+const JobRef = Type.String({ minLength: 1, maxLength: 64, description: "pj_ and 26 characters that sort as they were issued" });
+
+export const JobCreate = closed({
+  gtin: Type.String({ minLength: 1, maxLength: 64 }),
+  serial: Type.String({ minLength: 1, maxLength: 64, description: "Allocated by POST /carriers/batch" }),
+  needs: Type.Optional(Needs),
+  template: Type.Optional(Word),
+  priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000, default: 0, description: "The higher, the sooner" })),
+  station: Type.Optional(nullable(Word)),
+  max_attempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 20 })),
+  reprint: Type.Optional(Type.Boolean({ description: "Needed where the serial was sealed before" })),
+  reason: Type.Optional(Reason),
+});
+export type JobCreate = Static<typeof JobCreate>;
+export const JobBatch = closed({ items: Type.Array(Type.Unknown(), { minItems: 1, maxItems: limits.JOBS_MAX_ITEMS }) });
+
+const Lease = closed({ device_id: Id, expires_at: Instant });
+export const Job = closed({
+  job_ref: JobRef,
+  state: State,
+  product_id: Id,
+  gtin: Type.String(),
+  serial: Type.String(),
+  digital_link: Type.String(),
+  sgtin96_epc: nullable(Type.String()),
+  needs: Needs,
+  template: Type.String(),
+  priority: Type.Integer(),
+  station: nullable(Type.String()),
+  attempt_id: nullable(Id),
+  attempt: Type.Integer(),
+  max_attempts: Type.Integer(),
+  lease: nullable(Lease),
+  reason: nullable(Type.String()),
+  duplicate_risk: Type.Boolean({ description: "A label of an earlier attempt may exist: have it destroyed first" }),
+  reprint: Type.Boolean(),
+  created_at: Instant,
+  updated_at: Instant,
+});
+export type Job = Static<typeof Job>;
+export const JobsMade = closed({
+  created: Type.Integer(),
+  failed: Type.Integer(),
+  errors: Type.Array(closed({ index: Type.Integer(), error: Type.String() })),
+  jobs: Type.Array(Job, { description: "Those created, in the order of their items" }),
+});
+export type JobsMade = Static<typeof JobsMade>;
+
+export const RefParams = closed({ ref: JobRef });
+export const JobQuery = closed({
+  ...PageQuery,
+  state: Type.Optional(State),
+  gtin: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+  serial: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+  device: Type.Optional(Id),
+});
+export type JobQuery = Static<typeof JobQuery>;
+export const JobCancel = closed({ reason: Type.Optional(Reason) });
+
+const claim = { needs: Type.Optional(Needs), station: Type.Optional(Word), lease_seconds: Type.Optional(LeaseSeconds) };
+export const Claim = closed({ ...claim, max: Type.Optional(Type.Literal(1)) });
+export const ClaimBatch = closed({
+  ...claim,
+  max: Type.Optional(Type.Integer({ minimum: 1, maximum: limits.CLAIMS_MAX_ITEMS, default: 1 })),
+});
+export type ClaimBatch = Static<typeof ClaimBatch>;
+export const Claimed = closed({ job: Job, attempt_id: Id, lease: Lease, envelope: Type.String({ description: "A compact JWS (EdDSA)" }) });
+export type Claimed = Static<typeof Claimed>;
+export const ClaimedMany = closed({ claims: Type.Array(Claimed) });
+
+export const Heartbeat = closed({ attempt_id: Id, lease_seconds: Type.Optional(LeaseSeconds) });
+export const LeaseTaken = closed({ lease: Lease });
+
+const Actor = closed({ kind: Type.Enum(["device", "operator"]), id: Type.Optional(Word) });
+export type JobActor = Static<typeof Actor>;
+/** What each stage brings is judged where the state is known, so that a refusal can say what is missing. */
+const Evidence = Type.Record(Type.String(), Type.Unknown(), { description: `By stage: ${Object.keys(evidenceShapes).join(", ")}` });
+const report = {
+  status: State,
+  attempt_id: Id,
+  evidence: Type.Optional(Evidence),
+  reason: Type.Optional(Reason),
+  actor: Type.Optional(Actor),
+  occurred_at: Type.Optional(Instant),
+};
+export const Result = closed(report);
+export type Result = Static<typeof Result>;
+export const ResultItem = closed({
+  ...report,
+  job_ref: JobRef,
+  idempotency_key: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+});
+export type ResultItem = Static<typeof ResultItem>;
+export const ResultBatch = closed({ results: Type.Array(Type.Unknown(), { minItems: 1, maxItems: limits.RESULTS_MAX_ITEMS }) });
+const ErrorPart = closed({
+  code: Type.String(),
+  message: Type.String(),
+  details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+});
+const ResultOutcome = closed({ index: Type.Integer(), status: Type.Integer(), job: Type.Optional(Job), error: Type.Optional(ErrorPart) });
+export type ResultOutcome = Static<typeof ResultOutcome>;
+export const ResultOutcomes = closed({ results: Type.Array(ResultOutcome) });
+
+const Moment = closed({
+  at: Instant,
+  from: nullable(State),
+  to: State,
+  attempt_id: nullable(Id),
+  attempt: Type.Integer(),
+  actor: closed({ kind: Type.String(), id: nullable(Type.String()) }),
+  reason: nullable(Type.String()),
+  occurred_at: nullable(Type.String()),
+});
+export const JobHistory = closed({ data: Type.Array(Moment) });
+export type JobHistory = Static<typeof JobHistory>;
+
+const Item = closed({
+  status: State,
+  evidence: Type.Optional(Evidence),
+  actor: Type.Optional(Actor),
+  occurred_at: Type.Optional(Type.String()),
+});
+export type BundleItem = Static<typeof Item>;
+export const EvidenceBundle = closed({
+  attempt_id: Id,
+  items: Type.Array(Item, { description: "RENDERED to SCAN_VERIFIED, as they were sent" }),
+  sha256: Type.String({ description: "SHA-256 of the RFC 8785 form of `items`" }),
+  proof: nullable(LogProof),
+});
+export type EvidenceBundle = Static<typeof EvidenceBundle>;
+
+export const OrphanReport = closed({
+  job_ref: JobRef,
+  attempt_id: Id,
+  evidence: Evidence,
+  disposition: Type.Enum(["found", "destroyed"]),
+  actor: Actor,
+});
+export type OrphanReport = Static<typeof OrphanReport>;
+export const Orphan = closed({
+  id: Id,
+  job_ref: JobRef,
+  attempt_id: Id,
+  gtin: Type.String(),
+  serial: Type.String(),
+  disposition: Type.Enum(["found", "destroyed"]),
+  evidence: Evidence,
+  actor: Actor,
+  created_at: Instant,
+  updated_at: Instant,
+});
+export type Orphan = Static<typeof Orphan>;
+export const OrphanQuery = closed({ ...PageQuery, disposition: Type.Optional(Type.Enum(["found", "destroyed"], { default: "found" })) });
+
+export const BlobParams = closed({ sha256: Type.String({ pattern: "^[0-9a-f]{64}$" }) });
+export const BlobKept = closed({ sha256: Type.String(), bytes: Type.Integer() });

@@ -1,0 +1,157 @@
+// Print jobs over the real API: issued, claimed, reported and sealed, and every way in which that may not go.
+import { jwtVerify, createLocalJWKSet } from "jose";
+import { describe, expect, test } from "vitest";
+import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const shop = await printShop(w);
+const { admin, device } = shop;
+const refused = (code: string, status = 409) =>
+  expect.objectContaining({ status, body: expect.objectContaining({ error: expect.objectContaining({ code }) }) });
+const jobOf = async (ref: string) => (await admin.get(`/aidc/jobs/${ref}`)).body;
+
+test("a label's whole life: claimed, reported state by state, sealed with outcome, event, bundle and proof in one", async () => {
+  const issued = await shop.issue({ needs: ["qr", "rfid"] });
+  expect(issued).toMatchObject({ state: "QUEUED", attempt: 0, lease: null, digital_link: `${w.url}/01/${shop.gtin}/21/${issued.serial}` });
+  expect(issued.sgtin96_epc).toMatch(/^30[0-9A-F]{22}$/);
+  const claimed = await device.claim();
+  expect(claimed).toMatchObject({ job: { job_ref: issued.job_ref, state: "CLAIMED", attempt: 1 }, lease: { device_id: device.id } });
+  const keys = createLocalJWKSet((await w.nobody.get("//.well-known/jwks.json")).body);
+  const { payload } = await jwtVerify(claimed.envelope, keys, { issuer: w.url, audience: device.id });
+  expect(payload).toMatchObject({
+    jti: claimed.attempt_id,
+    job_ref: issued.job_ref,
+    gtin: shop.gtin,
+    serial: issued.serial,
+    digital_link: issued.digital_link,
+  });
+  const sealed = await device.seal(claimed);
+  expect([sealed.status, sealed.body.state]).toEqual([200, "SEALED"]);
+  const items = goodItems(claimed);
+  const bundle = (await admin.get(`/aidc/jobs/${issued.job_ref}/evidence`)).body;
+  expect(bundle).toMatchObject({
+    attempt_id: claimed.attempt_id,
+    items,
+    sha256: (sealOf(items).evidence?.["evidence_bundle"] as { sha256: string }).sha256,
+  });
+  expect(bundle.proof.entry).toMatchObject({ kind: "print_bundle", digest: bundle.sha256 });
+  expect((await admin.get(`/carriers/${issued.serial}`)).body.metadata.print).toMatchObject({ status: "printed", deviceId: device.id });
+  const { data: history } = (await admin.get(`/aidc/jobs/${issued.job_ref}/history`)).body;
+  expect(history.map(({ from, to }: { from: string; to: string }) => [from, to])).toEqual([
+    [null, "QUEUED"],
+    ["QUEUED", "CLAIMED"],
+    ["CLAIMED", "RENDERED"],
+    ["RENDERED", "SPOOL_SUBMITTED"],
+    ["SPOOL_SUBMITTED", "PRINTED_ATTESTED"],
+    ["PRINTED_ATTESTED", "SCAN_VERIFIED"],
+    ["SCAN_VERIFIED", "SEALED"],
+  ]);
+  expect((await admin.get("/audit-logs/verify")).body.valid).toBe(true);
+});
+
+test("the oldest job of the highest priority comes first, by what the device offers and where it stands", async () => {
+  const home = await printShop(w);
+  const low = await home.issue();
+  const high = await home.issue({ priority: 9 });
+  const tagged = await home.issue({ needs: ["qr", "rfid"], priority: 99 });
+  const elsewhere = await home.issue({ station: "line-2", priority: 99 });
+  const here = await home.issue({ station: "line-1", priority: 5 });
+  const claim = async (more: object) => (await home.device.api.post("/aidc/jobs/claim", { needs: ["qr"], ...more })).body?.job.job_ref;
+  expect(await claim({})).toBe(high.job_ref);
+  expect(await claim({ station: "line-1" })).toBe(here.job_ref);
+  expect(await claim({ station: "line-1" })).toBe(low.job_ref);
+  expect(await claim({ station: "line-1" })).toBeUndefined();
+  expect(await claim({ needs: ["qr", "rfid"] })).toBe(tagged.job_ref);
+  expect(await claim({ station: "line-2" })).toBe(elsewhere.job_ref);
+});
+
+test("a batch of claims takes as many as there are, each with an attempt of its own", async () => {
+  const home = await printShop(w);
+  const items = (await home.allocate(7)).map((serial) => ({ gtin: home.gtin, serial }));
+  const made = (await home.admin.post("/aidc/jobs/batch", { items: [...items, { gtin: home.gtin, serial: "1" }, { gtin: 7 }] })).body;
+  expect(made).toMatchObject({
+    created: 7,
+    failed: 2,
+    errors: [
+      { index: 7, error: expect.stringMatching(/^SERIAL_NOT_ALLOCATED: /) },
+      { index: 8, error: expect.stringMatching(/^VALIDATION_ERROR: /) },
+    ],
+  });
+  const { claims } = (await home.device.api.post("/aidc/jobs/claim/batch", { max: 5 })).body;
+  expect(claims.map(({ job }: { job: { serial: string } }) => job.serial)).toEqual(items.slice(0, 5).map(({ serial }) => serial));
+  expect(new Set(claims.map((claimed: { attempt_id: string }) => claimed.attempt_id)).size).toBe(5);
+  expect((await home.device.api.post("/aidc/jobs/claim/batch", { max: 200 })).body.claims).toHaveLength(2);
+  expect((await home.device.api.post("/aidc/jobs/claim/batch", { max: 200 })).body.claims).toEqual([]);
+});
+
+describe("a job isn't issued", () => {
+  test("for a serial that wasn't allocated, or under another GTIN", async () => {
+    expect(await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: "42" })).toEqual(refused("SERIAL_NOT_ALLOCATED", 422));
+    const [serial] = await shop.allocate(1);
+    expect(await admin.post("/aidc/jobs", { gtin: "09506000134352", serial })).toEqual(refused("SERIAL_NOT_ALLOCATED", 422));
+    expect(await admin.post("/aidc/jobs", { gtin: "09506000134353", serial })).toEqual(refused("VALIDATION_ERROR", 400));
+  });
+
+  test("while the passport isn't ready to print", async () => {
+    const home = await printShop(w);
+    await home.admin.post(`/passports/${home.passportId}/suspend`);
+    const [serial] = await home.allocate(1);
+    expect(await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial })).toEqual(refused("PASSPORT_NOT_READY", 422));
+  });
+
+  test("twice for a serial, nor for a sealed one without saying that it is a reprint", async () => {
+    const first = await shop.issue();
+    const again = { gtin: shop.gtin, serial: first.serial };
+    expect(await admin.post("/aidc/jobs", again)).toEqual(refused("JOB_EXISTS"));
+    const claimed = await device.claim();
+    expect((await device.seal(claimed)).status).toBe(200);
+    expect(await admin.post("/aidc/jobs", again)).toEqual(refused("JOB_EXISTS"));
+    expect(await admin.post("/aidc/jobs", { ...again, reprint: true })).toEqual(refused("JOB_EXISTS"));
+    const reprint = await admin.post("/aidc/jobs", { ...again, reprint: true, reason: "torn off" });
+    expect([reprint.status, reprint.body.reprint]).toEqual([201, true]);
+    expect((await admin.post(`/aidc/jobs/${reprint.body.job_ref}/cancel`)).body.state).toBe("CANCELLED");
+  });
+
+  test("with RFID where there is no EPC", async () => {
+    const home = await printShop(w, { prefixes: ["999999"] });
+    const [serial] = await home.allocate(1);
+    const answer = await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial, needs: ["rfid"] });
+    expect(answer).toEqual(refused("EPC_UNAVAILABLE", 422));
+    expect(answer.body.error.message).toContain("company prefixes");
+    expect((await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial })).body.sgtin96_epc).toBe(null);
+  });
+
+  test("for a voided serial, whose open job ends", async () => {
+    const job = await shop.issue();
+    const voided = await admin.post(`/products/${shop.product.id}/void`, { reason: "torn", serial: job.serial });
+    expect(voided.status).toBe(200);
+    expect(await jobOf(job.job_ref)).toMatchObject({ state: "CANCELLED", reason: "SERIAL_VOIDED" });
+    expect(await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: job.serial })).toEqual(refused("SERIAL_VOIDED", 410));
+    expect(await admin.post(`/products/${shop.product.id}/void`, { reason: "again", serial: job.serial })).toEqual(
+      refused("ALREADY_VOIDED"),
+    );
+  });
+});
+
+test("only a device's key claims, and nothing of another tenant's", async () => {
+  expect(await admin.post("/aidc/jobs/claim")).toEqual(refused("DEVICE_KEY_REQUIRED", 403));
+  const other = await printShop(w);
+  const job = await other.issue();
+  expect((await device.api.post("/aidc/jobs/claim", { needs: ["qr"] })).status).toBe(204);
+  const claimed = await other.device.claim();
+  expect(await device.say(claimed, { status: "FAILED", reason: "x" })).toEqual(refused("NOT_FOUND", 404));
+  expect((await other.admin.get(`/aidc/jobs/${job.job_ref}`)).body.state).toBe("CLAIMED");
+});
+
+test("a product that was voided since gets no label", async () => {
+  const home = await printShop(w);
+  const job = await home.issue();
+  await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
+  expect((await home.device.api.post("/aidc/jobs/claim")).status).toBe(204);
+  expect((await home.admin.get(`/aidc/jobs/${job.job_ref}`)).body).toMatchObject({ state: "CANCELLED", reason: "PRODUCT_VOIDED" });
+});
+
+test("a product whose serials were in the print loop is not deleted", async () => {
+  expect(await admin.delete(`/products/${shop.product.id}`)).toEqual(refused("PRODUCT_REFERENCED"));
+});
