@@ -16,7 +16,7 @@ import { createMetrics } from "./metrics.ts";
 import { openSeal } from "./seal.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
-import { createCourier } from "./adapters/courier.ts";
+import { startCourier } from "./adapters/courier-thread.ts";
 import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
@@ -86,7 +86,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     });
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
-    const dispatcher = startDispatcher(store, log, { seal, courier: createCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs }) });
+    const dispatcher = startDispatcher(store, log, { seal, courier: startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs }) });
     metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
     workers.push(dispatcher);
     // They sign in the name of the origin, which is known from here on.

@@ -25,8 +25,7 @@ const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test(codeOf(erro
 /** `?` as the builder writes it, `$n` as PostgreSQL reads it; what stands between quotes is left alone. */
 export function numbered(sql: string): string {
   let n = 0;
-  return sql
-    .replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (part) => (part === "?" ? `$${++n}` : part));
+  return sql.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (part) => (part === "?" ? `$${++n}` : part));
 }
 
 /** Statements are named, so that the server parses each once a connection. */
