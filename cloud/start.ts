@@ -86,7 +86,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     });
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
-    const dispatcher = startDispatcher(store, log, { seal, courier: startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs }) });
+    const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
+    const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status) });
     metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
     workers.push(dispatcher);
     // They sign in the name of the origin, which is known from here on.

@@ -22,7 +22,7 @@ export type CourierOptions = {
 
 type Addresses = { address: string; family: number }[];
 const DNS_TRY_MS = 2_000;
-const IDLE_SOCKETS_PER_HOST = 16;
+const IDLE_SOCKETS_PER_HOST = 256;
 
 /**
  * Names on the open internet are asked for by a resolver of its own: the system's takes a thread for as long as a name server likes, and

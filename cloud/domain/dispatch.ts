@@ -12,8 +12,9 @@ import * as audit from "./audit.ts";
 import { fresh, type Row as Delivery } from "./deliveries.ts";
 import * as webhooks from "./webhooks.ts";
 
-const LEASE_MS = 60_000;
-const RENEW_MS = 40_000;
+const LEASE_MS = 30_000;
+/** A lane in use is looked at whenever a try of it ends, so at least once within the time that a try may take. */
+const RENEW_MS = LEASE_MS - 5_000;
 /** One more try at a time for every so many that wait. */
 const WAITING_PER_TRY = 8;
 const SLICE_ROWS = 64;
@@ -34,11 +35,12 @@ const markLane = prepared(
     .where(eq(lanes.webhookId, at("webhookId")))
     .returning({ webhookId: lanes.webhookId }),
 );
+const MESSAGES_READ = 16; // each may have a thousand targets
 type Message = Pick<typeof outbox.$inferSelect, "id" | "tenantId" | "type"> & { targets: string[] };
 
-async function waitingMessages(tx: Tx, most: number): Promise<Message[]> {
+async function waitingMessages(tx: Tx): Promise<Message[]> {
   const rows = await tx.db.values<[string, string, Message["type"], string]>(
-    sql`SELECT id, tenant_id, type, targets FROM outbox WHERE targets IS NOT NULL ORDER BY id LIMIT ${most} ${skipLocked}`,
+    sql`SELECT id, tenant_id, type, targets FROM outbox WHERE targets IS NOT NULL ORDER BY id LIMIT ${MESSAGES_READ} ${skipLocked}`,
   );
   return rows.map(([id, tenantId, type, targets]) => ({ id, tenantId, type, targets: JSON.parse(targets) as string[] }));
 }
@@ -46,7 +48,7 @@ async function waitingMessages(tx: Tx, most: number): Promise<Message[]> {
 /** Makes about `most` deliveries of events that have none yet, oldest event first; says whether there may be more. */
 export async function fanOut(tx: Tx, most: number): Promise<boolean> {
   const made: Delivery[] = [];
-  const messages = await waitingMessages(tx, most);
+  const messages = await waitingMessages(tx);
   let room = most;
   for (const { id, tenantId, type, targets } of messages) {
     if (room <= 0) break;
@@ -63,13 +65,20 @@ export async function fanOut(tx: Tx, most: number): Promise<boolean> {
   const named = [...new Set(made.map(({ webhookId }) => webhookId))].toSorted();
   const living = new Set((await Promise.all(named.map((webhookId) => markLane.get({ webhookId })))).map((row) => row?.webhookId));
   await Promise.all(made.filter(({ webhookId }) => living.has(webhookId)).map((row) => insertDelivery.run(row)));
-  return room <= 0 || messages.length === most;
+  return room <= 0 || messages.length === MESSAGES_READ;
 }
 
 // Lanes: leased, looked at, let go.
 
 /** A lane that this node works on. What is known of it is replaced as a whole after each commit. */
-export type Lane = { webhookId: string; tenantId: string; leaseUntil: number; inFlight: ReadonlySet<string> };
+export type Lane = {
+  webhookId: string;
+  tenantId: string;
+  leaseUntil: number;
+  inFlight: ReadonlySet<string>;
+  /** The lane's revision when a look left nothing waiting: while it stays that, there is nothing to look for. */
+  restedAt: number | null;
+};
 export type Try = { delivery: Delivery; body: string; url: string; sealed: string[]; at: number };
 
 const claimDue = prepared(
@@ -88,7 +97,7 @@ const claimDue = prepared(
 export async function claim(tx: Tx, owner: string, most: number): Promise<Lane[]> {
   if (most <= 0) return [];
   const rows = await claimDue.all({ owner, leaseUntil: tx.now + LEASE_MS, now: tx.now, most });
-  return rows.map((row) => ({ ...row, inFlight: new Set<string>() }));
+  return rows.map((row) => ({ ...row, inFlight: new Set<string>(), restedAt: null }));
 }
 
 const isMine = and(eq(lanes.webhookId, at("webhookId")), eq(lanes.owner, at("owner")));
@@ -110,41 +119,55 @@ const releaseLane = prepared(
     })
     .where(and(isMine, eq(lanes.revision, at("revision")))),
 );
+const isDue = and(eq(deliveries.webhookId, at("webhookId")), isNotNull(deliveries.dueAt), lte(deliveries.dueAt, at("now")));
+const dueRows = prepared(db.select().from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(at("most")));
 const dueIds = prepared(
-  db
-    .select({ id: deliveries.id })
-    .from(deliveries)
-    .where(and(eq(deliveries.webhookId, at("webhookId")), isNotNull(deliveries.dueAt), lte(deliveries.dueAt, at("now"))))
-    .orderBy(deliveries.dueAt, deliveries.id)
-    .limit(at("most")),
+  db.select({ id: deliveries.id }).from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(at("most")),
 );
 const whole = prepared(
   db
-    .select({ delivery: deliveries, body: outbox.body })
+    .select()
     .from(deliveries)
-    .leftJoin(outbox, eq(outbox.id, deliveries.eventId))
     .where(and(eq(deliveries.webhookId, at("webhookId")), eq(deliveries.id, at("id")))),
 );
+const readBody = prepared(
+  db
+    .select({ body: outbox.body })
+    .from(outbox)
+    .where(eq(outbox.id, at("eventId"))),
+);
+
+// One body goes to many: it is read once. It never changes, so that a kept one is as good as the row.
+const bodies = new Map<string, string>();
+const BODIES_KEPT = 200;
+const BODY_KEPT_MAX_LENGTH = 65_536;
+async function bodyOf(eventId: string): Promise<string | undefined> {
+  const kept = bodies.get(eventId);
+  if (kept !== undefined) return kept;
+  const body = (await readBody.get({ eventId }))?.body;
+  if (body !== undefined && body.length <= BODY_KEPT_MAX_LENGTH) bodies.set(eventId, body);
+  if (bodies.size > BODIES_KEPT) bodies.delete(bodies.keys().next().value as string);
+  return body;
+}
 
 export type Look = { lane: Lane | undefined; tries: Try[]; again: boolean };
 const gone: Look = { lane: undefined, tries: [], again: false };
 
 /** What of a lane goes out now. Nothing due and nothing on its way: the lane is let go until something of it is due. */
 export async function look(tx: Tx, owner: string, lane: Lane): Promise<Look> {
-  const { webhookId, tenantId } = lane;
+  const { webhookId, tenantId, inFlight, restedAt } = lane;
+  const release = async (revision: number) => (await releaseLane.run({ webhookId, owner, revision })) > 0;
+  if (inFlight.size === 0 && restedAt !== null && (await release(restedAt))) return gone;
   const row = await readLane.get({ webhookId, owner });
   if (!row) return gone; // another node took it over
   const webhook = await webhooks.peek(tenantId, webhookId);
   if (!webhook) return purge(tx, lane);
-  const ready = await (webhook.enabled ? takeUp : hold)(tx, lane);
-  const waiting = ready.filter((id) => !lane.inFlight.has(id));
+  const waiting = await (webhook.enabled ? takeUp : hold)(tx, lane);
+  if (waiting.length === 0 && inFlight.size === 0) return (await release(row.revision)) ? gone : { lane, tries: [], again: true };
   const allowed = Math.min(limits.WEBHOOK_IN_FLIGHT_MAX, 1 + Math.floor(waiting.length / WAITING_PER_TRY));
-  const tries = await begun(tx, webhook, waiting.slice(0, Math.max(0, allowed - lane.inFlight.size)));
-  if (waiting.length === 0 && lane.inFlight.size === 0) {
-    const released = await releaseLane.run({ webhookId, owner, revision: row.revision });
-    return released > 0 ? gone : { lane, tries: [], again: true };
-  }
-  return { lane: await renewed(tx, owner, lane), tries, again: tries.length === 0 && lane.inFlight.size === 0 };
+  const tries = await begun(tx, webhook, waiting.slice(0, Math.max(0, allowed - inFlight.size)));
+  const rested = tries.length === waiting.length ? row.revision : null;
+  return { lane: { ...(await renewed(tx, owner, lane)), restedAt: rested }, tries, again: tries.length + inFlight.size === 0 };
 }
 
 async function renewed(tx: Tx, owner: string, lane: Lane): Promise<Lane> {
@@ -154,8 +177,17 @@ async function renewed(tx: Tx, owner: string, lane: Lane): Promise<Lane> {
   return { ...lane, leaseUntil };
 }
 
-const due = async (tx: Tx, { webhookId, inFlight }: Lane): Promise<string[]> =>
-  (await dueIds.all({ webhookId, now: tx.now, most: SLICE_ROWS + inFlight.size })).map(({ id }) => id);
+/** What waits, in order and at most a slice; whole where it is only a few, as it mostly is. */
+type Waiting = { id: string; whole?: Delivery };
+async function due(tx: Tx, { webhookId, inFlight }: Lane): Promise<Waiting[]> {
+  const few = inFlight.size + 2;
+  const rows = await dueRows.all({ webhookId, now: tx.now, most: few });
+  const found: Waiting[] =
+    rows.length < few
+      ? rows.map((whole) => ({ id: whole.id, whole }))
+      : await dueIds.all({ webhookId, now: tx.now, most: SLICE_ROWS + inFlight.size });
+  return found.filter(({ id }) => !inFlight.has(id));
+}
 
 const UNWELL = sql`${deliveries.state} IN ('failed', 'exhausted', 'held')`;
 const heldIds = prepared(
@@ -169,23 +201,32 @@ const heldIds = prepared(
 const among = ({ webhookId }: Lane, ids: readonly string[]) => and(eq(deliveries.webhookId, webhookId), inArray(deliveries.id, [...ids]));
 
 /** An enabled webhook: what was held is due again, and being older it goes first. */
-async function takeUp(tx: Tx, lane: Lane): Promise<string[]> {
-  const held = (await heldIds.all({ webhookId: lane.webhookId })).map(({ id }) => id);
+async function takeUp(tx: Tx, lane: Lane): Promise<Waiting[]> {
+  const { webhookId } = lane;
+  const held = (await heldIds.get({ webhookId })) ? (await heldIds.all({ webhookId })).map(({ id }) => id) : []; // mostly there is none
   if (held.length > 0) await tx.db.update(deliveries).set({ state: "pending", dueAt: 0 }).where(among(lane, held));
   return due(tx, lane);
 }
 
 /** A disabled one: what is due is held, what was sent by hand goes out all the same. */
-async function hold(tx: Tx, lane: Lane): Promise<string[]> {
-  const ids = (await due(tx, lane)).filter((id) => !lane.inFlight.has(id));
-  if (ids.length === 0) return [];
+async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
+  const waiting = await due(tx, lane);
+  if (waiting.length === 0) return [];
   const held = await tx.db
     .update(deliveries)
     .set({ state: "held", dueAt: null })
-    .where(and(among(lane, ids), eq(deliveries.byHand, false)))
+    .where(
+      and(
+        among(
+          lane,
+          waiting.map(({ id }) => id),
+        ),
+        eq(deliveries.byHand, false),
+      ),
+    )
     .returning({ id: deliveries.id });
   const gone = new Set(held.map(({ id }) => id));
-  return ids.filter((id) => !gone.has(id));
+  return waiting.filter(({ id }) => !gone.has(id));
 }
 
 /** A deleted one: its deliveries go, a slice at a time, and the lane with the last of them. */
@@ -201,13 +242,13 @@ async function purge(tx: Tx, lane: Lane): Promise<Look> {
   return gone;
 }
 
-async function begun(tx: Tx, webhook: webhooks.Row, ids: readonly string[]): Promise<Try[]> {
-  const found = await Promise.all(ids.map((id) => whole.get({ webhookId: webhook.id, id })));
+async function begun(tx: Tx, webhook: webhooks.Row, waiting: readonly Waiting[]): Promise<Try[]> {
+  const found = await Promise.all(waiting.map(({ id, whole: row }) => row ?? whole.get({ webhookId: webhook.id, id })));
   const tries: Try[] = [];
-  for (const row of found) {
-    if (!row) continue;
-    const { delivery, body } = row;
-    if (body === null) await record(tx, delivery, "exhausted", lost(tx.now));
+  for (const delivery of found) {
+    if (!delivery) continue;
+    const body = await bodyOf(delivery.eventId);
+    if (body === undefined) await record(tx, delivery, "exhausted", lost(tx.now));
     else tries.push({ delivery, body, url: webhook.url, sealed: webhooks.secretsAt(webhook, tx.now), at: tx.now });
   }
   return tries;
@@ -267,7 +308,7 @@ async function record(
   if ((await moveOn.run({ webhookId, id, tries, begunDueAt, state, dueAt, attempts, endedAt })) > 0) return true;
   const now = await whole.get({ webhookId, id });
   if (!now) return false; // deleted meanwhile
-  const noted = withAttempt(now.delivery, { ...attempt, nextTryAt: null });
+  const noted = withAttempt(now, { ...attempt, nextTryAt: null });
   await tx.db
     .update(deliveries)
     .set({ attempts: noted })

@@ -1,5 +1,6 @@
 // Sends what the outbox holds: one turn after another writes down what came of tries, makes deliveries of events and begins new tries.
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Courier, Outcome } from "../adapters/courier.ts";
 import * as dispatch from "../domain/dispatch.ts";
@@ -10,7 +11,9 @@ import { startWorker, type Worker } from "./worker.ts";
 
 const IDLE_MS = 200;
 /** Of each kind in one turn: a unit stays short, because requests wait behind it. */
-const TURN_ROWS = 64;
+const TURN_ROWS = 32;
+/** From one turn to the next: what comes in between shares a commit, and requests have the store for most of the time. */
+const PACE_MS = 10;
 const LANES_MAX = 500;
 const TRIES_MAX = 1_000;
 /** What was begun may end this long after the stop; the rest is sent again by whoever comes next. */
@@ -18,13 +21,28 @@ const DRAIN_MS = 3_000;
 
 export type Dispatcher = Worker & { inFlight(): number };
 
-export function startDispatcher(store: Store, log: Logger, { courier, seal }: { courier: Courier; seal: Seal }): Dispatcher {
+type Means = {
+  courier: Courier;
+  seal: Seal;
+  /** Hears of each try that has ended. */
+  tried?: (outcome: Outcome) => void;
+};
+
+export function startDispatcher(store: Store, log: Logger, { courier, seal, tried }: Means): Dispatcher {
   const owner = randomUUID();
   let lanes = new Map<string, dispatch.Lane>();
   let toLookAt = new Set<string>();
   let settled: dispatch.Settled[] = [];
   const flying = new Set<Promise<void>>();
+  let nextTurnAt = 0;
   let mayHoldLeases = store.sole !== undefined; // our own from before, if we are the only node
+
+  async function step(stopping: () => boolean): Promise<boolean> {
+    await sleep(Math.max(0, nextTurnAt - performance.now()));
+    const again = await turn(stopping);
+    nextTurnAt = performance.now() + PACE_MS;
+    return again;
+  }
 
   async function turn(stopping: () => boolean): Promise<boolean> {
     if (mayHoldLeases) await store.write("webhook lanes", (tx) => dispatch.letGo(tx));
@@ -65,6 +83,7 @@ export function startDispatcher(store: Store, log: Logger, { courier, seal }: { 
     const flight = sent(made).then((outcome) => {
       flying.delete(flight);
       settled.push({ made, outcome });
+      tried?.(outcome);
       worker.wake();
     });
     flying.add(flight);
@@ -76,7 +95,7 @@ export function startDispatcher(store: Store, log: Logger, { courier, seal }: { 
     return courier.send({ url, body, secrets, deliveryId: delivery.id, at: Math.floor(at / 1000) });
   }
 
-  const worker = startWorker(log, { event: "dispatch-failed", idleMs: IDLE_MS, step: turn });
+  const worker = startWorker(log, { event: "dispatch-failed", idleMs: IDLE_MS, step });
   const deaf = onEmission(worker.wake);
 
   /** Waits a little for what is on its way, writes down what came of it and leaves the lanes to others. */
