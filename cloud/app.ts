@@ -12,18 +12,23 @@ import Fastify, {
 } from "fastify";
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import type { Anchor } from "./adapters/anchor.ts";
+import type { Registry } from "./adapters/registry.ts";
 import type { Authenticate } from "./auth.ts";
-import { anonymous, budgetOf, correlationId, type Limit, mount } from "./http.ts";
+import { failureOf, isEn18222 } from "./en18222.ts";
+import { anonymous, askedBy, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
+import { routedAs } from "./link-shape.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
+import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
 import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
 
@@ -38,8 +43,11 @@ export type Deps = {
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
-  /** Where validations are anchored: "log", "off" or a URL. */
-  anchor: string | undefined;
+  /** Where validations are anchored: in our log, nowhere, or by a service outside. */
+  anchor: "log" | "off" | Anchor;
+  /** The external registry, where one is configured. */
+  registry: Registry | undefined;
+  scans: Scans;
   /** What secrets are sealed with that we have to know again. */
   seal: Seal;
   /** Webhooks may go to private addresses. */
@@ -56,6 +64,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (logger) => logger, // our lines carry the request's id themselves; a logger a request costs more than its line
+    rewriteUrl: ({ url = "/" }) => routedAs(url),
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
@@ -65,12 +74,13 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
       headersTimeout: limits.HEADERS_MAX_MS,
       connectionsCheckingInterval: 2_000,
     },
-    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 200 },
+    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 256 },
     return503OnClosing: false,
     clientErrorHandler: answerBadHttp,
     frameworkErrors: (error, request, reply: FastifyReply) => {
       const refusal = asRefusal(error);
-      void reply.header("x-correlation-id", request.id).code(refusal.status).send(refusal.body);
+      const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
+      void reply.header("x-correlation-id", request.id).code(refusal.status).send(body);
     },
   });
   const deps: Deps = { ...given, document: () => app.swagger() };
@@ -198,13 +208,18 @@ function answerErrors(app: FastifyInstance): void {
       const err = refusal === error ? (refusal.cause ?? refusal) : error;
       app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }
-    return reply.code(refusal.status).headers(refusal.headers).send(refusal.body);
+    const page = request.routeOptions.config.route?.refusalPage?.(refusal, askedBy(request));
+    const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
+    return reply
+      .code(refusal.status)
+      .headers({ ...refusal.headers, ...page?.headers })
+      .send(page?.body ?? body);
   });
 }
 
 /** Decoded once, as the router does, also where a proxy's absolute form was sent. */
 function pathnameOf(url: string): string {
-  const { pathname } = new URL(url, "http://x");
+  const pathname = url.startsWith("/") ? (url.split("?")[0] ?? url) : (URL.parse(url)?.pathname ?? url);
   try {
     return decodeURIComponent(pathname);
   } catch {
@@ -219,7 +234,10 @@ function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Li
       .split(/\{\w+\}/)
       .map((part) => RegExp.escape(part))
       .join("[^/]+");
-  const paths = table.map((route) => ({ method: route.method, shape: new RegExp(`^${shapeOf(route)}$`) }));
+  const paths = table.flatMap((route) => {
+    const shape = new RegExp(`^${shapeOf(route)}$`);
+    return [route.method, ...(route.open ? ["OPTIONS"] : [])].map((method) => ({ method, shape }));
+  });
   app.setNotFoundHandler({ preHandler: limit }, (request) => {
     const path = pathnameOf(request.url);
     const allowed = path.startsWith("/docs") ? ["GET"] : paths.filter(({ shape }) => shape.test(path)).map(({ method }) => method);

@@ -32,6 +32,13 @@ const origin = (value: string): string | undefined => {
   if (pathname !== "/" || search || hash || username) throw new Error("must be an origin: scheme, host and port, nothing after it");
   return new URL(parsed).origin;
 };
+/** fetch takes no URL that carries a password, and a log would show it. */
+const service = (value: string): string | undefined => {
+  const parsed = url("http", "https")(value);
+  if (parsed !== undefined && (new URL(parsed).username || new URL(parsed).password))
+    throw new Error("must have no user or password in it");
+  return parsed;
+};
 /** A header has to carry it: ASCII, and spaces only inside. */
 export const bootstrapKey = (value: string): string | undefined => {
   if (value === "") return undefined;
@@ -50,7 +57,7 @@ const folder = (value: string): string => {
   if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
   return value;
 };
-const anchor = (value: string) => (value === "log" || value === "off" ? value : url("http", "https")(value));
+const anchor = (value: string): string => (value === "log" || value === "off" ? value : (service(value) ?? "log"));
 
 export const settings = {
   IMPRIMATUR_HOST: { default: "127.0.0.1", says: "the address to listen on", parse: text },
@@ -73,8 +80,12 @@ export const settings = {
     parse: url("mqtt", "mqtts", "ws", "wss"),
   },
   IMPRIMATUR_MQTT_PORT: { default: "1883", says: "the embedded broker's port (likewise)", parse: port },
-  IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry (likewise)", parse: url("http", "https") },
-  IMPRIMATUR_ANCHOR: { default: "log", says: "`log`, `off` or the URL of an anchoring service (likewise)", parse: anchor },
+  IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry; absent: 503 REGISTRY_UNAVAILABLE", parse: service },
+  IMPRIMATUR_ANCHOR: {
+    default: "log",
+    says: "`log`: the built-in transparency log; `off`; or the URL of an anchoring service",
+    parse: anchor,
+  },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
   IMPRIMATUR_WEBHOOK_PRIVATE: {
     default: "off",

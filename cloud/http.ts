@@ -12,7 +12,7 @@ import { byClient, hasEnded } from "./domain/credentials.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
 import { receive, type Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
-import { type Caller, mediaOf, pathOf, type Reply, type Route } from "./route.ts";
+import { type Asked, type Caller, isSchema, mediaOf, pathOf, type Reply, type Route, sentWith } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
 import { type Check, checkOf, fitting } from "./validate.ts";
 
@@ -46,13 +46,17 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
     const endpoint = pathOf(route);
     const check = checkOf(route);
     const shown = deps.checkReplies ? replyChecker(route) : undefined;
+    const url = endpoint.replaceAll(/\{(\w+)\}/g, ":$1");
+    const always = { ...(route.open ? CORS : {}), ...route.headers };
+    if (route.open) answerOptions(app, url, route.open, deps, limit);
     app.route({
       method: route.method,
-      url: endpoint.replaceAll(/\{(\w+)\}/g, ":$1"),
+      url,
       schema: schemaOf(route),
       ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
       config: { endpoint, route },
       onRequest: async (request, reply) => {
+        void reply.headers(always);
         request.caller = await admit(route, request, reply, deps, limit);
         refuseMediaType(route, request);
       },
@@ -65,6 +69,34 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
     });
   }
 }
+
+const CORS = {
+  "access-control-allow-origin": "*",
+  "access-control-expose-headers": "ETag, Link, Location, X-Correlation-Id",
+  "cross-origin-resource-policy": "cross-origin",
+};
+const PREFLIGHT = {
+  "access-control-allow-methods": "GET, HEAD, OPTIONS",
+  "access-control-allow-headers": "Accept, Accept-Language, If-None-Match, X-Correlation-Id",
+  "access-control-max-age": "86400",
+  allow: "GET, HEAD, OPTIONS",
+};
+
+function answerOptions(app: FastifyInstance, url: string, more: NonNullable<Route["open"]>, deps: Deps, limit: Limit): void {
+  app.route({
+    method: "OPTIONS",
+    url,
+    schema: { hide: true },
+    onRequest: limit,
+    handler: async (request, reply) =>
+      reply
+        .code(204)
+        .headers({ ...CORS, ...PREFLIGHT, ...more(askedBy(request), deps) })
+        .send(),
+  });
+}
+
+export const askedBy = ({ method, originalUrl, headers }: FastifyRequest): Asked => ({ method, url: originalUrl, headers });
 
 /** Who is it, may they come in at this pace, is their tenant alive, does their scope reach: in this order, and before the body is read. */
 async function admit(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, limit: Limit): Promise<Caller> {
@@ -115,7 +147,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   const { params, query, body = {} } = request; // no body at all is an object without fields
   route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
-  check({ params, query, body }, faults);
+  if (!route.readsAddress) check({ params, query, body }, faults);
   if (route.scope === "client") request.caller = await client(request, reply, deps, limit);
   const caller = request.caller;
   const upload = route.takesFile ? await received(request, deps) : undefined;
@@ -132,13 +164,16 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     upload,
     bytes: bytes ?? NO_BYTES,
     mediaType: mediaIn(request.headers),
+    asked: askedBy(request),
     deps,
   };
   if (route.kind === "serve") return sentOf(route, await route.run(input));
   const label = `${route.method} ${pathOf(route)}`;
   if (route.kind === "read") return deps.store.read(label, async (tx) => answerOf(route, await route.run({ ...input, tx })));
-  const act = async (tx: Tx) => {
-    const done = await route.run({ ...input, tx });
+  const { prepare: prepareIt } = route;
+  const prepare = prepareIt && (async (): Promise<unknown> => prepareIt(input));
+  const act = async (tx: Tx, prepared: unknown) => {
+    const done = await route.run({ ...input, tx, prepared });
     if (done.quiet) return answerOf(route, done);
     await append(tx, caller, {
       action: route.audit,
@@ -152,9 +187,12 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     if (code !== "API_SCOPE_DENIED") return;
     await append(tx, caller, { action: "auth.scope_denied", subject: label, details, requestId: request.id });
   };
-  if (key === undefined) return deps.store.write(label, act).catch((error: unknown) => tellOf(error, deps.store, refused));
+  if (key === undefined) {
+    const prepared = await prepare?.();
+    return deps.store.write(label, (tx) => act(tx, prepared)).catch((error: unknown) => tellOf(error, deps.store, refused));
+  }
   const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request), ...lockOf(route, body) };
-  return once(deps.store, label, sent, act, refused);
+  return once(deps.store, label, sent, { act, refused, prepare });
 }
 
 /** The bytes of the file, whichever way it was sent. What ends in the middle of it is its sender's fault. */
@@ -255,18 +293,18 @@ function send(reply: FastifyReply, { status, headers, body }: Sent): FastifyRepl
   return reply
     .code(status)
     .headers({ ...type, ...headers })
-    .send(body ?? undefined);
+    .send(typeof body === "string" && headers["content-type"] !== undefined ? Buffer.from(body) : (body ?? undefined)); // as bytes its type stays as it is
 }
 
 /** In tests an answer that isn't documented is a fault, so that the document stays true. */
 function replyChecker(route: Route): (answer: Answer) => void {
   const shapes = Object.fromEntries(
-    Object.entries(route.replies).map(([status, shape]) => [status, typeof shape === "string" ? undefined : fitting(shape)]),
+    Object.entries(route.replies).map(([status, shape]) => [status, isSchema(shape) ? fitting(shape) : undefined]),
   );
   return ({ status, body, headers }) => {
     if (status >= 400) return;
     for (const name of ["ETag", "Location"] as const)
-      if (name.toLowerCase() in headers !== (route.sends?.includes(name) ?? false))
+      if (name.toLowerCase() in headers !== sentWith(route, status).includes(name))
         throw new Error(`${route.method} ${pathOf(route)} and its document disagree about the header ${name}`);
     if (!(status in shapes)) throw new Error(`${route.method} ${pathOf(route)} answered ${status}, which it doesn't document`);
     const validate = shapes[status];

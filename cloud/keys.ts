@@ -11,13 +11,16 @@ import type { Store } from "./store/store.ts";
 
 export type Jwk = { kty: string; crv: string; x: string };
 export type Keys = {
-  kid: string;
+  /** Changes when the key is renewed. */
+  readonly kid: string;
   /** A compact JWS by Ed25519, made in 50 µs without leaving the event loop, so that it can be part of a unit of work. */
   sign(typ: string, claims: object, kid?: string): string;
   /** The bare 64 bytes, for forms that aren't JWS. */
   signBytes(bytes: Buffer): Buffer;
   /** The public half, 32 bytes. */
-  publicBytes: Buffer;
+  readonly publicBytes: Buffer;
+  /** Takes a new key where the present one is old; says whether it did. What the old one signed goes on verifying. */
+  renew(): Promise<boolean>;
   find(kid: string): Promise<KeyObject | undefined>;
   all(): Promise<(Jwk & { kid: string })[]>;
 };
@@ -55,16 +58,31 @@ function loadOrMake(folder: string, now: number): Own {
 }
 
 export async function openKeys(store: Store, dataDir: string): Promise<Keys> {
-  const own = await store.write("register signing key", async (tx) => {
-    const made = loadOrMake(join(dataDir, "keys"), tx.now);
-    await tx.db.insert(signingKeys).values({ kid: made.kid, publicJwk: made.jwk, createdAt: made.createdAt }).onConflictDoNothing();
+  const now = () => store.read("signing key's age", async (tx) => tx.now);
+  /** Everybody can verify with it before anything is signed with it. */
+  async function take(at: number): Promise<Own> {
+    const made = loadOrMake(join(dataDir, "keys"), at);
+    await store.write("register signing key", (tx) =>
+      tx.db.insert(signingKeys).values({ kid: made.kid, publicJwk: made.jwk, createdAt: made.createdAt }).onConflictDoNothing(),
+    );
     return made;
-  });
+  }
+  let own = await take(await now());
   const known = new Map<string, KeyObject>();
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   return {
-    kid: own.kid,
-    publicBytes: Buffer.from(own.jwk.x, "base64url"),
+    get kid() {
+      return own.kid;
+    },
+    get publicBytes() {
+      return Buffer.from(own.jwk.x, "base64url");
+    },
+    renew: async () => {
+      const at = await now();
+      if (at - own.createdAt < limits.SIGNING_KEY_LIFE_MS) return false;
+      own = await take(at);
+      return true;
+    },
     signBytes: (bytes) => signBytes(null, bytes, own.key),
     sign: (typ, claims, kid = own.kid) => {
       const signed = `${encode({ alg: "EdDSA", typ, kid })}.${encode(claims)}`;

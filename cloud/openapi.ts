@@ -6,9 +6,11 @@ import { Type } from "typebox";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { closed, ErrorReply } from "#shared/wire/common.ts";
+import { DppFailure } from "#shared/wire/dpps.ts";
+import { isEn18222 } from "./en18222.ts";
 import type { Limit } from "./http.ts";
 import { withHeaders } from "./openapi-headers.ts";
-import { mediaOf, pathOf, type Route } from "./route.ts";
+import { isSchema, mediaOf, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
 
@@ -17,7 +19,7 @@ export function refusalsOf(route: Route): ErrorCode[] {
   return [
     "VALIDATION_ERROR", // a query parameter that nobody knows, if nothing else
     "MALFORMED_REQUEST",
-    ...(route.kind === "write" ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
+    ...(route.kind === "write" || route.body ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
     ...(route.params ? (["URI_TOO_LONG"] as const) : []),
     ...(route.scope === "public" || route.scope === "client" ? [] : (["UNAUTHORIZED", route.deniedAs ?? "API_SCOPE_DENIED"] as const)),
     ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),
@@ -33,7 +35,10 @@ function refusalReplies(route: Route): Record<number, unknown> {
   const byStatus = Map.groupBy(new Set(refusalsOf(route)), (code) => errors[code].status);
   const described = [...byStatus].map(([status, codes]) => [
     status,
-    { $ref: "Error#", description: codes.map((code) => `${shownCode(code)}: ${errors[code].says}`).join("\n\n") },
+    {
+      $ref: isEn18222(pathOf(route)) ? "DppFailure#" : "Error#",
+      description: codes.map((code) => `${shownCode(code)}: ${errors[code].says}`).join("\n\n"),
+    },
   ]);
   return Object.fromEntries(described);
 }
@@ -52,16 +57,16 @@ const keyHeader = Type.String({
 const MEDIA = /^[a-z]+\/[\w.+-]+$/;
 function successReplies(route: Route): Record<number, unknown> {
   return Object.fromEntries(
-    Object.entries(route.replies).map(([status, shape]) => [
-      status,
-      typeof shape !== "string"
-        ? { description: route.says, content: { "application/json": { schema: shape } } }
-        : status === "204"
-          ? { type: "null", description: shape }
-          : { description: shape, content: { [MEDIA.test(shape) ? shape : "text/plain"]: { schema: { type: "string" } } } },
-    ]),
+    Object.entries(route.replies).map(([status, reply]) => {
+      if (isSchema(reply)) return [status, { description: route.says, content: { "application/json": { schema: reply } } }];
+      const description = [reply].flat().join(", ");
+      if (BODILESS.has(status)) return [status, { type: "null", description }];
+      const media = [reply].flat().map((name) => (MEDIA.test(name) ? name : "text/plain"));
+      return [status, { description, content: Object.fromEntries(media.map((name) => [name, { schema: { type: "string" } }])) }];
+    }),
   );
 }
+const BODILESS = new Set(["204", "302", "304"]);
 
 const access = ({ scope }: Route): string => {
   if (scope === "public") return "Open to everybody.";
@@ -101,6 +106,7 @@ const DOCS_CSP =
 
 export async function describe(app: FastifyInstance, routes: readonly Route[], limit: Limit): Promise<void> {
   app.addSchema({ ...ErrorReply, $id: "Error" });
+  app.addSchema({ ...DppFailure, $id: "DppFailure" });
   await app.register(swagger, {
     openapi: {
       openapi: "3.1.0",
@@ -120,6 +126,9 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "carriers", description: "Serials, the print file, and what was reported of it" },
         { name: "print jobs", description: "Labels from claim to seal, with the evidence of each stage" },
         { name: "devices", description: "Stations, their keys, how they are" },
+        { name: "public", description: "What a label's link leads to: the GS1 Digital Link resolver and the passport's page" },
+        { name: "verifiable credentials", description: "The signed form of a passport's versions: judged, looked at, revoked" },
+        { name: "EN 18222", description: "Published passports as any other system's look: the mandatory reads of the European standard" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "webhooks", description: "Who is told what, by signed messages that arrive at least once" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },

@@ -1,8 +1,9 @@
 // An endpoint as one value. Auth, scope, rate, validation, idempotency, transaction, audit, 405 and OpenAPI follow from being one.
 import type { Readable } from "node:stream";
+import type { IncomingHttpHeaders } from "node:http";
 import type { Static, TSchema } from "typebox";
 import type { AuditAction } from "#shared/audit.ts";
-import type { ErrorCode, FieldFault } from "#shared/errors.ts";
+import type { ErrorCode, FieldFault, Refusal } from "#shared/errors.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
@@ -28,6 +29,9 @@ export type Reply = {
   about?: { subject: string | null; details?: Record<string, unknown> };
 };
 
+/** The request as it was sent, its address undecoded. */
+export type Asked = { method: string; url: string; headers: IncomingHttpHeaders };
+
 type Of<Schema> = Schema extends TSchema ? Static<Schema> : undefined;
 type Input<P, Q, B> = {
   caller: Caller;
@@ -43,6 +47,7 @@ type Input<P, Q, B> = {
   /** The body of a route that takes bytes. */
   bytes: Buffer;
   mediaType: string;
+  asked: Asked;
   deps: Deps;
 };
 
@@ -79,7 +84,16 @@ type Face<P, Q, B> = {
   /** The body is bytes of one of these types. */
   takesBytes?: readonly string[];
   bodyMaxBytes?: number;
-  replies: Record<number, TSchema | string>;
+  /** It reads its address as it was sent: nothing of path and query is judged before. */
+  readsAddress?: boolean;
+  /** Headers of all its answers, refusals too. */
+  headers?: Readonly<Record<string, string>>;
+  /** Any web page may read it: CORS, and an answer to OPTIONS, which has these headers beside. */
+  open?(asked: Asked, deps: Deps): Record<string, string>;
+  /** A refusal as a page, for whoever would rather have one. */
+  refusalPage?(refusal: Refusal, asked: Asked): Omit<Reply, "status"> | undefined;
+  /** By status: the shape of a JSON body, a text's media type or what it is for, or the media types to choose from. */
+  replies: Record<number, TSchema | string | readonly string[]>;
   /** Headers of its success that tell something. */
   sends?: readonly ("ETag" | "Location")[];
   refusals?: readonly ErrorCode[];
@@ -89,7 +103,12 @@ type Face<P, Q, B> = {
 };
 
 type Read<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B> & { tx: Tx }): Promise<Reply> };
-type Write<P, Q, B> = Read<P, Q, B> & { audit: AuditAction };
+type Write<P, Q, B, R> = Face<P, Q, B> & {
+  audit: AuditAction;
+  /** What has to happen outside before anything is written: a call over the network, heavy crypto. Not for a replay; its outcome goes to `run`. */
+  prepare?(input: Input<P, Q, B>): Promise<R>;
+  run(input: Input<P, Q, B> & { tx: Tx; prepared: R }): Promise<Reply>;
+};
 type Serve<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B>): Promise<Reply> };
 
 // The schemas of one route are another's, so a list of routes can only say "some schema".
@@ -97,7 +116,7 @@ type Serve<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B>): Promise<Repl
 type Any = any;
 export type Route =
   | ({ kind: "read" } & Read<Any, Any, Any>)
-  | ({ kind: "write" } & Write<Any, Any, Any>)
+  | ({ kind: "write" } & Write<Any, Any, Any, Any>)
   | ({ kind: "serve" } & Serve<Any, Any, Any>);
 
 type S = TSchema | undefined;
@@ -109,7 +128,9 @@ export const read = <P extends S = undefined, Q extends S = undefined, B extends
 });
 
 /** Runs in one write unit, with its audit row and its replayable answer in the same commit. */
-export const write = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Write<P, Q, B>): Route => ({
+export const write = <P extends S = undefined, Q extends S = undefined, B extends S = undefined, R = undefined>(
+  spec: Write<P, Q, B, R>,
+): Route => ({
   kind: "write",
   ...spec,
 });
@@ -128,3 +149,10 @@ export const mediaOf = ({ takesFile, takesForm, takesBytes }: Route): string[] =
   takesFile
     ? [takesFile, "multipart/form-data"]
     : [...(takesBytes ?? ["application/json"]), ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
+
+/** The headers that tell something and stand at a success of this status: 200 is the thing itself, so it has no Location. */
+export const sentWith = ({ sends = [] }: Route, status: number): ("ETag" | "Location")[] =>
+  status >= 400 ? [] : sends.filter((name) => name === "ETag" || ![200, 304].includes(status));
+
+export const isSchema = (reply: TSchema | string | readonly string[]): reply is TSchema =>
+  typeof reply === "object" && !Array.isArray(reply);

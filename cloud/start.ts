@@ -4,6 +4,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
+import { anchorAt } from "./adapters/anchor.ts";
+import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
 import { bootstrapKey, type Config } from "./config.ts";
@@ -21,6 +23,8 @@ import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
 import { startReaper } from "./workers/reaper.ts";
+import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
+import { startKeyKeeper } from "./workers/key-keeper.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import type { Worker } from "./workers/worker.ts";
 
@@ -66,8 +70,10 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const workers: Worker[] = [];
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
+    const scans = scanQueue(metrics);
     const app = await buildApp({
       store,
+      scans,
       keys,
       metrics,
       log,
@@ -78,7 +84,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
         ...(await storeFault(store)),
         ...(workers.length > 0 && workers.every((worker) => worker.runs()) ? [] : ["workers"]),
       ],
-      anchor: config.ANCHOR,
+      anchor: config.ANCHOR === "log" || config.ANCHOR === "off" ? config.ANCHOR : anchorAt(config.ANCHOR),
+      registry: config.REGISTRY_URL === undefined ? undefined : registryAt(config.REGISTRY_URL),
       seal,
       allowPrivate,
       rateLimited: config.RATE_LIMIT === "on",
@@ -96,6 +103,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startReaper(store, log),
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),
+      startScanRecorder(store, log, scans),
+      startKeyKeeper(keys, log),
     );
     const close = async () => {
       draining = true;

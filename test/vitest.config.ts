@@ -11,7 +11,14 @@ export default defineConfig({
   test: {
     globalSetup: "test/setup.ts",
     projects: [
-      { test: { ...common, name: "once", include: ["test/{rules,house,faults}/**/*.test.ts"], provide: { engine: "sqlite" } } },
+      {
+        test: {
+          ...common,
+          name: "once",
+          include: ["test/{rules,house,faults,agent,contracts,browser}/**/*.test.ts"],
+          provide: { engine: "sqlite" },
+        },
+      },
       { test: { ...common, name: "sqlite", include: engines, provide: { engine: "sqlite" } } },
       { test: { ...common, name: "postgres", include: engines, provide: { engine: "postgres" } } },
     ],

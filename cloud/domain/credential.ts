@@ -1,19 +1,20 @@
 // A passport's version as a W3C Verifiable Credential 2.0: enveloped in a JWS, issued by did:web, revocable by one bit.
 import { gzipSync } from "node:zlib";
-import { asc, eq, isNotNull, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gte, inArray, isNotNull, isNull, lt, sql } from "../store/drizzle.ts";
 import type { Signing } from "../keys.ts";
-import { prepared } from "../store/prepared.ts";
-import { counters, passports, tenants } from "../store/schema.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { counters, issuedCredentials, passports, tenants } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
+import { newId } from "./ids.ts";
 import type { Content } from "./passport-content.ts";
 
 const VC = "https://www.w3.org/ns/credentials/v2";
-const UNTP_DPP = "https://test.uncefact.org/vocabulary/untp/dpp/0.6.0/";
-const LIST_BITS = 131_072; // the least that the standard allows: one passport in it tells nothing about which
+export const UNTP_DPP = "https://test.uncefact.org/vocabulary/untp/dpp/0.6.0/";
+const LIST_BITS = 131_072; // the least that the standard allows: one credential in it tells nothing about which
 
 /** did:web names a host, its port percent-encoded. */
 export const didOf = (origin: string): string => `did:web:${encodeURIComponent(new URL(origin).host)}`;
-const listUrl = (origin: string, list: number) => `${origin}/status/${list}`;
+export const listUrl = (origin: string, list: number | ""): string => `${origin}/status/${list}`;
 
 const takeIndex = prepared(
   db
@@ -22,7 +23,7 @@ const takeIndex = prepared(
     .where(eq(counters.name, "credential_status"))
     .returning({ value: counters.value }),
 );
-export async function nextStatusIndex(): Promise<number> {
+async function nextStatusIndex(): Promise<number> {
   const taken = await takeIndex.get({});
   if (!taken) throw new Error("the counter of status bits is gone");
   return taken.value - 1;
@@ -32,13 +33,24 @@ function sign(credential: object, { keys, origin }: Signing): string {
   return keys.sign("vc+jwt", credential, `${didOf(origin())}#${keys.kid}`);
 }
 
-type Subject = { uid: string; version: number; statusIndex: number; content: Content; tenantId: string };
+const insertIssued = prepared(db.insert(issuedCredentials).values(placesOf(issuedCredentials)));
 
-export async function issue(tx: Tx, { uid, version, statusIndex, content, tenantId }: Subject, signing: Signing): Promise<string> {
+type Subject = {
+  passport: { id: string; tenantId: string; productId: string; revokedAt: number | null };
+  version: number;
+  content: Content;
+};
+
+/** Signs, and takes a bit of its own: revoking one version's credential says nothing of another's. */
+export async function issue(tx: Tx, { passport, version, content }: Subject, signing: Signing): Promise<{ id: string; jws: string }> {
   const origin = signing.origin();
+  const { tenantId, id: passportId, productId: uid, revokedAt } = passport;
   const tenant = await tx.db.select({ name: tenants.name }).from(tenants).where(eq(tenants.id, tenantId)).get();
+  const statusIndex = await nextStatusIndex();
   const [list, bit] = [Math.floor(statusIndex / LIST_BITS), statusIndex % LIST_BITS];
-  return sign(
+  const id = newId();
+  await insertIssued.run({ id, tenantId, passportId, version, statusIndex, issuedAt: tx.now, revokedAt });
+  const jws = sign(
     {
       "@context": [VC, UNTP_DPP],
       type: ["DigitalProductPassport", "VerifiableCredential"],
@@ -56,19 +68,54 @@ export async function issue(tx: Tx, { uid, version, statusIndex, content, tenant
     },
     signing,
   );
+  return { id, jws };
+}
+
+const unrevoked = isNull(issuedCredentials.revokedAt);
+
+/** Sets the bits of these; says how many weren't set before. */
+export async function revoke(tx: Tx, tenantId: string, ids: (string | null)[]): Promise<number> {
+  const these = ids.filter((id) => id !== null);
+  const done = await tx.db
+    .update(issuedCredentials)
+    .set({ revokedAt: tx.now })
+    .where(and(eq(issuedCredentials.tenantId, tenantId), inArray(issuedCredentials.id, these), unrevoked))
+    .returning({ id: issuedCredentials.id });
+  return done.length;
+}
+
+/** Whether this one was, by itself or with its product. */
+export async function wasRevoked(tx: Tx, credentialId: string | null): Promise<boolean> {
+  const { id, revokedAt } = issuedCredentials;
+  const row = await tx.db
+    .select({ revokedAt })
+    .from(issuedCredentials)
+    .where(eq(id, credentialId ?? ""))
+    .get();
+  return row !== undefined && row.revokedAt !== null;
+}
+
+/** Whether the bit that an entry of one of our own lists names is set. */
+export async function isRevoked(tx: Tx, list: number, bit: number): Promise<boolean> {
+  const index = list * LIST_BITS + bit;
+  const rows = await tx.db
+    .select({ id: issuedCredentials.id })
+    .from(issuedCredentials)
+    .where(and(eq(issuedCredentials.statusIndex, index), isNotNull(issuedCredentials.revokedAt)))
+    .limit(1);
+  return rows.length > 0;
 }
 
 /** The bits of a list, signed; a set one means revoked. */
 export async function statusList(tx: Tx, list: number, signing: Signing): Promise<string> {
   const origin = signing.origin();
   const from = list * LIST_BITS;
+  const { statusIndex, revokedAt } = issuedCredentials;
   const rows = await tx.db
-    .select({ index: passports.statusIndex })
-    .from(passports)
-    .where(
-      sql`${isNotNull(passports.revokedAt)} AND ${passports.statusIndex} >= ${from} AND ${passports.statusIndex} < ${from + LIST_BITS}`,
-    )
-    .orderBy(asc(passports.statusIndex));
+    .select({ index: statusIndex })
+    .from(issuedCredentials)
+    .where(and(isNotNull(revokedAt), gte(statusIndex, from), lt(statusIndex, from + LIST_BITS)))
+    .orderBy(asc(statusIndex));
   const bits = Buffer.alloc(LIST_BITS / 8);
   for (const { index } of rows) bits[(index - from) >> 3] = (bits[(index - from) >> 3] ?? 0) | (0x80 >> ((index - from) & 7)); // bit 0 is the leftmost
   return sign(
@@ -89,9 +136,30 @@ export async function statusList(tx: Tx, list: number, signing: Signing): Promis
   );
 }
 
-/** A voided product's passport is revoked in the commit that voids it. */
+/** The list that a credential's bit stands in. */
+export async function statusListFor(tx: Tx, credentialId: string | null, signing: Signing): Promise<string> {
+  const { id, statusIndex } = issuedCredentials;
+  const row = await tx.db
+    .select({ index: statusIndex })
+    .from(issuedCredentials)
+    .where(eq(id, credentialId ?? ""))
+    .get();
+  if (!row) throw new Error(`the credential ${credentialId} has no bit`);
+  return statusList(tx, Math.floor(row.index / LIST_BITS), signing);
+}
+
+/** A voided product's passport is revoked in the commit that voids it, with every credential that was signed for it. */
 export async function revokeOf(tx: Tx, productId: string): Promise<void> {
-  await tx.db.update(passports).set({ revokedAt: tx.now }).where(eq(passports.productId, productId));
+  const rows = await tx.db
+    .update(passports)
+    .set({ revokedAt: tx.now })
+    .where(eq(passports.productId, productId))
+    .returning({ id: passports.id });
+  for (const { id } of rows)
+    await tx.db
+      .update(issuedCredentials)
+      .set({ revokedAt: tx.now })
+      .where(and(eq(issuedCredentials.passportId, id), unrevoked));
 }
 
 export async function didDocument({ keys, origin }: Signing) {

@@ -4,7 +4,7 @@ import { type FieldFault, Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
-import { type Completion, type EvidenceName, evidenceShapes, type ScanResult } from "#shared/wire/evidence.ts";
+import { type Completion, type EvidenceName, evidenceShapes, type RenderManifest, type ScanResult } from "#shared/wire/evidence.ts";
 import type { BundleItem, EvidenceBundle, JobActor, Result } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
@@ -94,16 +94,14 @@ export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobAct
     ]);
   if (status === "FAILED") return { simulated: false };
   shaped(status, evidence, actor);
-  const of = <Shape>(name: EvidenceName) => evidence?.[name] as Shape | undefined;
-  const render = of<{ payload: string; epc?: string }>("render_manifest");
+  const given = (evidence ?? {}) as Partial<{ render_manifest: RenderManifest; completion: Completion; scan_result: ScanResult }>;
+  const { render_manifest: render, completion, scan_result: scan } = given;
   if (render && render.payload !== row.digitalLink) throw wrong("render_manifest.payload", "payload", `must be ${row.digitalLink}`);
   if (render?.epc !== undefined && render.epc.toUpperCase() !== row.sgtin96Epc)
     throw wrong("render_manifest.epc", "epc", `must be ${row.sgtin96Epc ?? "absent: the job has no EPC"}`);
   if (status === "PRINTED_ATTESTED" && actor.kind === "operator" && actor.id === undefined)
     throw missing("actor.id", "says which operator attests");
-  const completion = of<Completion>("completion");
   if (completion) judgeCompletion(completion, actor);
-  const scan = of<ScanResult>("scan_result");
   if (scan) judgeScan(scan, row);
   return { simulated: isSimulated(evidence) };
 }
@@ -112,11 +110,11 @@ const isSimulated = (value: unknown): boolean =>
   typeof value === "object" && value !== null && ((value as Evidence)["simulated"] === true || Object.values(value).some(isSimulated));
 
 /** The states whose words make up the bundle. */
-const BUNDLED: readonly string[] = jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED"));
+const BUNDLED: ReadonlySet<JobState> = new Set(jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED")));
 
 export async function itemsOf(tx: Tx, { jobRef, attemptId }: jobs.Row): Promise<BundleItem[]> {
   const events = await jobs.eventsOf(tx, jobRef);
-  return events.flatMap(({ item, toState, attemptId: of }) => (item && of === attemptId && BUNDLED.includes(toState) ? [item] : []));
+  return events.flatMap(({ item, toState, attemptId: of }) => (item && of === attemptId && BUNDLED.has(toState) ? [item] : []));
 }
 
 /** Recomputed here from what was reported: the station's own sum has to be the same. */

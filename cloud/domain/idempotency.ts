@@ -55,16 +55,20 @@ const record = prepared(
     }),
 );
 
+type Work = {
+  /** What comes before the unit and outside of it; an answer that is kept already spares it. */
+  prepare: (() => Promise<unknown>) | undefined;
+  act(tx: Tx, prepared: unknown): Promise<Answer>;
+  refused(tx: Tx, refusal: Refusal): Promise<void>;
+};
+
 /** One unit does the work and keeps its answer. A refusal undoes that unit whole, and is then kept as the answer in one of its own. */
-export async function once(
-  store: Store,
-  label: string,
-  request: Once,
-  act: (tx: Tx) => Promise<Answer>,
-  onRefusal: (tx: Tx, refusal: Refusal) => Promise<void>,
-): Promise<Answer> {
+export async function once(store: Store, label: string, request: Once, { prepare, act, refused: onRefusal }: Work): Promise<Answer> {
   try {
-    return await store.write(label, async (tx) => (await earlier(tx, request)) ?? keep(tx, request, await act(tx)));
+    const known = prepare && (await store.read(`${label} again`, (tx) => earlier(tx, request)));
+    if (known) return known;
+    const prepared = await prepare?.();
+    return await store.write(label, async (tx) => (await earlier(tx, request)) ?? keep(tx, request, await act(tx, prepared)));
   } catch (error) {
     const refusal = recorded(error);
     const refused: Answer = { status: refusal.status, headers: refusal.headers, body: JSON.stringify(refusal.body) };

@@ -68,7 +68,10 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
     tx.now + limits.ENVELOPE_LIFE_S * 1000,
     tx.now,
     ...waiting,
-    ...[tenantId, tx.now, ...at, most],
+    tenantId,
+    tx.now,
+    ...at,
+    most,
     most,
     tenantId,
   ];

@@ -1,5 +1,5 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
-import { and, asc, desc, eq, gte, lt, lte, ne, or } from "../store/drizzle.ts";
+import { and, asc, desc, eq, gte, lt, lte, ne, or, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
@@ -7,13 +7,14 @@ import { type PassportCommand, passportCommands } from "#shared/states.ts";
 import type { Passport, PassportWhole } from "#shared/wire/passports.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
-import { claims, passports, passportVersions } from "../store/schema.ts";
+import { claims, claimTurns, passports, passportVersions } from "../store/schema.ts";
 import { overtaken, type Tx } from "../store/store.ts";
-import { issue, nextStatusIndex } from "./credential.ts";
+import { issue, revoke, wasRevoked } from "./credential.ts";
 import type { By } from "./events.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { type Content, contentOf } from "./passport-content.ts";
 import * as products from "./products.ts";
+import { latestOf } from "./registrations.ts";
 
 export type Row = typeof passports.$inferSelect;
 type Version = typeof passportVersions.$inferSelect;
@@ -61,11 +62,17 @@ export const versionOf = (tx: Tx, { id }: Row, version: number): Promise<Version
     .where(and(eq(passportVersions.passportId, id), eq(passportVersions.version, version)))
     .get();
 
+/** The published version where there is one, else the draft. */
+export async function currentVersion(tx: Tx, row: Row): Promise<Version | undefined> {
+  const current = currentOf(row);
+  return current === null ? undefined : versionOf(tx, row, current);
+}
+
 export async function get(tx: Tx, caller: Caller, id: string): Promise<PassportWhole> {
   const row = await find(tx, caller.tenantId, id);
-  const current = currentOf(row);
-  const version = current === null ? undefined : await versionOf(tx, row, current);
-  return { ...toWire(row), content: version?.content ?? null, digest: version?.digest ?? null, credential: version?.credential ?? null };
+  const version = await currentVersion(tx, row);
+  const { content = null, digest = null, credential = null, credentialId = null } = version ?? {};
+  return { ...toWire(row), content, digest, credential, credentialId, registration: await latestOf(tx, id) };
 }
 
 export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string; status?: Row["state"] }) {
@@ -99,7 +106,6 @@ async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): P
     draftVersion: null,
     publishedVersion: null,
     lastVersion: 0,
-    statusIndex: await nextStatusIndex(),
     revokedAt: null,
     actor: by.actor,
     requestId: by.requestId,
@@ -141,17 +147,14 @@ export async function change(tx: Tx, row: Row, changes: Partial<Row>): Promise<R
 /** The next version, as the draft. */
 async function addVersion(tx: Tx, row: Row, content: Content, signing: Signing): Promise<Row> {
   const version = row.lastVersion + 1;
-  const credential = await issue(
-    tx,
-    { uid: row.productId, version, statusIndex: row.statusIndex, content, tenantId: row.tenantId },
-    signing,
-  );
+  const { id: credentialId, jws: credential } = await issue(tx, { passport: row, version, content }, signing);
   const made: Version = {
     passportId: row.id,
     version,
     content,
     digest: digestOf(content),
     credential,
+    credentialId,
     createdAt: tx.now,
     publishedAt: null,
   };
@@ -182,19 +185,21 @@ function refuseOtherIdentity(content: Content, own: Content): void {
   if (faults.length > 0) throw invalid(faults);
 }
 
+const revokeDraft = async (tx: Tx, row: Row): Promise<void> => {
+  const draft = row.draftVersion === null ? undefined : await versionOf(tx, row, row.draftVersion);
+  if (draft) await revoke(tx, row.tenantId, [draft.credentialId]);
+};
+
 export async function edit(tx: Tx, by: By, id: string, content: Content, signing: Signing): Promise<Passport> {
   const row = await find(tx, by.tenantId, id);
   guard(row, "edit");
   refuseOtherIdentity(content, contentOf(await products.find(tx, by.tenantId, row.productId), signing.origin()));
   const version = row.draftVersion as number;
-  const credential = await issue(
-    tx,
-    { uid: row.productId, version, statusIndex: row.statusIndex, content, tenantId: row.tenantId },
-    signing,
-  );
+  await revokeDraft(tx, row); // what it said is no longer what anybody stands for
+  const { id: credentialId, jws: credential } = await issue(tx, { passport: row, version, content }, signing);
   await tx.db
     .update(passportVersions)
-    .set({ content, digest: digestOf(content), credential })
+    .set({ content, digest: digestOf(content), credential, credentialId })
     .where(and(eq(passportVersions.passportId, id), eq(passportVersions.version, version)));
   return toWire(await change(tx, row, {}));
 }
@@ -202,6 +207,7 @@ export async function edit(tx: Tx, by: By, id: string, content: Content, signing
 export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
   const row = await find(tx, by.tenantId, id);
   guard(row, "delete");
+  await revokeDraft(tx, row);
   await tx.db.delete(passportVersions).where(eq(passportVersions.passportId, id));
   await tx.db.delete(passports).where(and(eq(passports.tenantId, by.tenantId), eq(passports.id, id)));
   await products.countPassports(tx, await products.find(tx, by.tenantId, row.productId), -1);
@@ -228,9 +234,14 @@ export async function move(tx: Tx, by: By, id: string, command: "suspend" | "arc
   return toWire(await change(tx, row, { state: command === "suspend" ? "suspended" : "archived" }));
 }
 
-/** Nobody speaks for a GTIN that another tenant already speaks for. */
+/** Nobody speaks for a GTIN that another tenant already speaks for. Who claims any part of it takes the GTIN's turn first. */
 async function claim(tx: Tx, product: products.Row): Promise<void> {
   const { tenantId, gtin, identity, id: productId, granularity } = product;
+  await tx.db.insert(claimTurns).values({ gtin, turn: 0 }).onConflictDoNothing();
+  await tx.db
+    .update(claimTurns)
+    .set({ turn: sql`${claimTurns.turn} + 1` })
+    .where(eq(claimTurns.gtin, gtin)); // held until the commit: what is read next is all there is
   const overlaps = granularity === "model" ? eq(claims.gtin, gtin) : or(eq(claims.identity, gtin), eq(claims.identity, identity));
   const foreign = await tx.db
     .select()
@@ -265,6 +276,19 @@ export async function publish(tx: Tx, by: By, productId: string): Promise<Passpo
   const published = await change(tx, row, { state: "published", publishedVersion: version, draftVersion: null });
   await products.tellPublished(tx, by, product, { passportId: row.id, passportVersion: version });
   return toWire(published);
+}
+
+/** What a registry may be told of: the version that is public now. */
+export async function registrable(tx: Tx, tenantId: string, id: string) {
+  const row = await find(tx, tenantId, id);
+  const product = await products.find(tx, tenantId, row.productId);
+  const version = row.publishedVersion === null ? undefined : await versionOf(tx, row, row.publishedVersion);
+  const state = product.voidedAt === null ? row.state : "voided";
+  if (state !== "published" || !version)
+    throw new Refusal("PASSPORT_NOT_PUBLISHABLE", `the passport is ${state}, and only a published one is broadcast`);
+  if (await wasRevoked(tx, version.credentialId))
+    throw new Refusal("PASSPORT_NOT_PUBLISHABLE", "the credential of the published version was revoked");
+  return { row, product, version };
 }
 
 /** Some passports that wait to be made, oldest first, for as long as the lease. */

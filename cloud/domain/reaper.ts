@@ -11,18 +11,15 @@ import { emit } from "./outbox.ts";
 export const LEASE_EXPIRED = "LEASE_EXPIRED";
 export const LEASE_EXPIRED_AFTER_SPOOL = "LEASE_EXPIRED_AFTER_SPOOL";
 const SYSTEM = { kind: "system", id: "reaper" } as const;
-const DUE = `SELECT tenant_id, job_ref FROM print_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ? ${SKIP_LOCKED}`;
+const DUE = "SELECT tenant_id, job_ref FROM print_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ?";
 
-/** Some jobs whose time has come. */
-export async function due(tx: Tx, most: number): Promise<[tenantId: string, ref: string][]> {
-  const { rows } = await run(DUE, [tx.now, most], "all");
-  return rows as [string, string][];
-}
+/** Is there anything to do? A look that takes no lock. */
+export const isDue = async (tx: Tx): Promise<boolean> => (await run(DUE, [tx.now, 1], "all")).rows.length > 0;
 
 /** Does what is due to some jobs; says how many there were. */
 export async function reap(tx: Tx, most: number): Promise<number> {
-  const found = await due(tx, most);
-  for (const [tenantId, ref] of found) await act(tx, await jobs.find(tx, tenantId, ref));
+  const { rows: found } = await run(`${DUE} ${SKIP_LOCKED}`, [tx.now, most], "all");
+  for (const [tenantId, ref] of found as [string, string][]) await act(tx, await jobs.find(tx, tenantId, ref));
   return found.length;
 }
 

@@ -1,19 +1,24 @@
 // The validation chain: the current version, signed and anchored in the transparency log. From it follows whether carriers may be printed.
-import { and, asc, eq } from "../store/drizzle.ts";
+import { and, asc, desc, eq } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Validations } from "#shared/wire/passports.ts";
+import type { PassportBundle, Receipt } from "#shared/wire/trust.ts";
+import type { Anchor } from "../adapters/anchor.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { validations } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { statusListFor, wasRevoked } from "./credential.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
 import * as passports from "./passports.ts";
 
 type Row = typeof validations.$inferSelect;
-export type Anchoring = Signing & { anchor: string | undefined };
+export type Anchoring = Signing & { anchor: "log" | "off" | Anchor };
+/** What was told to an anchoring service, and what it answered. */
+export type Anchored = { version: number; digest: string; receipt: Receipt };
 const ALGORITHM = "EdDSA";
 
 const toWire = ({ id, at, digest, algorithm, anchor }: Row) => ({
@@ -24,7 +29,7 @@ const toWire = ({ id, at, digest, algorithm, anchor }: Row) => ({
   jrcAnchor: anchor,
 });
 
-/** Published now, and an anchored validation covers the version that is published. */
+/** Published now, not revoked, and an anchored validation covers the version that is published. */
 async function isReady(tx: Tx, row: passports.Row): Promise<boolean> {
   if (row.state !== "published" || row.publishedVersion === null || row.revokedAt !== null) return false;
   const covering = await tx.db
@@ -32,7 +37,8 @@ async function isReady(tx: Tx, row: passports.Row): Promise<boolean> {
     .from(validations)
     .where(and(eq(validations.passportId, row.id), eq(validations.version, row.publishedVersion)))
     .limit(1);
-  return covering.length > 0;
+  const version = await passports.versionOf(tx, row, row.publishedVersion);
+  return covering.length > 0 && version !== undefined && !(await wasRevoked(tx, version.credentialId));
 }
 
 /** May labels of this product be printed? */
@@ -47,18 +53,28 @@ export async function list(tx: Tx, caller: Caller, id: string): Promise<Validati
   return { upi: id, validations: rows.map(toWire), readyToPrint: await isReady(tx, row) };
 }
 
-export async function validate(tx: Tx, by: events.By, id: string, { anchor: where, keys, origin }: Anchoring) {
-  const row = await passports.find(tx, by.tenantId, id);
-  if (where !== "log") throw new Refusal("ANCHORING_UNAVAILABLE");
-  const current = row.publishedVersion ?? row.draftVersion;
-  const version = current === null ? undefined : await passports.versionOf(tx, row, current);
+/** The version that a validation is of. */
+export async function subjectOf(tx: Tx, tenantId: string, id: string) {
+  const row = await passports.find(tx, tenantId, id);
+  const version = await passports.currentVersion(tx, row);
   if (!version || row.state === "archived")
     throw new Refusal("GUARD_REJECTED", `there is nothing to validate: the passport is ${row.state}`, {
       state: row.state,
       command: "validate",
     });
+  return { row, version };
+}
+
+export async function validate(tx: Tx, by: events.By, id: string, { anchor: where, keys, origin }: Anchoring, anchored?: Anchored) {
+  if (where === "off") {
+    await passports.find(tx, by.tenantId, id);
+    throw new Refusal("ANCHORING_UNAVAILABLE");
+  }
+  const { row, version } = await subjectOf(tx, by.tenantId, id);
   const { digest } = version;
-  const { index } = await log.append(tx, { kind: "passport", digest });
+  if (anchored && (anchored.digest !== digest || anchored.version !== version.version))
+    throw new Refusal("PASSPORT_CHANGED", "the passport changed while its version was being anchored: look at it and ask again");
+  const { index } = await log.append(tx, { kind: "passport", digest }); // with an outside service too: proofs stay ours to give
   const made: Row = {
     passportId: id,
     version: version.version,
@@ -67,7 +83,8 @@ export async function validate(tx: Tx, by: events.By, id: string, { anchor: wher
     digest,
     algorithm: ALGORITHM,
     signature: keys.signBytes(Buffer.from(canonical(version.content))).toString("base64url"),
-    anchor: `${origin()}/api/v2/log#${index}`,
+    anchor: anchored?.receipt.anchor ?? `${origin()}/api/v2/log#${index}`,
+    receipt: anchored?.receipt ?? null,
   };
   await tx.db.insert(validations).values(made);
   const changed = await passports.change(tx, row, {});
@@ -78,4 +95,26 @@ export async function validate(tx: Tx, by: events.By, id: string, { anchor: wher
     data: { passportId: id, productId: row.productId, version: made.version, digest, anchor: made.anchor },
   });
   return { data: toWire(made), readyToPrint: await isReady(tx, changed) };
+}
+
+/** All that `imprimatur verify` needs to judge the current version without us. */
+export async function bundle(tx: Tx, caller: Caller, id: string, signing: Signing): Promise<Omit<PassportBundle, "didDocument">> {
+  const row = await passports.find(tx, caller.tenantId, id);
+  const version = await passports.currentVersion(tx, row);
+  const latest =
+    version &&
+    (await tx.db
+      .select()
+      .from(validations)
+      .where(and(eq(validations.passportId, id), eq(validations.version, version.version), eq(validations.digest, version.digest)))
+      .orderBy(desc(validations.id))
+      .limit(1)
+      .get());
+  if (!version || !latest) throw new Refusal("NOT_FOUND", "the current version has no validation yet: POST /passports/{id}/validations");
+  return {
+    credential: version.credential,
+    proof: await log.prove(tx, version.digest, signing),
+    receipt: latest.receipt,
+    statusList: await statusListFor(tx, version.credentialId, signing),
+  };
 }

@@ -4,6 +4,7 @@ import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
 import { carriers } from "./carriers.ts";
 import { devices } from "./devices.ts";
+import { dpps } from "./dpps.ts";
 import { imports } from "./imports.ts";
 import { jobs } from "./jobs.ts";
 import { log } from "./log.ts";
@@ -11,9 +12,12 @@ import { oauth } from "./oauth.ts";
 import { operations } from "./operations.ts";
 import { passports } from "./passports.ts";
 import { products } from "./products.ts";
+import { publicPassports } from "./public-passports.ts";
+import { resolver } from "./resolver.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
 import { webhooks } from "./webhooks.ts";
+import { verifiableCredentials } from "./verifiable-credentials.ts";
 
 export const routes: readonly Route[] = [
   ...tenants,
@@ -26,6 +30,10 @@ export const routes: readonly Route[] = [
   ...carriers,
   ...jobs,
   ...devices,
+  ...resolver,
+  ...publicPassports,
+  ...verifiableCredentials,
+  ...dpps,
   ...log,
   ...webhooks,
   ...auditLogs,

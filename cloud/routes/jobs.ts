@@ -1,6 +1,6 @@
 // Print jobs over HTTP: issued and cancelled by whoever may, claimed and reported by stations, read by those who want to know.
 import { limits } from "#shared/limits.ts";
-import { closed, listOf } from "#shared/wire/common.ts";
+import { listOf } from "#shared/wire/common.ts";
 import {
   BlobKept,
   BlobParams,

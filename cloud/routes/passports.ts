@@ -1,5 +1,6 @@
 // Passports over HTTP: asked for, edited, published, validated, and the documents that strangers verify them with.
 import { Type } from "typebox";
+import { Refusal } from "#shared/errors.ts";
 import { closed, IdParams, listOf } from "#shared/wire/common.ts";
 import {
   Passport,
@@ -7,14 +8,18 @@ import {
   PassportGenerate,
   PassportPatch,
   PassportQuery,
+  PassportRegistered,
   PassportTaken,
   PassportWhole,
   Validated,
   Validations,
 } from "#shared/wire/passports.ts";
+import { PassportBundle } from "#shared/wire/trust.ts";
+import type { Registry } from "../adapters/registry.ts";
 import { didDocument, statusList } from "../domain/credential.ts";
 import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/passports.ts";
+import * as registrations from "../domain/registrations.ts";
 import * as validations from "../domain/validations.ts";
 import { API, read, type Reply, type Route, serve, write } from "../route.ts";
 
@@ -159,15 +164,61 @@ export const passports: Route[] = [
     method: "POST",
     path: "/passports/{id}/validations",
     scope: ["dpp:edit"],
-    says: "Sign the current version and anchor it in the transparency log",
+    says: "Sign the current version and anchor it: in the transparency log, and with the anchoring service where one is configured",
     tag,
     params: IdParams,
     replies: { 201: Validated },
-    refusals: ["GUARD_REJECTED", "ANCHORING_UNAVAILABLE"],
+    refusals: ["GUARD_REJECTED", "ANCHORING_UNAVAILABLE", "ANCHORING_FAILED", "PASSPORT_CHANGED"],
     audit: "passport.anchored",
-    run: async ({ tx, caller, params, requestId, deps }) => {
-      const made = await validations.validate(tx, byOf(caller, requestId), params.id, deps);
+    prepare: async ({ caller, params: { id }, deps: { anchor, store } }): Promise<validations.Anchored | undefined> => {
+      if (typeof anchor === "string") return undefined;
+      const { version } = await store.read("validation", (tx) => validations.subjectOf(tx, caller.tenantId, id));
+      const subject = { passportId: id, version: version.version, digest: version.digest };
+      return { ...subject, receipt: await anchor(subject) };
+    },
+    run: async ({ tx, caller, params, requestId, deps, prepared }) => {
+      const made = await validations.validate(tx, byOf(caller, requestId), params.id, deps, prepared);
       return { status: 201, body: made, about: { subject: params.id, details: { digest: made.data.digest, anchor: made.data.jrcAnchor } } };
+    },
+  }),
+  serve({
+    method: "GET",
+    path: "/passports/{id}/proof",
+    scope: ["dpp:read"],
+    says: "All that `imprimatur verify` needs to judge the current version without us: credential, proof, status list, keys",
+    tag,
+    params: IdParams,
+    replies: { 200: PassportBundle },
+    run: async ({ caller, params, deps }) => {
+      const parts = await deps.store.read("proof", (tx) => validations.bundle(tx, caller, params.id, deps));
+      return { status: 200, body: { ...parts, didDocument: await didDocument(deps) } };
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/passports/{id}/publish",
+    scope: ["dpp:update"],
+    says: "Broadcast the published version to the external registry; the same version again changes nothing",
+    tag,
+    params: IdParams,
+    replies: { 200: PassportRegistered },
+    refusals: ["PASSPORT_NOT_PUBLISHABLE", "REGISTRY_UNAVAILABLE"],
+    audit: "passport.registered",
+    prepare: async ({ caller, params: { id }, deps: { registry, store, origin } }) => {
+      const { subject, known } = await store.read("registration", async (tx) => {
+        await domain.find(tx, caller.tenantId, id);
+        if (!registry) throw new Refusal("REGISTRY_UNAVAILABLE", "no external registry is configured: IMPRIMATUR_REGISTRY_URL names one");
+        const subject = await domain.registrable(tx, caller.tenantId, id);
+        return { subject, known: await registrations.ofVersion(tx, id, subject.version.version) };
+      });
+      const { version, digest } = subject.version;
+      const told = known ?? (await (registry as Registry).register(registrations.entryOf(subject, origin())));
+      return { version, digest, registrationId: told.registrationId, registry: (registry as Registry).url };
+    },
+    run: async ({ tx, caller, params: { id }, prepared }) => {
+      const registration = await registrations.record(tx, id, prepared);
+      const passport = domain.toWire(await domain.find(tx, caller.tenantId, id));
+      return { status: 200, body: { ...passport, registration }, about: { subject: id, details: registration } };
     },
   }),
   serve({

@@ -7,6 +7,7 @@ import type { StationReport } from "#shared/wire/devices.ts";
 import type { BundleItem, JobActor, Need } from "#shared/wire/jobs.ts";
 import type { LogEntry } from "#shared/wire/log.ts";
 import type { Attempt, DeliveryState, DisabledReason } from "#shared/wire/webhooks.ts";
+import type { Receipt } from "#shared/wire/trust.ts";
 
 /** Who did it, as it was called then. */
 export type Actor = { kind: string; id: string | null; name: string };
@@ -208,8 +209,7 @@ export const passports = sqliteTable(
     draftVersion: integer("draft_version"),
     publishedVersion: integer("published_version"),
     lastVersion: integer("last_version").notNull(),
-    statusIndex: integer("status_index").notNull(), // its bit in the status list
-    revokedAt: integer("revoked_at"),
+    revokedAt: integer("revoked_at"), // with its product, and every credential of it
     actor: text({ mode: "json" }).$type<Actor>().notNull(),
     requestId: text("request_id").notNull(),
     leaseUntil: integer("lease_until").notNull(),
@@ -228,6 +228,7 @@ export const passportVersions = sqliteTable(
     content: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
     digest: text().notNull(),
     credential: text().notNull(),
+    credentialId: text("credential_id"),
     createdAt: integer("created_at").notNull(),
     publishedAt: integer("published_at"),
   },
@@ -245,8 +246,34 @@ export const validations = sqliteTable(
     algorithm: text().notNull(),
     signature: text().notNull(),
     anchor: text().notNull(),
+    receipt: text({ mode: "json" }).$type<Receipt>(), // an external service's answer, as it came
   },
   (row) => [primaryKey({ columns: [row.passportId, row.id] })],
+);
+
+/** Every credential that was ever signed for a passport, drafts that were replaced included: a bit of the status list each. */
+export const issuedCredentials = sqliteTable("issued_credentials", {
+  id: text().primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  passportId: text("passport_id").notNull(),
+  version: integer().notNull(),
+  statusIndex: integer("status_index").notNull(),
+  issuedAt: integer("issued_at").notNull(),
+  revokedAt: integer("revoked_at"),
+});
+
+/** What the external registry answered for a version. */
+export const registrations = sqliteTable(
+  "registrations",
+  {
+    passportId: text("passport_id").notNull(),
+    version: integer().notNull(),
+    registrationId: text("registration_id").notNull(),
+    registry: text().notNull(),
+    digest: text().notNull(),
+    at: integer().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.passportId, row.version] })],
 );
 
 /** Who publishes what, over all tenants: a GTIN as a whole, or one of its serials. */
@@ -256,6 +283,9 @@ export const claims = sqliteTable("claims", {
   tenantId: text("tenant_id").notNull(),
   productId: text("product_id").notNull(),
 });
+
+/** A row per GTIN that every claim of it touches first: two tenants' claims of one GTIN wait for each other, on any engine. */
+export const claimTurns = sqliteTable("claim_turns", { gtin: text().primaryKey(), turn: integer().notNull() });
 
 export const counters = sqliteTable("counters", { name: text().primaryKey(), value: integer().notNull() });
 
@@ -460,3 +490,14 @@ export const devices = sqliteTable(
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
 );
+
+/** When somebody followed a label's link; nothing in it says who. */
+export const scans = sqliteTable("scans", {
+  id: text().primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  productId: text("product_id").notNull(),
+  gtin: text().notNull(),
+  serial: text().notNull(),
+  at: integer().notNull(),
+  agent: text().$type<"browser" | "program">().notNull(),
+});

@@ -1,6 +1,6 @@
 // Looks for print jobs whose time has come: a read while there are none, so that an idle cloud writes nothing.
 import type { Logger } from "pino";
-import { due, reap } from "../domain/reaper.ts";
+import { isDue, reap } from "../domain/reaper.ts";
 import type { Store } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
@@ -11,8 +11,5 @@ export const startReaper = (store: Store, log: Logger): Worker =>
   startWorker(log, {
     event: "reap-failed",
     idleMs: EVERY_MS,
-    step: async () => {
-      const waiting = await store.read("reap?", (tx) => due(tx, 1));
-      return waiting.length > 0 && (await store.write("reap", (tx) => reap(tx, AT_ONCE))) >= AT_ONCE;
-    },
+    step: async () => (await store.read("reap?", isDue)) && (await store.write("reap", (tx) => reap(tx, AT_ONCE))) >= AT_ONCE,
   });

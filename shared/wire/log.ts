@@ -24,6 +24,7 @@ export const LogProof = closed({
 export type LogProof = Static<typeof LogProof>;
 
 export const LogConsistency = closed({ from: Size, to: Size, fromRoot: Hex, toRoot: Hex, proof: Type.Array(Hex) });
+export type LogConsistency = Static<typeof LogConsistency>;
 
 export const ProofQuery = closed({ digest: Hex });
 export const ConsistencyQuery = closed({

@@ -1,6 +1,7 @@
 // A passport: what is said in public about a product, version by version, signed and anchored.
 import { Type } from "typebox";
 import { passportStates } from "../states.ts";
+import { Registration } from "./trust.ts";
 import { closed, Id, Instant, nullable, PageQuery, type Static } from "./common.ts";
 
 const Content = Type.Record(Type.String(), Type.Unknown(), { description: "The credential's subject: a UNTP ProductPassport in JSON-LD" });
@@ -28,8 +29,12 @@ export const PassportWhole = closed({
   content: nullable(Content),
   digest: nullable(Type.String({ description: "SHA-256 of the content by RFC 8785" })),
   credential: nullable(Type.String({ description: "The version as a W3C Verifiable Credential 2.0, application/vc+jwt" })),
+  credentialId: nullable(Type.String({ description: "Its id at /credentials/{id}" })),
+  registration: nullable(Registration),
 });
 export type PassportWhole = Static<typeof PassportWhole>;
+
+export const PassportRegistered = closed({ ...Passport.properties, registration: Registration });
 
 export const PassportQuery = closed({ ...PageQuery, status: Type.Optional(State) });
 export const PassportPatch = closed({ content: Content });
@@ -40,7 +45,9 @@ const Validation = closed({
   occurredAt: Instant,
   digest: Type.String(),
   signatureAlgorithm: Type.String(),
-  jrcAnchor: Type.String({ description: "Where it stands in the transparency log: origin#index" }),
+  jrcAnchor: Type.String({
+    description: "Where it is anchored: origin#index in the transparency log, or what the anchoring service named",
+  }),
 });
 export const Validations = closed({ upi: Id, validations: Type.Array(Validation), readyToPrint: Type.Boolean() });
 export type Validations = Static<typeof Validations>;

@@ -2,6 +2,7 @@
 import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
+import { passportsBench } from "./passports.bench.ts";
 import { productsBench } from "./products.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
@@ -10,6 +11,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   store: storeBench,
   http: httpBench,
   products: productsBench,
+  passports: passportsBench,
   log: logBench,
   start: startBench,
 };

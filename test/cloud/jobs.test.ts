@@ -33,7 +33,7 @@ test("a label's whole life: claimed, reported state by state, sealed with outcom
   expect(bundle).toMatchObject({
     attempt_id: claimed.attempt_id,
     items,
-    sha256: (sealOf(items).evidence?.["evidence_bundle"] as { sha256: string }).sha256,
+    sha256: sealOf(items).evidence.evidence_bundle.sha256,
   });
   expect(bundle.proof.entry).toMatchObject({ kind: "print_bundle", digest: bundle.sha256 });
   expect((await admin.get(`/carriers/${issued.serial}`)).body.metadata.print).toMatchObject({ status: "printed", deviceId: device.id });

@@ -70,3 +70,29 @@ test("every table of schema.ts has the columns, and no others, that the migratio
     expect({ [name]: made }).toEqual({ [name]: said });
   }
 });
+
+test("passports from before credentials had a bit each keep theirs, whole and revoked as they were", async () => {
+  const { made, store } = await open("older", await freshDatabase());
+  await migrate(
+    made,
+    store,
+    migrationsIn().filter(({ version }) => version < 7),
+  );
+  const passport = (id: string, bit: number, revoked: string) =>
+    `INSERT INTO passports VALUES ('t', '${id}', 'product ${id}', 'published', NULL, 1, 1, ${bit}, ${revoked}, '{}', 'r', 0, 3, 10, 20);
+     INSERT INTO passport_versions VALUES ('${id}', 1, '{}', 'd', 'jws', 10, 20);`;
+  await made.script(
+    `INSERT INTO tenants VALUES ('t', 't', 'standard', 0, NULL, '[]', NULL, 900, 3, 1, 1);${passport("a", 5, "NULL")}${passport("b", 6, "99")}`,
+  );
+  await migrate(made, store);
+  const rows = await store.read("issued", async ({ db }) =>
+    db.values(sql`
+      SELECT p.id, p.revision, v.credential_id, c.tenant_id, c.version, c.status_index, c.revoked_at
+      FROM passports p JOIN passport_versions v ON v.passport_id = p.id JOIN issued_credentials c ON c.id = v.credential_id ORDER BY p.id`),
+  );
+  expect(rows).toEqual([
+    ["a", 3, "a.1", "t", 1, 5, null],
+    ["b", 3, "b.1", "t", 1, 6, 99],
+  ]);
+  await store.close();
+});

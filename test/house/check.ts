@@ -11,6 +11,7 @@ const checks: Record<string, string[]> = {
     "jscpd",
     "shared",
     "cloud",
+    "agent",
     "fixtures",
     "test",
     "--min-lines",

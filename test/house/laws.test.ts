@@ -11,6 +11,7 @@ const laws: Law[] = [
   { of: "shared/**/*.ts", never: /cloud\/|agent\/|fixtures\/|^fastify|^node:(?!crypto)|^better-sqlite3|^pg$/ },
   { of: "cloud/**/*.ts", never: /agent\/|fixtures\/|test\// },
   { of: "agent/**/*.ts", never: /cloud\/|fixtures\/|test\// },
+  { of: "agent/**/*.ts", except: ["agent/port.ts"], never: /^serialport|^node:(net|tls|dgram)/ },
   { of: "cloud/domain/**/*.ts", never: /^fastify|^@fastify|routes\/|workers\// },
   { of: "cloud/**/*.ts", except: ["cloud/store/"], never: /^better-sqlite3|^pg$|^drizzle-orm/ },
 ];
@@ -38,14 +39,16 @@ test("only a config.ts reads process.env", () => {
 });
 
 test("there is one class besides the settings' own error: Refusal", () => {
-  const classes = [...sources("cloud/**/*.ts"), ...sources("shared/**/*.ts")].flatMap(({ text }) =>
+  const classes = [...sources("cloud/**/*.ts"), ...sources("agent/**/*.ts"), ...sources("shared/**/*.ts")].flatMap(({ text }) =>
     [...text.matchAll(/^(?:export )?class (\w+)/gm)].map(([, name]) => name),
   );
   expect(new Set(classes)).toEqual(new Set(["ConfigError", "Refusal"]));
 });
 
 test("every error code is thrown and seen by a test", () => {
-  const thrown = [...sources("cloud/**/*.ts"), ...sources("shared/**/*.ts")].map(({ text }) => text).join("\n");
+  const thrown = [...sources("cloud/**/*.ts"), ...sources("agent/**/*.ts"), ...sources("shared/**/*.ts")]
+    .map(({ text }) => text)
+    .join("\n");
   const seen = sources("test/**/*.test.ts")
     .filter(({ file }) => !file.endsWith("laws.test.ts"))
     .map(({ text }) => text)
@@ -56,6 +59,6 @@ test("every error code is thrown and seen by a test", () => {
 });
 
 test("every file begins with a line that says what it is", () => {
-  const files = ["cloud", "shared", "fixtures", "test"].flatMap((folder) => sources(`${folder}/**/*.ts`));
+  const files = ["agent", "cloud", "shared", "fixtures", "test"].flatMap((folder) => sources(`${folder}/**/*.ts`));
   expect(files.filter(({ text }) => !/^\/\/ .{20,}/.test(text)).map(({ file }) => file)).toEqual([]);
 });

@@ -1,0 +1,123 @@
+// What every port has in common, whatever the wire: one writer at a time, an honest count of what left, news for those who listen.
+import { Buffer } from "node:buffer";
+import { setImmediate } from "node:timers/promises";
+import { type Clock, within } from "./clock.ts";
+
+/** `accepted` is never too low: 0 says that surely nothing left us. It can be too high by less than a chunk where a fault cut one. */
+export type Written = { accepted: number; fault?: string };
+export type Closed = { by: "us" | "peer" | "fault"; words: string };
+export type Port = {
+  /** Never rejects; every byte is with the kernel where there is no `fault`. */
+  write(bytes: Uint8Array, options?: { stallMs?: number }): Promise<Written>;
+  /** What came before the first listener waits for it (as much as fits BACKLOG_MAX_BYTES). */
+  onData(fn: (bytes: Buffer) => void): () => void;
+  /** Called once, at once where it is closed already. */
+  onClose(fn: (why: Closed) => void): () => void;
+  /** Lets what is written go out, says goodbye, waits a little for the other's; resolves when it is over. */
+  end(): Promise<void>;
+  /** Drops it now. */
+  destroy(): void;
+  readonly closed: Closed | undefined;
+};
+
+/** A wire as its opener knows it. */
+export type Wire = {
+  /** Bytes that the kernel took of these; 0: none now, ask again. On a fault as many as it may have taken. */
+  put(chunk: Uint8Array): Promise<Written>;
+  /** Begins an orderly end; the wire says `closed` when it is over. */
+  finish(): void;
+  abort(): void;
+};
+export type Sink = { data(bytes: Buffer): void; closed(why: Closed): void };
+
+const WRITE_CHUNK_BYTES = 1_024; // the grain of `accepted`
+const WRITE_STALL_MS = 10_000; // a printer that is out of paper stops reading
+const RETRY_MS = 10;
+const END_MS = 5_000;
+const BACKLOG_MAX_BYTES = 65_536;
+
+export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
+  const readers = new Set<(bytes: Buffer) => void>();
+  const mourners = new Set<(why: Closed) => void>();
+  let backlog: Buffer[] | undefined = [];
+  let closed: Closed | undefined;
+  let owing = false;
+  const ended = Promise.withResolvers<void>();
+
+  const wire = attach({
+    data: (bytes) => {
+      if (backlog) backlog = [Buffer.concat([...backlog, bytes]).subarray(-BACKLOG_MAX_BYTES)];
+      else for (const fn of readers) fn(bytes);
+    },
+    closed: (why) => {
+      if (closed) return;
+      closed = why;
+      ended.resolve();
+      for (const fn of mourners) fn(why);
+      mourners.clear();
+    },
+  });
+
+  /** One chunk, or what became of it: the wire's answer, its end (a serial line that dies may never answer, so its answer gets a turn), or the clock's. */
+  async function put(chunk: Uint8Array, stallMs: number): Promise<Written> {
+    if (closed) return { accepted: 0, fault: closed.words };
+    const cut = ended.promise
+      .then(() => setImmediate())
+      .then((): Written => ({ accepted: chunk.length, fault: closed?.words ?? "the port closed" }));
+    const written = wire.put(chunk);
+    const stalled = (): Written => {
+      owing = true; // what still waits must not be overtaken by the next write
+      void written.then(() => (owing = false));
+      return { accepted: chunk.length, fault: `the device took nothing for ${stallMs / 1000} s` };
+    };
+    return within(clock, stallMs, Promise.race([written, cut]), stalled);
+  }
+
+  async function send(bytes: Uint8Array, stallMs: number): Promise<Written> {
+    if (owing) return { accepted: 0, fault: "an earlier write has not gone out yet" };
+    let accepted = 0;
+    for (let movedAt = clock.now(); accepted < bytes.length;) {
+      const part = await put(bytes.subarray(accepted, accepted + WRITE_CHUNK_BYTES), stallMs);
+      accepted += part.accepted;
+      if (part.fault !== undefined) return { accepted, fault: part.fault };
+      if (part.accepted > 0) movedAt = clock.now();
+      else if (clock.now() - movedAt >= stallMs) return { accepted, fault: `the device took nothing for ${stallMs / 1000} s` };
+      else await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve));
+    }
+    return { accepted };
+  }
+  let last: Promise<unknown> = Promise.resolve();
+
+  return {
+    write: (bytes, { stallMs = WRITE_STALL_MS } = {}) => {
+      const mine = last.then(() => send(bytes, stallMs));
+      last = mine;
+      return mine;
+    },
+    onData: (fn) => {
+      readers.add(fn);
+      const waiting = backlog ?? [];
+      backlog = undefined;
+      for (const bytes of waiting) fn(bytes);
+      return () => void readers.delete(fn);
+    },
+    onClose: (fn) => {
+      if (closed) fn(closed);
+      else mourners.add(fn);
+      return () => void mourners.delete(fn);
+    },
+    end: async () => {
+      if (closed) return;
+      await Promise.race([last, ended.promise]);
+      if (!closed) wire.finish();
+      await within(clock, END_MS, ended.promise, () => wire.abort());
+      await ended.promise;
+    },
+    destroy: () => {
+      if (!closed) wire.abort();
+    },
+    get closed() {
+      return closed;
+    },
+  };
+}

@@ -1,0 +1,39 @@
+// A camera's file as pixels: how large it claims to be is asked before a byte of it is unpacked.
+import { Buffer } from "node:buffer";
+import { PNG } from "pngjs";
+import type { Image } from "./decode.ts";
+import type { Gray } from "./symbol-check.ts";
+
+const PIXELS_MAX = 40_000_000;
+const PNG_SIGNATURE = Buffer.from("89504e470d0a1a0a", "hex");
+
+/** What the decoder takes, and the brightness where it can be had (a JPEG is unpacked by the decoder alone). Throws a sentence. */
+export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray?: Gray } {
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
+  const { width, height, kind } = sizeOf(bytes);
+  if (width * height > PIXELS_MAX || width * height === 0) throw new Error(`a picture of ${width} x ${height} is too large or empty`);
+  if (kind === "jpeg") return { image: file };
+  const { data } = PNG.sync.read(bytes);
+  const gray = new Uint8Array(width * height);
+  // On white, as a sheet would be: a transparent background is no black one.
+  for (let i = 0; i < gray.length; i += 1) {
+    const alpha = (data[i * 4 + 3] ?? 0) / 255;
+    const light = 0.299 * (data[i * 4] ?? 0) + 0.587 * (data[i * 4 + 1] ?? 0) + 0.114 * (data[i * 4 + 2] ?? 0);
+    gray[i] = Math.round(light * alpha + 255 * (1 - alpha));
+  }
+  return { image: { width, height, gray }, gray: { width, height, gray } };
+}
+
+function sizeOf(bytes: Buffer): { kind: "png" | "jpeg"; width: number; height: number } {
+  if (bytes.length >= 24 && bytes.subarray(0, 8).equals(PNG_SIGNATURE))
+    return { kind: "png", width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) };
+  if (bytes[0] === 0xff && bytes[1] === 0xd8) {
+    // Segment after segment until the frame header (SOF0 to SOF15 but for three that are something else).
+    for (let at = 2; at + 9 < bytes.length && bytes[at] === 0xff; at += 2 + bytes.readUInt16BE(at + 2)) {
+      const marker = bytes[at + 1] ?? 0;
+      if (marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker))
+        return { kind: "jpeg", height: bytes.readUInt16BE(at + 5), width: bytes.readUInt16BE(at + 7) };
+    }
+  }
+  throw new Error("these bytes aren't a PNG or JPEG picture");
+}

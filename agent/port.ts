@@ -1,0 +1,234 @@
+// The only file that opens a device: whatever is behind a port's URL becomes a duplex of bytes, and its errors become words.
+import { Buffer } from "node:buffer";
+import { constants, existsSync, type Stats } from "node:fs";
+import { type FileHandle, open, stat } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
+import type { SerialPort } from "serialport";
+import { type Clock, systemClock } from "./clock.ts";
+import { type Closed, duplex, type Port, type Sink, type Wire, type Written } from "./duplex.ts";
+import { type Address, parsePort } from "./port-url.ts";
+
+export type { Closed, Port, Written } from "./duplex.ts";
+export type PortOptions = { connectMs?: number; clock?: Clock };
+type At<K extends Address["kind"]> = Extract<Address, { kind: K }>;
+
+const CONNECT_MS = 3_000;
+
+/** Opens what the URL names; rejects with a sentence for the operator. Every call opens anew. */
+export async function openPort(url: string, { connectMs = CONNECT_MS, clock = systemClock }: PortOptions = {}): Promise<Port> {
+  const address = parsePort(url);
+  switch (address.kind) {
+    case "tcp":
+      return openTcp(address, connectMs, clock);
+    case "serial":
+      return openSerial(address, connectMs, clock);
+    case "file":
+      return openFile(address, clock);
+  }
+}
+
+const WORDS: Record<string, string> = {
+  ECONNREFUSED: "nothing listens there: is the device on, and is this its port?",
+  ECONNRESET: "the other side dropped the connection",
+  EPIPE: "the other side no longer takes anything",
+  ETIMEDOUT: "it doesn't answer: is it on and on the network?",
+  EHOSTUNREACH: "there is no way to it: is the network cable in?",
+  ENETUNREACH: "there is no way to it: is this machine on the network?",
+  EHOSTDOWN: "it doesn't answer: is it on and on the network?",
+  ENOTFOUND: "no machine has this name",
+  EAI_AGAIN: "no name server answers",
+  ENOENT: "there is no such device: is it plugged in?",
+  ENXIO: "nothing is at the other end",
+  ENODEV: "the device is gone: was it unplugged?",
+  EIO: "the device is gone: was it unplugged?",
+  EBADF: "the device is gone: was it unplugged?",
+  EACCES: "this user may not open it: is the user in its group (dialout, lp)?",
+  EPERM: "this user may not open it: is the user in its group (dialout, lp)?",
+  EBUSY: "another program holds it",
+};
+
+/** serialport's native half gives sentences where Node gives codes. */
+const SENTENCES: [RegExp, keyof typeof WORDS][] = [
+  [/cannot lock port/i, "EBUSY"],
+  [/no such file/i, "ENOENT"],
+  [/bad file descriptor/i, "EBADF"],
+  [/permission denied/i, "EACCES"],
+];
+
+function wordsOf(shown: string, error: Error & { code?: unknown }): string {
+  const code = typeof error.code === "string" ? error.code : SENTENCES.find(([sentence]) => sentence.test(error.message))?.[1];
+  const words = code === undefined ? undefined : WORDS[code];
+  return `${shown}: ${words ? `${words} (${code})` : error.message}`;
+}
+const inWords = (shown: string, error: Error): Error => new Error(wordsOf(shown, error), { cause: error });
+const lost = (shown: string, error: Error): Closed => ({ by: "fault", words: wordsOf(shown, error) });
+const endedByUs: Closed = { by: "us", words: "closed by the agent" };
+
+// --- TCP
+
+function openTcp({ host, port, shown }: At<"tcp">, connectMs: number, clock: Clock): Promise<Port> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, noDelay: true, keepAlive: true });
+    const refuse = (error: Error) => {
+      cancel();
+      socket.destroy();
+      reject(inWords(shown, error));
+    };
+    const cancel = clock.after(connectMs, () => refuse(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
+    socket.once("error", refuse);
+    socket.once("connect", () => {
+      cancel();
+      socket.off("error", refuse);
+      resolve(duplex(clock, (sink) => tcpWire(socket, shown, sink)));
+    });
+  });
+}
+
+function tcpWire(socket: Socket, shown: string, sink: Sink): Wire {
+  let why: Closed = { by: "peer", words: `${shown}: the other side closed the connection` };
+  socket.on("data", (bytes: Buffer) => sink.data(bytes));
+  socket.on("error", (error) => (why = lost(shown, error)));
+  socket.on("close", () => sink.closed(why));
+  /** The reason comes with the end, not with the write that was cut. */
+  const whenGone = (act: () => void) => (socket.closed ? act() : socket.once("close", act));
+  const put = (chunk: Uint8Array) =>
+    new Promise<Written>((resolve) => {
+      if (!socket.writable) return void whenGone(() => resolve({ accepted: 0, fault: why.words }));
+      let untouched = false;
+      socket.write(chunk, (error) => {
+        if (!error) resolve({ accepted: chunk.length });
+        else whenGone(() => resolve({ accepted: untouched ? 0 : chunk.length, fault: why.words }));
+      });
+      // An error that stands when write() returns is the kernel's answer to this very call: it took none of the chunk.
+      untouched = socket.errored !== null;
+    });
+  return {
+    put,
+    finish: () => {
+      why = endedByUs;
+      socket.end();
+    },
+    abort: () => {
+      why = endedByUs;
+      socket.destroy();
+    },
+  };
+}
+
+// --- serial
+
+/** A port object of the library is good for one opening: after an unplug only a new one works. */
+async function openSerial(address: At<"serial">, openMs: number, clock: Clock): Promise<Port> {
+  const { SerialPort: Serial } = await import("serialport"); // a native library: loaded where there is a serial device
+  const { path, baud: baudRate, dataBits, parity, stopBits, flow, shown } = address;
+  const flows = { rtscts: flow === "rtscts", xon: flow === "xonxoff", xoff: flow === "xonxoff" };
+  const serial = new Serial({ path, baudRate, dataBits, parity, stopBits, ...flows, lock: true, autoOpen: false });
+  serial.on("error", () => {}); // without a listener a cancelled write ends the process; every fault reaches us by close or by a timer
+  await new Promise<void>((resolve, reject) => {
+    const cancel = clock.after(openMs, () => reject(new Error(`${shown}: it didn't open within ${openMs / 1000} s`)));
+    serial.open((error) => {
+      cancel();
+      if (error) reject(inWords(shown, error));
+      else resolve();
+    });
+  });
+  await setModemLines(serial, address);
+  return duplex(clock, (sink) => serialWire(serial, shown, sink));
+}
+
+/** Pseudo-terminals and some adapters have no modem lines: not having them is no fault. */
+const setModemLines = (serial: SerialPort, { dtr, rts }: At<"serial">): Promise<void> =>
+  new Promise((resolve) => {
+    if (dtr === undefined && rts === undefined) resolve();
+    else serial.set({ ...(dtr === undefined ? {} : { dtr }), ...(rts === undefined ? {} : { rts }) }, () => resolve());
+  });
+
+function serialWire(serial: SerialPort, shown: string, sink: Sink): Wire {
+  let closing = false;
+  serial.on("data", (bytes: Buffer) => sink.data(bytes));
+  serial.on("close", (error: (Error & { disconnected?: boolean }) | null) =>
+    sink.closed(closing && !error?.disconnected ? endedByUs : { by: "fault", words: `${shown}: the device is gone: was it unplugged?` }),
+  );
+  const close = () => {
+    closing = true;
+    serial.close(() => sink.closed(endedByUs));
+  };
+  return {
+    // After an unplug this never calls back: duplex() races it with the close and with its own timer.
+    put: (chunk) =>
+      new Promise((resolve) => {
+        if (!serial.isOpen) return resolve({ accepted: 0, fault: `${shown}: the port is closed` });
+        serial.write(Buffer.from(chunk), (error) =>
+          resolve({ accepted: chunk.length, ...(error ? { fault: wordsOf(shown, error) } : {}) }),
+        );
+      }),
+    finish: () => serial.drain(close),
+    abort: () => serial.flush(close), // what stands unsent in the driver would keep the close waiting
+  };
+}
+
+// --- device files
+
+const NO_WAIT = constants.O_NONBLOCK | constants.O_NOCTTY;
+const READ_PAUSE_MS = 10;
+const READ_MAX_BYTES = 65_536;
+
+/** A USB printer's device is read and written, a FIFO or a plain file only written; nothing is ever created. */
+async function openFile({ path, shown }: At<"file">, clock: Clock): Promise<Port> {
+  try {
+    const what = await stat(path);
+    if (what.isDirectory()) throw new Error("it is a folder");
+    const [handle, readable] = await openToWrite(path, what);
+    return duplex(clock, (sink) => fileWire(handle, readable, path, sink, clock));
+  } catch (error) {
+    throw inWords(shown, error as Error);
+  }
+}
+
+async function openToWrite(path: string, what: Stats): Promise<[handle: FileHandle, readable: boolean]> {
+  if (!what.isCharacterDevice()) return [await open(path, constants.O_WRONLY | constants.O_APPEND | NO_WAIT), false];
+  const both = await open(path, constants.O_RDWR | NO_WAIT).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "EACCES" || error.code === "EINVAL") return undefined; // a one-way device
+    throw error;
+  });
+  return both ? [both, true] : [await open(path, constants.O_WRONLY | NO_WAIT), false];
+}
+
+const isBusy = (error: unknown) => (error as NodeJS.ErrnoException).code === "EAGAIN";
+
+function fileWire(handle: FileHandle, readable: boolean, path: string, sink: Sink, clock: Clock): Wire {
+  let open = true;
+  const close = async (why: Closed) => {
+    if (!open) return;
+    open = false;
+    await handle.close().catch(() => {}); // a device that is gone can't be closed either
+    sink.closed(why);
+  };
+  const read = async () => {
+    const buffer = Buffer.alloc(READ_MAX_BYTES);
+    while (open) {
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length, null).catch((error: unknown) => {
+        if (isBusy(error)) return { bytesRead: 0 };
+        throw error;
+      });
+      if (bytesRead > 0) sink.data(Buffer.from(buffer.subarray(0, bytesRead)));
+      else if (!existsSync(path)) throw Object.assign(new Error("gone"), { code: "ENODEV" }); // a terminal that hung up reads as empty for ever
+      if (bytesRead === 0) await new Promise<void>((resolve) => clock.after(READ_PAUSE_MS, resolve));
+    }
+  };
+  if (readable) void read().catch((error: Error) => close(lost(path, error)));
+  return {
+    // The kernel counts for us here: what it says it took is what it took.
+    put: async (chunk) => {
+      try {
+        return { accepted: (await handle.write(chunk)).bytesWritten };
+      } catch (error) {
+        if (isBusy(error)) return { accepted: 0 };
+        void close(lost(path, error as Error));
+        return { accepted: 0, fault: wordsOf(path, error as Error) };
+      }
+    },
+    finish: () => void close(endedByUs),
+    abort: () => void close(endedByUs),
+  };
+}

@@ -1,0 +1,63 @@
+// Questions and answers over a port that also speaks unasked: everything is heard, at any time, and a question waits no longer than it said.
+import type { Buffer } from "node:buffer";
+import type { Clock } from "../clock.ts";
+import type { Closed, Port, Written } from "../port.ts";
+
+export type Dialogue<Answer> = {
+  send(bytes: Uint8Array | string, stallMs: number): Promise<Written>;
+  /** The first answer that `pick` makes something of; undefined when the time is up or the port is closed. */
+  hear<T>(pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined>;
+  /** Nothing but time; shorter when the port closes. */
+  pause(ms: number): Promise<void>;
+  closed(): Closed | undefined;
+};
+
+/** `lex` takes what came and gives the whole answers in it; what is incomplete it keeps. `onAnswer` hears every one, asked for or not. */
+export function dialogue<Answer>(
+  port: Port,
+  clock: Clock,
+  lex: (bytes: Buffer) => Answer[],
+  onAnswer: (answer: Answer) => void,
+): Dialogue<Answer> {
+  const waiting = new Set<(answer: Answer | undefined) => void>();
+  port.onData((bytes) => {
+    for (const answer of lex(bytes)) {
+      onAnswer(answer);
+      for (const wait of [...waiting]) wait(answer);
+    }
+  });
+  port.onClose(() => {
+    for (const wait of [...waiting]) wait(undefined);
+  });
+
+  const hear = <T>(pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined> =>
+    new Promise((resolve) => {
+      if (port.closed) return resolve(undefined);
+      const wait = (answer: Answer | undefined) => {
+        const picked = answer === undefined ? undefined : pick(answer);
+        if (answer !== undefined && picked === undefined) return;
+        waiting.delete(wait);
+        cancel();
+        resolve(picked);
+      };
+      const cancel = clock.after(ms, () => wait(undefined));
+      waiting.add(wait);
+    });
+  return {
+    hear,
+    send: (bytes, stallMs) =>
+      port.write(typeof bytes === "string" ? Uint8Array.from(bytes, (letter) => letter.charCodeAt(0)) : bytes, { stallMs }),
+    pause: async (ms) => void (await hear(() => undefined, ms)),
+    closed: () => port.closed,
+  };
+}
+
+/** One after another, whoever asks: two questions at once would take each other's answers. */
+export function lane(): <T>(act: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (act) => {
+    const mine = last.then(act, act);
+    last = mine.catch(() => undefined);
+    return mine;
+  };
+}

@@ -1,0 +1,146 @@
+// What every printer language promises: say what you know, how you know it, and "unknown" where you don't. One driver is one file.
+import type { Bitmap } from "../bitmap.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import type { Dpi } from "../label.ts";
+import { openPort, type Port } from "../port.ts";
+
+/** The evidence ladder: A+ a job id the printer remembers, A its completion echo, B an answer in order, C its health around the job, D a spooler's word, E bytes handed over. */
+export const GRADES = ["A+", "A", "B", "C", "D", "E"] as const;
+export type Grade = (typeof GRADES)[number];
+/** A device attests with these; below, a person has to. */
+export const attests = (grade: Grade): boolean => GRADES.indexOf(grade) <= GRADES.indexOf("B");
+
+/** `blocked`: the label waits in the printer for a person; `unknown`: it may have come out, and nobody may print it again by himself. */
+export type Outcome = "confirmed" | "blocked" | "failed" | "unknown";
+export type Provenance = "documented" | "probed" | "assumed";
+
+export type Profile = {
+  name: string;
+  dpi: Dpi;
+  rfid?: boolean;
+  simulated?: boolean;
+  /** Sent at the head of every label, as the operator wrote it. Absent: the printer's own media, darkness and width stay untouched. */
+  setup?: string;
+  /** Labels to try until a tag takes its EPC. */
+  rfidTries?: number;
+  /** ESC/POS: which answer in order this printer gives, where probing is unwanted. */
+  fence?: "gs-h" | "gs-r" | "none";
+  cut?: boolean;
+  timing?: Partial<Timing>;
+};
+export type Timing = {
+  /** For an answer that a printer gives at once. */
+  answerMs: number;
+  /** Between two looks at its health while a label is under way. */
+  pollMs: number;
+  /** Until a label without an answer is unknown. */
+  completionMs: number;
+  /** From the answer until the counter has moved. */
+  settleMs: number;
+  /** A write that moves no byte for so long is over. */
+  stallMs: number;
+};
+const TIMING: Timing = { answerMs: 1_000, pollMs: 500, completionMs: 30_000, settleMs: 5_000, stallMs: 10_000 };
+export const timingOf = ({ timing }: Profile): Timing => ({ ...TIMING, ...timing });
+
+export type FaultName =
+  | "media-out" | "ribbon-out" | "head-open" | "paused" | "over-temperature" | "under-temperature"
+  | "head-element" | "cutter" | "jam" | "labels-waiting" | "label-not-taken" | "offline" | "silent" | "other"; // oxfmt-ignore
+export type Fault = { name: FaultName; words: string };
+export type Status = {
+  at: number;
+  /** Which questions were answered. */
+  source: string[];
+  /** Nothing stands in the way; null: it said nothing either way. */
+  ready: boolean | null;
+  faults: Fault[];
+  warnings: string[];
+  /** Labels in its buffer. */
+  waiting: number | null;
+  counters: Counters;
+};
+/** Labels that left the printer in its life, and those among them with VOID on them. Null: it has no such counter, or didn't say. */
+export type Counters = { labels: number | null; voids: number | null };
+
+export type Capabilities = {
+  driver: string;
+  identity: string | null;
+  fence: "zpl-hv" | "gs-h" | "gs-r" | "ipp-job" | "none";
+  status: boolean;
+  counter: boolean;
+  rfid: "none" | "write" | "write+readback";
+  provenance: Record<string, Provenance>;
+  ceiling: Grade;
+  /** In words for the station's page: what nothing this printer says could show. */
+  cannotDetect: string[];
+  simulated: boolean;
+};
+
+export type Encoded = { bytes: Uint8Array; sha256: string; token: string; epc?: string };
+export type Submission = {
+  token: string;
+  epc?: string;
+  bytesOffered: number;
+  /** 0 says that surely nothing reached the printer; otherwise it may be less than a chunk too high. */
+  bytesAccepted: number;
+  /** Only where no byte left: the same attempt may be sent again. */
+  retryable: boolean;
+  before: Counters;
+  at: number;
+  fault?: string;
+  spoolId?: string;
+};
+/** As it goes to the cloud, under `completion`. */
+export type CompletionEvidence = {
+  basis: string;
+  grade: Grade;
+  token?: string;
+  before?: number;
+  after?: number;
+  voids?: number;
+  epc?: string;
+  tid?: string;
+  answered_at?: string;
+  simulated?: true;
+};
+export type Completion = {
+  outcome: Outcome;
+  /** A sentence for the operator and the log. */
+  reason: string;
+  faults: Fault[];
+  /** Labels that came out and must be destroyed before the item is tried again; null: can't be told. */
+  toDestroy: number | null;
+  evidence: CompletionEvidence;
+};
+export type Flush = { clean: boolean; waiting: number | null; words: string };
+
+export type Printer = {
+  /** Asks without printing. */
+  probe(): Promise<Capabilities>;
+  preflight(): Promise<Status>;
+  /** Pure but for the token, which is drawn unless given; refuses what this language can't carry. */
+  encode(bitmap: Bitmap, options?: { epc?: string; token?: string }): Promise<Encoded>;
+  /** The caller has written its intent down before this is called. One label is in flight at a time. */
+  submit(encoded: Encoded): Promise<Submission>;
+  /** May be called again after `blocked`. */
+  awaitCompletion(submission: Submission, options?: { withinMs?: number; signal?: AbortSignal }): Promise<Completion>;
+  /** Drops what waits in the printer and says whether it is known to be gone. */
+  flush(): Promise<Flush>;
+  /** Lets what was written go out. */
+  close(): Promise<void>;
+};
+
+export type Driver = {
+  name: string;
+  schemes: readonly string[];
+  open(url: string, profile: Profile, options?: { clock?: Clock }): Promise<Printer>;
+};
+
+/** A language that is spoken over any duplex of bytes. */
+export const overBytes = (name: string, over: (port: Port, profile: Profile, clock: Clock) => Printer): Driver => ({
+  name,
+  schemes: ["tcp", "serial", "file"],
+  open: async (url, profile, { clock = systemClock } = {}) => over(await openPort(url, { clock }), profile, clock),
+});
+
+export const NO_COUNTERS: Counters = { labels: null, voids: null };

@@ -1,0 +1,255 @@
+// Receipt printers' language: the label as a raster, and behind it a question that the printer answers only when it has come so far.
+import { Buffer } from "node:buffer";
+import { hash, randomBytes } from "node:crypto";
+import thermal from "node-thermal-printer";
+import { Refusal } from "#shared/errors.ts";
+import { type Bitmap, blank, pngOf } from "../bitmap.ts";
+import type { Clock } from "../clock.ts";
+import type { Port } from "../port.ts";
+import { dialogue, lane } from "./dialogue.ts";
+import {
+  type Capabilities,
+  type Completion,
+  type CompletionEvidence,
+  type Encoded,
+  type Fault,
+  type Grade,
+  NO_COUNTERS,
+  overBytes,
+  type Printer,
+  type Profile,
+  type Status,
+  type Submission,
+  timingOf,
+} from "./driver.ts";
+import { type Answer, lexer, PAPER_LOW, realtimeFaults, unaskedFaults } from "./escpos-answers.ts";
+
+type Fence = "gs-h" | "gs-r" | "none";
+const WIDTH_MAX_DOTS = 2_040; // the encoder writes the width into one byte
+const REALTIME_QUESTIONS = [1, 2, 3, 4] as const;
+const QUIET_MS = 200;
+const HEARD_MAX = 64;
+
+const bytes = (...values: number[]): Buffer => Buffer.from(values);
+const askDone = (token: string): Buffer => Buffer.concat([bytes(0x1d, 0x28, 0x48, 6, 0, 0x30, 0x30), Buffer.from(token, "latin1")]); // GS ( H
+const askPaper = bytes(0x1d, 0x72, 1); // GS r 1
+const askNow = (n: number): Buffer => bytes(0x10, 0x04, n); // DLE EOT n
+const dropAll = bytes(0x10, 0x14, 8, 1, 3, 20, 1, 6, 2, 8); // DLE DC4 8
+
+/** The library only writes bytes down: it takes a resolved write for a printed label, so its own way out leads nowhere. */
+const nowhere = {
+  isPrinterConnected: async () => false,
+  execute: async () => {
+    throw new Error("labels leave through the agent's own port");
+  },
+};
+
+/** The label and the cut; what asks for its end comes behind it. */
+export async function rasterOf(bitmap: Bitmap, { setup = "", cut = true }: Pick<Profile, "setup" | "cut">): Promise<Buffer> {
+  if (bitmap.widthDots > WIDTH_MAX_DOTS)
+    throw new Refusal(
+      "LABEL_REFUSED",
+      `the label is ${bitmap.widthDots} dots wide, and ESC/POS rasters end at ${WIDTH_MAX_DOTS}: ${bitmap.widthDots - WIDTH_MAX_DOTS} too many`,
+    );
+  const encoder = new thermal.printer({ type: thermal.types.EPSON, interface: nowhere as unknown as string });
+  encoder.add(Buffer.concat([bytes(0x1b, 0x40), Buffer.from(setup, "latin1")])); // ESC @
+  await encoder.printImageBuffer(pngOf(wholeBytes(bitmap)));
+  if (cut) encoder.partialCut();
+  return Buffer.from(encoder.getBuffer());
+}
+/** Its width is counted wrongly unless it is a multiple of eight. */
+function wholeBytes(bitmap: Bitmap): Bitmap {
+  const whole = blank(bitmap.rowBytes * 8, bitmap.heightDots);
+  whole.bytes.set(bitmap.bytes);
+  return whole;
+}
+
+export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
+  const timing = timingOf(profile);
+  const alone = lane();
+  let asb: number[] | undefined;
+  let fence: Fence | undefined = profile.fence;
+  let inFlight: string | undefined;
+  let owed = 0; // answers to GS r that are still to come: they carry no name
+  let settled = false;
+  let tellsHealth = false;
+  const heard = new Map<string, number>();
+  const note = (token: string) => {
+    if (!heard.has(token)) heard.set(token, clock.now()); // the first counts, a second is an echo
+    for (const oldest of [...heard.keys()].slice(0, -HEARD_MAX)) heard.delete(oldest);
+  };
+  const talk = dialogue(port, clock, lexer(), (answer) => {
+    if (answer.kind === "unasked") asb = answer.bytes;
+    if (answer.kind === "done") note(answer.token);
+    if (answer.kind === "paper") {
+      if (owed === 1 && inFlight !== undefined && fence === "gs-r" && settled) note(inFlight);
+      if (owed === 0) settled = false; // an answer nobody asked for: from now on none can be told from another
+      owed = Math.max(0, owed - 1);
+    }
+  });
+
+  async function ask<T>(question: Buffer, pick: (answer: Answer) => T | undefined): Promise<T | undefined> {
+    const answer = talk.hear(pick, timing.answerMs);
+    const { fault } = await talk.send(question, timing.answerMs);
+    return fault === undefined ? answer : undefined;
+  }
+  const isDone = async (token = tokenOf()) =>
+    (await ask(askDone(token), (answer) => (answer.kind === "done" && answer.token === token ? true : undefined))) ?? false;
+  async function answersPaper(): Promise<boolean> {
+    owed += 1;
+    return (await ask(askPaper, (answer) => (answer.kind === "paper" ? true : undefined))) ?? false;
+  }
+
+  async function health(): Promise<Omit<Status, "counters">> {
+    const faults: Fault[] = [];
+    const source: string[] = [];
+    const warnings: string[] = [];
+    for (const n of REALTIME_QUESTIONS) {
+      const bits = await ask(askNow(n), (answer) => (answer.kind === "realtime" ? answer.bits : undefined));
+      if (bits === undefined && n === 1) break; // it doesn't know the question
+      if (bits === undefined) continue;
+      source.push(`DLE EOT ${n}`);
+      tellsHealth = true;
+      faults.push(...realtimeFaults(n, bits));
+      if (n === 4 && (bits & PAPER_LOW) !== 0) warnings.push("paper is running out");
+    }
+    if (source.length === 0 && asb) {
+      source.push("ASB");
+      faults.push(...unaskedFaults(asb));
+    }
+    const causes = faults.filter(({ name }, i) => faults.findIndex((fault) => fault.name === name) === i && name !== "offline");
+    const named = causes.length > 0 ? causes : faults.slice(0, 1);
+    return { at: clock.now(), source, ready: source.length === 0 ? null : named.length === 0, faults: named, warnings, waiting: null };
+  }
+
+  /** Printing nothing, the questions that stand behind a label are answered at once by a printer that knows them. */
+  async function findFence(): Promise<Fence> {
+    if (await isDone()) return "gs-h";
+    return (await settle()) ? "gs-r" : "none";
+  }
+  /** Answers to GS r have no name, so each one still under way has to arrive before a new question means anything. */
+  async function settle(): Promise<boolean> {
+    if (!(await answersPaper())) return false;
+    await talk.pause(QUIET_MS);
+    owed = 0;
+    settled = true;
+    return true;
+  }
+
+  async function probe(): Promise<Capabilities> {
+    fence = profile.fence ?? (await findFence());
+    const { source } = await health();
+    const ceiling: Grade = fence === "gs-h" ? "A" : fence === "gs-r" ? "B" : source.length > 0 ? "C" : "E";
+    return {
+      driver: "escpos",
+      identity: null, // clones answer with the name of what they imitate
+      fence,
+      status: source.length > 0,
+      counter: false,
+      rfid: "none",
+      provenance: { fence: profile.fence ? "documented" : "probed", status: "probed" },
+      ceiling,
+      cannotDetect: [
+        "whether the symbol on the paper can be read: only a scan shows it",
+        "a second copy, or a label of somebody else: it has no label counter",
+        "a dead element of its head",
+        ...(fence === "gs-r"
+          ? ["whether the label came out whole: it answers when it has read the label, in order, and the last lines may still be printing"]
+          : []),
+        ...(fence === "none" ? ["whether the label was printed at all: it answers no question that waits for the label"] : []),
+      ],
+      simulated: profile.simulated ?? false,
+    };
+  }
+
+  async function submit({ bytes: sent, token }: Encoded): Promise<Submission> {
+    const offered = { token, bytesOffered: sent.length, before: NO_COUNTERS };
+    const refused = (fault: string): Submission => ({ ...offered, bytesAccepted: 0, retryable: true, at: clock.now(), fault });
+    if (inFlight !== undefined) return refused("another label is in flight");
+    if (fence === "gs-r" && !settled && !(await settle())) return refused("it doesn't answer: is it on?");
+    if (tellsHealth && (await ask(askNow(1), (answer) => (answer.kind === "realtime" ? true : undefined))) === undefined)
+      return refused("it no longer tells its status: is it on?");
+    const at = clock.now();
+    inFlight = token;
+    if (fence === "gs-r") owed += 1;
+    const { accepted, fault } = await talk.send(sent, timing.stallMs);
+    if (accepted === 0) inFlight = undefined;
+    if (accepted < sent.length) settled = false;
+    return { ...offered, bytesAccepted: accepted, retryable: accepted === 0, at, ...(fault === undefined ? {} : { fault }) };
+  }
+
+  async function awaitCompletion(
+    submission: Submission,
+    { withinMs = timing.completionMs, signal }: { withinMs?: number; signal?: AbortSignal } = {},
+  ): Promise<Completion> {
+    const { token } = submission;
+    const until = clock.now() + withinMs;
+    const done = (completion: Completion) => {
+      if (inFlight === token && completion.outcome !== "blocked") inFlight = undefined;
+      if (completion.outcome === "unknown") settled = false;
+      return completion;
+    };
+    if (submission.retryable) return done(verdict(token, "failed", "nothing of the label left the station: it may be sent again"));
+    for (;;) {
+      const at = heard.get(token);
+      if (at !== undefined) return done(verdict(token, "confirmed", "the printer answered behind this label", { answeredAt: at }));
+      const lost = talk.closed();
+      if (lost) return done(verdict(token, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
+      await talk.hear(() => heard.get(token), timing.pollMs);
+      if (heard.has(token) || talk.closed()) continue;
+      const { faults } = await health();
+      if (heard.has(token)) continue;
+      if (faults.length > 0)
+        return done(verdict(token, "blocked", `the printer waits: ${faults.map(({ words }) => words).join(", ")}`, { faults }));
+      if (signal?.aborted || clock.now() >= until)
+        return done(verdict(token, "unknown", "the printer didn't answer for this label", { toDestroy: null }));
+    }
+  }
+
+  function verdict(
+    token: string,
+    outcome: Completion["outcome"],
+    reason: string,
+    more: { faults?: Fault[]; answeredAt?: number; toDestroy?: number | null } = {},
+  ): Completion {
+    const isConfirmed = outcome === "confirmed";
+    const evidence: CompletionEvidence = {
+      basis: isConfirmed ? (fence ?? "none") : "none",
+      grade: isConfirmed ? (fence === "gs-h" ? "A" : "B") : "E",
+      token,
+      ...(more.answeredAt === undefined ? {} : { answered_at: new Date(more.answeredAt).toISOString() }),
+      ...(profile.simulated ? { simulated: true } : {}),
+    };
+    return { outcome, reason, faults: more.faults ?? [], toDestroy: more.toDestroy ?? (outcome === "unknown" ? null : 0), evidence };
+  }
+
+  return {
+    probe: () => alone(probe),
+    preflight: () => alone(async () => ({ ...(await health()), counters: NO_COUNTERS })),
+    encode: async (bitmap, { epc, token = tokenOf() } = {}) => {
+      if (epc !== undefined)
+        throw new Refusal("LABEL_REFUSED", `the printer ${profile.name} has no RFID encoder, and this label needs a tag`);
+      if (!/^[0-9A-Z]{4}$/.test(token)) throw new TypeError(`the token ${token} isn't four of 0-9 and A-Z`);
+      fence ??= await alone(findFence);
+      const question = fence === "gs-h" ? askDone(token) : fence === "gs-r" ? askPaper : bytes();
+      const whole = Buffer.concat([await rasterOf(bitmap, profile), question]);
+      return { bytes: whole, sha256: hash("sha256", whole, "hex"), token };
+    },
+    submit: (encoded) => alone(() => submit(encoded)),
+    awaitCompletion: (submission, options) => alone(() => awaitCompletion(submission, options)),
+    flush: () =>
+      alone(async () => {
+        const cleared = await ask(dropAll, (answer) => (answer.kind === "cleared" ? true : undefined));
+        const answers = fence === "gs-h" ? await isDone() : fence === "gs-r" && (await settle());
+        const clean = cleared === true && answers;
+        if (clean) inFlight = undefined;
+        return { clean, waiting: clean ? 0 : null, words: clean ? "nothing waits in it" : "it doesn't say what waits in it" };
+      }),
+    close: () => port.end(),
+  };
+}
+
+/** Another one each time, so that a late answer for an earlier label is told from this one's. */
+const tokenOf = (): string => (randomBytes(4).readUInt32BE() % 36 ** 4).toString(36).toUpperCase().padStart(4, "0");
+
+export const driver = overBytes("escpos", overPort);

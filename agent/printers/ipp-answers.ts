@@ -1,0 +1,68 @@
+// What a print queue says of itself and of its jobs, in the words of this agent.
+import type { Fault, FaultName } from "./driver.ts";
+import { type Attributes, firstOf, stringsOf } from "./ipp-codec.ts";
+
+const JOB_STATES: Record<number, string> = {
+  3: "pending",
+  4: "pending-held",
+  5: "processing",
+  6: "processing-stopped",
+  7: "canceled",
+  8: "aborted",
+  9: "completed",
+};
+const STOPPED = 5;
+/** A queue that tries again by itself sends the whole label once more: two labels with one serial. One that stops does so when it is enabled. */
+export const OWN_RETRIES = new Set(["retry-job", "retry-current-job"]);
+export const FORMAT = "image/png";
+
+export type Job = { id: number; name: string; state: string; reasons: string[]; words: string; wasProcessed: boolean | undefined };
+
+export const retriesItself = (policy: string): string =>
+  `the queue has printer-error-policy=${policy} and would print a label twice by itself: lpadmin -p NAME -o printer-error-policy=abort-job`;
+
+export function jobOf(found: Attributes): Job {
+  const reasons = stringsOf(found, "job-state-reasons").filter((reason) => reason !== "none");
+  const messages = ["job-state-message", "job-printer-state-message"]
+    .flatMap((name) => stringsOf(found, name))
+    .filter((text) => text !== "");
+  return {
+    id: firstOf(found, "job-id", "number") ?? 0,
+    name: firstOf(found, "job-name", "string") ?? "",
+    state: JOB_STATES[firstOf(found, "job-state", "number") ?? 0] ?? "of an unknown state",
+    reasons,
+    words: [...reasons, ...messages].length > 0 ? ` (${[...reasons, ...new Set(messages)].join(", ")})` : "",
+    wasProcessed: "time-at-processing" in found ? firstOf(found, "time-at-processing", "number") !== undefined : undefined,
+  };
+}
+
+/** IPP's words for what stands in a printer's way, without their -error, -warning, -report. */
+const REASONS: [RegExp, FaultName, string][] = [
+  [/^media-(empty|needed)/, "media-out", "no labels"],
+  [/^media-jam/, "jam", "labels are jammed"],
+  [/^(cover|door|interlock)-open/, "head-open", "it is open"],
+  [/^(marker-supply|toner|ribbon)-(empty|missing)/, "ribbon-out", "no ribbon"],
+  [/^(paused|moving-to-paused|stopped|stopped-partly)/, "paused", "the queue is paused"],
+  [/^(offline|connecting-to-device|shutdown|timed-out)/, "offline", "the queue doesn't reach its printer"],
+];
+
+export function conditionOf(found: Attributes): { faults: Fault[]; warnings: string[] } {
+  const said = stringsOf(found, "printer-state-reasons").filter((reason) => reason !== "none");
+  const message = firstOf(found, "printer-state-message", "string");
+  const faults: Fault[] = [];
+  const warnings: string[] = [];
+  for (const reason of said) {
+    const [, name, words] = REASONS.find(([known]) => known.test(reason)) ?? [];
+    if (/-(warning|report)$/.test(reason) && name !== "paused" && name !== "media-out") warnings.push(reason);
+    else faults.push(name && words ? { name, words } : { name: "other", words: reason });
+  }
+  if (firstOf(found, "printer-state", "number") === STOPPED && faults.length === 0)
+    faults.push({ name: "paused", words: `the queue is stopped${message ? `: ${message}` : ""}` });
+  if (firstOf(found, "printer-is-accepting-jobs", "boolean") === false) faults.push({ name: "paused", words: "the queue takes no jobs" });
+  const formats = stringsOf(found, "document-format-supported");
+  if (formats.length > 0 && !formats.includes(FORMAT)) faults.push({ name: "other", words: `the queue doesn't take ${FORMAT}` });
+  const policy = firstOf(found, "printer-error-policy", "string");
+  if (policy !== undefined && OWN_RETRIES.has(policy)) faults.push({ name: "other", words: retriesItself(policy) });
+  if (policy === "stop-printer") warnings.push("after a fault the queue stops; printer-error-policy=abort-job suits labels better");
+  return { faults, warnings };
+}

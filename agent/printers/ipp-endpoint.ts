@@ -1,0 +1,111 @@
+// Asking a print queue: one IPP message out over HTTP, one back, and an honest word on whether anything can have left.
+import { type Attributes, decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, TAGS, type Written } from "./ipp-codec.ts";
+
+export type Question = {
+  wants?: string[];
+  keywords?: Record<string, string>;
+  jobId?: number;
+  name?: string;
+  format?: string;
+  document?: Uint8Array;
+  withinMs?: number;
+};
+/** `fault`: the queue said no, and did nothing. */
+export type Answer = { code: number; fault?: string; jobs: Attributes[]; printer: Attributes[] };
+/** Rejects with a sentence where there is no answer; `untouched` on it says that no connection was made. */
+export type Endpoint = { ask(operation: keyof typeof OPERATIONS, question?: Question): Promise<Answer> };
+
+const ANSWER_MAX_BYTES = 4_194_304;
+const USER = "imprimatur";
+const ERRORS_FROM = 0x0400;
+
+export function endpointOf(url: string, answerMs: number): Endpoint {
+  if (!/^ipps?:\/\//i.test(url) || !URL.canParse(url))
+    throw new Error(`the port ${JSON.stringify(url)} isn't of the form ipp://HOST[:PORT]/printers/NAME`);
+  const { protocol, hostname, port, pathname, username, search, hash } = new URL(url);
+  if (!hostname || username || search || hash)
+    throw new Error(`the port ${JSON.stringify(url)} isn't of the form ipp://HOST[:PORT]/printers/NAME`);
+  const place = `${hostname}:${port || 631}${pathname || "/"}`;
+  const [http, printerUri] = [`${protocol === "ipps:" ? "https" : "http"}://${place}`, `${protocol}//${place}`];
+  let requestId = 0;
+
+  return {
+    ask: async (operation, question = {}) => {
+      const id = (requestId += 1);
+      const body = encodeIpp({
+        code: OPERATIONS[operation],
+        requestId: id,
+        groups: [operationGroup(printerUri, question), ...jobGroup(operation)],
+        ...(question.document ? { data: question.document } : {}),
+      });
+      const answer = decodeIpp(await post(http, body, question.withinMs ?? answerMs));
+      if (answer.requestId !== id) throw new Error(`${http} answers another question`);
+      const [about] = groupsOf(answer, GROUPS.operation);
+      const words = firstOf(about, "status-message", "string");
+      const fault =
+        answer.code >= ERRORS_FROM ? `${words ?? "no reason given"} (0x${answer.code.toString(16).padStart(4, "0")})` : undefined;
+      return {
+        code: answer.code,
+        jobs: groupsOf(answer, GROUPS.job),
+        printer: groupsOf(answer, GROUPS.printer),
+        ...(fault === undefined ? {} : { fault }),
+      };
+    },
+  };
+}
+
+/** RFC 8011 wants charset and language first, then the target. */
+function operationGroup(printerUri: string, { wants, keywords = {}, jobId, name, format }: Question): Written {
+  const attributes: Written["attributes"] = {
+    "attributes-charset": [TAGS.charset, "utf-8"],
+    "attributes-natural-language": [TAGS.language, "en"],
+    "printer-uri": [TAGS.uri, printerUri],
+  };
+  if (jobId !== undefined) attributes["job-id"] = [TAGS.integer, jobId];
+  attributes["requesting-user-name"] = [TAGS.name, USER];
+  if (name !== undefined) attributes["job-name"] = [TAGS.name, name];
+  if (format !== undefined) attributes["document-format"] = [TAGS.mime, format];
+  for (const [keyword, value] of Object.entries(keywords)) attributes[keyword] = [TAGS.keyword, value];
+  if (wants) attributes["requested-attributes"] = [TAGS.keyword, ...wants];
+  return { tag: GROUPS.operation, attributes };
+}
+/** One copy, at its own size. */
+const jobGroup = (operation: string): Written[] =>
+  operation === "Print-Job"
+    ? [{ tag: GROUPS.job, attributes: { copies: [TAGS.integer, 1], "print-scaling": [TAGS.keyword, "none"] } }]
+    : [];
+
+/** Codes of a connection that was never made. */
+const UNTOUCHED = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"]);
+
+async function post(url: string, body: Uint8Array, withinMs: number): Promise<Uint8Array> {
+  try {
+    const answer = await fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/ipp" },
+      body: new Uint8Array(body),
+      redirect: "error",
+      signal: AbortSignal.timeout(withinMs),
+    });
+    if (!answer.ok) {
+      await answer.body?.cancel();
+      throw Object.assign(new Error(`the queue answers HTTP ${answer.status}`), {
+        untouched: [401, 403, 404, 405, 413, 426].includes(answer.status),
+      });
+    }
+    const parts: Uint8Array[] = [];
+    let size = 0;
+    for await (const part of answer.body ?? []) {
+      size += part.byteLength;
+      if (size > ANSWER_MAX_BYTES) throw new Error(`the queue answers more than ${ANSWER_MAX_BYTES} bytes`);
+      parts.push(part);
+    }
+    return Buffer.concat(parts);
+  } catch (error) {
+    const cause = (error as { cause?: Error & { code?: string } }).cause;
+    const untouched = (error as { untouched?: boolean }).untouched ?? UNTOUCHED.has(cause?.code ?? "");
+    const words =
+      (error as Error).name === "TimeoutError" ? `no answer within ${withinMs / 1000} s` : (cause?.message ?? (error as Error).message);
+    throw Object.assign(new Error(`${url}: ${words}`, { cause: error }), { untouched });
+  }
+}

@@ -1,0 +1,260 @@
+// Print queues: CUPS and printers that speak IPP. A queue's "completed" says that bytes were handed on; whether a label came out a person has to say.
+import { Buffer } from "node:buffer";
+import { hash, randomBytes } from "node:crypto";
+import { crc32 } from "node:zlib";
+import { Refusal } from "#shared/errors.ts";
+import { type Bitmap, pngOf } from "../bitmap.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import { lane } from "./dialogue.ts";
+import {
+  type Completion,
+  type CompletionEvidence,
+  type Driver,
+  type Encoded,
+  type Fault,
+  type Flush,
+  NO_COUNTERS,
+  type Outcome,
+  type Printer,
+  type Profile,
+  type Status,
+  type Submission,
+  timingOf,
+} from "./driver.ts";
+import { conditionOf, FORMAT, type Job, jobOf, OWN_RETRIES, retriesItself } from "./ipp-answers.ts";
+import { type Attributes, firstOf } from "./ipp-codec.ts";
+import { type Answer, type Endpoint, endpointOf } from "./ipp-endpoint.ts";
+
+const FINAL = new Set(["canceled", "aborted", "completed"]);
+const JOB_ATTRIBUTES = [
+  "job-id",
+  "job-name",
+  "job-state",
+  "job-state-reasons",
+  "job-state-message",
+  "job-printer-state-message",
+  "time-at-processing",
+];
+const PRINTER_ATTRIBUTES = [
+  "printer-state",
+  "printer-state-reasons",
+  "printer-state-message",
+  "printer-is-accepting-jobs",
+  "queued-job-count",
+  "printer-make-and-model",
+  "document-format-supported",
+  "printer-error-policy",
+];
+const NOT_FOUND = 0x0406;
+const BUSY = new Set([0x0502, 0x0505, 0x0506, 0x0507]); // service-unavailable, temporary-error, not-accepting-jobs, busy
+
+export const driver: Driver = {
+  name: "ipp",
+  schemes: ["ipp", "ipps"],
+  open: async (url, profile, { clock = systemClock } = {}) => overQueue(endpointOf(url, timingOf(profile).answerMs), profile, clock),
+};
+
+function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
+  const timing = timingOf(profile);
+  const alone = lane();
+  const ours = new Map<string, number>();
+
+  const attributes = async (): Promise<Attributes> =>
+    good(await queue.ask("Get-Printer-Attributes", { wants: PRINTER_ATTRIBUTES })).printer[0] ?? {};
+  /** Jobs of this name, done ones too as far as the queue remembers. */
+  async function named(name: string): Promise<Job[]> {
+    const answers = await Promise.all(
+      ["not-completed", "completed"].map((which) => queue.ask("Get-Jobs", { wants: JOB_ATTRIBUTES, keywords: { "which-jobs": which } })),
+    );
+    return answers.flatMap((answer) => good(answer).jobs.map(jobOf)).filter((job) => job.name === name);
+  }
+  async function job(id: number): Promise<Job | undefined> {
+    const answer = await queue.ask("Get-Job-Attributes", { jobId: id, wants: JOB_ATTRIBUTES });
+    if (answer.code === NOT_FOUND) return undefined;
+    const [found] = good(answer).jobs;
+    return found && jobOf(found);
+  }
+
+  async function preflight(): Promise<Status> {
+    const nothing = { at: clock.now(), source: [], faults: [], warnings: [], waiting: null, counters: NO_COUNTERS };
+    try {
+      const found = await attributes();
+      const { faults, warnings } = conditionOf(found);
+      return {
+        ...nothing,
+        source: ["Get-Printer-Attributes"],
+        ready: faults.length === 0,
+        faults,
+        warnings,
+        waiting: firstOf(found, "queued-job-count", "number") ?? null,
+      };
+    } catch (error) {
+      return { ...nothing, ready: false, faults: [{ name: "offline", words: (error as Error).message }] };
+    }
+  }
+
+  async function submit({ bytes, token }: Encoded): Promise<Submission> {
+    const offered: Submission = {
+      token,
+      bytesOffered: bytes.length,
+      bytesAccepted: 0,
+      retryable: true,
+      before: NO_COUNTERS,
+      at: clock.now(),
+    };
+    const nothingSent = (fault: string, retryable = true): Submission => ({ ...offered, retryable, fault });
+    const taken = (id: number): Submission => {
+      ours.set(token, id);
+      return { ...offered, bytesAccepted: bytes.length, retryable: false, spoolId: String(id) };
+    };
+    try {
+      const [there] = await named(token);
+      if (there) return taken(there.id); // it was sent before, and the answer was lost: never again
+      const policy = firstOf(await attributes(), "printer-error-policy", "string");
+      if (policy !== undefined && OWN_RETRIES.has(policy)) return nothingSent(retriesItself(policy), false);
+    } catch (error) {
+      return nothingSent((error as Error).message);
+    }
+    try {
+      const answer = await queue.ask("Print-Job", { name: token, format: FORMAT, document: bytes, withinMs: timing.stallMs });
+      if (answer.fault !== undefined) return nothingSent(`the queue refused the label: ${answer.fault}`, BUSY.has(answer.code));
+      const id = firstOf(answer.jobs[0], "job-id", "number");
+      return id === undefined
+        ? { ...offered, bytesAccepted: bytes.length, retryable: false, fault: "the queue gave the label no job id" }
+        : taken(id);
+    } catch (error) {
+      const { message, untouched } = error as Error & { untouched?: boolean };
+      if (untouched) return nothingSent(message);
+      // The answer is missing: the label may be in the queue all the same, and its name says so.
+      const [there] = await forgiving(named(token));
+      return there ? taken(there.id) : { ...offered, bytesAccepted: bytes.length, retryable: false, fault: message };
+    }
+  }
+
+  async function awaitCompletion(submission: Submission, options: { withinMs?: number; signal?: AbortSignal } = {}): Promise<Completion> {
+    const { withinMs = timing.completionMs, signal } = options;
+    if (submission.retryable) return verdict("failed", "nothing of the label reached the queue: it may be sent again", { toDestroy: 0 });
+    if (submission.bytesAccepted === 0) return verdict("failed", submission.fault ?? "the queue refused the label", { toDestroy: 0 });
+    const until = clock.now() + withinMs;
+    let last = submission.fault ?? "the queue said nothing yet";
+    for (;;) {
+      try {
+        const id = submission.spoolId === undefined ? (await named(submission.token))[0]?.id : Number(submission.spoolId);
+        const now = id === undefined ? undefined : await job(id);
+        if (!now && id !== undefined) return verdict("unknown", `the queue no longer knows job ${id}: it may have printed it`);
+        if (now && FINAL.has(now.state)) return ended(now);
+        if (now && now.wasProcessed && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
+        if (now) last = `job ${now.id} is ${now.state}${now.words}`;
+        if (now?.state === "pending-held" || now?.state === "processing-stopped")
+          return verdict("blocked", last, { faults: await faultsNow(now) });
+      } catch (error) {
+        last = (error as Error).message; // a queue that restarts comes back with its jobs
+      }
+      if (signal?.aborted || clock.now() >= until) return overdue(last);
+      await new Promise<void>((resolve) => clock.after(timing.pollMs, resolve));
+    }
+  }
+  /** It had begun and waits again: the queue means to send the whole label once more, and no queue decides that. */
+  async function takenBack(job: Job): Promise<Completion> {
+    const { fault } = await queue.ask("Cancel-Job", { jobId: job.id });
+    return verdict(
+      "unknown",
+      `job ${job.id} was cut off${job.words} and would be sent again: ${fault ? `it can't be cancelled, ${fault}` : "cancelled"}`,
+    );
+  }
+  /** Waiting is no proof of anything: what the queue says of its printer decides whether a person is called to it or to the label. */
+  async function overdue(words: string): Promise<Completion> {
+    const { faults } = await preflight();
+    return faults.length > 0 && faults[0]?.name !== "offline"
+      ? verdict("blocked", `the printer waits: ${faults.map((fault) => fault.words).join(", ")} (${words})`, { faults })
+      : verdict("unknown", words);
+  }
+  async function faultsNow({ state, words }: Job): Promise<Fault[]> {
+    const { faults } = await preflight();
+    return faults.length > 0 ? faults : [{ name: "paused", words: `the job is ${state}${words}` }];
+  }
+  function ended(job: Job): Completion {
+    const said = `job ${job.id} is ${job.state}${job.words}`;
+    if (job.state === "completed") return verdict("unknown", `the queue says that ${said}; that is no proof of a label, look for it`);
+    if (job.wasProcessed === false) return verdict("failed", `${said}, before any of it went to the printer`, { toDestroy: 0 });
+    return verdict("unknown", `${said}; some of it had gone to the printer`);
+  }
+  const verdict = (outcome: Outcome, reason: string, more: { faults?: Fault[]; toDestroy?: number } = {}): Completion => {
+    const evidence: CompletionEvidence = { basis: `ipp: ${reason}`, grade: "D", ...(profile.simulated ? { simulated: true } : {}) };
+    return { outcome, reason, faults: more.faults ?? [], toDestroy: more.toDestroy ?? null, evidence };
+  };
+
+  async function flush(): Promise<Flush> {
+    let dirty = 0;
+    try {
+      for (const [token, id] of ours) {
+        if (!FINAL.has((await job(id))?.state ?? "completed")) await queue.ask("Cancel-Job", { jobId: id });
+        const now = await job(id);
+        if (now?.state === "canceled" && now.wasProcessed === false) ours.delete(token);
+        else if (now && FINAL.has(now.state) && now.state !== "canceled") ours.delete(token);
+        else dirty += 1;
+      }
+    } catch (error) {
+      return { clean: false, waiting: null, words: (error as Error).message };
+    }
+    return dirty === 0
+      ? { clean: true, waiting: 0, words: "nothing of ours waits in the queue" }
+      : { clean: false, waiting: dirty, words: `${dirty} of our jobs had gone to the printer before they could be cancelled` };
+  }
+
+  return {
+    probe: async () => {
+      const found = await attributes().catch((): Attributes => ({}));
+      return {
+        driver: "ipp",
+        identity: firstOf(found, "printer-make-and-model", "string") ?? null,
+        fence: "ipp-job",
+        status: "printer-state" in found,
+        counter: false,
+        rfid: "none",
+        provenance: { fence: "documented", status: "probed" },
+        ceiling: "D",
+        cannotDetect: [
+          "whether a label came out: a queue calls a job completed when it has handed it on",
+          "a second copy, or a label of somebody else: it has no label counter",
+          "a dead element of the head, or no ribbon, where the printer doesn't tell the queue",
+        ],
+        simulated: profile.simulated ?? false,
+      };
+    },
+    preflight,
+    encode: async (bitmap, { epc, token = `imprimatur/${randomBytes(8).toString("hex")}` } = {}) => {
+      if (epc !== undefined)
+        throw new Refusal("LABEL_REFUSED", "a print queue can't write tags: give jobs that need RFID to another printer");
+      const bytes = pngAtScale(bitmap, profile.dpi);
+      return { bytes, sha256: hash("sha256", bytes, "hex"), token };
+    },
+    submit: (encoded) => alone(() => submit(encoded)),
+    awaitCompletion,
+    flush: () => alone(flush),
+    close: async () => {},
+  };
+}
+
+/** A question that was refused is no answer of "nothing there". */
+function good(answer: Answer): Answer {
+  if (answer.fault !== undefined) throw new Error(`the queue refuses to answer: ${answer.fault}`);
+  return answer;
+}
+const forgiving = async (jobs: Promise<Job[]>): Promise<Job[]> => jobs.catch(() => []);
+
+const PNG_HEAD_BYTES = 33; // signature and IHDR
+
+/** Says how large a dot is, so that a filter on the way prints the label at its size and not over the whole sheet. */
+function pngAtScale(bitmap: Bitmap, dpi: number): Buffer {
+  const png = pngOf(bitmap);
+  const chunk = Buffer.alloc(21);
+  chunk.writeUInt32BE(9, 0);
+  chunk.write("pHYs", 4, "latin1");
+  const perMetre = Math.round(dpi / 0.0254);
+  chunk.writeUInt32BE(perMetre, 8);
+  chunk.writeUInt32BE(perMetre, 12);
+  chunk[16] = 1; // metres
+  chunk.writeUInt32BE(crc32(chunk.subarray(4, 17)), 17);
+  return Buffer.concat([png.subarray(0, PNG_HEAD_BYTES), chunk, png.subarray(PNG_HEAD_BYTES)]);
+}

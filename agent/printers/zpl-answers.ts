@@ -1,0 +1,106 @@
+// What a ZPL printer says back, byte by byte as it comes: host status, error flags, variables, and the fields that a label sent home.
+import type { Buffer } from "node:buffer";
+import type { Fault, FaultName } from "./driver.ts";
+
+export type Answer =
+  | { kind: "hs"; line: 1 | 2; fields: string[] }
+  | { kind: "hqes"; errors: bigint; warnings: bigint; hasErrors: boolean }
+  | { kind: "identity"; words: string }
+  | { kind: "sgd"; value: string }
+  | { kind: "field"; token: string; what: "E" | "T" | "F"; value: string };
+
+const FORMS = /\x02([^\x02\x03]*)\x03|"([^"\r\n\x02]*)"|\[([0-9A-F]{8})([EFT]):([^[\]\x02]*)\]/g; // oxlint-disable-line no-control-regex -- STX and ETX frame its answers
+const LEFT_MAX_CHARACTERS = 4_096;
+
+/** Takes bytes as they come, one or many at a time; what belongs to no answer is passed over. */
+export function lexer(): (bytes: Buffer) => Answer[] {
+  let text = "";
+  return (bytes) => {
+    text += bytes.toString("latin1");
+    const answers: Answer[] = [];
+    let end = 0;
+    for (const match of text.matchAll(FORMS)) {
+      end = match.index + match[0].length;
+      const [, framed, quoted, token, what, value = ""] = match;
+      const answer: Answer | undefined =
+        framed !== undefined
+          ? framedAnswer(framed)
+          : quoted !== undefined
+            ? { kind: "sgd", value: quoted }
+            : { kind: "field", token: token ?? "", what: what as "E" | "T" | "F", value };
+      if (answer) answers.push(answer);
+    }
+    text = text.slice(end).slice(-LEFT_MAX_CHARACTERS);
+    return answers;
+  };
+}
+
+function framedAnswer(text: string): Answer | undefined {
+  const groups = [...text.matchAll(/(ERRORS|WARNINGS):\s*(\d)\s+([0-9A-F]{8})\s+([0-9A-F]{8})/gi)];
+  const [errors, warnings] = ["ERRORS", "WARNINGS"].map((name) => groups.find(([, given]) => given?.toUpperCase() === name));
+  if (errors) {
+    const bits = (group?: RegExpMatchArray) => BigInt(`0x${group?.[3] ?? "0"}${group?.[4] ?? "0"}`);
+    return { kind: "hqes", errors: bits(errors), warnings: bits(warnings), hasErrors: errors[2] !== "0" };
+  }
+  const fields = text.split(",");
+  if (fields.length === 12) return { kind: "hs", line: 1, fields };
+  if (fields.length === 11) return { kind: "hs", line: 2, fields };
+  return fields.length === 4 ? { kind: "identity", words: text } : undefined;
+}
+
+const ERROR_BITS: [bit: bigint, name: FaultName, words: string][] = [
+  [0x1n, "media-out", "it is out of labels"],
+  [0x2n, "ribbon-out", "it is out of ribbon"],
+  [0x4n, "head-open", "its head is open"],
+  [0x8n, "cutter", "its cutter has a fault"],
+  [0x10n, "over-temperature", "its head is too hot"],
+  [0x20n, "over-temperature", "its motor is too hot"],
+  [0x40n, "head-element", "an element of its head is dead"],
+  [0x80n, "head-element", "it doesn't know its head"],
+  [0x1000n, "jam", "the labels are jammed"],
+  [0x4000n, "jam", "it can't feed the labels"],
+  [0x8000n, "jam", "the label path isn't clear"],
+  [0x1_0000n, "paused", "it is paused"],
+];
+const KNOWN_ERRORS = ERROR_BITS.reduce((all, [bit]) => all | bit, 0n);
+const WARNING_BITS: [bit: bigint, words: string][] = [
+  [0x2n, "its head should be cleaned"],
+  [0x4n, "its head should be replaced"],
+  [0x8n, "labels are running out"],
+];
+
+type ErrorFlags = Extract<Answer, { kind: "hqes" }>;
+export function faultsOf({ errors, hasErrors }: ErrorFlags): Fault[] {
+  const known = ERROR_BITS.filter(([bit]) => (errors & bit) !== 0n).map(([, name, words]) => ({ name, words }));
+  // A bit that isn't in the table still says that something is wrong.
+  const strange = (errors & ~KNOWN_ERRORS) !== 0n || (hasErrors && errors === 0n);
+  return strange ? [...known, { name: "other", words: `it reports the error ${errors.toString(16).toUpperCase()}` }] : known;
+}
+
+const HS_FLAGS: [line: 1 | 2, field: number, name: FaultName, words: string][] = [
+  [1, 1, "media-out", "it is out of labels"],
+  [1, 2, "paused", "it is paused"],
+  [1, 5, "labels-waiting", "its buffer is full"],
+  [1, 10, "under-temperature", "its head is too cold"],
+  [1, 11, "over-temperature", "its head is too hot"],
+  [2, 2, "head-open", "its head is open"],
+  [2, 3, "ribbon-out", "it is out of ribbon"],
+  [2, 7, "label-not-taken", "a label waits to be taken"],
+];
+const FORMATS_WAITING = 4; // field of line 1
+const PARTIAL_FORMAT = 7;
+const REMAINING = 8; // field of line 2
+
+/** The lines of ~HS that came. */
+export type HostStatus = Partial<Record<1 | 2, string[]>>;
+export const flagsOf = (lines: HostStatus): Fault[] =>
+  HS_FLAGS.filter(([line, field]) => lines[line]?.[field]?.trim() === "1").map(([, , name, words]) => ({ name, words }));
+export const warningsOf = (flags: ErrorFlags | undefined): string[] =>
+  WARNING_BITS.filter(([bit]) => flags && (flags.warnings & bit) !== 0n).map(([, words]) => words);
+
+/** Labels in it: formats received, one begun, and what remains of a batch. */
+export function waitingIn(lines: HostStatus): number | null {
+  if (!lines[1]) return null;
+  const waiting = Number(lines[1][FORMATS_WAITING]) + Number(lines[1][PARTIAL_FORMAT]) + Number(lines[2]?.[REMAINING] ?? 0);
+  return Number.isNaN(waiting) ? null : waiting;
+}

@@ -1,0 +1,313 @@
+// Zebra's language: the label as dots, the tag's EPC written and read back, and an answer in order that only this label can have caused.
+import { Buffer } from "node:buffer";
+import { hash, randomBytes } from "node:crypto";
+import { Refusal } from "#shared/errors.ts";
+import type { Bitmap } from "../bitmap.ts";
+import type { Clock } from "../clock.ts";
+import type { Port } from "../port.ts";
+import { dialogue, lane } from "./dialogue.ts";
+import {
+  type Capabilities, type Completion, type CompletionEvidence, type Counters, type Encoded, type Fault, type FaultName, type Grade,
+  NO_COUNTERS, overBytes, type Printer, type Profile, type Status, type Submission, timingOf,
+} from "./driver.ts"; // oxfmt-ignore
+import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, waitingIn, warningsOf } from "./zpl-answers.ts";
+import { graphicField } from "./zpl-graphics.ts";
+
+// --- the label
+
+const RFID_TRIES = 3;
+const TID_BANK = 2;
+
+/** In the order in which the printer has to earn them: dots, tag, and last the answer that says so. */
+export function formatOf(bitmap: Bitmap, token: string, profile: Profile, epc?: string): string {
+  const answer = (field: number, length: number, kind: "E" | "T" | "F") => `^HV${field},${length},[${token}${kind}:,],L^FS`;
+  const tag = [
+    `^RS,,,${profile.rfidTries ?? RFID_TRIES},P`, // pause when no tag took it: the default drops the label without a word
+    `^RFW,H^FD${epc}^FS`,
+    `^FN2^RFR,H,0,12,${TID_BANK}^FS${answer(2, 24, "T")}`,
+    `^FN1^RFR,H^FS${answer(1, 24, "E")}`,
+  ];
+  // A field beside the label, so that it is processed and never seen.
+  const beside = [`^FO${bitmap.widthDots + 100},0^A0N,20,20^FN9^FD${token}^FS${answer(9, token.length, "F")}`];
+  return ["^XA", profile.setup ?? "", `^FO0,0${graphicField(bitmap)}^FS`, ...(epc === undefined ? beside : tag), "^PQ1^XZ\r\n"].join("\n");
+}
+
+// --- the printer
+
+const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
+const FIELDS_MAX = 64;
+const SETTLE_STEP_MS = 100;
+const SGD = { labels: "odometer.total_label_count", voids: "odometer.rfid.void_resettable", words: "device.languages" } as const;
+const isCount = (value: string) => /^\d+$/.test(value.trim());
+const getvar = (name: string) => `! U1 getvar "${name}"\r\n`;
+
+type Heard = { value: string; at: number };
+
+export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
+  const timing = timingOf(profile);
+  const fields = new Map<string, Heard>();
+  const talk = dialogue(port, clock, lexer(), (answer) => {
+    if (answer.kind !== "field" || fields.has(`${answer.token}${answer.what}`)) return; // the first counts, a second is an echo
+    fields.set(`${answer.token}${answer.what}`, { value: answer.value, at: clock.now() });
+    for (const oldest of [...fields.keys()].slice(0, -FIELDS_MAX)) fields.delete(oldest);
+  });
+  const alone = lane();
+  const silences = { labels: 0, voids: 0 };
+  let counts = false; // it has told its label counter once, so that from now on the counter has to agree
+  let fenceSeen = false;
+  let inFlight: string | undefined;
+  let inStep = true;
+
+  async function ask<T>(question: string, pick: (answer: Answer) => T | undefined): Promise<T | undefined> {
+    const heard = talk.hear(pick, timing.answerMs);
+    const { fault } = await talk.send(question, timing.answerMs);
+    return fault === undefined ? heard : undefined;
+  }
+  const quoted = (question: string) => ask(question, (answer) => (answer.kind === "sgd" ? answer.value : undefined));
+  /** Answers carry no name. After one that didn't come in time, a question with an answer in words shows where the late ones end. */
+  async function variable(name: string): Promise<string | undefined> {
+    inStep ||= (await ask(getvar(SGD.words), (answer) => (answer.kind === "sgd" && !isCount(answer.value) ? true : undefined))) ?? false;
+    const value = inStep ? await quoted(getvar(name)) : undefined;
+    inStep &&= value !== undefined;
+    return value;
+  }
+  async function count(which: "labels" | "voids"): Promise<number | null> {
+    if (silences[which] >= SILENCES_MAX || (which === "voids" && !profile.rfid)) return null;
+    const value = await variable(SGD[which]);
+    const known = value !== undefined && isCount(value);
+    silences[which] = known ? 0 : value === undefined ? silences[which] + 1 : SILENCES_MAX; // "?" says that it has none
+    counts ||= known && which === "labels";
+    return known ? Number(value) : null;
+  }
+  const counters = async (): Promise<Counters> => ({ labels: await count("labels"), voids: await count("voids") });
+
+  /** Silence after ~HS is how newer firmware says that something is wrong: only ~HQES then tells what. */
+  async function health(): Promise<Omit<Status, "counters">> {
+    const lines: HostStatus = {};
+    await ask("~HS", (answer) => {
+      if (answer.kind === "hs") lines[answer.line] = answer.fields;
+      return lines[1] && lines[2] ? true : undefined;
+    });
+    const flags = await ask("~HQES", (answer) => (answer.kind === "hqes" ? answer : undefined));
+    const source = [...(lines[1] ? ["~HS"] : []), ...(flags ? ["~HQES"] : [])];
+    const faults = flags ? faultsOf(flags) : [];
+    faults.push(...flagsOf(lines).filter(({ name }) => !faults.some((fault) => fault.name === name)));
+    if (flags && !lines[1] && faults.length === 0)
+      faults.push({ name: "silent", words: "it doesn't answer ~HS, which it does when something keeps it from printing" });
+    const ready = source.length === 0 ? null : faults.length === 0;
+    return { at: clock.now(), source, ready, faults, warnings: warningsOf(flags), waiting: waitingIn(lines) };
+  }
+
+  async function preflight(): Promise<Status> {
+    const now = await health();
+    const status = { ...now, counters: await counters() };
+    if ((status.waiting ?? 0) > 0 && inFlight === undefined && !status.faults.some(({ name }) => name === "labels-waiting"))
+      status.faults.push({ name: "labels-waiting", words: `${status.waiting} labels wait in it that this station didn't send now` });
+    return { ...status, ready: status.faults.length > 0 ? false : status.ready };
+  }
+
+  async function probe(): Promise<Capabilities> {
+    const identity = await ask("~HI", (answer) => (answer.kind === "identity" ? answer.words : undefined));
+    const { source, counters } = await preflight();
+    const counter = counters.labels !== null;
+    const twoWay = identity !== undefined || source.length > 0 || counter;
+    const rfid = profile.rfid ? (twoWay ? "write+readback" : "write") : "none";
+    return {
+      driver: "zpl",
+      identity: identity ?? null,
+      fence: twoWay ? "zpl-hv" : "none",
+      status: source.length > 0,
+      counter,
+      rfid,
+      provenance: {
+        identity: "assumed", // clones answer with the name of what they imitate
+        fence: fenceSeen ? "probed" : profile.rfid ? "documented" : "assumed",
+        status: source.length > 0 ? "probed" : "assumed",
+        counter: "probed",
+        rfid: "assumed",
+      },
+      ceiling: ceilingOf(twoWay, counter),
+      cannotDetect: [
+        "whether the symbol on the paper can be read: only a scan shows it",
+        "a head element that died since the printer last tested its head",
+        "that somebody else cancelled this label and printed one of his own in the same moment",
+        ...(counter
+          ? ["a counter that was reset while the label was printing"]
+          : ["a second copy, or a label of somebody else: it has no label counter"]),
+        ...(profile.rfid
+          ? ["an EPC in the tag of the neighbouring label: the printer writes and reads the same wrong tag and agrees with itself"]
+          : []),
+        ...(twoWay ? [] : ["anything at all: it never answers"]),
+      ],
+      simulated: profile.simulated ?? false,
+    };
+  }
+
+  async function submit({ bytes, token, epc }: Encoded): Promise<Submission> {
+    const offered = { token, ...(epc === undefined ? {} : { epc }), bytesOffered: bytes.length };
+    const refused = (fault: string): Submission => ({
+      ...offered,
+      bytesAccepted: 0,
+      retryable: true,
+      before: NO_COUNTERS,
+      at: clock.now(),
+      fault,
+    });
+    if (inFlight !== undefined) return refused("another label is in flight");
+    const before = await counters();
+    if (counts && before.labels === null) return refused("it no longer tells its label counter: is it on?");
+    const at = clock.now();
+    inFlight = token;
+    const { accepted, fault } = await talk.send(bytes, timing.stallMs);
+    if (accepted === 0) inFlight = undefined;
+    return { ...offered, bytesAccepted: accepted, retryable: accepted === 0, before, at, ...(fault === undefined ? {} : { fault }) };
+  }
+
+  async function awaitCompletion(
+    submission: Submission,
+    { withinMs = timing.completionMs, signal }: { withinMs?: number; signal?: AbortSignal } = {},
+  ): Promise<Completion> {
+    const { token, epc, before } = submission;
+    const until = clock.now() + withinMs;
+    const awaited = `${token}${epc === undefined ? "F" : "E"}`;
+    const done = (completion: Completion): Completion => {
+      if (inFlight === token && completion.outcome !== "blocked") inFlight = undefined;
+      return completion;
+    };
+    if (submission.retryable) return done(verdict(submission, "failed", "nothing of the label left the station: it may be sent again"));
+    for (;;) {
+      const fence = fields.get(awaited);
+      if (fence) return done(await judged(submission, fence));
+      const lost = talk.closed();
+      if (lost) return done(verdict(submission, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
+      await talk.hear(
+        (answer) => (answer.kind === "field" && `${answer.token}${answer.what}` === awaited ? true : undefined),
+        timing.pollMs,
+      );
+      if (fields.has(awaited) || talk.closed()) continue;
+      const stuck = await whyNot(submission);
+      if (stuck && !fields.has(awaited)) return done(stuck);
+      if (signal?.aborted || clock.now() >= until) return done(await unanswered(submission, before));
+    }
+  }
+
+  /** No answer yet: because it can't print, or because every tag refused. */
+  async function whyNot(submission: Submission): Promise<Completion | undefined> {
+    const { faults } = await health();
+    if (submission.epc !== undefined) {
+      const now = await counters();
+      const voids = moved(submission.before.voids, now.voids);
+      if (voids !== null && voids >= (profile.rfidTries ?? RFID_TRIES) && moved(submission.before.labels, now.labels) === voids)
+        return verdict(submission, "failed", `no tag took the EPC: ${voids} labels came out void`, { after: now, voids, toDestroy: voids });
+    }
+    return faults.length === 0
+      ? undefined
+      : verdict(submission, "blocked", `the printer waits: ${faults.map(({ words }) => words).join(", ")}`, { faults });
+  }
+
+  async function unanswered(submission: Submission, before: Counters): Promise<Completion> {
+    const after = await counters();
+    const labels = moved(before.labels, after.labels);
+    const hint = labels === null ? "" : `; its counter moved by ${labels}`;
+    return verdict(submission, "unknown", `the printer didn't answer for this label${hint}`, { after, toDestroy: labels });
+  }
+
+  /** The answer may come while the label is still moving: only once nothing waits does the counter tell of this label and not of one before it. */
+  async function judged(submission: Submission, fence: Heard): Promise<Completion> {
+    fenceSeen = true;
+    const until = clock.now() + timing.settleMs;
+    for (;;) {
+      const { waiting, faults } = await health();
+      const after = await counters();
+      const voids = moved(submission.before.voids, after.voids) ?? 0;
+      const labels = moved(submission.before.labels, after.labels);
+      const isOut = (labels === null || labels < 0 || labels > voids) && (waiting === 0 || (waiting === null && faults.length === 0));
+      if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels);
+      const why = faults.map(({ words }) => words).join(", ");
+      if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
+      if (talk.closed() || clock.now() >= until) {
+        const reason = `the printer answered, but ${labels === null ? "no longer tells its counter" : `its counter moved by ${labels}`}, and ${waiting ?? "unknown"} labels wait in it`;
+        return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
+      }
+      await talk.pause(Math.min(timing.pollMs, SETTLE_STEP_MS));
+    }
+  }
+
+  function agreed({ token, epc, before }: Submission, fence: Heard, after: Counters, voids: number, labels: number | null): Completion {
+    const tid = fields.get(`${token}T`)?.value.trim();
+    const readBack = fence.value.trim().toUpperCase();
+    const tag = epc === undefined ? {} : { epc: readBack, ...(tid ? { tid } : {}) };
+    const answered = { ...tag, answered_at: new Date(fence.at).toISOString() };
+    const say = (outcome: Completion["outcome"], reason: string, toDestroy: number | null, grade: Grade = "E") =>
+      verdict({ token, before }, outcome, reason, { after, voids, toDestroy, grade, answered });
+    if (epc !== undefined && readBack !== epc.toUpperCase())
+      return say("failed", `the tag reads back as ${readBack}, not as ${epc}`, labels ?? 1);
+    if (labels === 1 + voids) return say("confirmed", "the printer answered for this label and its counter moved by it", voids, "A");
+    if (!counts) return say("confirmed", "the printer answered for this label; it has no counter", voids, "B");
+    if (labels === null) return say("unknown", "the printer answered, but doesn't tell its counter", null);
+    return say("unknown", `the printer answered, but its counter moved by ${labels} where ${1 + voids} is explained`, null);
+  }
+
+  type Verdict = {
+    grade: Grade;
+    after: Counters;
+    voids: number;
+    toDestroy: number | null;
+    faults: Fault[];
+    answered: Partial<CompletionEvidence>;
+  };
+  function verdict(
+    { token, before }: Pick<Submission, "token" | "before">,
+    outcome: Completion["outcome"],
+    reason: string,
+    more: Partial<Verdict> = {},
+  ): Completion {
+    const { grade = "E", after = NO_COUNTERS, voids = 0, toDestroy = 0, faults = [], answered = {} } = more;
+    const evidence: CompletionEvidence = {
+      basis: grade === "A" ? "zpl-hv+odometer" : grade === "B" ? "zpl-hv" : "none",
+      grade,
+      token,
+      ...(before.labels === null ? {} : { before: before.labels }),
+      ...(after.labels === null ? {} : { after: after.labels }),
+      ...(voids > 0 ? { voids } : {}),
+      ...answered,
+      ...(profile.simulated ? { simulated: true } : {}),
+    };
+    return { outcome, reason, faults, toDestroy, evidence };
+  }
+
+  return {
+    probe: () => alone(probe),
+    preflight: () => alone(preflight),
+    encode: async (bitmap, { epc, token = randomBytes(4).toString("hex") } = {}) => {
+      if (epc !== undefined && !profile.rfid)
+        throw new Refusal("LABEL_REFUSED", `the printer ${profile.name} has no RFID encoder, and this label needs a tag`);
+      const own = token.toUpperCase();
+      if (!/^[0-9A-F]{8}$/.test(own)) throw new TypeError(`the token ${token} isn't eight hex digits`);
+      const bytes = Buffer.from(formatOf(bitmap, own, profile, epc), "latin1");
+      return { bytes, sha256: hash("sha256", bytes, "hex"), token: own, ...(epc === undefined ? {} : { epc }) };
+    },
+    submit: (encoded) => alone(() => submit(encoded)),
+    awaitCompletion: (submission, options) => alone(() => awaitCompletion(submission, options)),
+    flush: () =>
+      alone(async () => {
+        await talk.send("~JA", timing.answerMs);
+        const { waiting, faults } = await health();
+        const clean = waiting === 0;
+        if (clean && faults.length > 0 && faults.every(({ name }) => name === "paused")) await talk.send("~PS", timing.answerMs);
+        if (clean) inFlight = undefined;
+        const words = clean
+          ? "nothing waits in it"
+          : waiting === null
+            ? "it doesn't say what waits in it"
+            : `${waiting} labels still wait in it`;
+        return { clean, waiting, words };
+      }),
+    close: () => port.end(),
+  };
+}
+
+const moved = (before: number | null, after: number | null): number | null => (before === null || after === null ? null : after - before);
+const ceilingOf = (twoWay: boolean, counter: boolean): Grade => (counter ? "A" : twoWay ? "B" : "E");
+
+export const driver = overBytes("zpl", overPort);

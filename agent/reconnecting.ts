@@ -1,0 +1,79 @@
+// A port that comes back by itself: devices are unplugged, switched off and moved, and nobody restarts an agent for that.
+import { type Clock, systemClock } from "./clock.ts";
+import type { Port } from "./port.ts";
+
+export type Link = { up: true } | { up: false; why: string };
+export type Reconnecting = {
+  /** The open port, if there is one now. */
+  port(): Port | undefined;
+  link(): Link;
+  /** Stops trying and ends the port. */
+  end(): Promise<void>;
+};
+export type ReconnectOptions = {
+  clock?: Clock;
+  pausesMs?: readonly number[];
+  /** Each new port, before anything of it is read. */
+  onPort(port: Port): void;
+  /** A change is told once: ten failures in a row are one piece of news. */
+  onLink?(link: Link): void;
+};
+
+export const PAUSES_MS = [1_000, 2_000, 5_000, 10_000, 30_000] as const;
+const STEADY_MS = 10_000; // a device that answers and hangs up at once is not back
+
+export function reconnecting(open: () => Promise<Port>, options: ReconnectOptions): Reconnecting {
+  const { clock = systemClock, pausesMs = PAUSES_MS, onPort, onLink } = options;
+  let link: Link = { up: false, why: "not opened yet" };
+  let told: boolean | undefined;
+  let port: Port | undefined;
+  let failures = 0;
+  let over = false;
+  let cancel = () => {};
+  let opening: Promise<void> = Promise.resolve();
+
+  const tell = (news: Link) => {
+    link = news;
+    if (told === news.up || over) return;
+    told = news.up;
+    onLink?.(news);
+  };
+  const later = () => {
+    if (over) return;
+    cancel = clock.after(pausesMs[Math.min(failures, pausesMs.length - 1)] ?? 0, () => {
+      opening = attempt();
+    });
+    failures += 1;
+  };
+  const attempt = async () => {
+    try {
+      const opened = await open();
+      if (over) return opened.destroy();
+      port = opened;
+      const openedAt = clock.now();
+      onPort(opened);
+      tell({ up: true });
+      opened.onClose(({ words }) => {
+        port = undefined;
+        if (clock.now() - openedAt >= STEADY_MS) failures = 0;
+        tell({ up: false, why: words });
+        later();
+      });
+    } catch (error) {
+      tell({ up: false, why: (error as Error).message });
+      later();
+    }
+  };
+  opening = attempt();
+
+  return {
+    port: () => port,
+    link: () => link,
+    end: async () => {
+      over = true;
+      cancel();
+      await opening;
+      await port?.end();
+    },
+  };
+}

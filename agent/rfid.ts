@@ -1,0 +1,66 @@
+// Tags: the EPC has to name the job's item before anything is printed, and the tag that is read back has to carry it.
+import { Refusal } from "#shared/errors.ts";
+import { decodeSgtin96 } from "#shared/gs1.ts";
+
+export type Tag = {
+  reader: string;
+  epc: string;
+  /** The chip's own number: it ties a reading to one physical label. */
+  tid?: string;
+  read_at: string;
+  simulated?: true;
+};
+export type RfidEvidence = { epc: string; tid?: string; reader: "printer" | "independent" };
+
+/** The EPC that goes onto the tag; refuses where the envelope has none or one that names another item. */
+export function epcFor({ gtin, serial, sgtin96_epc: epc }: { gtin: string; serial: string; sgtin96_epc: string | null }): string {
+  if (!epc) throw new Refusal("EPC_UNAVAILABLE", `the job needs a tag and has no EPC for ${gtin}, serial ${serial}`);
+  const named = decodeSgtin96(epc);
+  if (named.gtin === gtin && named.serial === serial) return epc.toUpperCase();
+  throw new Refusal(
+    "EPC_UNAVAILABLE",
+    `the EPC ${epc} names ${named.gtin}, serial ${named.serial}; the job is for ${gtin}, serial ${serial}`,
+  );
+}
+
+/** Readings this close together are of one field of view. */
+export const FIELD_MS = 2_000;
+
+export type TagVerdict = { good: true; evidence: RfidEvidence } | { good: false; why: TagFault; words: string };
+export type TagFault = "other_epc" | "before_print" | "two_tags" | "used_tag";
+
+export type TagContext = {
+  /** When this attempt's label was handed to the printer. */
+  submittedAt: string;
+  /** What the independent readers read lately, this tag or not. */
+  recent: readonly Tag[];
+  /** Chips of labels that other attempts ended with, by TID. */
+  usedTids?: ReadonlySet<string>;
+};
+
+/**
+ * Judges a reading by an independent reader. Only such a one can show that the printer wrote to the neighbour's inlay:
+ * the printer reads the wrong tag back as well and agrees with itself.
+ */
+export function judgeTag(epc: string, tag: Tag, { submittedAt, recent, usedTids }: TagContext): TagVerdict {
+  const bad = (why: TagFault, words: string): TagVerdict => ({ good: false, why, words });
+  const at = Date.parse(tag.read_at);
+  if (at < Date.parse(submittedAt)) return bad("before_print", "this tag was read before the label was printed");
+  const others = recent.filter((other) => Math.abs(Date.parse(other.read_at) - at) <= FIELD_MS && !isSameTag(other, tag));
+  if (others.length > 0) return bad("two_tags", "more than one tag is in the reader's field: leave only this label in it");
+  if (tag.epc !== epc.toUpperCase()) return bad("other_epc", `the tag holds ${tag.epc}, and the job's EPC is ${epc}${itemOf(tag.epc)}`);
+  if (tag.tid !== undefined && usedTids?.has(tag.tid)) return bad("used_tag", `this chip (TID ${tag.tid}) belongs to an earlier label`);
+  return { good: true, evidence: { epc: tag.epc, ...(tag.tid === undefined ? {} : { tid: tag.tid }), reader: "independent" } };
+}
+
+/** Two chips with one EPC are two tags; a reading without its TID can't be told from another of the same EPC. */
+const isSameTag = (a: Tag, b: Tag): boolean => a.epc === b.epc && (a.tid === undefined || b.tid === undefined || a.tid === b.tid);
+
+function itemOf(epc: string): string {
+  try {
+    const { gtin, serial } = decodeSgtin96(epc);
+    return `; it is that of ${gtin}, serial ${serial}`;
+  } catch {
+    return ""; // blank tags and other schemes name no item of ours
+  }
+}

@@ -1,0 +1,145 @@
+// A camera that shows its picture at a URL: pulled, read, and a sighting where something new is in view.
+import { hash } from "node:crypto";
+import { open } from "node:fs/promises";
+import { type Clock, within } from "../clock.ts";
+import { look } from "../decode.ts";
+import { pictureFrom } from "../picture.ts";
+import { type Link, PAUSES_MS } from "../reconnecting.ts";
+import { symbolCheck } from "../symbol-check.ts";
+import { iso, type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
+
+const EVERY_MS = 500;
+const FRAME_MAX_MS = 3_000;
+const FRAME_MAX_BYTES = 8_388_608;
+
+export function openCamera(settings: ScannerSettings, news: News, clock: Clock): Scanner {
+  const pull = pullerOf(settings.port);
+  let link: Link = { up: false, why: "no frame yet" };
+  let told: boolean | undefined;
+  let failures = 0;
+  let over = false;
+  let cancel = () => {};
+  let abort = new AbortController();
+  const looker = lookerOf(settings, news, clock);
+
+  const tell = (now: Link) => {
+    link = now;
+    if (told === now.up || over) return;
+    told = now.up;
+    news.link(settings.name, now);
+  };
+  const frame = async () => {
+    abort = new AbortController();
+    const late = () => {
+      abort.abort();
+      throw new Error(`${settings.port} sent no whole frame within ${FRAME_MAX_MS / 1000} s`);
+    };
+    try {
+      const bytes = await within(clock, FRAME_MAX_MS, pull(abort.signal), late);
+      if (over) return;
+      await looker(bytes);
+      failures = 0;
+      tell({ up: true });
+    } catch (error) {
+      failures += 1;
+      tell({ up: false, why: (error as Error).message });
+    }
+  };
+  const round = async (): Promise<void> => {
+    await frame();
+    if (over) return;
+    const pauseMs = failures === 0 ? EVERY_MS : (PAUSES_MS[Math.min(failures, PAUSES_MS.length) - 1] ?? EVERY_MS);
+    cancel = clock.after(pauseMs, () => {
+      rounds = round();
+    });
+  };
+  let rounds = round();
+  return {
+    name: settings.name,
+    link: () => link,
+    end: async () => {
+      over = true;
+      cancel();
+      abort.abort();
+      await rounds;
+    },
+  };
+}
+
+/** Reads a frame and says what is new in it: a picture that repeats, byte for byte, is no new sighting. */
+function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: Uint8Array) => Promise<void> {
+  let lastHash = "";
+  let emptyAt: string | undefined;
+  let lastTrouble = "";
+  return async (bytes) => {
+    const image_sha256 = hash("sha256", bytes, "hex");
+    if (image_sha256 === lastHash) return;
+    const scanned_at = iso(clock);
+    const { image, gray } = pictureFrom(bytes);
+    const { symbols, damaged, decoder } = await look(image);
+    lastHash = image_sha256;
+    const words = symbols.length === 0 && damaged[0] ? `a symbol is in view that can't be read (${damaged[0].why.split(" @")[0]})` : "";
+    if (words !== "" && words !== lastTrouble) news.trouble({ scanner: settings.name, at: scanned_at, words });
+    lastTrouble = words;
+    if (symbols.length + damaged.length === 0) emptyAt = scanned_at;
+    const [symbol] = symbols;
+    if (!symbol) return;
+    news.sighting({
+      scanner: settings.name,
+      source: "camera",
+      text: symbol.text,
+      symbology: symbol.symbology,
+      decoder,
+      scanned_at,
+      in_view: symbols.length + Math.min(1, damaged.length), // one torn symbol may be met as several
+      mirrored: symbol.isMirrored,
+      inverted: symbol.isInverted,
+      image: bytes,
+      image_sha256,
+      ...(emptyAt === undefined ? {} : { view_empty_at: emptyAt }),
+      symbol,
+      symbol_check: symbolCheck(symbol, gray ? { picture: gray } : {}),
+      ...simulatedOf(settings),
+    });
+  };
+}
+
+type Pull = (signal: AbortSignal) => Promise<Uint8Array>;
+
+function pullerOf(port: string): Pull {
+  if (/^https?:\/\//i.test(port) && URL.canParse(port)) return (signal) => fetched(port, signal);
+  const path = /^file:(?:\/\/(?=\/))?(\/.*)$/s.exec(port)?.[1];
+  if (path !== undefined) return () => fileAt(path);
+  throw new Error(`the port ${JSON.stringify(port)} of a camera is http(s)://… of a picture, or file:/path/of/a/picture`);
+}
+
+const tooLarge = (from: string) => new Error(`${from} sends more than ${FRAME_MAX_BYTES} bytes for one frame`);
+
+async function fetched(url: string, signal: AbortSignal): Promise<Uint8Array> {
+  const answer = await fetch(url, { signal, redirect: "error", headers: { accept: "image/png, image/jpeg" } }).catch((error: Error) => {
+    throw new Error(`${url} can't be reached: ${(error.cause as Error | undefined)?.message ?? error.message}`, { cause: error });
+  });
+  if (!answer.ok) {
+    await answer.body?.cancel();
+    throw new Error(`${url} answers ${answer.status}`);
+  }
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of answer.body ?? []) {
+    size += part.byteLength;
+    if (size > FRAME_MAX_BYTES) throw tooLarge(url); // leaving the loop cancels the rest
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+async function fileAt(path: string): Promise<Uint8Array> {
+  const handle = await open(path);
+  try {
+    const { size } = await handle.stat();
+    if (size > FRAME_MAX_BYTES) throw tooLarge(path);
+    return await handle.readFile();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,81 @@
+// Bytes into lines, for whatever sends a line per event: in pieces, run together, cut off or mad, it never invents a whole line from a part.
+import { Buffer } from "node:buffer";
+import type { Clock } from "../clock.ts";
+
+const LINE_MAX_BYTES = 4_096; // the longest QR code holds 2,953
+/** A line pauses no longer than this; what then still has no end never gets one. */
+const IDLE_MS = 500;
+const CR = 0x0d;
+const LF = 0x0a;
+
+export type LineNews = { line(text: string): void; trouble(words: string): void };
+export type Lines = {
+  push(bytes: Uint8Array): void;
+  /** The line was cut off with the cable: what there is of it is no line. */
+  drop(): void;
+};
+
+export function lines(clock: Clock, { line, trouble }: LineNews): Lines {
+  let held = Buffer.alloc(0);
+  let tooLong = false;
+  let cancel = () => {};
+
+  const finish = () => {
+    const bytes = held;
+    held = Buffer.alloc(0);
+    if (tooLong) return void (tooLong = false); // it was told when it grew too long
+    if (bytes.length === 0) return; // between CR and LF, or an empty line
+    const text = textOf(bytes);
+    if (text === undefined) trouble(`a line of ${bytes.length} bytes with control characters, or not in UTF-8, was ignored`);
+    else line(text);
+  };
+  const hold = (bytes: Uint8Array) => {
+    if (tooLong || bytes.length === 0) return;
+    held = Buffer.concat([held, bytes]);
+    if (held.length <= LINE_MAX_BYTES) return;
+    held = Buffer.alloc(0);
+    tooLong = true;
+    trouble(`a line of more than ${LINE_MAX_BYTES} bytes is ignored up to its end`);
+  };
+  const expire = () => {
+    if (held.length > 0) trouble(`${held.length} bytes without a line end were ignored: set the scanner to send CR or LF after each code`);
+    held = Buffer.alloc(0); // half a serial number can be another item's whole one, so that a line without its end is never believed
+    // A line that is too long goes on until its end, however long it pauses: its tail would look like a line.
+  };
+  return {
+    push: (bytes) => {
+      cancel();
+      let from = 0;
+      for (let i = 0; i < bytes.length; i += 1) {
+        if (bytes[i] !== CR && bytes[i] !== LF) continue;
+        hold(bytes.subarray(from, i));
+        finish();
+        from = i + 1;
+      }
+      hold(bytes.subarray(from));
+      if (held.length > 0) cancel = clock.after(IDLE_MS, expire);
+    },
+    drop: () => {
+      cancel();
+      held = Buffer.alloc(0);
+      tooLong = false;
+    },
+  };
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** Undefined where it isn't text. */
+export function textOf(bytes: Uint8Array): string | undefined {
+  if (bytes.some((byte) => byte < 0x20 || byte === 0x7f)) return undefined;
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    return undefined; // not UTF-8
+  }
+}
+
+/** The AIM identifier that a scanner may be set to send before the text. */
+export function withoutAim(line: string): { symbology: string; text: string } {
+  const aim = /^\][A-Za-z][0-9A-Za-z]/.exec(line)?.[0];
+  return aim ? { symbology: aim, text: line.slice(aim.length) } : { symbology: "unknown", text: line };
+}

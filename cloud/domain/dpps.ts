@@ -1,0 +1,158 @@
+// Passports as EN 18222 reads them: found by their own id or by their product's Digital Link, in EN 18223's envelope, over all tenants.
+import { and, asc, eq, gt, inArray, isNotNull } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import { gtin14, gtinFault, serialFault } from "#shared/gs1.ts";
+import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
+import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { UNTP_DPP } from "./credential.ts";
+import { pageOf, pageReply, UUID } from "./page.ts";
+import { type Content, linkOf } from "./passport-content.ts";
+import { uriOf } from "./registrations.ts";
+
+type Found = {
+  passports: typeof passports.$inferSelect;
+  products: typeof products.$inferSelect;
+  passport_versions: typeof passportVersions.$inferSelect;
+  issued_credentials: typeof issuedCredentials.$inferSelect | null;
+};
+export type Form = { representation?: "compressed" | "full" };
+const absent = () => new Refusal("NOT_FOUND", "there is no published passport of this id");
+
+/** What was never published isn't there; what once was says what became of it. */
+async function find(tx: Tx, where: ReturnType<typeof eq>): Promise<Found> {
+  const found = await tx.db
+    .select()
+    .from(passports)
+    .innerJoin(products, and(eq(products.tenantId, passports.tenantId), eq(products.id, passports.productId)))
+    .innerJoin(
+      passportVersions,
+      and(eq(passportVersions.passportId, passports.id), eq(passportVersions.version, passports.publishedVersion)),
+    )
+    .leftJoin(issuedCredentials, eq(issuedCredentials.id, passportVersions.credentialId))
+    .where(where)
+    .get();
+  if (!found) throw absent();
+  return found;
+}
+
+/** `urn:uuid:…`, as it is shown, or the id in it. */
+export async function byId(tx: Tx, dppId: string, form: Form, origin: string): Promise<Dpp> {
+  return envelope(await find(tx, eq(passports.id, dppId.replace(/^urn:uuid:/, ""))), form, origin);
+}
+
+export async function byProduct(tx: Tx, name: string, form: Form, origin: string): Promise<Dpp> {
+  const [productId] = await productsOf(tx, [name]);
+  if (productId === undefined) throw absent();
+  return envelope(await find(tx, eq(passports.productId, productId)), form, origin);
+}
+
+/** In the order of the passports' ids, which never changes: a page goes on where the last one ended, whatever was published meanwhile. */
+export async function idsOf(tx: Tx, names: string[], query: { limit?: number; cursor?: string }) {
+  const { limit, after } = pageOf(query);
+  const productIds = await productsOf(tx, names);
+  const rows = await tx.db
+    .select({ id: passports.id })
+    .from(passports)
+    .where(
+      and(
+        inArray(passports.productId, even(productIds)),
+        isNotNull(passports.publishedVersion),
+        after === undefined ? undefined : gt(passports.id, after),
+      ),
+    )
+    .orderBy(asc(passports.id))
+    .limit(limit + 1);
+  const { data, nextCursor } = pageReply(
+    rows,
+    limit,
+    ({ id }) => id,
+    ({ id }) => uriOf(id),
+  );
+  return { dppIds: data, ...(nextCursor === null ? {} : { nextCursor }) };
+}
+
+type Named = { identity: string; granularity: "model" | "batch" | "item" };
+const LINK = /^\/01\/(\d{8}|\d{12,14})(?:\/(21|10)\/([^/]+))?$/;
+
+/** What a Digital Link names, on whichever host it stands: the identifier is its path. */
+function namedBy(link: string): Named | undefined {
+  if (!URL.canParse(link)) return undefined;
+  const [, gtin, key, value] = LINK.exec(new URL(link).pathname) ?? [];
+  if (gtin === undefined || gtinFault(gtin)) return undefined;
+  if (value === undefined) return { identity: gtin14(gtin), granularity: "model" };
+  const serial = decoded(value);
+  if (serial === undefined || serialFault(serial)) return undefined;
+  return { identity: `${gtin14(gtin)}/${serial}`, granularity: key === "21" ? "item" : "batch" };
+}
+
+function decoded(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return undefined; // not well-formed: it names nothing
+  }
+}
+
+/** Lists of all lengths are few statements: filled up to a power of two with what is in them already. */
+const even = <Item>(list: Item[]): Item[] => {
+  const last = list.at(-1);
+  return last === undefined ? list : [...list, ...Array.from({ length: 2 ** Math.ceil(Math.log2(list.length)) - list.length }, () => last)];
+};
+
+/** The products that these name, by their ids or by the identity that their tenant published. */
+async function productsOf(tx: Tx, names: string[]): Promise<string[]> {
+  const links = names.map(namedBy).filter((named) => named !== undefined);
+  const claimed = await tx.db
+    .select({ id: products.id, identity: claims.identity, granularity: products.granularity })
+    .from(claims)
+    .innerJoin(products, and(eq(products.tenantId, claims.tenantId), eq(products.id, claims.productId)))
+    .where(inArray(claims.identity, even(links.map(({ identity }) => identity))));
+  const meant = new Set(links.map(({ identity, granularity }) => `${granularity} ${identity}`));
+  return [
+    ...names.filter((name) => UUID.test(name)),
+    ...claimed.filter(({ identity, granularity }) => meant.has(`${granularity} ${identity}`)).map(({ id }) => id),
+  ];
+}
+
+const STATUS = { published: "active", suspended: "inactive", archived: "archived", draft: "invalid", generating: "invalid" } as const;
+
+function envelope(
+  { passports: row, products: product, passport_versions: version, issued_credentials: issued }: Found,
+  form: Form,
+  origin: string,
+): Dpp {
+  const isRevoked = row.revokedAt !== null || (issued !== null && issued.revokedAt !== null);
+  const dppStatus = isRevoked ? "invalid" : STATUS[row.state];
+  const isActive = dppStatus === "active";
+  const data = isActive ? version.content : {};
+  const full = form.representation === "full" && isActive;
+  return {
+    ...(full ? {} : data), // first, so that nothing in it can pass for the envelope's own
+    digitalProductPassportId: uriOf(row.id),
+    uniqueProductIdentifier: linkOf(origin, product),
+    granularity: product.granularity,
+    dppSchemaVersion: "EN 18223:2026",
+    dppStatus,
+    lastUpdated: new Date(isActive ? (version.publishedAt ?? row.updatedAt) : row.updatedAt).toISOString(),
+    economicOperatorId: uriOf(row.tenantId),
+    contentSpecificationIds: [UNTP_DPP],
+    ...(full ? { elements: elementsOf(data) } : {}),
+  };
+}
+
+const TYPES: Record<string, string> = { string: "xsd:string", number: "xsd:decimal", boolean: "xsd:boolean" };
+const isPlain = (value: unknown): boolean => typeof value !== "object" || value === null;
+
+const elementsOf = (data: Content): DppElement[] =>
+  Object.entries(data).map(([name, value]) => ({ dictionaryReference: UNTP_DPP + name, ...elementOf(name, value) }));
+
+/** A list of objects is a collection of collections, numbered. */
+function elementOf(elementId: string, value: unknown): DppElement {
+  if (isPlain(value))
+    return { elementId, objectType: "SingleValuedDataElement", valueDataType: TYPES[typeof value] ?? "xsd:string", value };
+  if (!Array.isArray(value)) return { elementId, objectType: "DataElementCollection", value: elementsOf(value as Content) };
+  if (value.every(isPlain))
+    return { elementId, objectType: "MultiValuedDataElement", valueDataType: TYPES[typeof value[0]] ?? "xsd:string", value };
+  return { elementId, objectType: "DataElementCollection", value: value.map((item, i) => elementOf(String(i), item)) };
+}

@@ -1,0 +1,138 @@
+// The resolver's question: which public passport speaks for this GTIN, lot or serial? A known label takes one statement to answer.
+import { and, asc, eq, gt, isNotNull, or, sql } from "../store/drizzle.ts";
+import type { LinkKey } from "#shared/digital-link.ts";
+import { Refusal } from "#shared/errors.ts";
+import { prepared } from "../store/prepared.ts";
+import { claims, passports, products, serials } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+
+/** A key of which something is said in public, and the product that says it. */
+type Level = { key: LinkKey; productId: string; name: string };
+/** From what was asked for up to the GTIN; the first is what a redirect goes to. */
+export type Resolution = { tenantId: string; at: number; levels: [Level, ...Level[]] };
+
+const target = {
+  tenantId: products.tenantId,
+  productId: products.id,
+  name: products.name,
+  granularity: products.granularity,
+  serialNumber: products.serialNumber,
+  voidedAt: products.voidedAt,
+  state: passports.state,
+};
+const itsPassport = and(eq(passports.tenantId, products.tenantId), eq(passports.productId, products.id));
+const { placeholder } = sql;
+const isOfKey = and(eq(serials.serial, placeholder("serial")), eq(serials.gtin, placeholder("gtin")));
+
+/** Who publishes the GTIN as a whole, and who this one thing of it; beside each, the serial as its tenant allocated it. */
+const published = prepared(
+  db
+    .select({ ...target, allocatedTo: serials.productId, serialVoidedAt: serials.voidedAt })
+    .from(claims)
+    .innerJoin(products, and(eq(products.tenantId, claims.tenantId), eq(products.id, claims.productId)))
+    .innerJoin(passports, itsPassport)
+    .leftJoin(serials, and(eq(serials.tenantId, claims.tenantId), isOfKey))
+    .where(or(eq(claims.identity, placeholder("gtin")), eq(claims.identity, placeholder("thing")))),
+);
+const ofProduct = prepared(
+  db
+    .select(target)
+    .from(products)
+    .innerJoin(passports, itsPassport)
+    .where(and(eq(products.tenantId, placeholder("tenantId")), eq(products.id, placeholder("productId")))),
+);
+const nextOwner = prepared(
+  db
+    .select({ tenantId: claims.tenantId })
+    .from(claims)
+    .where(and(eq(claims.gtin, placeholder("gtin")), gt(claims.tenantId, placeholder("after"))))
+    .orderBy(asc(claims.tenantId))
+    .limit(1),
+);
+const allocated = prepared(
+  db
+    .select({ productId: serials.productId, voidedAt: serials.voidedAt })
+    .from(serials)
+    .where(and(eq(serials.tenantId, placeholder("tenantId")), isOfKey)),
+);
+const voidedSerials = prepared(
+  db
+    .select({ tenantId: serials.tenantId })
+    .from(serials)
+    .where(and(isOfKey, isNotNull(serials.voidedAt))),
+);
+const voidedProducts = prepared(
+  db
+    .select({ tenantId: products.tenantId, granularity: products.granularity })
+    .from(products)
+    .where(and(eq(products.gtin, placeholder("gtin")), eq(products.serialNumber, placeholder("serial")), isNotNull(products.voidedAt))),
+);
+
+type Target = NonNullable<Awaited<ReturnType<typeof ofProduct.get>>>;
+const OWNERS_MAX = 10; // tenants that publish serials of one GTIN; more is nobody's honest trade
+const PUBLIC: readonly Target["state"][] = ["published", "suspended", "archived"]; // the page says which
+
+export const voided = () => new Refusal("SERIAL_VOIDED");
+export const unknown = (
+  { gtin, serial = null }: { gtin: string; serial?: string | null },
+  host: string,
+  more: Record<string, unknown> = {},
+) =>
+  new Refusal("PRODUCT_NOT_FOUND", `nothing public is known here of ${serial === null ? gtin : `${gtin}, serial ${serial}`}`, {
+    gtin,
+    serial,
+    host,
+    ...more,
+  });
+
+const isPublic = (target: Target | undefined): target is Target => target !== undefined && PUBLIC.includes(target.state);
+
+export async function resolve(tx: Tx, key: LinkKey, host: string): Promise<Resolution> {
+  const { gtin, lot, serial } = key;
+  const [kind, id] = serial === undefined ? (["batch", lot] as const) : (["item", serial] as const);
+  const rows = await published.all({ gtin, thing: id === undefined ? gtin : `${gtin}/${id}`, serial: serial ?? "" });
+  const model = rows.find(({ granularity }) => granularity === "model");
+  const own = id === undefined ? undefined : rows.find(({ granularity }) => granularity === kind);
+  const carrier = rows.find(({ allocatedTo }) => allocatedTo !== null);
+  if (typeof carrier?.serialVoidedAt === "number") throw voided();
+
+  // A lot that nobody speaks of is answered for by its GTIN; a serial that nobody made isn't: it may be a forgery.
+  const found = own ?? (serial === undefined ? model : await ofSerial(gtin, serial, model, carrier));
+  if (!isPublic(found)) throw unknown(key, host);
+  if (found.voidedAt !== null) throw voided();
+  const thing: LinkKey = { gtin, ...(serial !== undefined ? { serial } : own && lot !== undefined ? { lot } : {}) };
+  const whole = found === own || serial !== undefined ? model : undefined;
+  const above: Level[] = isPublic(whole) && whole.voidedAt === null ? [levelOf({ gtin }, whole)] : [];
+  return { tenantId: found.tenantId, at: tx.now, levels: [levelOf(thing, found), ...above] };
+}
+const levelOf = (key: LinkKey, { productId, name }: Target): Level => ({ key, productId, name });
+
+type Published = Awaited<ReturnType<typeof published.all>>[number];
+
+async function ofSerial(gtin: string, serial: string, model?: Published, carrier?: Published): Promise<Target | undefined> {
+  if (carrier?.allocatedTo === carrier?.productId && carrier) return carrier;
+  if (carrier?.allocatedTo) return ofProduct.get({ tenantId: carrier.tenantId, productId: carrier.allocatedTo });
+  return model?.serialNumber === serial ? model : ofOwners(gtin, serial);
+}
+
+/** A serial of a GTIN that nobody publishes as a whole: allocated by one of those who publish lots of it, or a tombstone. */
+async function ofOwners(gtin: string, serial: string): Promise<Target | undefined> {
+  const owners: string[] = [];
+  for (let after = ""; owners.length < OWNERS_MAX;) {
+    const owner = await nextOwner.get({ gtin, after });
+    if (!owner) break;
+    after = owner.tenantId;
+    owners.push(after);
+    const known = await allocated.get({ tenantId: after, gtin, serial });
+    if (known) return ofProduct.get({ tenantId: after, productId: known.productId });
+  }
+  if (await isBuried(gtin, serial, owners)) throw voided();
+  return undefined;
+}
+
+/** Voided before it was ever published; only who publishes the GTIN may say so, unless nobody does. */
+async function isBuried(gtin: string, serial: string, owners: readonly string[]): Promise<boolean> {
+  const things = (await voidedProducts.all({ gtin, serial })).filter(({ granularity }) => granularity !== "batch");
+  const graves = [...things, ...(await voidedSerials.all({ gtin, serial }))];
+  return graves.some(({ tenantId }) => owners.length === 0 || owners.includes(tenantId));
+}

@@ -1,0 +1,110 @@
+// Credentials by their ids, and what one may think of any credential: each check by itself, and "unknown" where one can't be made here.
+import { and, eq } from "../store/drizzle.ts";
+import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, type Opened, openCredential, verdictOf } from "#shared/credential.ts";
+import { Refusal } from "#shared/errors.ts";
+import type { Credential, CredentialCheck, CredentialVerdict } from "#shared/wire/trust.ts";
+import type { Signing } from "../keys.ts";
+import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { didOf, isRevoked, listUrl, revoke } from "./credential.ts";
+
+type Issued = typeof issuedCredentials.$inferSelect;
+type Found = { issued: Issued; kept: typeof passportVersions.$inferSelect | null };
+
+/** By its own id, by the id that is written in it, or by its passport's, which stands for the current version's. */
+async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Found> {
+  const [, uid, version] = written(signing).exec(id) ?? [];
+  const ofTenant = eq(passports.tenantId, tenantId);
+  const passport = await tx.db
+    .select()
+    .from(passports)
+    .where(and(ofTenant, uid === undefined ? eq(passports.id, id) : eq(passports.productId, uid)))
+    .get();
+  const wanted = version === undefined ? (passport?.publishedVersion ?? passport?.draftVersion) : Number(version);
+  const named = passport && wanted !== null && wanted !== undefined;
+  const row = await tx.db
+    .select()
+    .from(issuedCredentials)
+    .leftJoin(passportVersions, eq(passportVersions.credentialId, issuedCredentials.id))
+    .where(
+      and(
+        eq(issuedCredentials.tenantId, tenantId),
+        named ? and(eq(passportVersions.passportId, passport.id), eq(passportVersions.version, wanted)) : eq(issuedCredentials.id, id),
+      ),
+    )
+    .get();
+  if (!row) throw new Refusal("NOT_FOUND", "there is no such credential in this tenant");
+  return { issued: row.issued_credentials, kept: row.passport_versions };
+}
+const written = ({ origin }: Signing) => new RegExp(`^${RegExp.escape(origin())}/p/([\\w-]{1,64})#v(\\d{1,9})$`);
+
+const instant = (at: number) => new Date(at).toISOString();
+const toWire = ({ issued, kept }: Found): Credential => ({
+  id: issued.id,
+  passportId: issued.passportId,
+  version: issued.version,
+  current: kept !== null,
+  issuedAt: instant(issued.issuedAt),
+  revokedAt: issued.revokedAt === null ? null : instant(issued.revokedAt),
+  credential: kept?.credential ?? null,
+});
+
+export const get = async (tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Credential> =>
+  toWire(await find(tx, tenantId, id, signing));
+
+/** For good: a bit that was set stays set, whatever becomes of the passport, and no other version's bit moves with it. */
+export async function revokeOne(tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Credential> {
+  const found = await find(tx, tenantId, id, signing);
+  if ((await revoke(tx, tenantId, [found.issued.id])) === 0)
+    throw new Refusal("ALREADY_REVOKED", `it was revoked at ${instant(found.issued.revokedAt ?? tx.now)}`);
+  return { ...toWire(found), revokedAt: instant(tx.now) };
+}
+
+/** What needs no store but our keys: made before the unit begins. */
+export async function examine(jws: string, signing: Signing): Promise<{ opened: Opened | undefined; checks: CredentialCheck[] }> {
+  const opened = await openCredential(jws).catch((error: unknown) => error as Error);
+  if (opened instanceof Error)
+    return {
+      opened: undefined,
+      checks: [{ name: "signature", outcome: "failed", message: `it isn't a signed credential: ${opened.message}` }],
+    };
+  const own = didOf(signing.origin());
+  const kid = opened.kid?.startsWith(`${own}#`) ? opened.kid.slice(own.length + 1) : undefined;
+  const foreign = opened.issuer !== own || kid === undefined;
+  const key = kid === undefined ? undefined : await signing.keys.find(kid);
+  const signature = await judgeSignature(
+    jws,
+    opened,
+    key,
+    foreign ? { outcome: "unknown", message: `only keys of ${own} are known here; those of others aren't fetched` } : undefined,
+  );
+  return { opened, checks: [signature, judgeIssuer(opened, own)] };
+}
+
+export async function verify(
+  tx: Tx,
+  { opened, checks }: Awaited<ReturnType<typeof examine>>,
+  signing: Signing,
+): Promise<CredentialVerdict> {
+  const all = opened
+    ? [...checks, judgeValidity(opened, tx.now), await judgeStatus(tx, opened, signing), await judgeSchema(opened)]
+    : checks;
+  return { verdict: verdictOf(all), checks: all };
+}
+
+async function judgeStatus(tx: Tx, { status }: Opened, signing: Signing): Promise<CredentialCheck> {
+  const said = (outcome: CredentialCheck["outcome"], message: string): CredentialCheck => ({ name: "status", outcome, message });
+  if (status === undefined) return said("passed", "it names no status list: it can't be revoked");
+  const list = new RegExp(`^${RegExp.escape(listUrl(signing.origin(), ""))}(\\d{1,6})$`).exec(String(status["statusListCredential"]))?.[1];
+  const bit = String(status["statusListIndex"]);
+  if (
+    list === undefined ||
+    status["type"] !== "BitstringStatusListEntry" ||
+    status["statusPurpose"] !== "revocation" ||
+    !/^\d{1,6}$/.test(bit)
+  )
+    return said("unknown", "its status list isn't one of ours, and isn't fetched");
+  return (await isRevoked(tx, Number(list), Number(bit)))
+    ? said("failed", `it was revoked: bit ${bit} of status list ${list} is set`)
+    : said("passed", `bit ${bit} of status list ${list} isn't set`);
+}

@@ -1,0 +1,23 @@
+// A Digital Link finds its route by its shape alone: the router would decode it before it is split, and %2F would tear a serial apart.
+
+/** The address that a request is routed by; what was sent stays in `originalUrl`. */
+export function routedAs(url: string): string {
+  if (url.startsWith("/01/")) return linkShape(url);
+  const epc = /^\/e([hx])[^/?]+\/?(?:\?|$)/.exec(url);
+  return epc ? `/e${epc[1]}-` : url;
+}
+
+/** What fits none of the documented shapes goes to the longest of them, which tells what is wrong with it. */
+function linkShape(url: string): string {
+  const [, , , qualifier, value, ...rest] = pathOf(url).split("/");
+  if (qualifier === undefined) return "/01/-";
+  if (value !== undefined && rest.length === 0 && (qualifier === "21" || qualifier === "10")) return `/01/-/${qualifier}/-`;
+  return "/01/-/22/-/10/-/21/-";
+}
+
+/** The path without the query and without its one trailing slash. */
+function pathOf(url: string): string {
+  const end = url.indexOf("?");
+  const path = end < 0 ? url : url.slice(0, end);
+  return path.endsWith("/") ? path.slice(0, -1) : path;
+}

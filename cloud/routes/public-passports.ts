@@ -1,0 +1,70 @@
+// The public passport: a page for people in their language, JSON-LD and the signed credential for machines, by Accept or by suffix.
+import { hash } from "node:crypto";
+import { Type } from "typebox";
+import { Refusal } from "#shared/errors.ts";
+import { closed } from "#shared/wire/common.ts";
+import { mediaWanted } from "../accept.ts";
+import { documentOf, open, type PublicPassport } from "../domain/public-passports.ts";
+import { type Asked, type Reply, type Route, serve } from "../route.ts";
+import { PAGE_HEADERS } from "../web/layout.ts";
+import { passportPage } from "../web/passport-page.ts";
+import { languageOf, refusalPage } from "../web/refusal-page.ts";
+
+const SUFFIXES = { jsonld: "application/ld+json", vc: "application/vc+jwt" } as const;
+const MEDIA = ["text/html", "application/ld+json", "application/vc+jwt", "application/json"] as const;
+type Media = (typeof MEDIA)[number];
+
+/** The uid, and the form that its suffix names. */
+function split(name: string): { uid: string; media: Media | undefined } {
+  const [uid = "", suffix] = name.split(".", 2);
+  return suffix !== undefined && Object.hasOwn(SUFFIXES, suffix)
+    ? { uid, media: SUFFIXES[suffix as keyof typeof SUFFIXES] }
+    : { uid: name, media: undefined };
+}
+
+function formOf(passport: PublicPassport, media: Media, asked: Asked, origin: string): Required<Pick<Reply, "body" | "headers">> {
+  if (media === "application/vc+jwt") return { body: passport.credential, headers: { "content-type": media } };
+  if (media !== "text/html") return { body: documentOf(passport), headers: { "content-type": media } };
+  const language = languageOf(asked);
+  return { body: passportPage(passport, language, origin), headers: { ...PAGE_HEADERS, "content-language": language } };
+}
+
+/** The same bytes need not travel twice; whether they are the same is asked every time, since a void must be seen at once. */
+function unlessKnown({ body, headers }: ReturnType<typeof formOf>, known: string | undefined): Reply {
+  const etag = `"${hash("sha256", String(body), "base64url").slice(0, 27)}"`;
+  const tags = known?.split(",").map((tag) => tag.trim().replace(/^W\//, "")) ?? [];
+  return tags.includes(etag) || tags.includes("*")
+    ? { status: 304, headers: { etag } }
+    : { status: 200, body, headers: { ...headers, etag } };
+}
+
+export const publicPassports: Route[] = [
+  serve({
+    method: "GET",
+    path: "/p/{uid}",
+    root: true,
+    scope: "public",
+    says: "A public passport: a page, JSON-LD (.jsonld) or the signed credential (.vc); `?serial=` for one item of it",
+    tag: "public",
+    params: closed({
+      uid: Type.String({ minLength: 1, maxLength: 64, description: "The product's id, with .jsonld or .vc where wanted" }),
+    }),
+    query: closed({ serial: Type.Optional(Type.String({ minLength: 1, maxLength: 20 })) }),
+    readsAddress: true,
+    headers: { "cache-control": "no-cache", vary: "Accept, Accept-Language" },
+    open: () => ({}),
+    refusalPage,
+    replies: { 200: MEDIA, 304: "Known by its ETag" },
+    sends: ["ETag"],
+    refusals: ["NOT_FOUND", "INVALID_SERIAL", "PRODUCT_NOT_FOUND", "SERIAL_VOIDED", "PASSPORT_WITHDRAWN"],
+    run: async ({ params, asked, deps }) => {
+      const { uid, media } = split(params.uid);
+      if (!/^[\w-]{1,64}$/.test(uid)) throw new Refusal("NOT_FOUND", "there is no public passport at this address");
+      const serial = new URL(asked.url, deps.origin()).searchParams.get("serial") ?? undefined;
+      const { host } = new URL(deps.origin());
+      const passport = await deps.store.read("public passport", () => open(uid, serial, host));
+      const wanted = media ?? mediaWanted(asked.headers.accept, MEDIA) ?? "text/html";
+      return unlessKnown(formOf(passport, wanted, asked, deps.origin()), asked.headers["if-none-match"]);
+    },
+  }),
+];

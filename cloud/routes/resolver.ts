@@ -1,0 +1,159 @@
+// The resolver over HTTP: GS1 Digital Links, as printed on labels, to the public passport or to the list of what there is.
+import { Type } from "typebox";
+import { keyOf, keyOfEpc, linkTypeOf, type LinkKey } from "#shared/digital-link.ts";
+import { closed } from "#shared/wire/common.ts";
+import { mediaWanted } from "../accept.ts";
+import type { Deps } from "../app.ts";
+import { contextsOf, LINK_TYPES, type LinkContext, linkOf, linksetOf, linkTypeName } from "../domain/linkset.ts";
+import { type Resolution, resolve, unknown } from "../domain/resolver.ts";
+import { type Asked, type Reply, type Route, serve } from "../route.ts";
+import { linksetPage } from "../web/linkset-page.ts";
+import { PAGE_HEADERS } from "../web/layout.ts";
+import { refusalPage } from "../web/refusal-page.ts";
+
+const LINKSET = "application/linkset+json";
+const CONTEXT =
+  '<https://ref.gs1.org/standards/resolver/linkset-context>; rel="http://www.w3.org/ns/json-ld#context"; type="application/ld+json"';
+
+type Question = { key: LinkKey; query: string; /** Said of an address in which the key was compressed. */ sameAs?: string };
+type Read = (path: string, origin: string) => Omit<Question, "query">;
+
+/** The address as it was sent, split before anything of it is decoded. */
+function questionIn({ url }: Asked, read: Read, origin: string): Question {
+  const end = url.indexOf("?");
+  const [path, query] = end < 0 ? [url, ""] : [url.slice(0, end), url.slice(end + 1)];
+  return { ...read(path, origin), query };
+}
+const fromLink: Read = (path) => ({ key: keyOf(path) });
+const fromEpc =
+  (form: "h" | "x"): Read =>
+  (path, origin) => {
+    const key = keyOfEpc(form, path.slice("/eh".length).replace(/\/$/, ""));
+    return { key, sameAs: `<${linkOf(origin, key)}>; rel="owl:sameAs"` };
+  };
+
+const linksetAt = (origin: string, key: LinkKey) => `<${linkOf(origin, key)}?linkType=linkset>; rel="linkset"; type="${LINKSET}"`;
+const joined = (...links: (string | undefined)[]) => links.filter((link) => link !== undefined).join(", ");
+
+async function answer(asked: Asked, { origin: originOf, store, scans }: Deps, read: Read): Promise<Reply> {
+  const origin = originOf();
+  const { host } = new URL(origin);
+  const { key, query, sameAs } = questionIn(asked, read, origin);
+  const linkType = linkTypeOf(query);
+  const found = await store.read("resolve", (tx) => resolve(tx, key, host));
+  const contexts = contextsOf(origin, found);
+  if (wantsLinkset(linkType, asked)) return listed(contexts, asked, sameAs);
+  const [first] = contexts as [LinkContext, ...LinkContext[]];
+  const href = targetOf(first, linkType, asked);
+  if (href === undefined) throw unknown(key, host, { linkType, available: LINK_TYPES });
+  if (asked.method === "GET") tell(scans, found, asked);
+  return { status: 302, headers: { location: withQuery(href, query), link: joined(linksetAt(origin, key), sameAs) } };
+}
+
+const wantsLinkset = (linkType: string | undefined, { headers: { accept } }: Asked): boolean =>
+  linkType === undefined
+    ? (accept?.includes("linkset") ?? false) && mediaWanted(accept, ["text/html", LINKSET]) === LINKSET
+    : linkType === "linkset" || linkType === "all";
+
+function listed(contexts: readonly LinkContext[], { headers: { accept } }: Asked, sameAs: string | undefined): Reply {
+  const links = joined(CONTEXT, sameAs);
+  const document = linksetOf(contexts);
+  if (mediaWanted(accept, [LINKSET, "application/json", "text/html"]) === "text/html")
+    return { status: 200, body: linksetPage(contexts, document), headers: { ...PAGE_HEADERS, link: links } };
+  return { status: 200, body: document, headers: { "content-type": LINKSET, link: links } };
+}
+
+/** Undefined where there is no such link. */
+function targetOf({ defaultLink, dpp }: LinkContext, linkType: string | undefined, { headers: { accept } }: Asked): string | undefined {
+  const name = linkType === undefined ? "defaultLink" : linkTypeName(linkType);
+  if (name === "defaultLink") return defaultLink.href;
+  if (name !== "dpp") return undefined;
+  const type = mediaWanted(
+    accept,
+    dpp.map((target) => target.type),
+  );
+  return (dpp.find((target) => target.type === type) ?? defaultLink).href;
+}
+
+/** The whole query goes along as it was sent: Node's parser lets nothing into an address that a header couldn't carry. */
+const withQuery = (href: string, query: string): string => (query === "" ? href : `${href}${href.includes("?") ? "&" : "?"}${query}`);
+
+function tell(scans: Deps["scans"], { tenantId, at, levels: [{ key, productId }] }: Resolution, { headers: { accept } }: Asked): void {
+  const { gtin, serial } = key;
+  if (serial === undefined) return;
+  scans.add({ tenantId, productId, gtin, serial, at, agent: accept?.includes("text/html") ? "browser" : "program" });
+}
+
+const link = (path: string, says: string, params: Parameters<typeof closed>[0], read: Read): Route =>
+  serve({
+    method: "GET",
+    path,
+    root: true,
+    scope: "public",
+    says,
+    tag: "public",
+    params: closed(params),
+    readsAddress: true,
+    headers: { "cache-control": "no-store", vary: "Accept, Accept-Language" },
+    open: (asked, { origin: originOf }) => {
+      const origin = originOf();
+      const { key, sameAs } = questionIn(asked, read, origin);
+      return { link: joined(linksetAt(origin, key), sameAs) };
+    },
+    refusalPage,
+    replies: { 200: [LINKSET, "text/html"], 302: "To the public passport, the whole query kept" },
+    sends: ["Location"],
+    refusals: ["INVALID_GTIN", "INVALID_SERIAL", "PRODUCT_NOT_FOUND", "SERIAL_VOIDED"],
+    run: ({ asked, deps }) => answer(asked, deps, read),
+  });
+
+const gtin = Type.String({ pattern: "^[0-9]{14}$", description: "GTIN, 14 digits" });
+const value = (description: string) => Type.String({ minLength: 1, maxLength: 20, description });
+const [serial, lot, cpv] = [value("Serial number (AI 21)"), value("Lot (AI 10)"), value("Consumer product variant (AI 22)")];
+
+const Described = Type.Object({ resolverRoot: Type.String(), supportedPrimaryKeys: Type.Array(Type.String()) });
+
+export const resolver: Route[] = [
+  link("/01/{gtin}", "Resolve a GTIN to its public passport (GS1 Digital Link)", { gtin }, fromLink),
+  link("/01/{gtin}/21/{serial}", "Resolve one item by its serial; an unknown serial is 404, a voided one 410", { gtin, serial }, fromLink),
+  link("/01/{gtin}/10/{lot}", "Resolve a lot; one that nobody speaks of is answered for by its GTIN", { gtin, lot }, fromLink),
+  link(
+    "/01/{gtin}/22/{cpv}/10/{lot}/21/{serial}",
+    "Resolve a GTIN with any of its qualifiers, in this order",
+    { gtin, cpv, lot, serial },
+    fromLink,
+  ),
+  link(
+    "/eh{hex}",
+    "Resolve an item by the hex digits of its SGTIN-96",
+    { hex: Type.String({ pattern: "^[0-9A-Fa-f]{24}$" }) },
+    fromEpc("h"),
+  ),
+  link(
+    "/ex{base64url}",
+    "Resolve an item by its SGTIN-96 in base64url",
+    { base64url: Type.String({ pattern: "^[\\w-]{16}$" }) },
+    fromEpc("x"),
+  ),
+  serve({
+    method: "GET",
+    path: "/.well-known/gs1resolver",
+    root: true,
+    scope: "public",
+    says: "What this resolver resolves (GS1 resolver description file)",
+    tag: "public",
+    open: () => ({}),
+    replies: { 200: Described },
+    run: async ({ deps }) => ({
+      status: 200,
+      body: {
+        name: "Imprimatur",
+        resolverRoot: deps.origin(),
+        supportedPrimaryKeys: ["01"],
+        supportedLinkType: [{ namespace: "https://ref.gs1.org/voc/", prefix: "gs1:" }],
+        linkTypeDefaultCanBeLinkset: false,
+        contact: { fn: "Imprimatur" },
+      },
+    }),
+  }),
+];

@@ -1,0 +1,71 @@
+// imprimatur verify FILE: what holds of a passport, a proof or a print's evidence, in words, with nothing but the file and what you trust.
+import { closeSync, openSync, readSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { limits } from "#shared/limits.ts";
+import { linesOf } from "./verify/evidence.ts";
+import { ringFrom } from "./verify/keys.ts";
+import { type Line, unusable } from "./verify/said.ts";
+
+const USAGE = "usage: imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
+const [HOLDS, FAILS, UNUSABLE] = [0, 1, 2] as const;
+
+/** At most so much of it, be it a file or a pipe. */
+function textIn(file: string): string {
+  const [handle, bytes] = [openSync(file, "r"), Buffer.alloc(limits.VERIFY_FILE_MAX_BYTES + 1)];
+  try {
+    let size = 0;
+    for (let read = -1; read !== 0 && size < bytes.length; size += read) read = readSync(handle, bytes, size, bytes.length - size, null);
+    if (size > limits.VERIFY_FILE_MAX_BYTES) throw unusable(`${file} has more than ${limits.VERIFY_FILE_MAX_BYTES} bytes`);
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, size)).trim();
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function jsonIn(file: string): unknown {
+  try {
+    return JSON.parse(textIn(file));
+  } catch (cause) {
+    throw unusable(`${file} isn't JSON: ${(cause as Error).message}`);
+  }
+}
+
+async function judge(argv: string[]): Promise<{ lines: Line[]; file: string }> {
+  const { values, positionals } = parseArgs({
+    args: argv,
+    allowPositionals: true,
+    options: { keys: { type: "string" }, proof: { type: "string" }, checkpoint: { type: "string" }, consistency: { type: "string" } },
+  });
+  const [file] = positionals;
+  if (file === undefined || positionals.length > 1) throw unusable(USAGE);
+  const json = (name: string | undefined): unknown => (name === undefined ? undefined : jsonIn(name));
+  const lines = await linesOf(textIn(file), {
+    now: Date.now(),
+    keys: values.keys === undefined ? undefined : ringFrom(jsonIn(values.keys)),
+    checkpoint: values.checkpoint === undefined ? undefined : `${textIn(values.checkpoint)}\n`,
+    consistency: json(values.consistency),
+    proof: json(values.proof),
+  });
+  return { lines, file };
+}
+
+/** A file's words may not move the cursor. */
+const plain = (text: string): string => text.replaceAll(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "?");
+
+/** What is said, and the code that the program ends with. */
+export async function verify(argv: string[]): Promise<{ code: number; said: string[] }> {
+  try {
+    const { lines, file } = await judge(argv);
+    const bad = lines.filter(({ mark }) => mark === "fails" || mark === "unknown");
+    const verdict = bad.length === 0 ? `${file}: all of it holds` : `${file}: ${bad.length} of ${lines.length} don't hold`;
+    return { code: bad.length === 0 ? HOLDS : FAILS, said: [...lines.map(({ mark, text }) => `${mark}: ${text}`), verdict].map(plain) };
+  } catch (error) {
+    return { code: UNUSABLE, said: [plain(`imprimatur: ${(error as Error).message}`)] };
+  }
+}
+
+if (import.meta.main) {
+  const { code, said } = await verify(process.argv.slice(2));
+  process[code === UNUSABLE ? "stderr" : "stdout"].write(`${said.join("\n")}\n`);
+  process.exitCode = code;
+}

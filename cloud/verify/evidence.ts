@@ -1,0 +1,181 @@
+// From a file to sentences: which of the kinds it is, and all that can be said of it without asking anybody.
+import { gunzipSync } from "node:zlib";
+import { type TSchema, Type } from "typebox";
+import { Value } from "typebox/value";
+import { digestOf } from "#shared/canonical.ts";
+import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, type Opened, openCredential } from "#shared/credential.ts";
+import { parseNote } from "#shared/note.ts";
+import { LogConsistency, LogProof } from "#shared/wire/log.ts";
+import { type CredentialCheck, Receipt } from "#shared/wire/trust.ts";
+import { type Ring, ringFrom } from "./keys.ts";
+import { headLine, inclusionLines, knownNote, sameLogLine } from "./log.ts";
+import { type Line, said, unusable } from "./said.ts";
+
+export type Given = {
+  now: number;
+  keys: Ring | undefined;
+  checkpoint: string | undefined;
+  consistency: unknown;
+  /** For a credential that comes without one. */
+  proof: unknown;
+};
+
+const PassportFile = Type.Object({
+  credential: Type.String(),
+  proof: Type.Optional(LogProof),
+  receipt: Type.Optional(Type.Union([Receipt, Type.Null()])),
+  statusList: Type.Optional(Type.String()),
+  didDocument: Type.Optional(Type.Object({ id: Type.String() })),
+});
+const PrintFile = Type.Object({
+  attempt_id: Type.String(),
+  items: Type.Array(Type.Object({ status: Type.String() })),
+  sha256: Type.String(),
+  proof: LogProof,
+});
+
+export async function linesOf(text: string, given: Given): Promise<Line[]> {
+  const isCredential = /^[\w-]+\.[\w-]*\.[\w-]*$/.test(text);
+  const more = given.proof === undefined ? {} : { proof: given.proof };
+  const file = { ...(isCredential ? { credential: text } : parsed(text)), ...more };
+  const has = (name: string) => Object.hasOwn(file, name);
+  if (has("items") && has("sha256")) return printLines(fitted(PrintFile, file, "print evidence"), given);
+  if (has("entry") && has("checkpoint")) return proofLines(fitted(LogProof, file, "a proof"), given, undefined);
+  if (has("credential")) return passportLines(fitted(PassportFile, file, "a passport's file"), given);
+  throw unusable("the file is none that can be verified: a credential, a passport's or a log's proof, or a print's evidence");
+}
+
+function parsed(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value;
+  } catch (cause) {
+    throw unusable(`the file is neither a credential nor JSON (was it cut off?): ${(cause as Error).message}`);
+  }
+  throw unusable("the file is JSON, but no object");
+}
+
+function fitted<Schema extends TSchema>(schema: Schema, value: unknown, what: string): Type.Static<Schema> {
+  const [fault] = Value.Errors(schema, value);
+  if (fault) throw unusable(`the file looks like ${what}, but ${fault.instancePath || "it"} ${fault.message}`);
+  return value as Type.Static<Schema>;
+}
+
+async function passportLines(file: Type.Static<typeof PassportFile>, given: Given): Promise<Line[]> {
+  const { credential, proof, receipt, statusList, didDocument } = file;
+  const own = didDocument && ringFrom(didDocument);
+  const ring = given.keys ?? own;
+  const lines = await credentialLines(credential, { ...given, keys: ring }, statusList);
+  if (!given.keys && own)
+    lines.push(
+      said(
+        "note",
+        `the signer's keys came from the file itself: that shows that it is whole, not who made it; --keys takes ${own.did}'s own`,
+      ),
+    );
+  if (!proof) return lines;
+  const opened = await openCredential(credential).catch(() => undefined); // where it can't be, a line above says so
+  return [
+    ...lines,
+    digestLine(opened?.payload["credentialSubject"], proof, "passport"),
+    ...receiptLines(receipt, proof),
+    ...proofLines(proof, given, ring),
+  ];
+}
+
+function receiptLines(receipt: Receipt | null | undefined, { entry }: LogProof): Line[] {
+  if (!receipt) return [];
+  return receipt.digest === entry.digest
+    ? [
+        said(
+          "holds",
+          `the anchoring service's receipt names the same digest: ${receipt.anchor}, ${receipt.anchoredAt}; only the service itself can confirm it`,
+        ),
+      ]
+    : [said("fails", `the anchoring service's receipt is for another digest, ${receipt.digest}`)];
+}
+
+function printLines({ items, sha256, proof }: Type.Static<typeof PrintFile>, given: Given): Line[] {
+  const told = digestOf(items) === sha256;
+  return [
+    told
+      ? said("holds", `the ${items.length} items of the bundle give the digest that it names, ${sha256}`)
+      : said("fails", `the items give another digest than the bundle names: one was changed, added, dropped or moved`),
+    digestLine(items, proof, "print_bundle"),
+    ...proofLines(proof, given, given.keys),
+  ];
+}
+
+function digestLine(value: unknown, { entry, index }: LogProof, kind: LogProof["entry"]["kind"]): Line {
+  const digest = digestOf(value ?? null);
+  if (entry.kind !== kind) return said("fails", `leaf ${index} of the log is of a ${entry.kind}, not of a ${kind}`);
+  return digest === entry.digest
+    ? said("holds", `the file's digest is ${digest}, and the log's leaf ${index} of ${entry.at} says the same`)
+    : said("fails", `the file's digest is ${digest}, and the log's leaf ${index} says ${entry.digest}`);
+}
+
+/** `ring` may be the file's own: then its signature tells that the head is whole, and the note tells the rest. */
+function proofLines(proof: LogProof, { keys, checkpoint, consistency }: Given, ring: Ring | undefined): Line[] {
+  const note = parseNote(proof.checkpoint);
+  const lines = inclusionLines(proof, note);
+  if (!note) return lines;
+  const signers = keys ?? ring;
+  lines.push(
+    signers
+      ? headLine(note, signers, "the checkpoint")
+      : said("note", "the checkpoint's signature wasn't checked: no key was given (--keys takes the log's did.json or jwks.json)"),
+  );
+  if (checkpoint === undefined) return lines;
+  const known = knownNote(checkpoint);
+  if (keys) lines.push(headLine(known, keys, "the checkpoint that you know"));
+  lines.push(
+    sameLogLine(known.head, note.head, consistency === undefined ? undefined : fitted(LogConsistency, consistency, "a consistency proof")),
+  );
+  return lines;
+}
+
+const MARKS = { passed: "holds", failed: "fails", unknown: "unknown" } as const;
+const lineOf = ({ name, outcome, message }: CredentialCheck): Line => said(MARKS[outcome], `${name}: ${message}`);
+
+async function credentialLines(jws: string, { now, keys }: Given, statusList: string | undefined): Promise<Line[]> {
+  const opened = await openCredential(jws).catch((error: unknown) => error as Error);
+  if (opened instanceof Error) return [said("fails", `signature: it isn't a signed credential: ${opened.message}`)];
+  const checks = [
+    await judgeSignature(
+      jws,
+      opened,
+      keys?.find(opened.kid),
+      keys ? undefined : { outcome: "unknown", message: "no key was given: --keys takes the issuer's did.json" },
+    ),
+    ...(keys?.did === undefined ? [] : [judgeIssuer(opened, keys.did)]),
+    judgeValidity(opened, now),
+    await judgeSchema(opened),
+  ];
+  const status =
+    statusList === undefined
+      ? said("note", "whether it was revoked since only its issuer's status list can tell")
+      : await statusLine(opened, statusList, keys);
+  return [...checks.map(lineOf), status];
+}
+
+const LIST_MAX_BYTES = 16_777_216;
+/** What the list said when it was saved. */
+async function statusLine({ status, issuer }: Opened, jws: string, keys: Ring | undefined): Promise<Line> {
+  const list = await openCredential(jws).catch(() => undefined);
+  const { encodedList } = (list?.payload["credentialSubject"] ?? {}) as { encodedList?: unknown };
+  if (!list || typeof encodedList !== "string" || !encodedList.startsWith("u"))
+    return said("fails", "status: the status list in the file isn't one");
+  const signature = await judgeSignature(jws, list, keys?.find(list.kid));
+  if (signature.outcome !== "passed" || list.issuer !== issuer)
+    return said("fails", "status: the status list isn't signed by the credential's issuer");
+  if (status === undefined || status["statusListCredential"] !== list.payload["id"])
+    return said("fails", "status: the credential's bit stands in another list than the file's");
+  const bits = gunzipSync(Buffer.from(encodedList.slice(1), "base64url"), { maxOutputLength: LIST_MAX_BYTES });
+  const at = Number(status["statusListIndex"]);
+  const byte = bits[at >> 3];
+  if (!Number.isInteger(at) || at < 0 || byte === undefined) return said("fails", "status: the list has no such bit");
+  const when = String(list.payload["validFrom"]);
+  return (byte >> (7 - (at & 7))) & 1
+    ? said("fails", `status: it was revoked; bit ${at} of the list of ${when} is set`)
+    : said("holds", `status: it wasn't revoked when the list was saved, ${when}`);
+}

@@ -1,0 +1,43 @@
+// The keys that one is willing to believe: read from a DID document, a key set or a single key, found by the names that signatures give.
+import { createPublicKey, type KeyObject } from "node:crypto";
+import { unusable } from "./said.ts";
+
+type Key = { kid: string; key: KeyObject; publicBytes: Buffer };
+export type Ring = {
+  /** Whose keys they are, where the file says so. */
+  did: string | undefined;
+  keys: readonly Key[];
+  /** By the name in a JWS header: `did#kid`. */
+  find(kid: string | undefined): KeyObject | undefined;
+};
+
+type Method = { id?: unknown; publicKeyJwk?: Record<string, unknown> };
+type File = { id?: unknown; verificationMethod?: Method[]; keys?: Record<string, unknown>[]; kty?: unknown };
+
+export function ringFrom(file: unknown): Ring {
+  const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
+  const did = typeof id === "string" && verificationMethod ? id : undefined;
+  const jwks = verificationMethod?.map(({ id: name, publicKeyJwk }) => ({ ...publicKeyJwk, kid: name })) ?? keys ?? (kty ? [file] : []);
+  if (!Array.isArray(jwks) || jwks.length === 0) throw unusable("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
+  const ring = jwks.map(keyFrom);
+  return {
+    did,
+    keys: ring,
+    find: (kid) => {
+      const [owner, name] = kid?.split("#") ?? [];
+      if (name === undefined || (did !== undefined && owner !== did)) return undefined;
+      return ring.find((one) => one.kid === name)?.key;
+    },
+  };
+}
+
+function keyFrom(jwk: unknown): Key {
+  const { kty, crv, x, kid } = jwk as Record<string, string>;
+  if (kty !== "OKP" || crv !== "Ed25519" || !x) throw unusable(`the key ${kid ?? "without a name"} isn't an Ed25519 key`);
+  try {
+    const key = createPublicKey({ key: { kty, crv, x }, format: "jwk" });
+    return { kid: String(kid).split("#").at(-1) ?? "", key, publicBytes: Buffer.from(x, "base64url") };
+  } catch (cause) {
+    throw unusable(`the key ${kid} can't be read: ${(cause as Error).message}`);
+  }
+}

@@ -1,0 +1,71 @@
+// What a proof says of the log: the leaf is this one, it stands in that tree, somebody signed the tree's head, and it is the log you know.
+import { verify } from "node:crypto";
+import { canonical } from "#shared/canonical.ts";
+import { isConsistent, isIncluded, leafHash } from "#shared/merkle.ts";
+import { type Head, keyHash, type Note, parseNote } from "#shared/note.ts";
+import type { LogConsistency, LogProof } from "#shared/wire/log.ts";
+import type { Ring } from "./keys.ts";
+import { type Line, said, unusable } from "./said.ts";
+
+const bytes = (hex: string) => Buffer.from(hex, "hex");
+
+export function knownNote(text: string): Note {
+  const note = parseNote(text);
+  if (!note) throw unusable("the checkpoint given isn't a log's checkpoint (a signed note: origin, size, root, signature)");
+  return note;
+}
+
+/** From the leaf to the head. */
+export function inclusionLines({ entry, index, size, leafHash: told, proof, root }: LogProof, note: Note | undefined): Line[] {
+  const leaf = leafHash(Buffer.from(canonical(entry)));
+  const head = note?.head;
+  return [
+    leaf.equals(bytes(told))
+      ? said("holds", `the leaf's hash is what its entry gives`)
+      : said("fails", `the leaf's hash isn't what its entry gives: the entry was changed`),
+    isIncluded(leaf, index, size, proof.map(bytes), bytes(root))
+      ? said("holds", `leaf ${index} stands in the tree of ${size} leaves that has the root ${root.slice(0, 16)}…`)
+      : said("fails", `the proof doesn't lead from leaf ${index} to the root ${root.slice(0, 16)}…`),
+    head?.size === size && head.root.equals(bytes(root))
+      ? said("holds", `that is the tree whose head the checkpoint of ${head.origin} names`)
+      : said(
+          "fails",
+          head ? `the checkpoint names another tree, of ${head.size} leaves` : "the checkpoint isn't a signed note: it was changed",
+        ),
+  ];
+}
+
+/** Whether one of these keys signed the head. */
+export function headLine({ text, head, signatures }: Note, { keys }: Ring, what: string): Line {
+  for (const { name, keyHash: hint, signature } of signatures)
+    for (const { publicBytes, key, kid } of keys)
+      if (name === head.origin && hint.equals(keyHash({ name, publicBytes })))
+        return verify(null, Buffer.from(text), key, signature)
+          ? said("holds", `${what} was signed by the key ${kid}`)
+          : said("fails", `${what} wasn't signed by the key ${kid}, though it says so: it was changed`);
+  return said("fails", `${what} was signed by none of the keys given`);
+}
+
+/** Two heads of one log: the shorter has to be the beginning of the longer. */
+export function sameLogLine(known: Head, head: Head, consistency: LogConsistency | undefined): Line {
+  if (known.origin !== head.origin)
+    return said("fails", `the checkpoint that you know is of ${known.origin}, and the file's is of ${head.origin}`);
+  if (known.size === head.size)
+    return known.root.equals(head.root)
+      ? said("holds", `the file's head is the one that you know`)
+      : said("fails", `the log was forked: you know another root of its first ${head.size} leaves`);
+  const [older, newer] = known.size < head.size ? [known, head] : [head, known];
+  const shorter =
+    known.size > head.size ? "the file's log is shorter than the one that you know: the file is older, or the log was rolled back; " : "";
+  if (!consistency || consistency.from !== older.size || consistency.to !== newer.size)
+    return said(
+      "unknown",
+      `${shorter}whether both heads are of one log takes the answer of /api/v2/log/consistency?from=${older.size}&to=${newer.size}, given with --consistency`,
+    );
+  return isConsistent(older.size, newer.size, older.root, newer.root, consistency.proof.map(bytes))
+    ? said("holds", `the log of ${older.size} leaves is the beginning of the log of ${newer.size}: nothing was taken back or rewritten`)
+    : said(
+        "fails",
+        `${shorter}the log of ${older.size} leaves isn't the beginning of the log of ${newer.size}: it was rolled back, rewritten or forked`,
+      );
+}

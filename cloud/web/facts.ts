@@ -1,0 +1,87 @@
+// Facts of a passport as people read them: a friendly name, a number with its unit, a date, a country; whatever is nested stays in order.
+import { type Html, html, theirs } from "./html.ts";
+import { labels, type Language, units, values, words } from "./words.ts";
+
+type Facts = Record<string, unknown>;
+const NESTED_MAX = 4;
+const ITEMS_MAX = 200;
+/** Shares of one, told as percentages. */
+const SHARES = new Set(["recycledContent", "recyclableContent", "massFraction", "recycledMassFraction", "primarySourcedRatio"]);
+/** What a document says of itself rather than of its product. */
+const INNER = /^@|^(?:type|id|idScheme|registeredId|schemeID|schemeName)$/;
+
+const isObject = (value: unknown): value is Facts => typeof value === "object" && value !== null && !Array.isArray(value);
+const pick = (language: Language, [en, de]: readonly [string, string]) => (language === "de" ? de : en);
+
+/** Its name in this language, or its own: annualUse becomes "Annual use". */
+export function labelOf(key: string, language: Language): Html {
+  const known = Object.hasOwn(labels, key) ? labels[key] : undefined;
+  if (known) return html`${pick(language, known)}`;
+  const spaced = key.replaceAll(/([a-z\d])([A-Z])/g, "$1 $2").replaceAll(/[_-]+/g, " ");
+  return theirs(spaced.slice(0, 1).toUpperCase() + spaced.slice(1).toLowerCase());
+}
+
+export const percent = (share: number, language: Language): string =>
+  new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 2 }).format(share);
+export const number = (value: number, language: Language): string =>
+  new Intl.NumberFormat(language, { maximumFractionDigits: 3 }).format(value);
+export const day = (at: number | string, language: Language): string =>
+  new Intl.DateTimeFormat(language, { dateStyle: "long", timeZone: "UTC" }).format(new Date(at));
+
+export function numberOf(value: number, key: string, language: Language): string {
+  if (SHARES.has(key)) return percent(value, language);
+  const unit = units.find(([ending]) => key.endsWith(ending));
+  return unit ? `${number(value, language)}\u00a0${pick(language, [unit[1], unit[2]])}` : number(value, language);
+}
+
+function textOf(text: string, key: string, language: Language): Html {
+  const known = Object.hasOwn(values, text) ? values[text] : undefined;
+  if (known) return html`${pick(language, known)}`;
+  if (/^https?:\/\//i.test(text) && URL.canParse(text)) return html`<a href="${text}" rel="nofollow noopener">${theirs(text)}</a>`;
+  if (/country/i.test(key) && /^[A-Z]{2}$/.test(text)) return html`${countryOf(text, language)}`;
+  if (/^\d{4}-\d{2}-\d{2}(?:T[\d:.]+Z)?$/.test(text) && !Number.isNaN(Date.parse(text)))
+    return html`<time datetime="${text}">${day(text, language)}</time>`;
+  return theirs(text);
+}
+
+const countryOf = (code: string, language: Language) =>
+  new Intl.DisplayNames([language], { type: "region", fallback: "code" }).of(code) ?? code;
+
+export function valueOf(value: unknown, key: string, language: Language, depth = 0): Html {
+  const { yes, no, cut } = words[language];
+  if (typeof value === "boolean") return html`${value ? yes : no}`;
+  if (typeof value === "number") return html`${numberOf(value, key, language)}`;
+  if (typeof value === "string") return textOf(value, key, language);
+  if (depth >= NESTED_MAX) return html`${cut}`;
+  if (Array.isArray(value)) return listOf(value, key, language, depth);
+  if (!isObject(value)) return html`–`;
+  const { value: amount, unit } = value;
+  if (typeof amount === "number" && typeof unit === "string") return html`${number(amount, language)}&nbsp;${theirs(unit)}`;
+  return factsOf(value, language, depth + 1);
+}
+
+function listOf(items: readonly unknown[], key: string, language: Language, depth: number): Html {
+  const some = items.slice(0, ITEMS_MAX).map((item) => valueOf(item, key, language, depth + 1));
+  if (some.length === 0) return html`–`;
+  if (some.length === 1) return html`${some}`;
+  return html`<ul>
+    ${some.map((item) => html`<li>${item}</li>`)}${items.length > ITEMS_MAX && html`<li>${words[language].cut}</li>`}
+  </ul>`;
+}
+
+/** The facts of an object, in its order; one that has a name and nothing else is its name. */
+export function factsOf(facts: Facts, language: Language, depth = 0): Html {
+  const shown = Object.entries(facts).filter(([key, value]) => !INNER.test(key) && value !== null && value !== "");
+  const [first] = shown;
+  if (shown.length === 0) return html`${typeof facts["id"] === "string" ? textOf(facts["id"], "id", language) : "–"}`;
+  if (shown.length === 1 && first?.[0] === "name") return valueOf(first[1], "name", language, depth);
+  return html`<dl class="facts">
+    ${shown.slice(0, ITEMS_MAX).map(
+      ([key, value]) =>
+        html`<div>
+          <dt>${labelOf(key, language)}</dt>
+          <dd>${valueOf(value, key, language, depth)}</dd>
+        </div>`,
+    )}
+  </dl>`;
+}

@@ -1,0 +1,117 @@
+// A credential as a stranger judges it, check by check and without a network: is it whole, whose is it, does it count, has it the shape.
+import type { KeyObject } from "node:crypto";
+import { Type } from "typebox";
+import type { CredentialCheck, CredentialVerdict } from "./wire/trust.ts";
+
+const VC = "https://www.w3.org/ns/credentials/v2";
+const ALGORITHM = "EdDSA";
+
+export type Opened = {
+  /** `did#key`, as the header names it. */
+  kid: string | undefined;
+  alg: string;
+  typ: string | undefined;
+  /** The DID that stands behind it, as the payload says. */
+  issuer: string | undefined;
+  status: Record<string, unknown> | undefined;
+  payload: Record<string, unknown>;
+};
+type Said = Pick<CredentialCheck, "outcome" | "message">;
+const said = (name: CredentialCheck["name"], outcome: CredentialCheck["outcome"], message: string): CredentialCheck => ({
+  name,
+  outcome,
+  message,
+});
+const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
+const objectOf = (value: unknown): Record<string, unknown> | undefined =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+
+/** Reads without believing; throws for what isn't a compact JWS with JSON in it. */
+export async function openCredential(jws: string): Promise<Opened> {
+  const { decodeJwt, decodeProtectedHeader } = await import("jose"); // 15 MB for those who verify, and for nobody else
+  const { alg, typ, kid } = decodeProtectedHeader(jws);
+  const payload: Record<string, unknown> = decodeJwt(jws);
+  const { issuer, credentialStatus } = payload;
+  return {
+    alg: String(alg),
+    typ: textOf(typ),
+    kid: textOf(kid),
+    issuer: textOf(issuer) ?? textOf(objectOf(issuer)?.["id"]),
+    status: credentialStatus === undefined ? undefined : (objectOf(credentialStatus) ?? {}),
+    payload,
+  };
+}
+
+/** One algorithm and one type: whatever else the header asks for isn't done. `otherwise` is what a key that isn't at hand means. */
+export async function judgeSignature(
+  jws: string,
+  { alg, typ, kid }: Opened,
+  key: KeyObject | undefined,
+  otherwise?: Said,
+): Promise<CredentialCheck> {
+  if (alg !== ALGORITHM) return said("signature", "failed", `its algorithm is ${alg.slice(0, 20)}, and only ${ALGORITHM} is taken`);
+  if (typ !== "vc+jwt") return said("signature", "failed", `its type is ${typ?.slice(0, 40) ?? "missing"}, not vc+jwt`);
+  if (!key)
+    return {
+      name: "signature",
+      ...(otherwise ?? { outcome: "failed", message: `the issuer has no key ${kid?.slice(0, 200) ?? "without a name"}` }),
+    };
+  const { compactVerify } = await import("jose");
+  try {
+    await compactVerify(jws, key, { algorithms: [ALGORITHM] });
+    return said("signature", "passed", `the key ${kid} signed exactly this`);
+  } catch {
+    return said("signature", "failed", `the key ${kid} didn't sign this: it was changed, or is another's`);
+  }
+}
+
+/** The key must be the issuer's own: a good signature of somebody else's says nothing. */
+export function judgeIssuer({ issuer, kid }: Opened, known: string): CredentialCheck {
+  if (issuer === undefined) return said("issuer", "failed", "it names no issuer");
+  if (!kid?.startsWith(`${issuer}#`))
+    return said("issuer", "failed", `it names ${issuer.slice(0, 200)} as its issuer and is signed with a key of another's`);
+  return issuer === known
+    ? said("issuer", "passed", `${issuer} is who signs here`)
+    : said("issuer", "unknown", `${issuer.slice(0, 200)} isn't ${known}, and its DID document isn't fetched`);
+}
+
+export function judgeValidity({ payload: { validFrom, validUntil } }: Opened, now: number): CredentialCheck {
+  const [from, until] = [validFrom, validUntil].map((value) => (value === undefined ? undefined : Date.parse(textOf(value) ?? "")));
+  if (Number.isNaN(from) || Number.isNaN(until)) return said("validity", "failed", "validFrom or validUntil isn't an instant");
+  const instant = (at: number) => new Date(at).toISOString();
+  if (from !== undefined && now < from) return said("validity", "failed", `it counts from ${instant(from)} on`);
+  if (until !== undefined && now >= until) return said("validity", "failed", `it ended at ${instant(until)}`);
+  const since = from === undefined ? "ever" : instant(from);
+  return said("validity", "passed", `it counts from ${since} on${until === undefined ? "" : `, to ${instant(until)}`}`);
+}
+
+const Named = Type.Object({ id: Type.String({ minLength: 1 }), name: Type.String() });
+/** The Verifiable Credentials data model 2.0, and what UNTP's Digital Product Passport 0.6.0 asks for. */
+const Shape = Type.Object({
+  "@context": Type.Array(Type.Unknown(), { minItems: 1 }),
+  type: Type.Array(Type.String(), { contains: Type.Literal("VerifiableCredential") }),
+  issuer: Type.Union([Type.String(), Type.Object({ id: Type.String() })]),
+  credentialSubject: Type.Object({}),
+});
+const PassportShape = Type.Object({
+  id: Type.String(),
+  issuer: Named,
+  credentialSubject: Type.Object({ granularityLevel: Type.Enum(["model", "batch", "item"]), product: Named }),
+});
+
+export async function judgeSchema({ payload }: Opened): Promise<CredentialCheck> {
+  const { Value } = await import("typebox/value");
+  const isPassport = Array.isArray(payload["type"]) && payload["type"].includes("DigitalProductPassport");
+  const shapes = isPassport ? [Shape, PassportShape] : [Shape];
+  const [fault] = shapes.flatMap((shape) => Value.Errors(shape, payload));
+  const first = (payload["@context"] as unknown[] | undefined)?.[0];
+  if (!fault && first !== VC) return said("schema", "failed", `its @context doesn't begin with ${VC}`);
+  if (fault) return said("schema", "failed", `${fault.instancePath.slice(1).replaceAll("/", ".") || "it"} ${fault.message}`);
+  return said("schema", "passed", isPassport ? "it has the shape of a UNTP Digital Product Passport" : "it has the shape of a credential");
+}
+
+/** One failure makes it invalid; what couldn't be checked never makes it valid. */
+export const verdictOf = (checks: readonly CredentialCheck[]): CredentialVerdict["verdict"] => {
+  if (checks.some(({ outcome }) => outcome === "failed")) return "invalid";
+  return checks.some(({ outcome }) => outcome === "unknown") ? "unknown" : "valid";
+};

@@ -1,0 +1,289 @@
+// A print queue's word is grade D at best: no state it reports attests a label, and no lost answer makes one print twice.
+// @ts-expect-error -- it comes without types
+import independent from "@sealsystems/ipp";
+import * as fc from "fast-check";
+import { afterEach, describe, expect, test } from "vitest";
+import { blank, fill } from "../../agent/bitmap.ts";
+import { attests, type Profile } from "../../agent/printers/driver.ts";
+import { driver } from "../../agent/printers/ipp.ts";
+import { decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, stringsOf, TAGS } from "../../agent/printers/ipp-codec.ts";
+import { QUEUE_FAULTS, type QueueFault, startQueue } from "../../fixtures/printers/ipp.ts";
+import { grayOfPng } from "../../fixtures/scanners/optics.ts";
+
+const after: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const act of after.splice(0).toReversed()) await act();
+});
+const profile: Profile = {
+  name: "queue",
+  dpi: 203,
+  simulated: true,
+  timing: { answerMs: 500, pollMs: 20, completionMs: 400, stallMs: 500 },
+};
+const bitmap = blank(100, 50);
+fill(bitmap, 10, 10, 30, 20);
+const TOKEN = "pj_01jd2m4x8v6q0000000000abcd/0197f1c2-7c2e-7000-8000-000000000001";
+
+async function connected(fault: QueueFault = "none") {
+  const queue = await startQueue();
+  after.push(() => queue.end());
+  queue.set(fault);
+  const printer = await driver.open(queue.url, profile);
+  return { queue, printer, label: await printer.encode(bitmap, { token: TOKEN }) };
+}
+async function printed(fault: QueueFault) {
+  const all = await connected(fault);
+  const submission = await all.printer.submit(all.label);
+  return { ...all, submission, completion: await all.printer.awaitCompletion(submission) };
+}
+
+describe("a label through a queue", () => {
+  test("comes out as it was drawn, under the job's and the attempt's name, and still isn't attested", async () => {
+    const { queue, submission, completion, label } = await printed("none");
+    expect(submission).toMatchObject({
+      token: TOKEN,
+      bytesOffered: label.bytes.length,
+      bytesAccepted: label.bytes.length,
+      retryable: false,
+      spoolId: "1",
+    });
+    expect(queue.jobs()).toEqual([{ id: 1, name: TOKEN, state: "completed" }]);
+    const [png = Buffer.alloc(0)] = queue.labels;
+    expect(png.equals(label.bytes)).toBe(true);
+    const { gray, width } = grayOfPng(png);
+    expect([gray[12 * width + 12], gray[0]]).toEqual([0, 255]);
+    expect(png.includes("pHYs")).toBe(true);
+    expect(completion).toMatchObject({
+      outcome: "unknown",
+      reason: expect.stringContaining("that is no proof of a label"),
+      toDestroy: null,
+    });
+    expect(completion.evidence).toMatchObject({ grade: "D", simulated: true });
+  });
+
+  test.each(QUEUE_FAULTS)("%s: nothing it says attests, and at most one label comes of it", async (fault) => {
+    const { queue, submission, completion } = await printed(fault);
+    expect(completion.outcome).not.toBe("confirmed");
+    expect(attests(completion.evidence.grade)).toBe(false);
+    expect(queue.labels.length).toBeLessThanOrEqual(fault === "retries" ? 2 : 1);
+    if (submission.retryable) expect([queue.labels.length, queue.jobs().length, submission.bytesAccepted]).toEqual([0, 0, 0]);
+    if (completion.outcome === "failed") expect(queue.labels).toEqual([]);
+  });
+
+  test.each([
+    ["completed-not-printed", "unknown", "no proof"],
+    ["completed-refused", "unknown", "Unable to add document"],
+    ["aborted-mid-label", "unknown", "Broken pipe"],
+    ["aborted-before", "failed", "before any of it went to the printer"],
+    ["held", "blocked", "job-hold-until-specified"],
+    ["queue-paused", "blocked", "the queue is paused"],
+    ["media-empty", "blocked", "no labels"],
+    ["document-refused", "failed", "Unsupported document-format"],
+    ["not-accepting", "failed", "nothing of the label reached the queue"],
+    ["busy", "failed", "nothing of the label reached the queue"],
+    ["forgets", "unknown", "no longer knows job 1"],
+    ["lost-before-taken", "unknown", ""],
+    ["lost-reply", "unknown", "no proof"],
+    ["retry-policy", "failed", "printer-error-policy=abort-job"],
+    ["no-lookup", "failed", "nothing of the label reached the queue"],
+  ] as const)("%s is %s: %s", async (fault, outcome, says) => {
+    expect((await printed(fault)).completion).toMatchObject({ outcome, reason: expect.stringContaining(says) });
+  });
+
+  test("a refusal for good isn't tried again, one for now is", async () => {
+    expect((await printed("document-refused")).submission).toMatchObject({ retryable: false, bytesAccepted: 0 });
+    expect((await printed("busy")).submission).toMatchObject({ retryable: true, bytesAccepted: 0 });
+  });
+});
+
+describe("a lost answer never makes a second label", () => {
+  test("the label is found by its name, and sending it again sends nothing", async () => {
+    const { queue, printer, label, submission } = await printed("lost-reply");
+    expect(submission).toMatchObject({ spoolId: "1", retryable: false });
+    queue.set("none");
+    for (let n = 0; n < 3; n += 1) expect(await printer.submit(label)).toMatchObject({ spoolId: "1", retryable: false });
+    expect([queue.labels.length, queue.jobs().length]).toEqual([1, 1]);
+  });
+  test("after a crash of the agent a new connection finds it as well", async () => {
+    const { queue, label } = await printed("none");
+    const another = await driver.open(queue.url, profile);
+    expect(await another.submit(label)).toMatchObject({ spoolId: "1" });
+    expect(queue.labels.length).toBe(1);
+  });
+  test("two at once under one name are one label", async () => {
+    const { queue, printer, label } = await connected();
+    const [one, two] = await Promise.all([printer.submit(label), printer.submit(label)]);
+    expect([one.spoolId, two.spoolId, queue.jobs().length]).toEqual(["1", "1", 1]);
+  });
+  test("a queue that isn't there took nothing", async () => {
+    const { queue, printer, label } = await connected();
+    await queue.end();
+    after.length = 0;
+    expect(await printer.submit(label)).toMatchObject({
+      bytesAccepted: 0,
+      retryable: true,
+      fault: expect.stringContaining("ECONNREFUSED"),
+    });
+    expect(await printer.preflight()).toMatchObject({ ready: false, faults: [{ name: "offline" }] });
+  });
+  test("a queue that restarts while a label is under way is asked again when it is back", async () => {
+    const { queue, printer, label } = await connected("media-empty");
+    const submission = await printer.submit(label);
+    const waiting = printer.awaitCompletion(submission, { withinMs: 10_000 });
+    await queue.restart(100);
+    queue.set("none");
+    expect(await waiting).toMatchObject({ outcome: "unknown", reason: expect.stringContaining("completed") });
+    expect(queue.labels.length).toBe(1);
+  });
+});
+
+describe("what the queue says of itself", () => {
+  test("its ceiling and what it can't show", async () => {
+    const { printer } = await connected();
+    expect(await printer.probe()).toMatchObject({
+      driver: "ipp",
+      identity: "SIMULATED print queue",
+      ceiling: "D",
+      fence: "ipp-job",
+      rfid: "none",
+      counter: false,
+      simulated: true,
+    });
+  });
+  test.each([
+    ["none", true, []],
+    ["queue-paused", false, ["paused"]],
+    ["media-empty", false, ["media-out"]],
+    ["not-accepting", false, ["paused"]],
+    ["retry-policy", false, ["other"]],
+  ] as const)("%s: ready is %s", async (fault, ready, names) => {
+    const { printer } = await connected(fault);
+    const status = await printer.preflight();
+    expect([status.ready, status.faults.map(({ name }) => name)]).toEqual([ready, names]);
+  });
+  test("a label waiting in it can be taken back before it went to the printer, and after that not", async () => {
+    const waiting = await connected("held");
+    await waiting.printer.submit(waiting.label);
+    expect(await waiting.printer.flush()).toMatchObject({ clean: true, waiting: 0 });
+    waiting.queue.set("none");
+    expect(waiting.queue.labels).toEqual([]);
+    const begun = await connected("media-empty");
+    await begun.printer.submit(begun.label);
+    expect(await begun.printer.flush()).toMatchObject({ clean: false, waiting: 1 });
+  });
+  test("a tag can't be written through it", async () => {
+    const { printer } = await connected();
+    await expect(printer.encode(bitmap, { epc: "30364433400D1EDCBE991A14" })).rejects.toMatchObject({ code: "LABEL_REFUSED" });
+  });
+  test.each(["ipp://", "ipp:x", "http://127.0.0.1:631/printers/x", "ipp://u@127.0.0.1/printers/x", "ipp://127.0.0.1/printers/x?y=1"])(
+    "%s is refused as its address",
+    async (url) => {
+      await expect(driver.open(url, profile)).rejects.toThrow("isn't of the form ipp://HOST");
+    },
+  );
+});
+
+describe("the codec", () => {
+  const library = independent as { parse(bytes: Buffer): Record<string, unknown>; serialize(message: object): Buffer };
+  const message = {
+    code: OPERATIONS["Print-Job"],
+    requestId: 7,
+    groups: [
+      {
+        tag: GROUPS.operation,
+        attributes: {
+          "attributes-charset": [TAGS.charset, "utf-8"] as [number, string],
+          "attributes-natural-language": [TAGS.language, "en"] as [number, string],
+          "printer-uri": [TAGS.uri, "ipp://h/printers/x"] as [number, string],
+          "job-name": [TAGS.name, "Größe/1"] as [number, string],
+        },
+      },
+      { tag: GROUPS.job, attributes: { copies: [TAGS.integer, 1] as [number, number] } },
+    ],
+    data: Buffer.from("PNG"),
+  };
+
+  test("what it writes another implementation reads, and the other way round", () => {
+    expect(library.parse(encodeIpp(message))).toEqual({
+      version: "2.0",
+      operation: "Print-Job",
+      statusCode: expect.anything(),
+      id: 7,
+      "operation-attributes-tag": {
+        "attributes-charset": "utf-8",
+        "attributes-natural-language": "en",
+        "printer-uri": "ipp://h/printers/x",
+        "job-name": "Größe/1",
+      },
+      "job-attributes-tag": { copies: 1 },
+      data: Buffer.from("PNG"),
+    });
+    const theirs = decodeIpp(
+      library.serialize({
+        operation: "Get-Jobs",
+        id: 9,
+        "operation-attributes-tag": {
+          "attributes-charset": "utf-8",
+          "printer-uri": "ipp://h/x",
+          "requested-attributes": ["job-id", "job-name"],
+          limit: 3,
+        },
+      }),
+    );
+    const [about] = groupsOf(theirs, GROUPS.operation);
+    expect([theirs.code, theirs.requestId, stringsOf(about, "requested-attributes"), firstOf(about, "limit", "number")]).toEqual([
+      0x0a,
+      9,
+      ["job-id", "job-name"],
+      3,
+    ]);
+  });
+  test("it writes the bytes that RFC 8010 prescribes", () => {
+    const { code, requestId } = message;
+    const bytes = encodeIpp({
+      code,
+      requestId,
+      groups: [{ tag: GROUPS.operation, attributes: { "attributes-charset": [TAGS.charset, "utf-8"] } }],
+    });
+    expect(bytes.toString("hex")).toBe(
+      "0200000200000007" +
+        "01" +
+        "47" +
+        "0012" +
+        Buffer.from("attributes-charset").toString("hex") +
+        "0005" +
+        Buffer.from("utf-8").toString("hex") +
+        "03",
+    );
+  });
+  test("values with no value, of unknown kinds and in collections don't put it out of step", () => {
+    const strange = Buffer.from(
+      "0200000000000001" +
+        "02" +
+        "13000161000401020304" +
+        "7f00016200020102" +
+        "34000163000037000000004a0000000178" +
+        "2300096a6f622d7374617465000400000009" +
+        "03",
+      "hex",
+    );
+    const [job] = groupsOf(decodeIpp(strange), GROUPS.job);
+    expect(firstOf(job, "job-state", "number")).toBe(9);
+  });
+  test("no bytes make it hang or answer nonsense: it reads them or says that it can't", () => {
+    const whole = encodeIpp(message);
+    fc.assert(
+      fc.property(fc.nat(whole.length), fc.uint8Array({ maxLength: 40 }), (cut, noise) => {
+        try {
+          decodeIpp(Buffer.concat([whole.subarray(0, cut), noise]));
+        } catch (error) {
+          expect((error as Error).message).toMatch(/IPP/);
+        }
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+  test("a length beyond the message, which makes the library run for ever, is refused", () => {
+    expect(() => decodeIpp(Buffer.from(`02000000000000010144000161fffb${"00".repeat(20)}03`, "hex"))).toThrow("ends in the middle");
+  });
+});

@@ -1,0 +1,383 @@
+// Scanners over real sockets, serial lines and HTTP: what is seen is said once and whole; what is cut, mad or doubtful is said to be so.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type Clock, systemClock } from "../../agent/clock.ts";
+import { warmUp } from "../../agent/decode.ts";
+import type { Link } from "../../agent/reconnecting.ts";
+import type { Tag } from "../../agent/rfid.ts";
+import { judgeScan } from "../../agent/scan-rules.ts";
+import { openScanner, type ScannerDriver } from "../../agent/scanners/index.ts";
+import { lines, withoutAim } from "../../agent/scanners/lines.ts";
+import type { Scanner, ScannerSettings, Sighting, Trouble } from "../../agent/scanners/scanner.ts";
+import { hasSocat, plugIn } from "../../fixtures/pty.ts";
+import { type CameraFault, startCamera } from "../../fixtures/scanners/camera.ts";
+import { LINE_FAULTS, type LineFault, startLineScanner } from "../../fixtures/scanners/line.ts";
+import { pngOfGray, seen as throughLens } from "../../fixtures/scanners/optics.ts";
+import { symbolOf } from "../../fixtures/symbol.ts";
+
+const GTIN = "09506000134352";
+const linkOf = (serial: string) => `https://id.example.com/01/${GTIN}/21/${serial}`;
+const LINK = linkOf("123456789012");
+const EPC = "30364433400D1EDCBE991A14";
+
+const after: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const act of after.splice(0).toReversed()) await act();
+});
+
+type Heard = { sightings: Sighting[]; tags: Tag[]; troubles: Trouble[]; links: Link[]; scanner: Scanner };
+function opened(settings: ScannerSettings & { driver: ScannerDriver }, clock: Clock = systemClock): Heard {
+  const [sightings, tags, troubles, links]: [Sighting[], Tag[], Trouble[], Link[]] = [[], [], [], []];
+  const scanner = openScanner(
+    settings,
+    {
+      sighting: (sighting) => void sightings.push(sighting),
+      tag: (tag) => void tags.push(tag),
+      trouble: (trouble) => void troubles.push(trouble),
+      link: (_, link) => void links.push(link),
+    },
+    clock,
+  );
+  after.push(() => scanner.end());
+  return { sightings, tags, troubles, links, scanner };
+}
+/** The pauses of a line scanner in a fraction of their time. */
+const hurried: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms / 10, act) };
+
+async function overTcp(clock?: Clock) {
+  const far = await startLineScanner();
+  after.push(() => far.end());
+  const heard = opened({ name: "fixed", driver: "line", port: far.url ?? "", simulated: true }, clock);
+  await expect.poll(() => far.listeners()).toBe(1);
+  return { far, ...heard };
+}
+
+describe("a line scanner over TCP", () => {
+  test("a scan is told with what is known of it, and no more", async () => {
+    const { far, sightings } = await overTcp();
+    await far.scan(LINK, { aim: true });
+    await expect
+      .poll(() => sightings)
+      .toEqual([
+        {
+          scanner: "fixed",
+          source: "serial",
+          text: LINK,
+          symbology: "]Q1",
+          decoder: "scanner fixed",
+          scanned_at: expect.stringMatching(/^\d{4}-.*Z$/),
+          in_view: 1,
+          mirrored: false,
+          inverted: false,
+          simulated: true,
+        },
+      ]);
+  });
+
+  test.each(["cr", "lf", "crlf"] as const)("a line may end in %s", async (suffix) => {
+    const { far, sightings } = await overTcp();
+    for (const serial of ["1", "2", "3"]) await far.scan(linkOf(serial), { suffix });
+    await expect.poll(() => sightings.map(({ text }) => text)).toEqual(["1", "2", "3"].map(linkOf));
+    expect(sightings[0]?.symbology).toBe("unknown");
+  });
+
+  const texts: Partial<Record<LineFault, string[]>> = {
+    none: [LINK],
+    wrong: [linkOf("123456789013")],
+    duplicate: [LINK, LINK],
+    replay: [LINK],
+    "no-suffix": [],
+    joined: [LINK + LINK],
+    fragmented: [LINK],
+    junk: [],
+    nul: [],
+    "not-utf8": [],
+    mangled: [`httpsÖ--id.example.com-01-${GTIN}-21-123456789012`],
+    cut: [],
+    "other-symbology": [LINK],
+  };
+  test.each(LINE_FAULTS)("%s: nothing is invented, and the next scan is whole", async (fault) => {
+    const { far, sightings, troubles } = await overTcp(hurried);
+    await far.scan(LINK, { fault });
+    if (fault === "no-suffix") await expect.poll(() => troubles.length).toBe(1);
+    if (fault === "cut") await expect.poll(() => far.listeners(), { timeout: 10_000 }).toBe(1); // it comes back
+    await far.scan(linkOf("7"));
+    await expect.poll(() => sightings.at(-1)?.text).toBe(linkOf("7"));
+    expect(sightings.slice(0, -1).map(({ text }) => text)).toEqual(texts[fault]);
+    const silent = sightings.length === 1 && fault !== "cut"; // half a line of a pulled cable is dropped without a word
+    expect(troubles.length).toBe(silent ? 1 : 0);
+  });
+
+  test("of all these faults none moves a job that it shouldn't", async () => {
+    const { far, sightings } = await overTcp(hurried);
+    const job = { digital_link: LINK, gtin: GTIN, serial: "123456789012" };
+    for (const fault of ["wrong", "joined", "mangled", "other-symbology", "nul"] as const) await far.scan(LINK, { fault });
+    await far.scan(linkOf("7"));
+    await expect.poll(() => sightings.at(-1)?.text).toBe(linkOf("7"));
+    const verdicts = sightings.map((sighting) => judgeScan(job, sighting, { submittedAt: "2020-01-01T00:00:00.000Z", seen: [] }));
+    expect(verdicts.map((verdict) => (verdict.advance ? "advance" : verdict.why))).toEqual([
+      "other_serial",
+      "not_a_link",
+      "keyboard_layout",
+      "other_symbology",
+      "other_serial",
+    ]);
+  });
+
+  test("its going and coming is told once each, and it connects again by itself", async () => {
+    const { far, links, sightings } = await overTcp(hurried);
+    far.drop();
+    await expect.poll(() => links.map(({ up }) => up), { timeout: 10_000 }).toEqual([true, false, true]);
+    expect(links[1]).toEqual({ up: false, why: expect.stringContaining("closed the connection") });
+    await expect.poll(() => far.listeners()).toBe(1);
+    await far.scan(LINK);
+    await expect.poll(() => sightings.length).toBe(1);
+  });
+
+  test("it can be driven over HTTP, and says that it is simulated", async () => {
+    const { far, sightings } = await overTcp();
+    const post = (order: object) => fetch(far.control.url, { method: "POST", body: JSON.stringify(order) });
+    expect((await post({ text: LINK, suffix: "cr" })).status).toBe(200);
+    await expect.poll(() => sightings.length).toBe(1);
+    expect(await (await fetch(far.control.url)).json()).toMatchObject({ simulated: true, scans: 1, listeners: 1 });
+    expect(await (await post({ text: LINK, fault: "nonsense" })).json()).toEqual({
+      error: expect.stringContaining("isn't one of none, wrong"),
+    });
+    expect((await post({})).status).toBe(400);
+  });
+
+  test("a wrong port stops the start with a sentence", () => {
+    expect(() => opened({ name: "x", driver: "line", port: "tcp://127.0.0.1" })).toThrow("names no TCP port");
+    expect(() => opened({ name: "x", driver: "camera", port: "tcp://127.0.0.1:1" })).toThrow("of a camera is http");
+  });
+});
+
+describe.skipIf(!hasSocat)("a line scanner on a serial line", () => {
+  test("scans come over it, a half line is lost with the cable, and a replugged one goes on", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "imprimatur-scan-"));
+    after.push(() => rmSync(folder, { recursive: true, force: true }));
+    const cable = await plugIn(folder);
+    after.push(() => cable.unplug());
+    const { sightings, links, troubles } = opened({ name: "hand", driver: "line", port: `serial:${cable.near}?baud=115200` }, hurried);
+    await expect.poll(() => links.length).toBe(1);
+    const far = await startLineScanner({ serial: cable.far });
+    await far.scan(LINK);
+    await expect.poll(() => sightings.map(({ text }) => text)).toEqual([LINK]);
+    await far.scan(linkOf("8"), { fault: "no-suffix" });
+    await cable.unplug();
+    await far.end();
+    await expect.poll(() => links.length).toBe(2);
+    expect(links[1]).toEqual({ up: false, why: expect.stringContaining("was it unplugged?") });
+    const again = await plugIn(folder);
+    after.push(() => again.unplug());
+    await expect.poll(() => links.length, { timeout: 10_000 }).toBe(3);
+    const farAgain = await startLineScanner({ serial: again.far });
+    after.push(() => farAgain.end());
+    await farAgain.scan(linkOf("9"), { fault: "fragmented" });
+    await expect.poll(() => sightings.map(({ text }) => text)).toEqual([LINK, linkOf("9")]);
+    expect(troubles).toEqual([]);
+  });
+});
+if (!hasSocat) process.stderr.write("SKIPPED: scanners on serial lines aren't tested, socat is missing (apt-get install socat)\n");
+
+describe("bytes into lines", () => {
+  const still: Clock = { now: () => 0, after: () => () => {} };
+  const linesOf = (pieces: Uint8Array[]) => {
+    const [got, troubles]: [string[], string[]] = [[], []];
+    const into = lines(still, { line: (text) => void got.push(text), trouble: (words) => void troubles.push(words) });
+    for (const piece of pieces) into.push(piece);
+    return { got, troubles };
+  };
+
+  test("however they are cut into pieces, the same lines come out", () => {
+    const line = fc.string({ unit: "grapheme", minLength: 1, maxLength: 40 }).filter((text) => !/\p{Cc}/u.test(text));
+    fc.assert(
+      fc.property(fc.array(line), fc.constantFrom("\r", "\n", "\r\n"), fc.array(fc.integer({ min: 1, max: 9 })), (texts, end, cuts) => {
+        let rest: Buffer = Buffer.from(texts.map((text) => text + end).join(""));
+        const pieces: Buffer[] = [];
+        for (const cut of cuts) {
+          pieces.push(rest.subarray(0, cut));
+          rest = rest.subarray(cut);
+        }
+        expect(linesOf([...pieces, rest])).toEqual({ got: texts, troubles: [] });
+      }),
+      { numRuns: 500 },
+    );
+  });
+  test("no bytes make it invent, hang or hold more than a line", () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 50 })), (pieces) => {
+        for (const text of linesOf(pieces).got) expect(text).toMatch(/^[^\p{Cc}]+$/u);
+      }),
+      { numRuns: 500 },
+    );
+  });
+  test("a line that never ends is told once, and the one after its end is whole", () => {
+    const { got, troubles } = linesOf([...Array.from({ length: 1_000 }, () => Buffer.alloc(1_000, "#")), Buffer.from("\rgood\r")]);
+    expect([got, troubles.length]).toEqual([["good"], 1]);
+  });
+  test("an AIM identifier is taken off only where one stands", () => {
+    expect(withoutAim(`]Q1${LINK}`)).toEqual({ symbology: "]Q1", text: LINK });
+    expect(withoutAim("]Q")).toEqual({ symbology: "unknown", text: "]Q" });
+    expect(withoutAim(LINK)).toEqual({ symbology: "unknown", text: LINK });
+  });
+});
+
+describe("the keyboard", () => {
+  const keyboard = () => {
+    const heard = opened({ name: "keys", driver: "keyboard", port: "" });
+    return { ...heard, type: (text: string, session?: string) => heard.scanner.take?.(text, session) };
+  };
+  test("what was typed is told with who typed it, without the Enter of a wedge", () => {
+    const { type, sightings } = keyboard();
+    type(`]Q1${LINK}\r\n`, "s-1");
+    type(`${LINK}\t`);
+    expect(sightings).toMatchObject([
+      { source: "keyboard", symbology: "]Q1", text: LINK, session: "s-1" },
+      { symbology: "unknown", text: LINK },
+    ]);
+    expect(sightings[1]).not.toHaveProperty("session");
+  });
+  test.each(["", " \n", "a\0b", "a\nb", "x".repeat(5_000)])("%j is no scan", (text) => {
+    const { type, sightings, troubles } = keyboard();
+    type(text);
+    expect([sightings.length, troubles.length]).toEqual([0, 1]);
+  });
+});
+
+describe("a tag reader", () => {
+  test("EPC and TID come as lines, in either case; all else is told as trouble", async () => {
+    const sockets: Socket[] = [];
+    const server = createServer((socket) => void sockets.push(socket.on("error", () => {})));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    after.push(() => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    });
+    const { tags, troubles } = opened({
+      name: "gate",
+      driver: "rfid",
+      port: `tcp://127.0.0.1:${(server.address() as { port: number }).port}`,
+    });
+    await expect.poll(() => sockets.length).toBe(1);
+    sockets[0]?.write(`${EPC}\r\n${EPC.toLowerCase()},e2801191a5030060\n${EPC},\n${EPC.slice(1)}\nhello\n`);
+    await expect.poll(() => troubles.length).toBe(2);
+    expect(tags).toEqual([
+      { reader: "gate", epc: EPC, read_at: expect.any(String) },
+      { reader: "gate", epc: EPC, tid: "E2801191A5030060", read_at: expect.any(String) },
+      { reader: "gate", epc: EPC, read_at: expect.any(String) },
+    ]);
+  });
+});
+
+describe("a camera", () => {
+  beforeAll(() => warmUp());
+  const label = symbolOf(LINK);
+  const watching = async (fault: CameraFault = "none", clock: Clock = hurried) => {
+    const camera = await startCamera({ shows: () => label, beside: () => symbolOf(linkOf("9")), fault });
+    after.push(() => camera.end());
+    return { camera, ...opened({ name: "eye", driver: "camera", port: camera.url, simulated: true }, clock) };
+  };
+  const job = { digital_link: LINK, gtin: GTIN, serial: "123456789012" };
+  const whyNot = (sighting: Sighting | undefined) => {
+    const verdict = sighting && judgeScan(job, sighting, { submittedAt: "2020-01-01T00:00:00.000Z", seen: [] });
+    return verdict && (verdict.advance ? "advance" : verdict.why);
+  };
+
+  test("a label in view is told with its picture, the picture's digest and what can be said of the print", async () => {
+    const { sightings } = await watching();
+    await expect.poll(() => sightings.length).toBeGreaterThan(0);
+    const [first] = sightings;
+    expect(first).toMatchObject({
+      scanner: "eye",
+      source: "camera",
+      text: LINK,
+      symbology: "]Q1",
+      decoder: expect.stringMatching(/^zxing-wasm\/\d/),
+      in_view: 1,
+      mirrored: false,
+      inverted: false,
+      image_sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
+      symbol_check: { version: "4", ec_level: "M", uec: expect.any(Number), contrast: expect.any(Number) },
+      simulated: true,
+    });
+    expect(whyNot(first)).toBe("advance");
+  });
+
+  test.each([
+    ["two-labels", "two_in_view"],
+    ["mirrored", "mirrored"],
+  ] as const)("%s is seen and refused", async (fault, why) => {
+    const { sightings } = await watching(fault);
+    await expect.poll(() => sightings.length).toBeGreaterThan(0);
+    expect(new Set(sightings.map(whyNot))).toEqual(new Set([why]));
+  });
+
+  test.each(["blur", "glare", "void", "inverted", "empty"] as const)("%s: no sighting at all", async (fault) => {
+    const { camera, sightings, links } = await watching(fault);
+    await expect.poll(() => camera.frames()).toBeGreaterThan(2);
+    expect([sightings, links]).toEqual([[], [{ up: true }]]);
+  });
+
+  test("a picture that repeats byte for byte is one sighting", async () => {
+    const { camera, sightings } = await watching();
+    await expect.poll(() => sightings.length).toBeGreaterThan(0);
+    camera.set({ fault: "frozen" });
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const soFar = sightings.length;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(sightings.length).toBe(soFar);
+  });
+
+  test("the old label that still lies there doesn't move the next attempt; once the view was empty the new one does", async () => {
+    const { camera, sightings } = await watching();
+    await expect.poll(() => sightings.length).toBeGreaterThan(0);
+    const submittedAt = new Date(Date.parse(sightings.at(-1)?.scanned_at ?? "") + 1).toISOString();
+    const isAfter = ({ scanned_at }: Sighting) => scanned_at > submittedAt;
+    const verdictOn = (sighting: Sighting) =>
+      judgeScan(job, sighting, { submittedAt, seen: sightings.filter((one) => one.scanned_at < sighting.scanned_at) });
+    await expect.poll(() => sightings.filter(isAfter).length).toBeGreaterThan(0);
+    const still = sightings.filter(isAfter);
+    for (const sighting of still) expect(verdictOn(sighting)).toMatchObject({ why: "old_label" });
+    camera.set({ fault: "empty" });
+    const frames = camera.frames();
+    await expect.poll(() => camera.frames()).toBeGreaterThan(frames + 2);
+    const before = sightings.length;
+    camera.set({ fault: "none" });
+    await expect.poll(() => sightings.length).toBeGreaterThan(before);
+    expect(verdictOn(sightings[before] as Sighting)).toEqual({ advance: true });
+  });
+
+  test.each([
+    ["missing", "answers 404"],
+    ["not-a-picture", "aren't a PNG or JPEG"],
+    ["endless", "more than 8388608 bytes"],
+    ["bomb", "is too large"],
+    ["cut", ""],
+    ["silent", "sent no whole frame within"],
+  ] as const)("%s: the camera is down, it is said why, and it comes back", async (fault, says) => {
+    const { camera, sightings, links } = await watching(fault);
+    await expect.poll(() => links, { timeout: 10_000 }).toEqual([{ up: false, why: expect.stringContaining(says) }]);
+    camera.set({ fault: "none" });
+    await expect.poll(() => sightings.length, { timeout: 10_000 }).toBeGreaterThan(0);
+    expect(links.map(({ up }) => up)).toEqual([false, true]);
+  });
+
+  test("one that isn't there is told in words", async () => {
+    const { links } = opened({ name: "eye", driver: "camera", port: "http://127.0.0.1:1/frame.png" });
+    await expect.poll(() => links).toEqual([{ up: false, why: expect.stringContaining("can't be reached") }]);
+  });
+
+  test("a picture in a file is as good as one at a URL", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "imprimatur-eye-"));
+    after.push(() => rmSync(folder, { recursive: true, force: true }));
+    const file = join(folder, "frame.png");
+    writeFileSync(file, pngOfGray(throughLens(label)));
+    const { sightings } = opened({ name: "eye", driver: "camera", port: `file:${file}` });
+    await expect.poll(() => sightings.map(({ text }) => text)).toEqual([LINK]);
+  });
+});

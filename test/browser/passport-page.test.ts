@@ -1,0 +1,152 @@
+// The public page in a real browser, as somebody who has just scanned a label sees it: on a phone, in their language, by day and by night.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { browserPath, openBrowser } from "../../fixtures/browser.ts";
+import { allocate, publishing } from "../../fixtures/publishing.ts";
+import { world } from "../world.ts";
+
+const executable = browserPath();
+if (!executable)
+  process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PHONE = { viewport: { width: 375, height: 740 }, deviceScaleFactor: 2 };
+const SHOTS = process.env["SCREENSHOTS"];
+
+describe.skipIf(!executable)("in a browser", async () => {
+  const w = await world();
+  const { published } = publishing(w, 800_000);
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await openBrowser(executable ?? "");
+  });
+  afterAll(() => browser?.close());
+
+  const kettle = await published({
+    name: "Kettle 1.7 “Aurora” — brushed steel",
+    description: "An electric kettle of 1.7 litres, brushed steel, with a base that turns all the way round.",
+    extensions: {
+      energyEfficiencyClass: "B",
+      annualEnergyConsumptionKwh: 42.5,
+      repairabilityScore: 7.5,
+      sparePartsAvailabilityYears: 10,
+      hazardousSubstances: [{ name: "Lead", casNumber: "7439-92-1", concentrationPercentage: 0.05, location: "solder" }, "Bisphenol A"],
+      recycledContentPercentage: 30,
+      productLifetimeYears: 8,
+      weeeCategory: "small_equipment",
+    },
+  });
+  await w.admin.post(`/passports/${kettle.passportId}/validations`);
+  const printed = { printStatus: "printed", printReportedAt: Date.UTC(2026, 10, 3, 9) } as const;
+  await allocate(w, kettle, ["4711"], undefined, printed);
+  const shirt = await published({
+    name: "<script>alert(1)</script> \u200fقميص 👕 <b>&amp;",
+    description: `"><img src=x onerror=alert(1)> ${"Wollpullover".repeat(20)}`,
+    category: "textile",
+    granularity: "item",
+    serialNumber: "!\"%&'()*+,-./:;<=>?_",
+    extensions: {
+      fibreComposition: [
+        { fibre: "organic cotton", percentage: 82.5 },
+        { fibre: "polyester", percentage: 17.5, recycled: true },
+      ],
+      careInstructions: "Wash at 30 °C.\nDon't tumble dry.",
+      countryOfManufacture: "PT",
+      durabilityWashCycles: 60,
+      recyclabilityPercentage: 95,
+      carbonFootprintKgCo2e: 4.2,
+      certifications: ["GOTS <7.0>", "OEKO-TEX Standard 100"],
+      animalOriginParts: false,
+    },
+  });
+  await allocate(w, kettle, ["4712"], undefined, { voidedAt: 1 });
+
+  const pages = {
+    kettle: `/01/${kettle.gtin}/21/4711`,
+    shirt: `/p/${shirt.id}`,
+    linkset: `/01/${kettle.gtin}?linkType=linkset`,
+    voided: `/01/${kettle.gtin}/21/4712`,
+    unknown: "/p/nothing",
+  };
+
+  type Seen = { page: Page; requests: string[]; complaints: string[] };
+  async function visit(path: string, options: BrowserContextOptions, look: (seen: Seen) => Promise<void>) {
+    const context = await browser.newContext({ ...PHONE, ...options });
+    const page = await context.newPage();
+    const [requests, complaints]: [string[], string[]] = [[], []];
+    page.on("request", (request) => requests.push(request.url()));
+    page.on("console", (message) => complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("dialog", (dialog) => void complaints.push(`a dialog: ${dialog.message()}`));
+    await page.goto(w.url + path);
+    await look({ page, requests, complaints }).finally(() => context.close());
+  }
+
+  const looks = (["en", "de"] as const).flatMap((locale) =>
+    (["light", "dark"] as const).flatMap((colorScheme) =>
+      Object.entries(pages).map(([name, path]) => ({ name, path, locale, colorScheme })),
+    ),
+  );
+
+  test.each(looks)(
+    "$name in $locale, $colorScheme: nothing for axe to find, nothing runs off the side",
+    async ({ name, path, locale, colorScheme }) => {
+      await visit(path, { locale, colorScheme, bypassCSP: true }, async ({ page }) => {
+        await page.evaluate(axe);
+        const { violations, passes } = await page.evaluate<Record<"violations" | "passes", { id: string; nodes: { html: string }[] }[]>>(
+          `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`,
+        );
+        expect(violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)])).toEqual([]);
+        expect(passes.map(({ id }) => id)).toContain("color-contrast"); // it did look
+        expect(await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")).toBe(0);
+        if (name !== "linkset") expect(await page.getAttribute("html", "lang")).toBe(locale);
+        if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}-${locale}-${colorScheme}.png`, fullPage: true });
+      });
+    },
+  );
+
+  test.each(Object.entries(pages))("%s asks nobody for anything, runs nothing and complains of nothing", async (name, path) => {
+    await visit(path, {}, async ({ page, requests, complaints }) => {
+      expect(requests.filter((url) => !url.startsWith(w.url) && !url.startsWith("data:"))).toEqual([]);
+      expect(requests.length).toBeLessThanOrEqual(2); // the link and the page
+      expect(complaints.filter((text) => !/the server responded with a status of (404|410)/.test(text))).toEqual([]);
+      const styled = await page.evaluate<string>("getComputedStyle(document.body).maxWidth");
+      expect([name, styled]).toEqual([name, expect.stringMatching(/^\d+px$/)]); // its style is let through by the policy
+    });
+  });
+
+  test("without JavaScript it is the same page", async () => {
+    const text = async (javaScriptEnabled: boolean) => {
+      let seen = "";
+      await visit(pages.kettle, { javaScriptEnabled }, async ({ page }) => {
+        seen = await page.locator("body").innerText();
+      });
+      return seen;
+    };
+    const without = await text(false);
+    expect(without).toBe(await text(true));
+    expect(without).toContain("4711");
+    expect(without).toContain("November 3, 2026");
+  });
+
+  test("what a product is called is text, whatever it looks like", async () => {
+    await visit(pages.shirt, {}, async ({ page, complaints }) => {
+      expect(await page.locator("h1").innerText()).toContain("<script>alert(1)</script>");
+      expect(await page.locator("img, script:not([type='application/ld+json'])").count()).toBe(0);
+      const data = JSON.parse((await page.locator("script").textContent()) ?? "");
+      expect(data).toMatchObject({ "@type": "Product", gtin14: shirt.gtin, serialNumber: shirt.serialNumber });
+      expect(complaints).toEqual([]);
+    });
+  });
+
+  test("printed it is black on white, all of it", async () => {
+    await visit(pages.kettle, { colorScheme: "dark" }, async ({ page }) => {
+      await page.emulateMedia({ media: "print", colorScheme: "dark" });
+      expect(await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")).toBe("rgb(255, 255, 255)");
+      expect(await page.evaluate("getComputedStyle(document.documentElement).color")).toBe("rgb(0, 0, 0)");
+      if (SHOTS) await page.screenshot({ path: `${SHOTS}/print.png`, fullPage: true });
+    });
+  });
+});

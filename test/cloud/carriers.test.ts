@@ -1,0 +1,223 @@
+// Carriers: serials that never repeat and can't be guessed, the file that printers work from, and what is reported back.
+import { randomBytes } from "node:crypto";
+import { integer, property, assert as holds } from "fast-check";
+import { describe, expect, test } from "vitest";
+import { decodeSgtin96 } from "#shared/gs1.ts";
+import { permuted, serialsAt } from "../../cloud/domain/serial-numbers.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const shop = await printShop(w);
+const { admin, product } = shop;
+const exportOf = (more = "") => admin.get(`/carriers/export?productId=${product.id}${more}`);
+const rowsOf = (csv: string) =>
+  csv
+    .trim()
+    .split("\n")
+    .slice(1)
+    .map((line) => line.split(","));
+const report = (results: object[], headers = {}) => admin.post("/carriers/print-status", { results }, headers);
+
+describe("serials", () => {
+  test("10,000 in one call: numeric, without leading zeros, within 38 bits, none twice, and not in a row", async () => {
+    const home = await printShop(w);
+    const all = [...(await home.allocate(10_000)), ...(await home.allocate(10_000))];
+    expect(new Set(all).size).toBe(20_000);
+    expect(all.every((serial) => /^[1-9][0-9]*$/.test(serial) && Number(serial) < 2 ** 38)).toBe(true);
+    const steps = new Set(all.slice(1).map((serial, i) => Number(serial) - Number(all[i])));
+    expect(steps.size).toBeGreaterThan(19_990);
+    expect((await home.admin.get(`/products/${home.product.id}`)).body.version).toBe(home.product.version + 3); // no version of its own
+  });
+
+  test("the permutation is one: no two places give the same number, and 0 is never given out", () => {
+    const secret = randomBytes(32);
+    holds(
+      property(integer({ min: 1, max: 2 ** 38 - 20_000 }), (from) => {
+        const made = serialsAt(secret, from, 500);
+        expect(new Set(made).size).toBe(500);
+        expect(made.every((serial) => Number(serial) >= 1 && Number(serial) < 2 ** 38)).toBe(true);
+      }),
+      { numRuns: 20 },
+    );
+    expect(new Set(permuted(secret, [0, 1, 2 ** 38 - 1])).size).toBe(3);
+    expect(serialsAt(randomBytes(32), 1, 100)).not.toEqual(serialsAt(secret, 1, 100));
+  });
+
+  test("two calls at once share none", async () => {
+    const home = await printShop(w);
+    const many = (await Promise.all(Array.from({ length: 8 }, () => home.allocate(200)))).flat();
+    expect(new Set(many).size).toBe(1_600);
+  });
+
+  test.each([0, 10_001, 1.5, -1, "3", null])("a count of %j is refused", async (count) => {
+    expect((await admin.post("/carriers/batch", { productId: product.id, count })).status).toBe(400);
+  });
+
+  test("the same Idempotency-Key allocates once", async () => {
+    const call = () => admin.post("/carriers/batch", { productId: product.id, count: 3 }, { "idempotency-key": "three" });
+    const [first, second] = [await call(), await call()];
+    expect([second.status, second.body, second.headers.get("idempotency-replayed")]).toEqual([201, first.body, "true"]);
+  });
+
+  test("a voided product gets none; a foreign one is not there", async () => {
+    const home = await printShop(w);
+    expect((await admin.post("/carriers/batch", { productId: home.product.id, count: 1 })).status).toBe(404);
+    await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
+    const answer = await home.admin.post("/carriers/batch", { productId: home.product.id, count: 1 });
+    expect([answer.status, answer.body.error.code]).toEqual([409, "ALREADY_VOIDED"]);
+  });
+
+  test("a GTIN that serials hang on can't change", async () => {
+    const answer = await admin.patch(`/products/${product.id}`, { gtin: "09506000134352" });
+    expect([answer.status, answer.body.error.code]).toEqual([409, "SCHEME_LOCKED"]);
+  });
+});
+
+describe("the export", () => {
+  test("is CSV by default: GTIN, serial, link and EPC, in the order of allocation", async () => {
+    const home = await printShop(w);
+    const serials = await home.allocate(2_500);
+    const answer = await home.admin.get(`/carriers/export?productId=${home.product.id}`);
+    expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+    expect(answer.text.split("\n")[0]).toBe("gtin,serial,digital_link,sgtin96_epc");
+    const rows = rowsOf(answer.text);
+    expect(rows.map(([, serial]) => serial)).toEqual(serials);
+    for (const [gtin, serial, link, epc = ""] of rows.slice(0, 50)) {
+      expect([gtin, link]).toEqual([home.gtin, `${w.url}/01/${home.gtin}/21/${serial}`]);
+      expect(decodeSgtin96(epc)).toMatchObject({ gtin, serial, filter: 1, companyPrefixLength: 7 });
+    }
+  });
+
+  test("takes the longest company prefix that fits, and leaves the EPC empty where none does", async () => {
+    const home = await printShop(w);
+    const epc = async (prefixes: string[]) => {
+      await home.admin.patch("/tenant", { companyPrefixes: prefixes });
+      return rowsOf((await home.admin.get(`/carriers/export?productId=${home.product.id}`)).text)[0]?.[3];
+    };
+    await home.allocate(1);
+    const digits = home.gtin.slice(1);
+    expect(decodeSgtin96((await epc([digits.slice(0, 6), digits.slice(0, 9), "999999"])) ?? "").companyPrefixLength).toBe(9);
+    expect(await epc(["999999"])).toBe("");
+  });
+
+  test("is JSON when asked, empty products included", async () => {
+    const home = await printShop(w);
+    const json = async () => (await home.admin.get(`/carriers/export?productId=${home.product.id}&format=json`)).body;
+    expect(await json()).toEqual({ data: [] });
+    const [serial] = await home.allocate(1);
+    expect(await json()).toEqual({
+      data: [{ gtin: home.gtin, serial, digital_link: expect.any(String), sgtin96_epc: expect.any(String), metadata: { print: null } }],
+    });
+  });
+
+  test("of another tenant's product is 404, of an unknown printState 422, with an unknown parameter 400", async () => {
+    const home = await printShop(w);
+    expect((await home.admin.get(`/carriers/export?productId=${product.id}`)).status).toBe(404);
+    const answer = await exportOf("&printState=lost");
+    expect([answer.status, answer.body.error.code]).toEqual([422, "INVALID_PRINT_STATE"]);
+    expect((await exportOf("&state=failed")).status).toBe(400);
+  });
+});
+
+describe("print-status", () => {
+  test("known outcomes stand, unknown serials are named, and the re-print file is exactly what failed", async () => {
+    const home = await printShop(w);
+    const [one = "", two = "", three = "", four = ""] = await home.allocate(4);
+    const answer = await home.admin.post("/carriers/print-status", {
+      results: [
+        { serial: one, status: "failed", reason: "smudged" },
+        { serial: two, status: "failed", reason: "torn", deviceId: "zd-1" },
+        { serial: "99", status: "printed" },
+        { serial: one, status: "printed", deviceId: "zd-2" },
+      ],
+    });
+    expect(answer.body).toEqual({
+      updated: [one, two],
+      unknown: ["99"],
+      printed: [one],
+      failed: [two],
+      reportedAt: expect.any(String),
+      events: [
+        { type: "print.confirmed", webhooksNotified: 0 },
+        { type: "print.failed", webhooksNotified: 0 },
+      ],
+    });
+    const serialsIn = async (state: string) =>
+      rowsOf((await home.admin.get(`/carriers/export?productId=${home.product.id}&printState=${state}`)).text).map(([, serial]) => serial);
+    expect([await serialsIn("printed"), await serialsIn("failed"), await serialsIn("pending")]).toEqual([[one], [two], [three, four]]);
+    expect((await home.admin.get(`/carriers/${two}`)).body.metadata.print).toEqual({
+      status: "failed",
+      reason: "torn",
+      deviceId: "zd-1",
+      reportedAt: answer.body.reportedAt,
+    });
+    await home.admin.post(`/products/${home.product.id}/void`, { serial: two, reason: "torn for good" });
+    expect(await serialsIn("failed")).toEqual([]);
+  });
+
+  test("a later outcome replaces the earlier one wholesale", async () => {
+    const [serial = ""] = await shop.allocate(1);
+    await report([{ serial, status: "failed", reason: "torn", deviceId: "zd-1" }]);
+    await report([{ serial, status: "printed" }]);
+    expect((await admin.get(`/carriers/${serial}`)).body.metadata.print).toMatchObject({ status: "printed", reason: null, deviceId: null });
+  });
+
+  test("the same batch again replays; A, B and A again is news", async () => {
+    const [serial = ""] = await shop.allocate(1);
+    const [a, b] = [[{ serial, status: "failed" }], [{ serial, status: "printed" }]];
+    const first = await report(a);
+    w.later(1_000);
+    const again = await report(a);
+    expect([again.headers.get("idempotency-replayed"), again.body]).toEqual(["true", first.body]);
+    await report(b);
+    const back = await report(a);
+    expect(back.headers.get("idempotency-replayed")).toBe(null);
+    expect(back.body.reportedAt > first.body.reportedAt).toBe(true);
+    expect((await admin.get(`/carriers/${serial}`)).body.metadata.print.status).toBe("failed");
+  });
+
+  test("a key of one's own makes an identical batch a request of its own", async () => {
+    const [serial = ""] = await shop.allocate(1);
+    const batch = [{ serial, status: "printed" }];
+    await report(batch);
+    w.later(1_000);
+    const keyed = await report(batch, { "idempotency-key": `own ${serial}` });
+    expect(keyed.headers.get("idempotency-replayed")).toBe(null);
+    expect((await report(batch, { "idempotency-key": `own ${serial}` })).headers.get("idempotency-replayed")).toBe("true");
+    expect((await report([{ serial, status: "failed" }], { "idempotency-key": `own ${serial}` })).status).toBe(409);
+  });
+
+  test("an unknown serial that is allocated meanwhile makes the same batch news", async () => {
+    const home = await printShop(w);
+    const guess = [{ serial: "123", status: "printed" }];
+    expect((await home.admin.post("/carriers/print-status", { results: guess })).body.unknown).toEqual(["123"]);
+    await w.store.write("allocated", async ({ db, now }) => {
+      const { serials } = await import("../../cloud/store/schema.ts");
+      const row = { tenantId: home.tenantId, serial: "123", gtin: home.gtin, productId: home.product.id, n: 1, createdAt: now };
+      await db.insert(serials).values(row);
+    });
+    expect((await home.admin.post("/carriers/print-status", { results: guess })).body.updated).toEqual(["123"]);
+  });
+
+  test("tells nothing of another tenant's serials", async () => {
+    const home = await printShop(w);
+    const [serial = ""] = await shop.allocate(1);
+    expect((await home.admin.post("/carriers/print-status", { results: [{ serial, status: "failed" }] })).body).toMatchObject({
+      updated: [],
+      unknown: [serial],
+    });
+    expect((await admin.get(`/carriers/${serial}`)).body.metadata.print).toBe(null);
+    expect((await home.admin.get(`/carriers/${serial}`)).status).toBe(404);
+  });
+
+  test.each([
+    ["none", []],
+    ["1,001", Array.from({ length: 1_001 }, (_, i) => ({ serial: String(i + 1), status: "printed" }))],
+    ["another state", [{ serial: "1", status: "pending" }]],
+    ["a number for a serial", [{ serial: 1, status: "printed" }]],
+    ["a field nobody knows", [{ serial: "1", status: "printed", state: "x" }]],
+  ])("%s is refused", async (_what, results) => {
+    expect((await report(results as object[])).status).toBe(400);
+  });
+});

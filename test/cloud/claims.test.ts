@@ -1,0 +1,50 @@
+// Who speaks for a GTIN: the first tenant that publishes it, whichever part of it, also when two try at the same instant.
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import * as passports from "../../cloud/domain/passports.ts";
+import type { By } from "../../cloud/domain/events.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { draftPassport, publish } from "../../fixtures/passports.ts";
+import { engine, world } from "../world.ts";
+
+const w = await world();
+const { data: tenant, adminKey } = (await w.admin.post("/tenants", { name: "other" })).body;
+const other = w.as(adminKey.secret);
+let n = 590_000;
+
+test("a model and an item of one GTIN, published by two tenants at once: one of them wins", async () => {
+  for (let i = 0; i < 8; i += 1) {
+    const gtin = gtinOf((n += 1));
+    const [model, item] = [await draftPassport(w.admin, { gtin, granularity: "model" }), await draftPassport(other, { gtin })];
+    const both = await Promise.all([publish(w.admin, model.productId), publish(other, item.productId)]);
+    expect(new Set(both.map(({ body }) => body.error?.code ?? "published"))).toEqual(new Set(["published", "GTIN_CLAIMED"]));
+  }
+});
+
+test("two items of one GTIN may be two tenants': only a whole GTIN takes them all", async () => {
+  const gtin = gtinOf((n += 1));
+  const [mine, theirs] = [
+    await draftPassport(w.admin, { gtin, serialNumber: "1" }),
+    await draftPassport(other, { gtin, serialNumber: "2" }),
+  ];
+  const both = await Promise.all([publish(w.admin, mine.productId), publish(other, theirs.productId)]);
+  expect(both.map(({ status }) => status)).toEqual([200, 200]);
+});
+
+// On SQLite units follow one another, so that neither can begin in the middle of the other.
+test.runIf(engine === "postgres")("who claims while another's claim isn't committed yet waits for it, and then sees it", async () => {
+  const gtin = gtinOf((n += 1));
+  const [model, item] = [await draftPassport(w.admin, { gtin, granularity: "model" }), await draftPassport(other, { gtin })];
+  const { tenantId } = (await w.admin.get("/audit-logs?limit=1")).body.data[0];
+  const by = (id: string): By => ({ tenantId: id, actor: { kind: "system", id: null, name: "test" }, requestId: "r" });
+  const claimed = Promise.withResolvers<void>();
+  const first = w.store.write("model", async (tx) => {
+    await passports.publish(tx, by(tenantId), model.productId);
+    claimed.resolve();
+    await sleep(500); // long enough for the other to look, if it doesn't wait
+  });
+  await claimed.promise;
+  const second = w.store.write("item", (tx) => passports.publish(tx, by(tenant.id), item.productId));
+  await expect(second).rejects.toMatchObject({ code: "GTIN_CLAIMED" });
+  await first;
+});

@@ -1,0 +1,298 @@
+// Evidence: what each state's word has to bring, whose word counts, and what becomes of lies, pictures and stray labels.
+import { hash } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { type Claim, goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const shop = await printShop(w);
+const { admin, device } = shop;
+type Json = Record<string, unknown>;
+
+/** A job that waits for the word of this state, and that word. */
+async function waitingFor(status: string, more: Json = {}, home = shop): Promise<{ claimed: Claim; item: Item; said: Item[] }> {
+  await home.issue({ priority: 1, ...more });
+  const claimed = await home.device.claim();
+  const items = goodItems(claimed);
+  const at = items.findIndex((item) => item.status === status);
+  for (const item of items.slice(0, at < 0 ? items.length : at)) expect((await home.device.say(claimed, item)).status).toBe(200);
+  return { claimed, item: items[at] ?? sealOf(items), said: items };
+}
+/** The item with some of its evidence changed. */
+function changed({ status, evidence = {}, ...rest }: Item, changes: Json): Item {
+  const [name = "", value] = Object.entries(evidence)[0] ?? [];
+  return { status, ...rest, evidence: { [name]: { ...(value as Json), ...changes } } };
+}
+
+describe("a word without what it needs is refused, and the job stays where it is", () => {
+  const codeOf = async (status: string, spoil: (item: Item, claimed: Claim) => Json) => {
+    const { claimed, item } = await waitingFor(status);
+    const before = (await admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.state;
+    const answer = await device.say(claimed, spoil(item, claimed));
+    expect((await admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.state).toBe(before);
+    return [answer.status, answer.body.error.code, answer.body.error.details?.fields?.[0]?.field];
+  };
+
+  test.each(["RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"])("%s without evidence", async (status) => {
+    const [code, name] = await codeOf(status, ({ status }) => ({ status }));
+    expect([code, name]).toEqual([422, "EVIDENCE_REQUIRED"]);
+  });
+
+  const wrong: [string, string, Json, string][] = [
+    ["RENDERED", "another payload", { payload: "https://else.where/01/1" }, "evidence.render_manifest.payload"],
+    ["RENDERED", "no digest", { sha256: undefined }, "evidence.render_manifest.sha256"],
+    ["RENDERED", "half a dot", { width_dots: 406.5 }, "evidence.render_manifest.width_dots"],
+    ["RENDERED", "another EPC", { epc: "3066C4409047E140075BCD15" }, "evidence.render_manifest.epc"],
+    ["SPOOL_SUBMITTED", "no byte", { bytes: 0 }, "evidence.spool_receipt.bytes"],
+    ["SPOOL_SUBMITTED", "an instant that isn't", { accepted_at: "yesterday" }, "evidence.spool_receipt.accepted_at"],
+    ["PRINTED_ATTESTED", "a grade below B", { grade: "C" }, "evidence.completion.grade"],
+    ["PRINTED_ATTESTED", "a spooler's completed", { basis: "spooler completed" }, "evidence.completion.basis"],
+    ["PRINTED_ATTESTED", "a counter that stood still", { after: 100 }, "evidence.completion.after"],
+    ["PRINTED_ATTESTED", "a counter that moved by two without a void", { after: 102 }, "evidence.completion.after"],
+    ["SCAN_VERIFIED", "an unknown source", { source: "ear" }, "evidence.scan_result.source"],
+  ];
+  test.each(wrong)("%s with %s", async (status, _what, changes, field) => {
+    expect(await codeOf(status, (item) => changed(item, changes))).toEqual([422, "EVIDENCE_INVALID", field]);
+  });
+
+  test("evidence of the wrong stage", async () => {
+    expect(
+      await codeOf("SPOOL_SUBMITTED", (_item, claimed) => ({ status: "SPOOL_SUBMITTED", evidence: goodItems(claimed)[0]?.evidence })),
+    ).toEqual([422, "EVIDENCE_REQUIRED", "evidence.spool_receipt"]);
+    const both = (item: Item, claimed: Claim) => ({ ...item, evidence: { ...item.evidence, ...goodItems(claimed)[0]?.evidence } });
+    expect(await codeOf("SPOOL_SUBMITTED", both)).toEqual([422, "EVIDENCE_INVALID", "evidence.render_manifest"]);
+  });
+
+  test("more evidence than fits", async () => {
+    expect(await codeOf("RENDERED", (item) => changed(item, { note: "x".repeat(70_000) }))).toEqual([422, "EVIDENCE_INVALID", "evidence"]);
+  });
+
+  test("a failure without a reason", async () => {
+    expect((await codeOf("RENDERED", () => ({ status: "FAILED" })))[1]).toBe("VALIDATION_ERROR");
+  });
+
+  test("a bundle whose digest isn't that of the evidence", async () => {
+    const { claimed, said } = await waitingFor("SEALED");
+    const other = sealOf(said.slice(1));
+    const answer = await device.say(claimed, other);
+    expect([answer.status, answer.body.error.code]).toEqual([422, "BUNDLE_MISMATCH"]);
+    expect((await device.say(claimed, sealOf(said))).body.state).toBe("SEALED");
+  });
+});
+
+test("a void label that the counter saw is explained by saying so", async () => {
+  const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
+  expect((await device.say(claimed, changed(item, { after: 103, voids: 2 }))).body.state).toBe("PRINTED_ATTESTED");
+});
+
+describe("a scan verifies only this job's link", () => {
+  const scanOf = async (decoded: (link: string) => string, rfid?: (epc: string) => object, needs = ["qr"]) => {
+    const { claimed, item } = await waitingFor("SCAN_VERIFIED", { needs });
+    const changes = { decoded: decoded(claimed.job.digital_link), ...(rfid ? { rfid: rfid(claimed.job.sgtin96_epc ?? "") } : {}) };
+    const answer = await device.say(claimed, changed(item, changes));
+    return answer.body.error?.code ?? answer.body.state;
+  };
+  const flip = (text: string, at: number) => text.slice(0, at) + (text[at] === "7" ? "8" : "7") + text.slice(at + 1);
+
+  test("as it is, with a slash behind it, with a query", async () => {
+    expect(await scanOf((link) => link)).toBe("SCAN_VERIFIED");
+    expect(await scanOf((link) => `${link}/`)).toBe("SCAN_VERIFIED");
+    expect(await scanOf((link) => `${link}?17=301231`)).toBe("SCAN_VERIFIED");
+  });
+
+  test("not with one character changed, wherever it is", async () => {
+    const { claimed, item } = await waitingFor("SCAN_VERIFIED");
+    const link = claimed.job.digital_link;
+    for (let at = 0; at < link.length; at += 5) {
+      const answer = await device.say(claimed, changed(item, { decoded: flip(link, at) }));
+      expect([flip(link, at), answer.status, answer.body.error?.code]).toEqual([flip(link, at), 422, "SCAN_MISMATCH"]);
+    }
+  });
+
+  test.each(["", "%", "ps://id.example.com", "]Q1", "\u202e", "https://[", "javascript:alert(1)"])("not %j", async (decoded) => {
+    expect(await scanOf(() => decoded)).toBe(decoded === "" ? "EVIDENCE_INVALID" : "SCAN_MISMATCH");
+  });
+
+  test("with RFID, only where the tag says the same", async () => {
+    const needs = ["qr", "rfid"];
+    const tag = (epc: string) => ({ epc, reader: "independent" });
+    expect(
+      await scanOf(
+        (link) => link,
+        (epc) => tag(epc.toLowerCase()),
+        needs,
+      ),
+    ).toBe("SCAN_VERIFIED");
+    expect(
+      await scanOf(
+        (link) => link,
+        (epc) => tag(flip(epc, 23)),
+        needs,
+      ),
+    ).toBe("SCAN_MISMATCH");
+    const { claimed, item } = await waitingFor("SCAN_VERIFIED", { needs });
+    expect((await device.say(claimed, changed(item, { rfid: undefined }))).body.error.code).toBe("SCAN_MISMATCH");
+  });
+});
+
+describe("who attests", () => {
+  test("an operator needs a name and no completion; a device a completion and its own key", async () => {
+    const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
+    const say = async (word: Json, by = device) => (await by.say(claimed, { status: "PRINTED_ATTESTED", ...word })).body;
+    expect((await say({ actor: { kind: "operator" } })).error.code).toBe("EVIDENCE_REQUIRED");
+    expect((await say({ actor: { kind: "device" } })).error.code).toBe("EVIDENCE_REQUIRED");
+    const asDevice = { attempt_id: claimed.attempt_id, ...item };
+    expect((await admin.post(`/aidc/jobs/${claimed.job.job_ref}/result`, asDevice)).body.error.code).toBe("DEVICE_KEY_REQUIRED");
+    expect((await say({ actor: { kind: "operator", id: "op-7" } })).state).toBe("PRINTED_ATTESTED");
+  });
+
+  test("another device's word on the attempt is stale, though its key is good", async () => {
+    const { claimed, item } = await waitingFor("RENDERED");
+    const other = await shop.newDevice("line 2");
+    expect((await other.say(claimed, item)).body.error.code).toBe("STALE_ATTEMPT");
+    expect((await other.api.post(`/aidc/jobs/${claimed.job.job_ref}/heartbeat`, { attempt_id: claimed.attempt_id })).body.error.code).toBe(
+      "STALE_ATTEMPT",
+    );
+    expect((await device.say(claimed, item)).status).toBe(200);
+  });
+});
+
+test("what simulated devices say seals labels in a sandbox and nowhere else", async () => {
+  const home = await printShop(w, { sandbox: false });
+  for (const [where, outcome] of [
+    [shop, "SEALED"],
+    [home, "SIMULATED_EVIDENCE"],
+  ] as const) {
+    await where.issue({ priority: 1 });
+    const claimed = await where.device.claim();
+    const items = goodItems(claimed, true);
+    for (const item of items) expect((await where.device.say(claimed, item)).status).toBe(200);
+    const answer = await where.device.say(claimed, sealOf(items));
+    expect(answer.body.error?.code ?? answer.body.state).toBe(outcome);
+  }
+});
+
+describe("500 results at once", () => {
+  test("each has its outcome, the good ones stand, in order", async () => {
+    await shop.issue({ priority: 2 });
+    await shop.issue({ priority: 1 });
+    const [one, two] = [await device.claim(), await device.claim()];
+    const results = (claimed: Claim, items: Item[]) =>
+      items.map((item, i) => ({
+        job_ref: claimed.job.job_ref,
+        attempt_id: claimed.attempt_id,
+        idempotency_key: `${claimed.attempt_id}/${i}`,
+        ...item,
+      }));
+    const all = goodItems(one);
+    const sent = [
+      ...results(one, all),
+      ...results(two, goodItems(two).slice(1)),
+      { job_ref: one.job.job_ref, attempt_id: two.attempt_id, status: "RENDERED" },
+      { job_ref: "pj_00000000000000000000000000", attempt_id: one.attempt_id, status: "RENDERED" },
+      { nonsense: true },
+      null,
+      ...results(one, [sealOf(all)]).map((item) => ({ ...item, idempotency_key: "seal" })),
+    ];
+    const { results: outcomes } = (await device.api.post("/aidc/results", { results: sent })).body;
+    expect(outcomes.map((o: Json) => o["index"])).toEqual(sent.map((_, i) => i));
+    const codes = outcomes.map((o: { status: number; error?: { code: string }; job?: { state: string } }) => o.error?.code ?? o.job?.state);
+    expect(codes).toEqual([
+      "RENDERED",
+      "SPOOL_SUBMITTED",
+      "PRINTED_ATTESTED",
+      "SCAN_VERIFIED",
+      "ILLEGAL_TRANSITION",
+      "ILLEGAL_TRANSITION",
+      "ILLEGAL_TRANSITION",
+      "STALE_ATTEMPT",
+      "NOT_FOUND",
+      "VALIDATION_ERROR",
+      "VALIDATION_ERROR",
+      "SEALED",
+    ]);
+    const again = (await device.api.post("/aidc/results", { results: sent })).body.results;
+    expect(again[0]).toEqual(outcomes[0]); // as it was answered then, though the job went on
+    const reused = { ...sent[0], status: "FAILED", reason: "x" };
+    expect((await device.api.post("/aidc/results", { results: [reused] })).body.results[0].error.code).toBe("IDEMPOTENCY_CONFLICT");
+  });
+
+  test("501 are too many, none too few", async () => {
+    for (const results of [[], Array.from({ length: 501 }, () => ({}))])
+      expect((await device.api.post("/aidc/results", { results })).status).toBe(400);
+  });
+});
+
+test("what a station's clock says is kept and decides nothing", async () => {
+  const { claimed, item } = await waitingFor("RENDERED");
+  const beat = async () =>
+    Date.parse(
+      (await device.api.post(`/aidc/jobs/${claimed.job.job_ref}/heartbeat`, { attempt_id: claimed.attempt_id })).body.lease.expires_at,
+    );
+  const before = await beat();
+  const hourAgo = new Date(Date.now() - 3_600_000).toISOString();
+  expect((await device.say(claimed, { ...item, occurred_at: hourAgo })).status).toBe(200);
+  const { data } = (await admin.get(`/aidc/jobs/${claimed.job.job_ref}/history`)).body;
+  expect(data.at(-1)).toMatchObject({ to: "RENDERED", occurred_at: hourAgo });
+  expect(await beat()).toBeGreaterThanOrEqual(before);
+});
+
+describe("pictures", () => {
+  const put = (name: string, bytes: Buffer<ArrayBuffer>, type = "image/png") =>
+    device.api.send("PUT", `/aidc/evidence/${name}`, { body: bytes, headers: { "content-type": type } });
+
+  test("are kept once under their digest and read back byte by byte", async () => {
+    const bytes = Buffer.from([0, 255, 1, 254, ...Buffer.from("ünï")]);
+    const name = hash("sha256", bytes);
+    expect((await put(name, bytes)).status).toBe(201);
+    expect((await put(name, bytes)).status).toBe(200);
+    const answer = await fetch(`${w.url}/api/v2/aidc/evidence/${name}`, { headers: { authorization: `Bearer ${device.secret}` } });
+    expect([answer.status, answer.headers.get("content-type"), Buffer.from(await answer.arrayBuffer())]).toEqual([200, "image/png", bytes]);
+    const other = await printShop(w);
+    expect((await other.admin.get(`/aidc/evidence/${name}`)).status).toBe(404);
+  });
+
+  test("are refused with a digest that lies, beyond 2 MiB, or as another type", async () => {
+    const bytes = Buffer.from("a picture");
+    expect((await put(hash("sha256", "another"), bytes)).body.error.code).toBe("EVIDENCE_INVALID");
+    expect((await put("xyz", bytes)).status).toBe(400);
+    const huge = Buffer.alloc(2 * 1024 * 1024 + 1);
+    expect((await put(hash("sha256", huge), huge)).status).toBe(413);
+    expect((await put(hash("sha256", bytes), bytes, "text/html")).status).toBe(415);
+  });
+});
+
+describe("orphans", () => {
+  test("are listed until they are destroyed, and what is destroyed stays so", async () => {
+    const { claimed } = await waitingFor("PRINTED_ATTESTED");
+    await device.say(claimed, { status: "FAILED", reason: "lost the printer" });
+    expect((await admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.duplicate_risk).toBe(true);
+    const say = (disposition: string) =>
+      device.api.post("/aidc/orphans", {
+        job_ref: claimed.job.job_ref,
+        attempt_id: claimed.attempt_id,
+        evidence: { note: "came out late" },
+        disposition,
+        actor: { kind: "operator", id: "op-7" },
+      });
+    const listed = async () => (await admin.get("/aidc/orphans")).body.data.map((orphan: Json) => orphan["attempt_id"]);
+    expect((await say("found")).status).toBe(201);
+    expect(await listed()).toContain(claimed.attempt_id);
+    expect((await say("destroyed")).body.disposition).toBe("destroyed");
+    expect((await say("found")).body.disposition).toBe("destroyed");
+    expect(await listed()).not.toContain(claimed.attempt_id);
+    expect((await admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.duplicate_risk).toBe(false);
+  });
+
+  test("of an attempt that never was are not taken", async () => {
+    const { claimed } = await waitingFor("RENDERED");
+    const orphan = {
+      job_ref: claimed.job.job_ref,
+      attempt_id: "019a0000-0000-7000-8000-000000000000",
+      evidence: {},
+      disposition: "found",
+      actor: { kind: "device" },
+    };
+    expect((await device.api.post("/aidc/orphans", orphan)).status).toBe(404);
+  });
+});

@@ -1,0 +1,153 @@
+// Leases: what time does to a claim, who is still heard when it is over, and what devices come and go with.
+import { expect, test } from "vitest";
+import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const SECOND = 1_000;
+const code = (answer: { body?: { error?: { code: string }; state?: string } }) => answer.body?.error?.code ?? answer.body?.state;
+
+const SOON = { timeout: 30_000, interval: 50 }; // the reaper comes a fraction of a second later
+
+test("a late result is heard while nobody else has the job, and renews the lease", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  const job = await shop.issue();
+  const claimed = await device.claim({ lease_seconds: 30 });
+  w.later(10 * 60 * SECOND);
+  const [render] = goodItems(claimed);
+  const answer = await device.say(claimed, render ?? {});
+  expect(answer.body).toMatchObject({ state: "RENDERED", attempt: 1 });
+  expect(Date.parse(answer.body.lease.expires_at)).toBeGreaterThan(Date.now() + 10 * 60 * SECOND);
+  expect((await device.api.post("/aidc/jobs/claim")).status).toBe(204); // it is his again
+  expect((await admin.get(`/aidc/jobs/${job.job_ref}`)).body.attempt).toBe(1);
+});
+
+test("a heartbeat extends a lease, also one that ran out; once reclaimed it is stale", async () => {
+  const { device, ...shop } = await printShop(w);
+  await shop.issue();
+  const claimed = await device.claim({ lease_seconds: 5 });
+  const beat = () => device.api.post(`/aidc/jobs/${claimed.job.job_ref}/heartbeat`, { attempt_id: claimed.attempt_id, lease_seconds: 10 });
+  w.later(8 * SECOND);
+  expect((await beat()).body.lease.device_id).toBe(device.id);
+  w.later(8 * SECOND);
+  expect((await device.api.post("/aidc/jobs/claim")).status).toBe(204);
+  w.later(8 * SECOND);
+  expect((await device.claim()).job.job_ref).toBe(claimed.job.job_ref);
+  expect(code(await beat())).toBe("STALE_ATTEMPT");
+});
+
+test("a job that may be on paper waits for its grace, then fails and warns the next one", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  await admin.patch("/tenant", { offlineGraceSeconds: 600 });
+  const { job_ref: ref } = await shop.issue();
+  const claimed = await device.claim({ lease_seconds: 30 });
+  const said = await device.upTo(claimed, "SPOOL_SUBMITTED");
+  w.later(500 * SECOND);
+  const attested = goodItems(claimed)[2] ?? said[0];
+  expect(code(await device.say(claimed, attested ?? {}))).toBe("PRINTED_ATTESTED"); // offline for minutes, and heard
+  w.later(700 * SECOND);
+  await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, SOON).toBe("FAILED");
+  expect((await admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ reason: "LEASE_EXPIRED_AFTER_SPOOL", duplicate_risk: true });
+  expect(code(await device.say(claimed, goodItems(claimed)[3] ?? {}))).toBe("STALE_ATTEMPT");
+  const again = await device.claim();
+  expect(again.job).toMatchObject({ job_ref: ref, attempt: 2, duplicate_risk: true });
+  const { data: audit } = (await admin.get("/audit-logs?action=print.expired")).body;
+  expect(audit[0]).toMatchObject({ subject: ref, actor: { kind: "system" } });
+});
+
+test("a budget used up is a dead letter, and its serial stands in the re-print file", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  const job = await shop.issue({ max_attempts: 2 });
+  for (const reason of ["ribbon out", "head open"]) {
+    const claimed = await device.claim();
+    expect(code(await device.say(claimed, { status: "FAILED", reason }))).toBe("FAILED");
+  }
+  expect((await device.api.post("/aidc/jobs/claim")).status).toBe(204);
+  await expect.poll(async () => (await admin.get(`/aidc/jobs/${job.job_ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+  expect((await admin.get(`/carriers/${job.serial}`)).body.metadata.print).toMatchObject({ status: "failed", reason: "head open" });
+  const file = (await admin.get(`/carriers/export?productId=${shop.product.id}&printState=failed`)).text;
+  expect(file.trim().split("\n").at(-1)).toContain(job.serial);
+  expect((await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: job.serial })).status).toBe(201); // it may be tried again
+});
+
+test("a lease that runs out on the last attempt before paper is a dead letter as well", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  const job = await shop.issue({ max_attempts: 1 });
+  await device.claim({ lease_seconds: 5 });
+  w.later(6 * SECOND);
+  await expect.poll(async () => (await admin.get(`/aidc/jobs/${job.job_ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+});
+
+test("after a day the envelope is over: 410", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  await admin.patch("/tenant", { offlineGraceSeconds: 604_800 });
+  await shop.issue();
+  const claimed = await device.claim();
+  const said = await device.upTo(claimed, "SCAN_VERIFIED");
+  w.later(25 * 3_600 * SECOND);
+  const late = await device.say(claimed, sealOf(said));
+  expect([late.status, code(late)]).toEqual([410, "ENVELOPE_EXPIRED"]);
+  expect(code(await device.api.post(`/aidc/jobs/${claimed.job.job_ref}/heartbeat`, { attempt_id: claimed.attempt_id }))).toBe(
+    "ENVELOPE_EXPIRED",
+  );
+});
+
+test("many devices at one pool: every job is granted once", async () => {
+  const { admin, ...shop } = await printShop(w);
+  const items = (await shop.allocate(60)).map((serial) => ({ gtin: shop.gtin, serial }));
+  await admin.post("/aidc/jobs/batch", { items });
+  const devices = await Promise.all(Array.from({ length: 8 }, (_, i) => shop.newDevice(`line ${i}`)));
+  const granted: string[] = [];
+  await Promise.all(
+    devices.map(async ({ api }) => {
+      for (let empty = 0; empty < 3;) {
+        const answer = await api.post("/aidc/jobs/claim", { lease_seconds: 600 });
+        if (answer.status === 204) empty += 1;
+        else granted.push(answer.body.job.job_ref);
+      }
+    }),
+  );
+  expect(granted.toSorted()).toEqual([...new Set(granted)].toSorted());
+  expect(granted).toHaveLength(60);
+});
+
+test("a device shows what was heard of it, and dies with its key, its leases ending at once", async () => {
+  const { admin, device, ...shop } = await printShop(w);
+  expect((await admin.get(`/devices/${device.id}`)).body).toMatchObject({ status: "offline", last_seen: null });
+  await device.api.post("/aidc/station", {
+    version: "1.2.3",
+    buffer_depth: 4,
+    status: "degraded",
+    printers: [{ name: "zd", status: "paper out", dpi: 203 }],
+  });
+  expect((await device.api.get("/aidc/station")).body).toMatchObject({
+    device: { id: device.id, status: "degraded", version: "1.2.3", buffer_depth: 4, printers: [{ name: "zd", dpi: 203 }] },
+    tenant: { sandbox: true },
+  });
+  w.later(100 * SECOND);
+  expect((await admin.get(`/devices/${device.id}`)).body.status).toBe("offline");
+  const job = await shop.issue();
+  await device.claim({ lease_seconds: 600 });
+  const other = await shop.newDevice("line 2");
+  expect((await other.api.post("/aidc/jobs/claim")).status).toBe(204);
+  expect((await admin.delete(`/devices/${device.id}`)).status).toBe(204);
+  expect((await device.api.get("/aidc/station")).status).toBe(401);
+  expect((await admin.get(`/devices/${device.id}`)).status).toBe(404);
+  expect((await other.claim()).job).toMatchObject({ job_ref: job.job_ref, attempt: 2 });
+});
+
+test("a device may get a key that exists, and its mint is shown once", async () => {
+  const { admin } = await printShop(w);
+  const key = (await admin.post("/api-keys", { name: "k", scopes: ["aidc:read", "aidc:write"] })).body.data;
+  const { device, ...rest } = (await admin.post("/devices", { name: "given", api_key_id: key.id })).body;
+  expect([device.api_key_id, rest]).toEqual([key.id, {}]);
+  expect((await w.as(key.secret).get("/aidc/station")).body.device.id).toBe(device.id);
+  expect((await admin.post("/devices", { name: "again", api_key_id: key.id })).status).toBe(400);
+  const mint = () => admin.post("/devices", { name: "minted" }, { "idempotency-key": "mint" });
+  const [first, again] = [await mint(), await mint()];
+  expect([first.body.key.secret, again.body.key.secret, again.body.device.id]).toEqual([
+    expect.stringMatching(/^imp_/),
+    null,
+    first.body.device.id,
+  ]);
+});

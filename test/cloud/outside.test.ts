@@ -1,0 +1,180 @@
+// Anchors and registries outside: what they answer is kept, what they do wrong leaves nothing behind, and asking twice does it once.
+import { afterAll, expect, test } from "vitest";
+import { sql } from "drizzle-orm";
+import { startAnchor } from "../../fixtures/anchor.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import type { Way } from "../../fixtures/misbehaving.ts";
+import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
+import { startRegistry } from "../../fixtures/registry.ts";
+import { world } from "../world.ts";
+
+const anchor = await startAnchor({ slowMs: 6_000 });
+const registry = await startRegistry();
+afterAll(() => Promise.all([anchor.end(), registry.end()]));
+const w = await world({ settings: { IMPRIMATUR_ANCHOR: `${anchor.url}/anchors`, IMPRIMATUR_REGISTRY_URL: registry.url } });
+let n = 500_000;
+const kettle = () => ({ gtin: gtinOf((n += 1)) });
+const refusal = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
+/** Whatever a success would have left. */
+const traces = (id: string) =>
+  w.store.read("traces", async ({ db }) => [
+    await db.values(sql`SELECT count(*) FROM validations WHERE passport_id = ${id}`),
+    await db.values(sql`SELECT count(*) FROM registrations WHERE passport_id = ${id}`),
+    await db.values(sql`SELECT count(*) FROM events WHERE subject = ${id}`),
+    await db.values(sql`SELECT size FROM log_head`),
+    await db.values(sql`SELECT count(*) FROM audit_log WHERE subject = ${id} AND action IN ('passport.anchored', 'passport.registered')`),
+    await db.values(sql`SELECT revision FROM passports WHERE id = ${id}`),
+  ]);
+
+test("an external anchor is told the digest, its receipt is kept and named by the validation, and our own log still proves it", async () => {
+  const { id, productId } = await draftPassport(w.admin, kettle());
+  const { digest } = (await w.admin.get(`/passports/${id}`)).body;
+  const made = await w.admin.post(`/passports/${id}/validations`);
+  expect([made.status, made.body.data.jrcAnchor, made.body.data.digest]).toEqual([201, "anchor:test:1", digest]);
+  expect(anchor.heard.at(-1)).toMatchObject({ path: "/anchors", body: { digest, algorithm: "SHA-256" } });
+  await publish(w.admin, productId);
+  expect((await w.admin.get(`/passports/${id}/validations`)).body).toMatchObject({
+    readyToPrint: true,
+    validations: [{ jrcAnchor: "anchor:test:1" }],
+  });
+  expect((await w.nobody.get(`/log/proof?digest=${digest}`)).body.entry).toMatchObject({ kind: "passport", digest });
+  expect((await w.admin.get(`/passports/${id}/proof`)).body.receipt).toMatchObject({ digest, anchor: "anchor:test:1", block: 1 });
+});
+
+const failing: [Way, RegExp][] = [
+  ["500", /answered 500/],
+  ["refusing", /answered 422/],
+  ["nonsense", /isn't JSON/],
+  ["wrong", /another digest/],
+  ["giant", /more than 65536 bytes/],
+  ["redirect", /elsewhere \(307\)/],
+  ["down", /can't be reached \(ECONNREFUSED\)/],
+  ["slow", /in time/],
+];
+
+test.each(failing)("an anchor that is %s is 500 ANCHORING_FAILED, nothing is written, and asking again anchors once", async (way, why) => {
+  const { id } = await draftPassport(w.admin, kettle());
+  const [before, done] = [await traces(id), anchor.done.size];
+  const headers = { "idempotency-key": crypto.randomUUID() };
+  await anchor.behave(way);
+  const failed = await w.admin.post(`/passports/${id}/validations`, undefined, headers);
+  expect([...refusal(failed), failed.body.error.message]).toEqual([500, "ANCHORING_FAILED", expect.stringMatching(why)]);
+  expect(await traces(id)).toEqual(before);
+  await anchor.behave("well");
+  expect((await w.admin.post(`/passports/${id}/validations`, undefined, headers)).status).toBe(201);
+  expect(anchor.done.size).toBe(done + 1); // a slow one does it late, and still once
+  expect(anchor.heard.some(({ redirected }) => redirected)).toBe(false);
+});
+
+test("an answer that is lost half-way is asked for again under the same key: anchored once, validated once", async () => {
+  const { id } = await draftPassport(w.admin, kettle());
+  const [done, heard] = [anchor.done.size, anchor.heard.length];
+  await anchor.behave("hang-up", "500", "well");
+  expect((await w.admin.post(`/passports/${id}/validations`)).status).toBe(201);
+  expect([anchor.done.size - done, anchor.heard.length - heard]).toEqual([1, 3]);
+  expect(new Set(anchor.heard.slice(heard).map(({ key }) => key)).size).toBe(1);
+  expect((await w.admin.get(`/passports/${id}/validations`)).body.validations).toHaveLength(1);
+});
+
+test("a replay answers without asking the anchor; the same key at once has one effect", async () => {
+  const { id } = await draftPassport(w.admin, kettle());
+  const headers = { "idempotency-key": crypto.randomUUID() };
+  const ask = () => w.admin.post(`/passports/${id}/validations`, undefined, headers);
+  const both = await Promise.all([ask(), ask()]);
+  expect(both.map(({ status }) => status)).toEqual([201, 201]);
+  expect(both[0].body).toEqual(both[1].body);
+  const heard = anchor.heard.length;
+  expect((await ask()).headers.get("idempotency-replayed")).toBe("true");
+  expect(anchor.heard.length).toBe(heard);
+  expect((await w.admin.get(`/passports/${id}/validations`)).body.validations).toHaveLength(1);
+});
+
+test("a draft that is edited while it is being anchored isn't validated by what was anchored", async () => {
+  const quick = await startAnchor({ slowMs: 700 });
+  afterAll(() => quick.end());
+  const slow = await world({ settings: { IMPRIMATUR_ANCHOR: quick.url } });
+  const { id } = await draftPassport(slow.admin, kettle());
+  await quick.behave("slow");
+  const asked = slow.admin.post(`/passports/${id}/validations`);
+  await expect.poll(() => quick.heard.length).toBe(1);
+  const { content } = (await slow.admin.get(`/passports/${id}`)).body;
+  await slow.admin.patch(`/passports/${id}`, { content: { ...content, product: { ...content.product, name: "Another kettle" } } });
+  expect(refusal(await asked)).toEqual([409, "PASSPORT_CHANGED"]);
+  expect((await slow.admin.get(`/passports/${id}/validations`)).body.validations).toEqual([]);
+});
+
+test("what can't be validated is refused before the anchor hears of it; so is another tenant's", async () => {
+  const { id } = await publishedPassport(w.admin, kettle());
+  const other = w.as((await w.admin.post("/tenants", { name: "stranger" })).body.adminKey.secret);
+  const heard = anchor.heard.length;
+  expect(refusal(await other.post(`/passports/${id}/validations`))).toEqual([404, "NOT_FOUND"]);
+  await w.admin.post(`/passports/${id}/archive`);
+  expect(refusal(await w.admin.post(`/passports/${id}/validations`))).toEqual([403, "GUARD_REJECTED"]);
+  expect(anchor.heard.length).toBe(heard);
+});
+
+test("a published passport is broadcast with EN 18222's entry and its hash; the registration is shown, and asking again changes nothing", async () => {
+  const gtin = gtinOf((n += 1));
+  const { id, productId } = await publishedPassport(w.admin, { gtin, serialNumber: "A/1" });
+  const { digest } = (await w.admin.get(`/passports/${id}`)).body;
+  const told = await w.admin.post(`/passports/${id}/publish`);
+  const { tenantId } = (await w.admin.get("/audit-logs")).body.data[0];
+  expect(registry.heard.at(-1)).toMatchObject({
+    path: "/v1/registerDPP",
+    body: {
+      uniqueProductIdentifier: `${w.url}/01/${gtin}/21/A%2F1`,
+      digitalProductPassportId: `urn:uuid:${id}`,
+      uniqueEconomicOperatorIdentifier: `urn:uuid:${tenantId}`,
+      dppApiEndpoint: `${w.url}/v1/dpps/urn:uuid:${id}`,
+      hash: digest,
+    },
+  });
+  expect([told.status, told.body.registration]).toEqual([
+    200,
+    { registrationId: "EU-DPP-1", version: 1, digest, registeredAt: expect.any(String) },
+  ]);
+  expect((await w.admin.get(`/passports/${id}`)).body.registration).toEqual(told.body.registration);
+  const heard = registry.heard.length;
+  expect((await w.admin.post(`/passports/${id}/publish`)).body.registration).toEqual(told.body.registration);
+  expect(registry.heard.length).toBe(heard);
+  await w.admin.post(`/passports/${id}/revise`);
+  await publish(w.admin, productId);
+  expect((await w.admin.post(`/passports/${id}/publish`)).body.registration).toMatchObject({ registrationId: "EU-DPP-2", version: 2 });
+  expect(registry.done.size).toBe(2);
+});
+
+test.each(["500", "refusing", "nonsense", "wrong", "giant", "redirect", "down"] as const)(
+  "a registry that is %s is 503 REGISTRY_UNAVAILABLE, and nothing is written",
+  async (way) => {
+    const { id } = await publishedPassport(w.admin, kettle());
+    const [before, done] = [await traces(id), registry.done.size];
+    await registry.behave(way);
+    const failed = await w.admin.post(`/passports/${id}/publish`);
+    expect([...refusal(failed), failed.headers.get("retry-after")]).toEqual([503, "REGISTRY_UNAVAILABLE", "10"]);
+    expect(await traces(id)).toEqual(before);
+    await registry.behave("hang-up", "well");
+    expect((await w.admin.post(`/passports/${id}/publish`)).status).toBe(200);
+    expect(registry.done.size).toBe(done + 1);
+  },
+);
+
+test("only what is published is broadcast; the order of refusals is scope, existence, registry, state", async () => {
+  const draft = await draftPassport(w.admin, kettle());
+  expect(refusal(await w.admin.post(`/passports/${draft.id}/publish`))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
+  const suspended = await publishedPassport(w.admin, kettle());
+  await w.admin.post(`/passports/${suspended.id}/suspend`);
+  expect(refusal(await w.admin.post(`/passports/${suspended.id}/publish`))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
+  const voided = await publishedPassport(w.admin, kettle());
+  await w.admin.post(`/products/${voided.productId}/void`, { reason: "recalled" });
+  expect(refusal(await w.admin.post(`/passports/${voided.id}/publish`))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
+  const revoked = await publishedPassport(w.admin, kettle());
+  await w.admin.post(`/credentials/${revoked.id}/revoke`);
+  expect(refusal(await w.admin.post(`/passports/${revoked.id}/publish`))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
+
+  const none = await world();
+  const lone = await draftPassport(none.admin, kettle());
+  expect(refusal(await none.admin.post(`/passports/${lone.id}/publish`))).toEqual([503, "REGISTRY_UNAVAILABLE"]);
+  expect(refusal(await none.admin.post(`/passports/${crypto.randomUUID()}/publish`))).toEqual([404, "NOT_FOUND"]);
+  const reader = none.as((await none.admin.post("/api-keys", { name: "r", scopes: ["dpp:read"] })).body.data.secret);
+  expect(refusal(await reader.post(`/passports/${lone.id}/publish`))).toEqual([403, "API_SCOPE_DENIED"]);
+});

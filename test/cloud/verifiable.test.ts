@@ -1,0 +1,186 @@
+// Verifiable credentials: judged check by check, forgeries of every kind refused, revoked one version at a time and for good.
+import { createPublicKey } from "node:crypto";
+import { gunzipSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+let n = 540_000;
+const kettle = () => ({ gtin: gtinOf((n += 1)) });
+const refusal = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
+const verify = (credential: string) => w.admin.post("/credentials/verify", { credential });
+const passportOf = async (id: string) => (await w.admin.get(`/passports/${id}`)).body;
+const outcomesOf = async (credential: string) => {
+  const { status, body } = await verify(credential);
+  expect(status).toBe(200);
+  const checks = body.checks as { name: string; outcome: string; message: string }[];
+  return { verdict: body.verdict, ...Object.fromEntries(checks.map(({ name, outcome }) => [name, outcome])) };
+};
+const GOOD = { signature: "passed", issuer: "passed", validity: "passed", status: "passed", schema: "passed" };
+/** The bit as a stranger reads it from the signed list. */
+async function bitOf(credential: string): Promise<number> {
+  const { statusListCredential, statusListIndex } = partsOf(credential).payload["credentialStatus"] as Record<string, string>;
+  const list = partsOf((await w.nobody.get(`/${new URL(statusListCredential ?? "").pathname}`)).text).payload;
+  const bits = gunzipSync(Buffer.from((list["credentialSubject"] as { encodedList: string }).encodedList.slice(1), "base64url"));
+  const at = Number(statusListIndex);
+  return ((bits[at >> 3] ?? 0) >> (7 - (at & 7))) & 1;
+}
+
+test("a credential of ours is valid, check by check, and the verdict is in the audit log", async () => {
+  const { id } = await publishedPassport(w.admin, kettle());
+  const { credential } = await passportOf(id);
+  expect(await outcomesOf(credential)).toEqual({ verdict: "valid", ...GOOD });
+  const { data } = (await w.admin.get("/audit-logs?action=passport.credential_verified&limit=1")).body;
+  expect(data[0]).toMatchObject({ subject: partsOf(credential).payload["id"], details: { verdict: "valid", ...GOOD } });
+});
+
+test("whoever changes, re-signs or dresses one up is found out", async () => {
+  const { id } = await publishedPassport(w.admin, kettle());
+  const { credential } = await passportOf(id);
+  const { privateKey } = stranger();
+  const did = (await w.nobody.get("//.well-known/did.json")).body;
+  const jwk = did.verificationMethod[0].publicKeyJwk;
+  const pem = createPublicKey({ key: jwk, format: "jwk" }).export({ type: "spki", format: "pem" }).toString();
+  const own = partsOf(credential);
+  const evil = `did:web:evil.example`;
+  const forgeries: Record<string, string> = {
+    changed: tampered(credential, (parts) => ({ ...parts, payload: { ...parts.payload, id: "x" } })),
+    "another key under our name": signedBy(privateKey, own),
+    "alg none": unsigned(credential),
+    "alg HS256 with the key as PEM": confused(credential, pem),
+    "alg HS256 with the key as JWK": confused(credential, jwk.x),
+    "another type": tampered(credential, ({ header, payload }) => ({ header: { ...header, typ: "at+jwt" }, payload })),
+    "a kid of ours that isn't": signedBy(privateKey, { ...own, header: { ...own.header, kid: `${did.id}#nothing` } }),
+    "no kid": signedBy(privateKey, { ...own, header: { alg: "EdDSA", typ: "vc+jwt" } }),
+    "a critical extension": signedBy(privateKey, { ...own, header: { ...own.header, crit: ["exp2"], exp2: 1 } }),
+    "our name, their key": signedBy(privateKey, { ...own, header: { ...own.header, kid: `${evil}#k` } }),
+    "their name, our key": tampered(credential, ({ header, payload }) => ({ header, payload: { ...payload, issuer: evil } })),
+    "cut short": credential.slice(0, -40),
+    "two parts": credential.split(".").slice(0, 2).join("."),
+    "no JSON": "a.b.c",
+    "five parts": `${credential}.x.y`,
+    nothing: ".",
+  };
+  for (const [what, forged] of Object.entries(forgeries)) expect([what, (await outcomesOf(forged)).verdict]).toEqual([what, "invalid"]);
+  expect(await outcomesOf(credential)).toMatchObject({ verdict: "valid" });
+});
+
+test("a stranger's credential is unknown, not valid: nobody is asked over the network who they are", async () => {
+  const { id } = await publishedPassport(w.admin, kettle());
+  const { header, payload } = partsOf((await passportOf(id)).credential);
+  const issuer = "did:web:169.254.169.254";
+  const theirs = {
+    header: { ...header, kid: `${issuer}#k` },
+    payload: {
+      ...payload,
+      issuer: { id: issuer, name: "Evil" },
+      credentialStatus: {
+        type: "BitstringStatusListEntry",
+        statusPurpose: "revocation",
+        statusListIndex: "1",
+        statusListCredential: "http://127.0.0.1/1",
+      },
+    },
+  };
+  expect(await outcomesOf(signedBy(stranger().privateKey, theirs))).toEqual({
+    verdict: "unknown",
+    ...GOOD,
+    signature: "unknown",
+    issuer: "unknown",
+    status: "unknown",
+  });
+});
+
+test("a huge credential is refused by its size, an odd one by its checks, and neither breaks anything", async () => {
+  expect(refusal(await verify("x".repeat(1_100_000)))).toEqual([413, "PAYLOAD_TOO_LARGE"]);
+  expect((await outcomesOf("x".repeat(900_000))).verdict).toBe("invalid");
+  const odd = { id: "\u0000\ud800", type: "VerifiableCredential", "@context": 5, issuer: [], credentialStatus: [], validFrom: "soon" };
+  const answer = await outcomesOf(signedBy(stranger().privateKey, { header: { alg: "EdDSA", typ: "vc+jwt" }, payload: odd }));
+  expect(answer).toMatchObject({ verdict: "invalid", issuer: "failed", validity: "failed", schema: "failed" });
+  for (const body of [{}, { credential: 5 }, { credential: "" }, { credential: "a", more: 1 }])
+    expect(refusal(await w.admin.post("/credentials/verify", body))).toEqual([400, "VALIDATION_ERROR"]);
+});
+
+test("a credential is found by its id, by the id written in it and by its passport's; never by another tenant", async () => {
+  const { id } = await publishedPassport(w.admin, kettle());
+  const { credential, credentialId } = await passportOf(id);
+  const shown = (await w.admin.get(`/credentials/${credentialId}`)).body;
+  expect(shown).toMatchObject({ id: credentialId, passportId: id, version: 1, current: true, revokedAt: null, credential });
+  const written = encodeURIComponent(String(partsOf(credential).payload["id"]));
+  for (const name of [id, written]) expect((await w.admin.get(`/credentials/${name}`)).body).toEqual(shown);
+  const other = w.as((await w.admin.post("/tenants", { name: "stranger" })).body.adminKey.secret);
+  for (const name of [id, written, credentialId]) expect(refusal(await other.get(`/credentials/${name}`))).toEqual([404, "NOT_FOUND"]);
+  expect(refusal(await other.post(`/credentials/${credentialId}/revoke`))).toEqual([404, "NOT_FOUND"]);
+});
+
+test("verifying isn't implied by reading or writing, and the plural names do as well", async () => {
+  const as = async (scope: string) => w.as((await w.admin.post("/api-keys", { name: "v", scopes: [scope] })).body.data.secret);
+  const { id } = await publishedPassport(w.admin, kettle());
+  const { credential } = await passportOf(id);
+  for (const scope of ["credential:read", "credential:write"])
+    expect(refusal(await (await as(scope)).post("/credentials/verify", { credential }))).toEqual([403, "API_SCOPE_DENIED"]);
+  expect((await (await as("credentials:verify")).post("/credentials/verify", { credential })).status).toBe(200);
+  expect((await (await as("credentials:read")).get(`/credentials/${id}`)).status).toBe(200);
+  expect((await (await as("credentials:write")).post(`/credentials/${id}/revoke`)).status).toBe(200);
+});
+
+test("revoking sets one version's bit for good: not ready to print, twice is ALREADY_REVOKED, and the next version is whole", async () => {
+  const { id, productId } = await draftPassport(w.admin, kettle());
+  await w.admin.post(`/passports/${id}/validations`);
+  await publish(w.admin, productId);
+  const ready = async () => (await w.admin.get(`/passports/${id}/validations`)).body.readyToPrint;
+  const first = await passportOf(id);
+  expect([await ready(), await bitOf(first.credential)]).toEqual([true, 0]);
+  const revoked = await w.admin.post(`/credentials/${first.credentialId}/revoke`);
+  expect([revoked.status, revoked.body.revokedAt, await bitOf(first.credential), await ready()]).toEqual([
+    200,
+    expect.any(String),
+    1,
+    false,
+  ]);
+  expect(refusal(await w.admin.post(`/credentials/${first.credentialId}/revoke`))).toEqual([409, "ALREADY_REVOKED"]);
+  expect(await outcomesOf(first.credential)).toEqual({ verdict: "invalid", ...GOOD, status: "failed" });
+  await w.admin.post(`/passports/${id}/validations`);
+  expect(await ready()).toBe(false); // a new anchor doesn't undo it
+
+  await w.admin.post(`/passports/${id}/revise`);
+  await publish(w.admin, productId);
+  await w.admin.post(`/passports/${id}/validations`);
+  const second = await passportOf(id);
+  expect([await ready(), await bitOf(first.credential), await bitOf(second.credential)]).toEqual([true, 1, 0]);
+  expect(await outcomesOf(second.credential)).toMatchObject({ verdict: "valid" });
+  expect((await w.admin.get("/audit-logs?action=passport.credential_revoked&limit=1")).body.data[0]).toMatchObject({
+    subject: id,
+    details: { credentialId: first.credentialId, version: 1 },
+  });
+});
+
+test("two who revoke at once: one does it, the other hears that it was done", async () => {
+  const { id } = await publishedPassport(w.admin, kettle());
+  const both = await Promise.all([w.admin.post(`/credentials/${id}/revoke`), w.admin.post(`/credentials/${id}/revoke`)]);
+  expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 409]));
+});
+
+test("an edited draft's earlier credential is revoked, a deleted draft's too, and what is signed after a void is revoked from the start", async () => {
+  const edited = await draftPassport(w.admin, kettle());
+  const before = await passportOf(edited.id);
+  await w.admin.patch(`/passports/${edited.id}`, { content: { ...before.content, note: "changed" } });
+  const after = await passportOf(edited.id);
+  expect([await bitOf(before.credential), await bitOf(after.credential)]).toEqual([1, 0]);
+  expect((await w.admin.get(`/credentials/${before.credentialId}`)).body).toMatchObject({ current: false, credential: null });
+
+  await w.admin.delete(`/passports/${edited.id}`);
+  expect(await bitOf(after.credential)).toBe(1);
+
+  const voided = await publishedPassport(w.admin, kettle());
+  const published = await passportOf(voided.id);
+  await w.admin.post(`/products/${voided.productId}/void`, { reason: "recalled" });
+  await w.admin.post(`/passports/${voided.id}/revise`);
+  const second = encodeURIComponent(`${w.url}/p/${voided.productId}#v2`);
+  const { credential: next } = (await w.admin.get(`/credentials/${second}`)).body;
+  expect([await bitOf(published.credential), await bitOf(next)]).toEqual([1, 1]);
+  expect(refusal(await w.admin.post(`/credentials/${voided.id}/revoke`))).toEqual([409, "ALREADY_REVOKED"]);
+});

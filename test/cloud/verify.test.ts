@@ -1,0 +1,227 @@
+// imprimatur verify: one saved file, no cloud and no network, and a sentence for everything that holds or doesn't.
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, test } from "vitest";
+import { digestOf } from "#shared/canonical.ts";
+import * as log from "../../cloud/domain/log.ts";
+import { verify as judge } from "../../cloud/verify.ts";
+import { startAnchor } from "../../fixtures/anchor.ts";
+import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { draftPassport, publishedPassport } from "../../fixtures/passports.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { freshDatabase } from "../world.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-verify-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+let files = 0;
+const saved = (content: unknown): string => {
+  const file = join(folder, `${(files += 1)}.json`);
+  writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content));
+  return file;
+};
+async function run(...args: string[]) {
+  const { code, said } = await judge(args);
+  const marks = Object.fromEntries(
+    ["holds", "fails", "unknown", "note"].map((mark) => [mark, said.filter((line) => line.startsWith(`${mark}: `)).length]),
+  );
+  return { code, marks, said: said.join("\n") };
+}
+const verify = (content: unknown, ...args: string[]) => run(saved(content), ...args);
+
+/** All that is verified below is saved here, from a cloud that is gone before the first check. */
+async function collected() {
+  const w = await startWorld({ databaseUrl: await freshDatabase() });
+  const { id, productId } = await publishedPassport(w.admin, { gtin: gtinOf(560_001) });
+  await w.admin.post(`/passports/${id}/validations`);
+  const proofOf = async (digest: string) => (await w.nobody.get(`/log/proof?digest=${digest}`)).body;
+  const checkpoint = async () => (await w.nobody.get("/log/checkpoint")).text;
+  const bundle = (await w.admin.get(`/passports/${id}/proof`)).body;
+  const first = await checkpoint();
+  const items = [
+    {
+      status: "RENDERED",
+      evidence: { render_manifest: { payload: "x" } },
+      actor: { kind: "device" },
+      occurred_at: "2026-11-21T00:00:00.000Z",
+    },
+    { status: "PRINTED_ATTESTED", actor: { kind: "operator", id: "op-7" }, occurred_at: "2026-11-21T00:00:01.000Z" },
+  ];
+  const sha256 = digestOf(items);
+  await w.store.write("print", (tx) => log.append(tx, { kind: "print_bundle", digest: sha256 }));
+  for (let i = 0; i < 5; i += 1) await w.store.write("more", (tx) => log.append(tx, { kind: "passport", digest: digestOf(i) }));
+  const print = { attempt_id: "a1", items, sha256, proof: await proofOf(sha256) };
+  const later = (await w.admin.get(`/passports/${id}/proof`)).body;
+  const last = await checkpoint();
+  const consistency = (await w.nobody.get(`/log/consistency?from=1&to=${print.proof.size}`)).body;
+  const did = (await w.nobody.get("//.well-known/did.json")).body;
+  const jwks = (await w.nobody.get("//.well-known/jwks.json")).body;
+  await w.admin.post(`/products/${productId}/void`, { reason: "recalled" });
+  const revoked = (await w.admin.get(`/passports/${id}/proof`)).body;
+  await w.end();
+  return { bundle, later, print, first, last, consistency, did, jwks, revoked };
+}
+const { bundle, later, print, first, last, consistency, did, jwks, revoked } = await collected();
+const [didFile, jwksFile, firstFile, lastFile, consistencyFile] = [did, jwks, first, last, consistency].map(saved) as [
+  string,
+  string,
+  string,
+  string,
+  string,
+];
+
+test("a passport saved by one curl holds, says its digest and its leaf, and whose keys it was judged by", async () => {
+  const alone = await verify(bundle);
+  expect([alone.code, alone.marks]).toEqual([0, { holds: 10, fails: 0, unknown: 0, note: 1 }]);
+  expect(alone.said).toMatch(`the file's digest is ${bundle.proof.entry.digest}, and the log's leaf 0 of`);
+  expect(alone.said).toMatch("keys came from the file itself");
+  for (const keys of [didFile, jwksFile]) {
+    const trusted = await verify(bundle, "--keys", keys);
+    expect([trusted.code, trusted.marks["fails"], trusted.said.includes("came from the file itself")]).toEqual([0, 0, false]);
+  }
+});
+
+test("a print's evidence holds by its items, its digest and its proof; one item moved, changed or dropped and it doesn't", async () => {
+  const good = await verify(print, "--keys", didFile);
+  expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 0 }]);
+  expect((await verify(print)).said).toMatch("no key was given");
+  for (const items of [print.items.toReversed(), print.items.slice(1), [{ ...print.items[0], status: "SEALED" }, print.items[1]]])
+    expect((await verify({ ...print, items }, "--keys", didFile)).code).toBe(1);
+  const rehashed = { ...print, items: print.items.slice(1), sha256: digestOf(print.items.slice(1)) };
+  expect((await verify(rehashed, "--keys", didFile)).said).toMatch(/fails: the file's digest is/);
+  expect((await verify({ ...print, proof: bundle.proof }, "--keys", didFile)).code).toBe(1); // a proof of something else
+});
+
+test("a proof by itself, and a credential by itself, as far as they go", async () => {
+  expect((await verify(print.proof, "--keys", jwksFile)).code).toBe(0);
+  const bare = await verify(bundle.credential);
+  expect([bare.code, bare.said]).toEqual([1, expect.stringMatching(/unknown: signature: no key was given/)]);
+  expect((await verify(bundle.credential, "--keys", didFile)).code).toBe(0);
+  expect((await verify({ credential: bundle.credential }, "--keys", didFile)).code).toBe(0);
+  const both = await verify(bundle.credential, "--keys", didFile, "--proof", saved(bundle.proof));
+  expect([both.code, both.said]).toEqual([0, expect.stringMatching("and the log's leaf 0 of")]);
+  expect((await verify(bundle.credential, "--keys", didFile, "--proof", saved(print.proof))).code).toBe(1);
+});
+
+test("forged, tampered, foreign or revoked, it says what doesn't hold and ends with 1", async () => {
+  const { credential, proof } = bundle;
+  const { privateKey, publicKey } = stranger();
+  const theirs = { ...did, verificationMethod: [{ ...did.verificationMethod[0], publicKeyJwk: publicKey.export({ format: "jwk" }) }] };
+  const changed = tampered(credential, ({ header, payload }) => ({ header, payload: { ...payload, credentialSubject: { a: 1 } } }));
+  const altered = proof.root.replace(/^./, proof.root.startsWith("0") ? "1" : "0");
+  const foreign = print.proof;
+  const bad: [string, unknown, RegExp][] = [
+    ["changed", { ...bundle, credential: changed }, /fails: signature: /],
+    ["alg none", { ...bundle, credential: unsigned(credential) }, /fails: signature: its algorithm is none/],
+    [
+      "HS256",
+      { ...bundle, credential: confused(credential, did.verificationMethod[0].publicKeyJwk.x) },
+      /fails: signature: its algorithm is HS256/,
+    ],
+    [
+      "unknown kid",
+      {
+        ...bundle,
+        credential: signedBy(privateKey, { ...partsOf(credential), header: { alg: "EdDSA", typ: "vc+jwt", kid: `${did.id}#x` } }),
+      },
+      /fails: signature: the issuer has no key/,
+    ],
+    ["cut", { ...bundle, credential: credential.slice(0, 200) }, /fails: signature: /],
+    ["another's proof", { ...bundle, proof: foreign }, /fails: leaf 1 of the log is of a print_bundle/],
+    ["another root", { ...bundle, proof: { ...proof, root: altered } }, /fails: the proof doesn't lead/],
+    [
+      "another entry",
+      { ...bundle, proof: { ...proof, entry: { ...proof.entry, at: "2020-01-01T00:00:00.000Z" } } },
+      /fails: the leaf's hash/,
+    ],
+    [
+      "another head",
+      { ...bundle, proof: { ...proof, checkpoint: proof.checkpoint.replace("\n1\n", "\n9\n") } },
+      /fails: the checkpoint names another tree/,
+    ],
+    ["no head", { ...bundle, proof: { ...proof, checkpoint: "x" } }, /fails: the checkpoint isn't a signed note/],
+    [
+      "another's receipt",
+      { ...bundle, receipt: { digest: "0".repeat(64), anchor: "a", anchoredAt: "2026-11-21T00:00:00.000Z" } },
+      /fails: the anchoring service's receipt/,
+    ],
+    [
+      "another's list",
+      { ...bundle, statusList: signedBy(privateKey, partsOf(bundle.statusList)) },
+      /fails: status: the status list isn't signed/,
+    ],
+    ["revoked", revoked, /fails: status: it was revoked/],
+  ];
+  for (const [what, file, why] of bad) {
+    const { code, said } = await verify(file, "--keys", didFile);
+    expect([what, code, said]).toEqual([what, 1, expect.stringMatching(why)]);
+  }
+  expect((await verify(bundle, "--keys", saved(theirs))).said).toMatch(/fails: signature: the key .* didn't sign this/);
+});
+
+test("a checkpoint that you know shows whether the log was rolled back, rewritten or forked", async () => {
+  expect((await verify(bundle, "--checkpoint", firstFile)).said).toMatch("holds: the file's head is the one that you know");
+  const grown = await verify(later, "--keys", didFile, "--checkpoint", firstFile, "--consistency", consistencyFile);
+  expect([grown.code, grown.said]).toEqual([0, expect.stringMatching("is the beginning of the log of 7")]);
+  const untold = await verify(later, "--checkpoint", firstFile);
+  expect([untold.code, untold.said]).toEqual([1, expect.stringMatching(/unknown: .*consistency\?from=1&to=7/)]);
+  const older = await verify(bundle, "--checkpoint", lastFile);
+  expect([older.code, older.said]).toEqual([1, expect.stringMatching(/unknown: .*shorter than the one that you know/)]);
+  expect((await verify(bundle, "--checkpoint", lastFile, "--consistency", consistencyFile)).code).toBe(0);
+
+  const head = (size: number, root: string) => saved(first.replace(/\n\d+\n[^\n]+\n/, `\n${size}\n${root}\n`));
+  const otherRoot = Buffer.alloc(32, 7).toString("base64");
+  expect((await verify(bundle, "--checkpoint", head(1, otherRoot))).said).toMatch("fails: the log was forked");
+  const rolledBack = await verify(bundle, "--checkpoint", head(7, otherRoot), "--consistency", consistencyFile);
+  expect([rolledBack.code, rolledBack.said]).toEqual([1, expect.stringMatching("it was rolled back, rewritten or forked")]);
+  expect((await verify(bundle, "--keys", didFile, "--checkpoint", head(1, otherRoot))).said).toMatch("fails: the checkpoint that you know");
+});
+
+test("an outside anchor's receipt is in the file, and is said to be the service's word", async () => {
+  const anchor = await startAnchor();
+  const w = await startWorld({ databaseUrl: await freshDatabase(), settings: { IMPRIMATUR_ANCHOR: anchor.url } });
+  const { id } = await draftPassport(w.admin, { gtin: gtinOf(560_002) });
+  await w.admin.post(`/passports/${id}/validations`);
+  const file = (await w.admin.get(`/passports/${id}/proof`)).body;
+  await w.end();
+  await anchor.end();
+  const { code, said } = await verify(file);
+  expect([code, said]).toEqual([0, expect.stringMatching("receipt names the same digest: anchor:test:1")]);
+});
+
+test("as a program it ends with 0, 1 or 2", async () => {
+  const program = fileURLToPath(new URL("../../.runtime/run.mjs", import.meta.url));
+  const codeOf = (...args: string[]) =>
+    new Promise((resolve) => execFile(process.execPath, [program, "verify", ...args], (error) => resolve(error?.code ?? 0)));
+  expect(await Promise.all([codeOf(saved(bundle)), codeOf(saved(revoked)), codeOf(saved("x"))])).toEqual([0, 1, 2]);
+});
+
+test("what can't be used at all ends with 2 and one line that says why", async () => {
+  const text = JSON.stringify(bundle);
+  const unusable: [string[], RegExp][] = [
+    [[], /usage: imprimatur verify/],
+    [[join(folder, "nothing")], /ENOENT/],
+    [[folder], /EISDIR/],
+    [[saved("")], /neither a credential nor JSON/],
+    [[saved(text.slice(0, text.length / 2))], /was it cut off/],
+    [[saved("[1]")], /none that can be verified/],
+    [[saved("5")], /no object/],
+    [[saved({ ...bundle, proof: { ...bundle.proof, index: -1 } })], /looks like a passport's file, but \/proof\/index/],
+    [[saved({ ...print, items: "x" })], /looks like print evidence/],
+    [[saved(`{"items":${"[".repeat(200_000)}${"]".repeat(200_000)},"sha256":"x"}`)], /./],
+    [[saved(" ".repeat(16_777_217))], /more than 16777216 bytes/],
+    [[saved(Buffer.from([0xff, 0xfe]).toString("latin1"))], /JSON/],
+    [[saved(bundle), "--keys", saved("{}")], /neither a DID document/],
+    [[saved(bundle), "--keys", saved({ kty: "OKP", crv: "X25519", x: "AA" })], /isn't an Ed25519 key/],
+    [[saved(bundle), "--checkpoint", saved("x")], /isn't a log's checkpoint/],
+    [[saved(bundle), "--color"], /--color/],
+  ];
+  for (const [args, why] of unusable) {
+    const { code, said } = await run(...args);
+    expect([args, code, said]).toEqual([args, 2, expect.stringMatching(why)]);
+    expect(said.split("\n")).toHaveLength(1);
+  }
+});
