@@ -28,6 +28,7 @@ import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
+import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
 import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
@@ -50,6 +51,10 @@ export type Deps = {
   /** The external registry, where one is configured. */
   registry: Registry | undefined;
   scans: Scans;
+  /** What secrets are sealed with that we have to know again. */
+  seal: Seal;
+  /** Webhooks may go to private addresses. */
+  allowPrivate: boolean;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */

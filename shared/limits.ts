@@ -70,7 +70,17 @@ export const limitTable = {
   OUTSIDE_ANSWER_MAX_BYTES: [65_536, "Its answer; a longer one is a fault"],
   HEADERS_MAX_MS: [10_000, "Time to receive the headers of a request"],
   DRAIN_MAX_MS: [10_000, "Time given to running requests after SIGTERM"],
+  WEBHOOKS_MAX_ITEMS: [1_000, "Webhooks of one tenant"],
   WEBHOOK_URL_MAX_LENGTH: [2_048, "The address of a webhook"],
+  WEBHOOK_TRY_MAX_MS: [15_000, "One try of a delivery, from looking its address up to the last byte of the answer"],
+  WEBHOOK_RESPONSE_MAX_BYTES: [65_536, "What is read of an answer; the rest is cut off"],
+  WEBHOOK_HEAD_MAX_LENGTH: [1_024, "Characters of an answer that a delivery shows"],
+  WEBHOOK_SECRET_OVERLAP_MS: [24 * 3_600_000, "How long a rotated secret still signs beside the new one"],
+  WEBHOOK_REPLAY_WINDOW_MS: [5 * 60_000, "Age of a timestamp beyond which a receiver refuses"],
+  WEBHOOK_FAILING_MAX_MS: [5 * 24 * 3_600_000, "A webhook of which no try succeeds for so long is disabled"],
+  WEBHOOK_IN_FLIGHT_MAX: [8, "Tries to one webhook at a time; one while few wait, so that they arrive in order"],
+  WEBHOOK_ATTEMPTS_SHOWN_MAX: [50, "Tries that a delivery shows, the last ones"],
+  WEBHOOK_KEEP_MS: [30 * 24 * 3_600_000, "How long a delivery that has ended can be seen and sent again"],
   SIGNING_KEY_LIFE_MS: [90 * 24 * 3_600_000, "Age at which a node makes itself a new signing key; old ones still verify"],
 } as const satisfies Record<string, readonly [value: number, says: string]>;
 

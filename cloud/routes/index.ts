@@ -18,6 +18,7 @@ import { publicPassports } from "./public-passports.ts";
 import { resolver } from "./resolver.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
+import { webhooks } from "./webhooks.ts";
 import { verifiableCredentials } from "./verifiable-credentials.ts";
 
 export const routes: readonly Route[] = [
@@ -38,6 +39,7 @@ export const routes: readonly Route[] = [
   ...dpps,
   ...epcis,
   ...log,
+  ...webhooks,
   ...auditLogs,
   ...operations,
 ];

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { auditActions } from "#shared/audit.ts";
 import { outcomes, statuses } from "#shared/compliance.ts";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
+import { eventNames, eventTable } from "#shared/events.ts";
 import { BURST_SHARE, limitTable, tiers } from "#shared/limits.ts";
 import { otherGrants, scopes } from "#shared/scopes.ts";
 import { settings } from "../../cloud/config.ts";
@@ -22,6 +23,12 @@ const needs = (scope: (typeof routes)[number]["scope"]): string => {
   if (typeof scope === "string") return { credential: "any credential", client: "client id and secret", public: "none" }[scope];
   return scope.map(code).join(" or ");
 };
+
+/** Names of the fields; those that may be absent with a question mark. */
+const fieldsOf = ({ properties, required = [] }: { properties: object; required?: readonly string[] }): string =>
+  Object.keys(properties)
+    .map((name) => code(required.includes(name) ? name : `${name}?`))
+    .join(", ");
 
 const tables: Record<string, string> = {
   settings: table(
@@ -75,6 +82,10 @@ const tables: Record<string, string> = {
   statuses: table(
     ["status", "the product, in the sector"],
     Object.entries(statuses).map(([name, says]) => [code(name), says]),
+  ),
+  events: table(
+    ["event", "meaning", "data"],
+    eventNames.map((name) => [code(name), eventTable[name].says, fieldsOf(eventTable[name].data)]),
   ),
   audit: table(
     ["action", "meaning"],
