@@ -85,6 +85,8 @@ export type Capabilities = {
   ceiling: Grade;
   /** In words for the station's page: what nothing this printer says could show. */
   cannotDetect: string[];
+  /** What it says of itself that doesn't go with how it was set up. */
+  warnings?: string[];
   simulated: boolean;
 };
 

@@ -123,6 +123,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const { source, counters } = await preflight();
     const counter = counters.labels !== null;
     const twoWay = identity !== undefined || source.length > 0 || counter;
+    const dpi = resolutionIn(identity);
+    const warnings =
+      dpi && dpi !== profile.dpi ? [`it says that it prints ${dpi} dpi, and is set up for ${profile.dpi}: labels have the wrong size`] : [];
     const rfid = profile.rfid ? (twoWay ? "write+readback" : "write") : "none";
     return {
       driver: "zpl",
@@ -151,6 +154,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           : []),
         ...(twoWay ? [] : ["anything at all: it never answers"]),
       ],
+      ...(warnings.length > 0 ? { warnings } : {}),
       simulated: profile.simulated ?? false,
     };
   }
@@ -318,6 +322,10 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     close: () => port.end(),
   };
 }
+
+/** From ~HI: model, firmware, dots a millimetre, memory. */
+const DPI: Record<string, number> = { "6": 152, "8": 203, "12": 300, "24": 600 };
+const resolutionIn = (identity = ""): number | undefined => DPI[identity.split(",")[2]?.trim() ?? ""];
 
 /** Its class identifier is E0 to E2; a printer that only reads EPCs answers with one. */
 const tidIn = (value = ""): string | undefined => /^E[0-2][0-9A-F]{6,}$/i.exec(value.trim())?.[0].toUpperCase();

@@ -97,7 +97,10 @@ test("what the head does to a label is on the label: dead elements, heat, VOID",
   await print();
   machine.clear();
   await machine.consume(bitmap, { isVoid: true });
-  const [dead, heavy, voided] = machine.labels.map(({ dots }) => dots) as [Bitmap, Bitmap, Bitmap];
+  machine.fault("drift", { dots: 5 });
+  await machine.consume(bitmap);
+  const [dead, heavy, voided, low] = machine.labels.map(({ dots }) => dots) as [Bitmap, Bitmap, Bitmap, Bitmap];
+  expect(column(low, 60).slice(5)).toEqual(column(bitmap, 60).slice(0, -5));
   expect(column(bitmap, 60)).toContain(true);
   expect([...column(dead, 60), ...column(dead, 61)]).not.toContain(true);
   expect(column(dead, 62)).toEqual(column(bitmap, 62));

@@ -217,6 +217,13 @@ test("a label that somebody left in the printer stands in the way of ours", asyn
   expect((await printer.preflight()).faults).toMatchObject([{ name: "paused" }, { name: "labels-waiting" }]);
 });
 
+test("a printer of another resolution than it was set up for is told of, and one that fits isn't", async () => {
+  expect((await (await pairOf({}, { dpi: 300 })).printer.probe()).warnings).toEqual([
+    expect.stringContaining("it prints 300 dpi, and is set up for 203"),
+  ]);
+  expect(await (await pairOf()).printer.probe()).not.toHaveProperty("warnings");
+});
+
 test("error bits that no table knows still say that something is wrong", () => {
   const answers = lexer()(Buffer.from("\x02\r\n PRINTER STATUS\r\n ERRORS: 1 00000000 00200000\r\n WARNINGS: 1 00000000 00000002\r\n\x03"));
   expect(answers).toEqual([{ kind: "hqes", errors: 0x20_0000n, warnings: 2n, hasErrors: true }]);

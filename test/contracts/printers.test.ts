@@ -224,6 +224,8 @@ describe.concurrent.for(simulations)("$name", (simulation) => {
     ["head-open", {}, "head-open"],
     ["ribbon-out", {}, "ribbon-out"],
     ["paused", {}, "paused"],
+    ["jam", {}, "jam"],
+    ["not-taken", {}, "label-not-taken"],
     ["over-temperature", {}, "over-temperature"],
   ];
   test.runIf(grade !== null).for(BLOCKING.filter(([name]) => faults.includes(name)))(
