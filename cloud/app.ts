@@ -23,10 +23,12 @@ import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
 import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
+import type { Packs } from "./packs.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
+import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
 import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
@@ -38,6 +40,7 @@ export type Deps = {
   authenticate: Authenticate;
   metrics: Metrics;
   log: Log;
+  packs: Packs;
   /** The origin in links and tokens; known once the port is. */
   origin: () => string;
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
@@ -48,6 +51,10 @@ export type Deps = {
   /** The external registry, where one is configured. */
   registry: Registry | undefined;
   scans: Scans;
+  /** What secrets are sealed with that we have to know again. */
+  seal: Seal;
+  /** Webhooks may go to private addresses. */
+  allowPrivate: boolean;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */

@@ -48,6 +48,11 @@ export const bootstrapKey = (value: string): string | undefined => {
   if (!looksWhole(value)) throw new Error("looks like a key that Imprimatur made, and its checksum doesn't fit: was it cut when copied?");
   return value;
 };
+const sealingKey = (value: string): string | undefined => {
+  if (value === "") return undefined;
+  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH) throw new Error(`must have at least ${limits.BOOTSTRAP_KEY_MIN_LENGTH} characters`);
+  return value;
+};
 const folder = (value: string): string => {
   if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
   return value;
@@ -82,7 +87,16 @@ export const settings = {
     parse: anchor,
   },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
-  IMPRIMATUR_WEBHOOK_PRIVATE: { default: "off", says: "`on` lets webhooks go to private addresses (likewise)", parse: oneOf("on", "off") },
+  IMPRIMATUR_WEBHOOK_PRIVATE: {
+    default: "off",
+    says: "`on` lets webhooks go to private addresses, and by http",
+    parse: oneOf("on", "off"),
+  },
+  IMPRIMATUR_SEALING_KEY: {
+    default: "",
+    says: "seals webhook secrets, the same on all nodes; absent: one in the data dir, or on PostgreSQL in the store",
+    parse: sealingKey,
+  },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
     says: "JSON on stdout, pretty on a terminal",

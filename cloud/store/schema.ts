@@ -1,5 +1,6 @@
 // Every table, once. Both engines hold only text, integers (instants are ms since 1970) and bytes, so values come out alike.
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
+import type { ComplianceStatus, Sector } from "#shared/compliance.ts";
 import type { EventName } from "#shared/events.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { Assertor, JobState, PassportState, ProductStage } from "#shared/states.ts";
@@ -502,6 +503,7 @@ export const scans = sqliteTable("scans", {
   at: integer().notNull(),
   agent: text().$type<"browser" | "program">().notNull(),
 });
+
 /** EPCIS events as they were captured; the columns are what queries ask for most. */
 export const epcisEvents = sqliteTable(
   "epcis_events",
@@ -551,4 +553,36 @@ export const epcisCaptures = sqliteTable(
     createdAt: integer("created_at").notNull(),
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+/** Digests as first seen: whatever node starts later, a version stays what it was. */
+export const regulationPacks = sqliteTable(
+  "regulation_packs",
+  {
+    celexId: text("celex_id").notNull(),
+    version: text().notNull(),
+    digest: text().notNull(),
+    seenAt: integer("seen_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.celexId, row.version] })],
+);
+
+export const evaluations = sqliteTable(
+  "evaluations",
+  {
+    tenantId: text("tenant_id").notNull(),
+    productId: text("product_id").notNull(),
+    productVersion: integer("product_version").notNull(),
+    passport: text().notNull(), // its id and revision; nothing where there is none, or the pack doesn't look at it
+    sector: text().$type<Sector>().notNull(),
+    packDigest: text("pack_digest").notNull(),
+    id: text().notNull(),
+    celexId: text("celex_id").notNull(),
+    packVersion: text("pack_version").notNull(),
+    status: text().$type<ComplianceStatus>().notNull(),
+    score: integer().notNull(),
+    result: blob({ mode: "buffer" }).notNull(), // the very bytes that were answered, deflated: a fifth of them
+    at: integer().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.productId, row.productVersion, row.passport, row.sector, row.packDigest] })],
 );

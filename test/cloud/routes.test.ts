@@ -69,6 +69,9 @@ async function furnished() {
     expect((await admin.get(`/epcis/${noun}/${ids[noun]}${noun === "events" ? "" : "/events"}`)).status).toBe(200);
   ids["passports"] = await id("/dpps", { productId: await ready() });
   const { content, credentialId } = (await admin.get(`/passports/${ids["passports"]}`)).body;
+  const quiet = { url: "https://erp.example.invalid/hook", events: ["print.confirmed"] };
+  ids["webhooks"] = await id("/webhooks", quiet);
+  ids["deliveryId"] = await id(`/webhooks/${ids["webhooks"]}/test`, {});
   // A shop that prints, with a job under way, one to cancel and a picture.
   const shop = await printShop(w);
   const job = await shop.issue();
@@ -91,7 +94,7 @@ const filled = (route: Route, ids: Record<string, string>) => {
   const id = ids[nounOf(route)];
   if (id === undefined && route.path.includes("{"))
     throw new Error(`${route.path} names a thing that this test doesn't have: add it to furnished()`);
-  return (route.root ? "/" : "") + route.path.replaceAll(/\{\w+\}/g, id ?? "");
+  return (route.root ? "/" : "") + route.path.replaceAll(/\{(\w+)\}/g, (_, place: string) => ids[place] ?? id ?? "");
 };
 const name = ({ method, path }: Route) => `${method} ${path}`;
 const named = (picked: readonly Route[]) => picked.map((route) => [name(route), route] as const);
@@ -115,6 +118,7 @@ const also = (
       "/aidc/jobs/{ref}/result": { attempt_id: claimed.attempt_id },
       "/aidc/results": { results: [{ job_ref: ids["jobs"], status: "FAILED", attempt_id: claimed.attempt_id, reason: "x" }] },
       "/aidc/orphans": { job_ref: ids["jobs"], attempt_id: claimed.attempt_id },
+      "/compliance/evaluations": { productIds: [ids["products"]] },
     }[route.path] ?? {},
 });
 
