@@ -4,6 +4,7 @@ import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
 import { passportsBench } from "./passports.bench.ts";
+import { printBench } from "./print.bench.ts";
 import { productsBench } from "./products.bench.ts";
 import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
@@ -14,6 +15,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   http: httpBench,
   products: productsBench,
   passports: passportsBench,
+  print: printBench,
   log: logBench,
   resolve: resolveBench,
   compliance: complianceBench,

@@ -88,8 +88,8 @@ type Furnished = Awaited<ReturnType<typeof furnished>>;
 /** What its path names: the word before the first place, or the first word. */
 const nounOf = ({ path }: Route) => /([\w-]+)\/\{/.exec(path)?.[1] ?? path.split("/")[1] ?? "";
 /** Nouns that live in the shop's tenant. */
-const OF_SHOP = ["jobs", "evidence", "devices", "carriers", "aidc"];
-const ofShop = (route: Route) => OF_SHOP.includes(nounOf(route));
+const OF_SHOP = new Set(["jobs", "evidence", "devices", "carriers", "aidc"]);
+const ofShop = (route: Route) => OF_SHOP.has(nounOf(route));
 const filled = (route: Route, ids: Record<string, string>) => {
   const id = ids[nounOf(route)];
   if (id === undefined && route.path.includes("{"))
