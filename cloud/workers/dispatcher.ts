@@ -90,7 +90,7 @@ export function startDispatcher(store: Store, log: Logger, { courier, seal, trie
   }
 
   async function sent({ delivery, body, url, sealed, at }: dispatch.Try): Promise<Outcome> {
-    const secrets = sealed.map((text) => seal.open(text)).filter((secret) => secret !== undefined);
+    const secrets = sealed.map((text) => seal.open(text)).filter((secret) => secret !== undefined); // one of two is enough to sign
     if (secrets.length === 0) return NO_SECRET;
     return courier.send({ url, body, secrets, deliveryId: delivery.id, at: Math.floor(at / 1000) });
   }

@@ -6,6 +6,7 @@ import { passportsBench } from "./passports.bench.ts";
 import { productsBench } from "./products.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
+import { webhooksBench } from "./webhooks.bench.ts";
 
 const benches: Record<string, () => Promise<Line[]>> = {
   store: storeBench,
@@ -13,6 +14,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   products: productsBench,
   passports: passportsBench,
   log: logBench,
+  webhooks: webhooksBench,
   start: startBench,
 };
 const asked = process.argv.slice(2);
