@@ -243,7 +243,7 @@ async function purge(tx: Tx, lane: Lane): Promise<Look> {
 }
 
 async function begun(tx: Tx, webhook: webhooks.Row, waiting: readonly Waiting[]): Promise<Try[]> {
-  const found = await Promise.all(waiting.map(({ id, whole: row }) => row ?? whole.get({ webhookId: webhook.id, id })));
+  const found = await Promise.all(waiting.map(async ({ id, whole: row }) => row ?? whole.get({ webhookId: webhook.id, id })));
   const tries: Try[] = [];
   for (const delivery of found) {
     if (!delivery) continue;

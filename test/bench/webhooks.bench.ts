@@ -123,9 +123,6 @@ async function fanOut(cloud: Cloud, receiver: string): Promise<Line> {
     await sleep(300); // what it set off is over
     took.quiet.push(...(await paced(quiet, ROUND_MS)));
   }
-  if (process.env.SHOW)
-    for (const [k, v] of Object.entries(took))
-      console.log(k, [0.1, 0.5, 0.75, 0.9, 0.95, 0.99].map((p) => percentile(v, p).toFixed(1)).join(" "));
   const [with100, without] = [percentile(took.loud, 0.99), percentile(took.quiet, 0.99)];
   return {
     name: `webhooks: p99 of POST /carriers/print-status with ${ENDPOINTS} endpoints told, against none`,
