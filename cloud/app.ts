@@ -22,6 +22,8 @@ import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
 import { routedAs } from "./link-shape.ts";
+import { refusalFor } from "./problem.ts";
+import type { Packs } from "./packs.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
@@ -38,6 +40,7 @@ export type Deps = {
   authenticate: Authenticate;
   metrics: Metrics;
   log: Log;
+  packs: Packs;
   /** The origin in links and tokens; known once the port is. */
   origin: () => string;
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
@@ -170,10 +173,14 @@ const PICTURES = ["image/png", "image/jpeg", "application/octet-stream"];
 /** Bodies come in as bytes: they are the fingerprint of a request, and must be UTF-8 before they are anything else. */
 function readBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
-    request.bytes = bytes;
-    return jsonOf(bytes);
-  });
+  app.addContentTypeParser(
+    ["application/json", "application/ld+json"],
+    { parseAs: "buffer" },
+    async (request: FastifyRequest, bytes: Buffer) => {
+      request.bytes = bytes;
+      return jsonOf(bytes);
+    },
+  );
   app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
     request.bytes = bytes;
     return formOf(bytes);
@@ -208,11 +215,14 @@ function answerErrors(app: FastifyInstance): void {
       const err = refusal === error ? (refusal.cause ?? refusal) : error;
       app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }
-    const page = request.routeOptions.config.route?.refusalPage?.(refusal, askedBy(request));
-    const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
+    const { route } = request.routeOptions.config;
+    const page = route?.refusalPage?.(refusal, askedBy(request));
+    const { headers, body } = isEn18222(request.url)
+      ? { headers: refusal.headers, body: failureOf(refusal, request.id) }
+      : refusalFor(refusal, route, request.headers.accept);
     return reply
       .code(refusal.status)
-      .headers({ ...refusal.headers, ...page?.headers })
+      .headers({ ...headers, ...page?.headers })
       .send(page?.body ?? body);
   });
 }

@@ -147,6 +147,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   const { params, query, body = {} } = request; // no body at all is an object without fields
   route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
+  const said = headersFor(route, request, faults);
   if (!route.readsAddress) check({ params, query, body }, faults);
   if (route.scope === "client") request.caller = await client(request, reply, deps, limit);
   const caller = request.caller;
@@ -191,7 +192,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     const prepared = await prepare?.();
     return deps.store.write(label, (tx) => act(tx, prepared)).catch((error: unknown) => tellOf(error, deps.store, refused));
   }
-  const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request), ...lockOf(route, body) };
+  const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request, said), ...lockOf(route, body) };
   return once(deps.store, label, sent, { act, refused, prepare });
 }
 
@@ -262,9 +263,22 @@ function idempotencyKey(route: Route, { headers }: FastifyRequest): [key: string
   return [key, []];
 }
 
-/** What "the same request" means: method, address, the version that it is meant for, and the bytes of the body. */
-const fingerprint = ({ method, url, headers, bytes }: FastifyRequest): Buffer =>
-  hash("sha256", Buffer.concat([Buffer.from(`${method} ${url}\n${headers["if-match"] ?? ""}\n`), bytes ?? NO_BYTES]), "buffer");
+/** What the headers say that a route takes, and what is wrong with them. */
+function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyRequest, faults: FieldFault[]): string[] {
+  return Object.entries(takesHeaders).flatMap(([name, { oneOf }]) => {
+    const value = headers[name.toLowerCase()];
+    if (value === undefined) return [];
+    if (typeof value !== "string" || !oneOf.includes(value))
+      faults.push({ field: name, rule: "enum", message: `must be one of ${oneOf.join(", ")}` });
+    return `${name}: ${String(value)}`;
+  });
+}
+
+/** What "the same request" means: method, address, what its headers say to the route, and the bytes of the body. */
+const fingerprint = ({ method, url, headers, bytes }: FastifyRequest, said: string[]): Buffer => {
+  const head = [`${method} ${url}`, headers["if-match"] ?? "", ...said, ""].join("\n");
+  return hash("sha256", Buffer.concat([Buffer.from(head), bytes ?? NO_BYTES]), "buffer");
+};
 const NO_BYTES = Buffer.alloc(0);
 
 /** What leaves: an answer, or one whose body comes as it is made. */

@@ -81,6 +81,12 @@ export function schemaOf(route: Route): FastifySchema {
   const headers = closed({
     "x-correlation-id": CORRELATION,
     ...(route.takesIfMatch ? { "if-match": IF_MATCH } : {}),
+    ...Object.fromEntries(
+      Object.entries(route.takesHeaders ?? {}).map(([name, { says, oneOf }]) => [
+        name,
+        Type.Optional(Type.Enum([...oneOf], { description: says })),
+      ]),
+    ),
     ...(route.kind === "write" ? { "idempotency-key": route.idempotencyKey === "required" ? keyHeader : Type.Optional(keyHeader) } : {}),
   });
   const operationId = `${route.method.toLowerCase()}${pathOf(route).replaceAll(/[^a-z0-9]+(\w?)/gi, (_, next: string) => next.toUpperCase())}`;
@@ -130,6 +136,8 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "public", description: "What a label's link leads to: the GS1 Digital Link resolver and the passport's page" },
         { name: "verifiable credentials", description: "The signed form of a passport's versions: judged, looked at, revoked" },
         { name: "EN 18222", description: "Published passports as any other system's look: the mandatory reads of the European standard" },
+        { name: "epcis", description: "What happened to things, in EPCIS 2.0: captured once, found by what they name" },
+        { name: "compliance", description: "Law as data, judged fail-closed; no legal advice" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "webhooks", description: "Who is told what, by signed messages that arrive at least once" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },

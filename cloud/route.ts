@@ -75,9 +75,17 @@ type Face<P, Q, B> = {
   judgesItems?: boolean;
   /** Refuses a body with a code of its own before any of its fields is judged. */
   refuse?(body: unknown): void;
+  /** What the body may be is judged by the route's `prepare`: its schema only shows it. */
+  judgesBody?: boolean;
+  /** Headers of the request that say something to this route. */
+  takesHeaders?: Readonly<Record<string, { says: string; oneOf: readonly string[] }>>;
+  /** A standard's names for refusals by their status, and the headers that tell its limits with a 413. */
+  standard?: { exceptions: Readonly<Record<number, string>>; limits: Readonly<Record<string, string>> };
   /** A body as OpenAPI shows it and as a test sends it. */
   example?: unknown;
   takesForm?: boolean;
+  /** JSON under names of its own, besides application/json. */
+  takesJsonAs?: readonly string[];
   takesIfMatch?: boolean;
   /** The body is a file of this type, bare or as the one part of a form, of any size up to the import's limit. */
   takesFile?: string;
@@ -145,10 +153,10 @@ export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
 
 /** The content types that its body may have. */
-export const mediaOf = ({ takesFile, takesForm, takesBytes }: Route): string[] =>
+export const mediaOf = ({ takesFile, takesForm, takesBytes, takesJsonAs = [] }: Route): string[] =>
   takesFile
     ? [takesFile, "multipart/form-data"]
-    : [...(takesBytes ?? ["application/json"]), ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
+    : [...(takesBytes ?? ["application/json", ...takesJsonAs]), ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
 
 /** The headers that tell something and stand at a success of this status: 200 is the thing itself, so it has no Location. */
 export const sentWith = ({ sends = [] }: Route, status: number): ("ETag" | "Location")[] =>

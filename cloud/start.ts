@@ -10,11 +10,13 @@ import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
 import { bootstrapKey, type Config } from "./config.ts";
 import * as bootstrap from "./domain/bootstrap.ts";
+import * as regulations from "./domain/regulations.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
 import { openKeys } from "./keys.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
+import { loadPacks } from "./packs.ts";
 import { openSeal } from "./seal.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
@@ -43,10 +45,13 @@ export type Extras = {
   /** How long one try of a delivery may take, where the real time is too long to wait for. */
   tryMaxMs?: number;
   onFatal?: (line: string, cause: unknown) => void;
+  /** Another folder of regulation packs. */
+  packsFrom?: URL;
 };
 
 export async function startCloud(config: Config, log: Log, extras: Extras = {}): Promise<Cloud> {
   const metrics = createMetrics();
+  const packs = loadPacks(extras.packsFrom);
   const onFatal = extras.onFatal ?? ((line) => dieNow(log, line));
   const store = await openStore({
     dataDir: config.DATA_DIR,
@@ -57,6 +62,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     ...(extras.clock ? { clock: extras.clock } : {}),
   });
   try {
+    await store.write("regulation packs", (tx) => regulations.keep(tx, packs));
     const bootstrapFile = join(config.DATA_DIR, "bootstrap-key");
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
@@ -77,6 +83,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       keys,
       metrics,
       log,
+      packs,
       origin,
       authenticate: authenticator({ store, keys, origin }),
       notReady: async () => [

@@ -45,6 +45,7 @@ export const auditActions = {
   "passport.credential_verified": "a credential was judged; the details say how",
   "passport.credential_revoked": "the credential of a passport's version was revoked",
   "product.import_begun": "a file of products was taken in for import",
+  "product.events_captured": "EPCIS events were handed in; the details say how many were new",
   "webhook.created": "a webhook was created",
   "webhook.updated": "a webhook was changed, disabled or enabled",
   "webhook.deleted": "a webhook was deleted",

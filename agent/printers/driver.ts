@@ -44,8 +44,20 @@ const TIMING: Timing = { answerMs: 1_000, pollMs: 500, completionMs: 30_000, set
 export const timingOf = ({ timing }: Profile): Timing => ({ ...TIMING, ...timing });
 
 export type FaultName =
-  | "media-out" | "ribbon-out" | "head-open" | "paused" | "over-temperature" | "under-temperature"
-  | "head-element" | "cutter" | "jam" | "labels-waiting" | "label-not-taken" | "offline" | "silent" | "other"; // oxfmt-ignore
+  | "media-out"
+  | "ribbon-out"
+  | "head-open"
+  | "paused"
+  | "over-temperature"
+  | "under-temperature"
+  | "head-element"
+  | "cutter"
+  | "jam"
+  | "labels-waiting"
+  | "label-not-taken"
+  | "offline"
+  | "silent"
+  | "other";
 export type Fault = { name: FaultName; words: string };
 export type Status = {
   at: number;
@@ -73,6 +85,8 @@ export type Capabilities = {
   ceiling: Grade;
   /** In words for the station's page: what nothing this printer says could show. */
   cannotDetect: string[];
+  /** What it says of itself that doesn't go with how it was set up. */
+  warnings?: string[];
   simulated: boolean;
 };
 
@@ -112,7 +126,8 @@ export type Completion = {
   toDestroy: number | null;
   evidence: CompletionEvidence;
 };
-export type Flush = { clean: boolean; waiting: number | null; words: string };
+/** Clean: nothing of ours comes out any more. With the counters one sees whether something came out before that. */
+export type Flush = { clean: boolean; waiting: number | null; words: string; counters?: Counters };
 
 export type Printer = {
   /** Asks without printing. */
@@ -124,7 +139,7 @@ export type Printer = {
   submit(encoded: Encoded): Promise<Submission>;
   /** May be called again after `blocked`. */
   awaitCompletion(submission: Submission, options?: { withinMs?: number; signal?: AbortSignal }): Promise<Completion>;
-  /** Drops what waits in the printer and says whether it is known to be gone. */
+  /** Drops what waits in the printer and says whether it is known to be gone; if not, nothing more is sent until it is opened anew. */
   flush(): Promise<Flush>;
   /** Lets what was written go out. */
   close(): Promise<void>;

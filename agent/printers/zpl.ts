@@ -7,9 +7,21 @@ import type { Clock } from "../clock.ts";
 import type { Port } from "../port.ts";
 import { dialogue, lane } from "./dialogue.ts";
 import {
-  type Capabilities, type Completion, type CompletionEvidence, type Counters, type Encoded, type Fault, type FaultName, type Grade,
-  NO_COUNTERS, overBytes, type Printer, type Profile, type Status, type Submission, timingOf,
-} from "./driver.ts"; // oxfmt-ignore
+  type Capabilities,
+  type Completion,
+  type CompletionEvidence,
+  type Counters,
+  type Encoded,
+  type Fault,
+  type Grade,
+  NO_COUNTERS,
+  overBytes,
+  type Printer,
+  type Profile,
+  type Status,
+  type Submission,
+  timingOf,
+} from "./driver.ts";
 import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, waitingIn, warningsOf } from "./zpl-answers.ts";
 import { graphicField } from "./zpl-graphics.ts";
 
@@ -111,6 +123,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const { source, counters } = await preflight();
     const counter = counters.labels !== null;
     const twoWay = identity !== undefined || source.length > 0 || counter;
+    const dpi = resolutionIn(identity);
+    const warnings =
+      dpi && dpi !== profile.dpi ? [`it says that it prints ${dpi} dpi, and is set up for ${profile.dpi}: labels have the wrong size`] : [];
     const rfid = profile.rfid ? (twoWay ? "write+readback" : "write") : "none";
     return {
       driver: "zpl",
@@ -139,6 +154,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           : []),
         ...(twoWay ? [] : ["anything at all: it never answers"]),
       ],
+      ...(warnings.length > 0 ? { warnings } : {}),
       simulated: profile.simulated ?? false,
     };
   }
@@ -234,7 +250,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   }
 
   function agreed({ token, epc, before }: Submission, fence: Heard, after: Counters, voids: number, labels: number | null): Completion {
-    const tid = fields.get(`${token}T`)?.value.trim();
+    const tid = tidIn(fields.get(`${token}T`)?.value);
     const readBack = fence.value.trim().toUpperCase();
     const tag = epc === undefined ? {} : { epc: readBack, ...(tid ? { tid } : {}) };
     const answered = { ...tag, answered_at: new Date(fence.at).toISOString() };
@@ -301,11 +317,18 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           : waiting === null
             ? "it doesn't say what waits in it"
             : `${waiting} labels still wait in it`;
-        return { clean, waiting, words };
+        return { clean, waiting, words, counters: await counters() };
       }),
     close: () => port.end(),
   };
 }
+
+/** From ~HI: model, firmware, dots a millimetre, memory. */
+const DPI: Record<string, number> = { "6": 152, "8": 203, "12": 300, "24": 600 };
+const resolutionIn = (identity = ""): number | undefined => DPI[identity.split(",")[2]?.trim() ?? ""];
+
+/** Its class identifier is E0 to E2; a printer that only reads EPCs answers with one. */
+const tidIn = (value = ""): string | undefined => /^E[0-2][0-9A-F]{6,}$/i.exec(value.trim())?.[0].toUpperCase();
 
 const moved = (before: number | null, after: number | null): number | null => (before === null || after === null ? null : after - before);
 const ceilingOf = (twoWay: boolean, counter: boolean): Grade => (counter ? "A" : twoWay ? "B" : "E");

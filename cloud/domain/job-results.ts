@@ -9,6 +9,7 @@ import type { Caller } from "../route.ts";
 import type { Tx } from "../store/store.ts";
 import { judgeOf } from "../validate.ts";
 import { seen } from "./devices.ts";
+import * as epcis from "./epcis.ts";
 import * as evidence from "./evidence.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
@@ -107,6 +108,7 @@ async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: 
   const { serial, deviceId, gtin, productId, jobRef, attemptId } = row;
   const told = { serials: [serial], gtin, productId, job_ref: jobRef, attempt_id: attemptId as string, deviceId };
   await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() });
+  await epcis.commissioned(tx, row.tenantId, { digitalLink: row.digitalLink, at: tx.now, ...(deviceId === null ? {} : { deviceId }) });
   const changes = { reached: rankOf("SEALED"), simulated: row.simulated };
   return jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId });
 }

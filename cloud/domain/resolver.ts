@@ -2,7 +2,7 @@
 import { and, asc, eq, gt, isNotNull, or, sql } from "../store/drizzle.ts";
 import type { LinkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
-import { prepared } from "../store/prepared.ts";
+import { prepared, unseen } from "../store/prepared.ts";
 import { claims, passports, products, serials } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 
@@ -31,15 +31,15 @@ const published = prepared(
     .from(claims)
     .innerJoin(products, and(eq(products.tenantId, claims.tenantId), eq(products.id, claims.productId)))
     .innerJoin(passports, itsPassport)
-    .leftJoin(serials, and(eq(serials.tenantId, claims.tenantId), isOfKey))
-    .where(or(eq(claims.identity, placeholder("gtin")), eq(claims.identity, placeholder("thing")))),
+    .leftJoin(serials, and(eq(serials.tenantId, claims.tenantId), eq(serials.serial, unseen("serial")), eq(serials.gtin, unseen("gtin"))))
+    .where(or(eq(claims.identity, unseen("gtin")), eq(claims.identity, unseen("thing")))),
 );
 const ofProduct = prepared(
   db
     .select(target)
     .from(products)
     .innerJoin(passports, itsPassport)
-    .where(and(eq(products.tenantId, placeholder("tenantId")), eq(products.id, placeholder("productId")))),
+    .where(and(eq(products.tenantId, unseen("tenantId")), eq(products.id, unseen("productId")))),
 );
 const nextOwner = prepared(
   db
@@ -70,7 +70,7 @@ const voidedProducts = prepared(
 
 type Target = NonNullable<Awaited<ReturnType<typeof ofProduct.get>>>;
 const OWNERS_MAX = 10; // tenants that publish serials of one GTIN; more is nobody's honest trade
-const PUBLIC: readonly Target["state"][] = ["published", "suspended", "archived"]; // the page says which
+const PUBLIC: ReadonlySet<Target["state"]> = new Set(["published", "suspended", "archived"]); // the page says which
 
 export const voided = () => new Refusal("SERIAL_VOIDED");
 export const unknown = (
@@ -85,7 +85,7 @@ export const unknown = (
     ...more,
   });
 
-const isPublic = (target: Target | undefined): target is Target => target !== undefined && PUBLIC.includes(target.state);
+const isPublic = (target: Target | undefined): target is Target => target !== undefined && PUBLIC.has(target.state);
 
 export async function resolve(tx: Tx, key: LinkKey, host: string): Promise<Resolution> {
   const { gtin, lot, serial } = key;

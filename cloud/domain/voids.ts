@@ -1,16 +1,18 @@
 // Voiding: a product as a whole, or one serial of it. What is voided is never printed again, and its link answers with a tombstone.
 import { and, eq, isNull } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
+import { digitalLink } from "#shared/gs1.ts";
 import type { Product, Void } from "#shared/wire/products.ts";
 import { serials } from "../store/schema.ts";
 import { overtaken, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
+import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
 
 /** Without a serial, or with the product's own, it is the product; else one that was allocated for its labels. */
-export async function voidIt(tx: Tx, by: By, id: string, said: Void, ifMatch?: string): Promise<Product> {
+export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: string, ifMatch?: string): Promise<Product> {
   const product = await products.find(tx, by.tenantId, id);
   if (said.serial === undefined || said.serial === product.serialNumber) return products.voidIt(tx, by, id, said.reason, ifMatch);
   products.refuseStale(product, ifMatch);
@@ -24,5 +26,7 @@ export async function voidIt(tx: Tx, by: By, id: string, said: Void, ifMatch?: s
     .returning({ serial: serials.serial });
   if (voided.length === 0) throw overtaken(`serial ${said.serial}`);
   await jobs.cancelVoided(tx, by, row);
+  if (row.printStatus === "printed")
+    await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, row.gtin, { serial: row.serial }), at: tx.now });
   return products.toWire(product);
 }

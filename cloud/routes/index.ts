@@ -5,6 +5,8 @@ import { auditLogs } from "./audit-logs.ts";
 import { carriers } from "./carriers.ts";
 import { devices } from "./devices.ts";
 import { dpps } from "./dpps.ts";
+import { epcis } from "./epcis.ts";
+import { compliance } from "./compliance.ts";
 import { imports } from "./imports.ts";
 import { jobs } from "./jobs.ts";
 import { log } from "./log.ts";
@@ -26,6 +28,7 @@ export const routes: readonly Route[] = [
   ...products,
   ...imports,
   ...schemas,
+  ...compliance,
   ...passports,
   ...carriers,
   ...jobs,
@@ -34,6 +37,7 @@ export const routes: readonly Route[] = [
   ...publicPassports,
   ...verifiableCredentials,
   ...dpps,
+  ...epcis,
   ...log,
   ...webhooks,
   ...auditLogs,

@@ -210,8 +210,8 @@ export const products: Route[] = [
     sends: ["ETag"],
     refusals: ["ALREADY_VOIDED", "SERIAL_NOT_ALLOCATED"],
     audit: "product.voided",
-    run: async ({ tx, caller, params, body, ifMatch, requestId }) =>
-      reply(await voidIt(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, {
+    run: async ({ tx, caller, params, body, ifMatch, requestId, deps }) =>
+      reply(await voidIt(tx, byOf(caller, requestId), params.id, body, deps.origin(), ifMatch), 200, {
         reason: body.reason,
         serial: body.serial ?? null,
       }),

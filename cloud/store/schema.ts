@@ -1,9 +1,11 @@
 // Every table, once. Both engines hold only text, integers (instants are ms since 1970) and bytes, so values come out alike.
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
+import type { ComplianceStatus, Sector } from "#shared/compliance.ts";
 import type { EventName } from "#shared/events.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { Assertor, JobState, PassportState, ProductStage } from "#shared/states.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
+import type { Behaviour, Problem } from "#shared/wire/epcis.ts";
 import type { BundleItem, JobActor, Need } from "#shared/wire/jobs.ts";
 import type { LogEntry } from "#shared/wire/log.ts";
 import type { Attempt, DeliveryState, DisabledReason } from "#shared/wire/webhooks.ts";
@@ -501,3 +503,86 @@ export const scans = sqliteTable("scans", {
   at: integer().notNull(),
   agent: text().$type<"browser" | "program">().notNull(),
 });
+
+/** EPCIS events as they were captured; the columns are what queries ask for most. */
+export const epcisEvents = sqliteTable(
+  "epcis_events",
+  {
+    tenantId: text("tenant_id").notNull(),
+    eventId: text("event_id").notNull(),
+    type: text().notNull(),
+    action: text(),
+    bizStep: text("biz_step"), // words of the CBV are bare here, however they were spelt
+    disposition: text(),
+    readPoint: text("read_point"),
+    bizLocation: text("biz_location"),
+    eventTime: integer("event_time").notNull(),
+    recordTime: integer("record_time").notNull(),
+    contextId: text("context_id"),
+    body: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.eventId] })],
+);
+
+/** What the @context of a document adds to the standard's, once for all its events. */
+export const epcisContexts = sqliteTable(
+  "epcis_contexts",
+  { tenantId: text("tenant_id").notNull(), id: text().notNull(), context: text({ mode: "json" }).$type<unknown[]>().notNull() },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+export const epcisTerms = sqliteTable(
+  "epcis_terms",
+  {
+    tenantId: text("tenant_id").notNull(),
+    kind: text().notNull(),
+    value: text().notNull(),
+    eventId: text("event_id").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.kind, row.value, row.eventId] })],
+);
+
+export const epcisCaptures = sqliteTable(
+  "epcis_captures",
+  {
+    tenantId: text("tenant_id").notNull(),
+    id: text().notNull(),
+    behaviour: text().$type<Behaviour>().notNull(),
+    success: integer({ mode: "boolean" }).notNull(),
+    errors: text({ mode: "json" }).$type<Problem[]>().notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+/** Digests as first seen: whatever node starts later, a version stays what it was. */
+export const regulationPacks = sqliteTable(
+  "regulation_packs",
+  {
+    celexId: text("celex_id").notNull(),
+    version: text().notNull(),
+    digest: text().notNull(),
+    seenAt: integer("seen_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.celexId, row.version] })],
+);
+
+export const evaluations = sqliteTable(
+  "evaluations",
+  {
+    tenantId: text("tenant_id").notNull(),
+    productId: text("product_id").notNull(),
+    productVersion: integer("product_version").notNull(),
+    passport: text().notNull(), // its id and revision; nothing where there is none, or the pack doesn't look at it
+    sector: text().$type<Sector>().notNull(),
+    packDigest: text("pack_digest").notNull(),
+    id: text().notNull(),
+    celexId: text("celex_id").notNull(),
+    packVersion: text("pack_version").notNull(),
+    status: text().$type<ComplianceStatus>().notNull(),
+    score: integer().notNull(),
+    result: blob({ mode: "buffer" }).notNull(), // the very bytes that were answered, deflated: a fifth of them
+    at: integer().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.productId, row.productVersion, row.passport, row.sector, row.packDigest] })],
+);

@@ -45,9 +45,7 @@ const TILES: Record<string, Tile> = {
       ? html`<span class="figure class-${value.toLowerCase()}">${value}</span>`
       : undefined,
   repairabilityScore: (value, language) =>
-    typeof value === "number"
-      ? html`<span class="figure">${words[language].of(number(value, language), "10")}</span>${bar(value / 10)}`
-      : undefined,
+    typeof value === "number" ? html`${figure(words[language].of(number(value, language), "10"))}${bar(value / 10)}` : undefined,
   recycledContent: share,
   recyclableContent: share,
   productLifetimeYears: amount("productLifetimeYears"),
@@ -107,7 +105,8 @@ function materials(list: unknown, language: Language): Html[] {
         const fraction = typeof massFraction === "number" ? massFraction : undefined;
         return html`<li>
           <span class="row"
-            ><span>${theirs(String(name ?? "–"))}</span>${fraction !== undefined && html`<span>${percent(fraction, language)}</span>`}</span
+            ><span>${theirs(typeof name === "string" ? name : "–")}</span
+            >${fraction !== undefined && html`<span>${percent(fraction, language)}</span>`}</span
           >
           ${fraction !== undefined && bar(fraction)}${hasFacts(rest) && factsOf(rest, language, 1)}
         </li>`;

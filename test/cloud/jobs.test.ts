@@ -37,6 +37,11 @@ test("a label's whole life: claimed, reported state by state, sealed with outcom
   });
   expect(bundle.proof.entry).toMatchObject({ kind: "print_bundle", digest: bundle.sha256 });
   expect((await admin.get(`/carriers/${issued.serial}`)).body.metadata.print).toMatchObject({ status: "printed", deviceId: device.id });
+  const found = await admin.get(`/epcis/events?MATCH_epc=${encodeURIComponent(issued.digital_link)}`);
+  const { eventList } = found.body.epcisBody.queryResults.resultsBody;
+  expect(eventList).toMatchObject([
+    { type: "ObjectEvent", action: "ADD", bizStep: "commissioning", disposition: "active", epcList: [issued.digital_link] },
+  ]);
   const { data: history } = (await admin.get(`/aidc/jobs/${issued.job_ref}/history`)).body;
   expect(history.map(({ from, to }: { from: string; to: string }) => [from, to])).toEqual([
     [null, "QUEUED"],
@@ -83,6 +88,15 @@ test("a batch of claims takes as many as there are, each with an attempt of its 
   expect(new Set(claims.map((claimed: { attempt_id: string }) => claimed.attempt_id)).size).toBe(5);
   expect((await home.device.api.post("/aidc/jobs/claim/batch", { max: 200 })).body.claims).toHaveLength(2);
   expect((await home.device.api.post("/aidc/jobs/claim/batch", { max: 200 })).body.claims).toEqual([]);
+});
+
+test("a printed serial that is voided is decommissioned", async () => {
+  const home = await printShop(w);
+  const job = await home.issue();
+  expect((await home.device.seal(await home.device.claim())).status).toBe(200);
+  expect((await home.admin.post(`/products/${home.product.id}/void`, { reason: "torn", serial: job.serial })).status).toBe(200);
+  const { body } = await home.admin.get(`/epcis/events?MATCH_epc=${encodeURIComponent(job.digital_link)}&EQ_action=DELETE`);
+  expect(body.epcisBody.queryResults.resultsBody.eventList).toMatchObject([{ bizStep: "decommissioning", disposition: "inactive" }]);
 });
 
 describe("a job isn't issued", () => {

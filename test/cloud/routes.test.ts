@@ -48,6 +48,25 @@ async function furnished() {
     return product;
   };
   const readyProduct = await ready();
+  // An event that says nothing but what is this tenant's own.
+  const own = () => `urn:uuid:${crypto.randomUUID()}`;
+  const [events, epcs, eventTypes, bizSteps, dispositions, readPoints, bizLocations] = Array.from({ length: 7 }, own);
+  const [readPoint, bizLocation] = [{ id: readPoints }, { id: bizLocations }];
+  const when = { eventTime: "2026-11-21T09:00:00Z", eventTimeZoneOffset: "+00:00" };
+  const said = { type: eventTypes, eventID: events, epcList: [epcs], bizStep: bizSteps, disposition: dispositions, readPoint, bizLocation };
+  const captured = (await admin.post("/epcis/capture", { ...when, ...said })).headers.get("location") ?? "";
+  Object.assign(ids, {
+    capture: captured.replace(/^.*\//, ""),
+    events,
+    epcs,
+    eventTypes,
+    bizSteps,
+    dispositions,
+    readPoints,
+    bizLocations,
+  });
+  for (const noun of ["events", "epcs", "eventTypes", "bizSteps", "dispositions", "readPoints", "bizLocations"])
+    expect((await admin.get(`/epcis/${noun}/${ids[noun]}${noun === "events" ? "" : "/events"}`)).status).toBe(200);
   ids["passports"] = await id("/dpps", { productId: await ready() });
   const { content, credentialId } = (await admin.get(`/passports/${ids["passports"]}`)).body;
   const quiet = { url: "https://erp.example.invalid/hook", events: ["print.confirmed"] };
@@ -99,6 +118,7 @@ const also = (
       "/aidc/jobs/{ref}/result": { attempt_id: claimed.attempt_id },
       "/aidc/results": { results: [{ job_ref: ids["jobs"], status: "FAILED", attempt_id: claimed.attempt_id, reason: "x" }] },
       "/aidc/orphans": { job_ref: ids["jobs"], attempt_id: claimed.attempt_id },
+      "/compliance/evaluations": { productIds: [ids["products"]] },
     }[route.path] ?? {},
 });
 

@@ -1,11 +1,13 @@
 // Writes the README's tables from the code, or with --check says which of them no longer say what the code does.
 import { readFileSync, writeFileSync } from "node:fs";
 import { auditActions } from "#shared/audit.ts";
+import { outcomes, statuses } from "#shared/compliance.ts";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { eventNames, eventTable } from "#shared/events.ts";
 import { BURST_SHARE, limitTable, tiers } from "#shared/limits.ts";
 import { otherGrants, scopes } from "#shared/scopes.ts";
 import { settings } from "../../cloud/config.ts";
+import { loadPacks } from "../../cloud/packs.ts";
 import { pathOf } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
 
@@ -59,6 +61,27 @@ const tables: Record<string, string> = {
   tiers: table(
     ["tier", "requests a minute", "at once"],
     Object.entries(tiers).map(([name, perMinute]) => [name, number(perMinute), number(perMinute * BURST_SHARE)]),
+  ),
+  packs: table(
+    ["CELEX", "version", "regulation", "sector", "of", "priority", "in effect from", "obligations"],
+    loadPacks().all.map(({ celexId, version, title, sectors, categories, priority, effectiveFrom, rules, quarantined }) => [
+      code(celexId),
+      version,
+      title,
+      sectors.map(code).join(", "),
+      categories?.join(", ") ?? "any category",
+      priority,
+      effectiveFrom?.slice(0, 10) ?? "a draft",
+      quarantined ? `${rules.length}, quarantined: never evaluated` : rules.length,
+    ]),
+  ),
+  outcomes: table(
+    ["outcome", "the rule"],
+    Object.entries(outcomes).map(([name, says]) => [code(name), says]),
+  ),
+  statuses: table(
+    ["status", "the product, in the sector"],
+    Object.entries(statuses).map(([name, says]) => [code(name), says]),
   ),
   events: table(
     ["event", "meaning", "data"],

@@ -1,0 +1,178 @@
+// Names of things in EPCIS: GS1 Digital Links and EPC URNs. What is wrong with one where its digits tell, and the one form to find it by.
+import { keyOf as linkKey } from "#shared/digital-link.ts";
+import { Refusal } from "#shared/errors.ts";
+import { serialFault, withCheckDigit } from "#shared/gs1.ts";
+
+export const HOME = "https://id.gs1.org"; // the canonical host: which resolver a link names says nothing about the thing
+export type Level = "item" | "class";
+type Named = { key: string; level?: Level; item?: { gtin: string; serial: string } };
+type Reading = Named | { fault: string };
+
+const hasCheckDigit = (digits: string): boolean => withCheckDigit(digits.slice(0, -1)) === digits;
+const numeric =
+  (length: number, what: string) =>
+  (value: string): string | undefined => {
+    if (!/^\d+$/.test(value) || value.length !== length) return `has a ${what} of ${value.length} characters where ${length} digits belong`;
+    return hasCheckDigit(value) ? undefined : `has a ${what} with a wrong check digit: ${value}`;
+  };
+const short = (value: string): string | undefined => {
+  const fault = serialFault(value);
+  return fault && `has a serial or lot that ${fault}`;
+};
+
+/** Primary keys of a link, the qualifiers that may follow each in their order, and the rule of its value. */
+const PRIMARY: Record<string, { next: readonly string[]; fault?: (value: string) => string | undefined }> = {
+  "00": { next: [], fault: numeric(18, "SSCC") },
+  "01": { next: ["22", "10", "21"] },
+  "253": { next: [] },
+  "255": { next: [] },
+  "401": { next: [] },
+  "402": { next: [] },
+  "414": { next: ["254"], fault: numeric(13, "GLN") },
+  "417": { next: ["7040"], fault: numeric(13, "GLN") },
+  "8003": { next: [] },
+  "8004": { next: [] },
+  "8006": { next: ["22", "10", "21"] },
+  "8010": { next: ["8011"] },
+  "8013": { next: [] },
+  "8017": { next: ["8019"] },
+  "8018": { next: ["8019"] },
+};
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+type Pair = [ai: string, value: string];
+
+/** Where in the path the link's keys begin, undecoded: a primary key, its value and nothing but its qualifiers after it. */
+function pairsOf(uri: string): Pair[] | undefined {
+  const path = /^https?:\/\/[^/?#]+(\/[^?#]*)/i.exec(uri)?.[1];
+  const segments = path?.replace(/\/$/, "").split("/").slice(1) ?? [];
+  for (let i = Math.max(0, segments.length - 2 * (1 + MOST_QUALIFIERS)); i < segments.length - 1; i += 1) {
+    const primary = PRIMARY[segments[i] ?? ""];
+    const rest = segments.slice(i);
+    if (!primary || rest.length % 2 !== 0 || !/^[\d%]/.test(rest[1] ?? "")) continue;
+    const pairs = Array.from({ length: rest.length / 2 }, (_, n): Pair => [rest[2 * n] ?? "", rest[2 * n + 1] ?? ""]);
+    if (pairs.slice(1).every(([ai]) => primary.next.includes(ai))) return pairs;
+  }
+  return undefined;
+}
+const MOST_QUALIFIERS = 3;
+
+function link(pairs: Pair[]): Reading {
+  const [[primary, main] = ["", ""]] = pairs;
+  if (primary === "01") return gtinLink(pairs.flat().join("/"), pairs);
+  const values = pairs.map(([, value]) => decoded(value));
+  if (values.includes(undefined)) return { fault: "has a percent sign that begins no encoded character" };
+  const wrong = PRIMARY[primary]?.fault?.(decoded(main) ?? "");
+  return wrong ? { fault: wrong } : { key: written(pairs) };
+}
+const written = (pairs: Pair[]) => `${HOME}/${pairs.map(([ai, value]) => `${ai}/${encodeURIComponent(decoded(value) ?? "")}`).join("/")}`;
+
+/** As the resolver reads it. */
+function gtinLink(path: string, pairs: Pair[]): Reading {
+  try {
+    const { gtin, serial } = linkKey(`/${path}`);
+    return serial === undefined ? { key: written(pairs), level: "class" } : { key: written(pairs), level: "item", item: { gtin, serial } };
+  } catch (error) {
+    if (error instanceof Refusal) return { fault: `is no GS1 Digital Link: ${error.message}` };
+    throw error;
+  }
+}
+
+/** The thirteen digits of a URN's company prefix and item reference, put back in a GTIN's order. */
+function gtinOf(prefix: string, item: string): string | undefined {
+  if (!/^\d{6,12}$/.test(prefix) || !/^\d+$/.test(item) || prefix.length + item.length !== 13) return undefined;
+  return withCheckDigit(item.slice(0, 1) + prefix + item.slice(1));
+}
+
+type Schemes = Record<string, (parts: string[], rest: string) => Reading>;
+const ofGtin =
+  (make: (gtin: string, last: string) => Named) =>
+  ([prefix = "", item = "", ...last]: string[]): Reading => {
+    const gtin = gtinOf(prefix, item);
+    const end = decoded(last.join("."));
+    if (gtin === undefined) return { fault: "has a company prefix and item reference that aren't 13 digits together" };
+    const unfit = end === undefined ? "has a percent sign that begins no encoded character" : end === "*" ? undefined : short(end);
+    return unfit || end === undefined ? { fault: unfit ?? "" } : make(gtin, end);
+  };
+const digits = (parts: string[], length: number) =>
+  parts.slice(0, 2).every((part) => /^\d*$/.test(part)) && parts.slice(0, 2).join("").length === length;
+
+const IDS: Schemes = {
+  sgtin: ofGtin((gtin, serial) => ({ key: `${HOME}/01/${gtin}/21/${encodeURIComponent(serial)}`, level: "item", item: { gtin, serial } })),
+  sscc: (parts, rest) => {
+    if (parts.length !== 2 || !digits(parts, 17))
+      return { fault: "has a company prefix and serial reference that aren't 17 digits together" };
+    const [prefix = "", serial = ""] = parts;
+    const made = withCheckDigit(serial.slice(0, 1) + prefix + serial.slice(1));
+    return rest === "" ? { fault: "is empty" } : { key: `${HOME}/00/${made}`, level: "item" };
+  },
+  sgln: (parts) => {
+    if (parts.length < 3 || !digits(parts, 12))
+      return { fault: "has a company prefix and location reference that aren't 12 digits together" };
+    const extension = decoded(parts.slice(2).join(".")) ?? "";
+    const gln = `${HOME}/414/${withCheckDigit(parts.slice(0, 2).join(""))}`;
+    return { key: extension === "0" ? gln : `${gln}/254/${encodeURIComponent(extension)}`, level: "item" };
+  },
+};
+const CLASSES: Schemes = {
+  lgtin: ofGtin((gtin, lot) => ({ key: `${HOME}/01/${gtin}/10/${encodeURIComponent(lot)}`, level: "class" })),
+};
+const PATTERNS: Schemes = {
+  sgtin: (parts, rest) => {
+    if (parts[1] === "*") return { key: `urn:epc:idpat:sgtin:${rest}`, level: "class" };
+    return ofGtin((gtin) => ({ key: `${HOME}/01/${gtin}`, level: "class" }))(parts);
+  },
+};
+
+function urn(kind: string, scheme: string, rest: string): Reading {
+  if (kind === "tag" || kind === "raw" || kind === "pat")
+    return { fault: `is a URN of how a tag is coded (urn:epc:${kind}:): name the thing itself` };
+  const level: Level = kind === "id" ? "item" : "class";
+  const read = ({ id: IDS, class: CLASSES, idpat: PATTERNS } as Record<string, Schemes>)[kind]?.[scheme];
+  return read ? read(rest.split("."), rest) : { key: `urn:epc:${kind}:${scheme}:${rest}`, level };
+}
+
+/** What a URI names; any URI is a name, those of GS1 are read. */
+export function reading(uri: string): Reading {
+  const [, kind, scheme = "", rest = ""] = /^urn:epc:([a-z]+):([a-z0-9-]+):(.+)$/.exec(uri) ?? [];
+  if (kind !== undefined) return urn(kind, scheme, rest);
+  const pairs = pairsOf(uri);
+  return pairs ? link(pairs) : { key: uri };
+}
+
+/** The one form to find it by; a URI that can't be read stands for itself. */
+export function keyOf(uri: string): string {
+  const read = reading(uri);
+  return "key" in read ? read.key : uri;
+}
+
+export function itemOf(uri: string): { gtin: string; serial: string } | undefined {
+  const read = reading(uri);
+  return "item" in read ? read.item : undefined;
+}
+
+/** What is wrong with it as the name of an item or of a class, as a sentence's end. */
+export function nameFault(uri: string, level?: Level): string | undefined {
+  const read = reading(uri);
+  if ("fault" in read) return read.fault;
+  if (!level || !read.level || read.level === level) return undefined;
+  return level === "item" ? "names a class of things where one thing belongs" : "names one thing where a class belongs";
+}
+
+/** What a query's pattern matches: one key, or all that begin with one of these. */
+export function patternOf(uri: string, level: Level): { key: string } | { prefixes: string[] } {
+  const prefix = /^urn:epc:idpat:sgtin:(\d{6,12})\.\*\.\*$/.exec(uri)?.[1];
+  if (prefix) return { prefixes: Array.from({ length: 10 }, (_, indicator) => `${HOME}/01/${indicator}${prefix}`) };
+  const key = keyOf(uri);
+  if (uri.startsWith("urn:epc:idpat:sgtin:")) return level === "item" ? { prefixes: [`${key}/21/`] } : { key };
+  if (uri.startsWith("urn:epc:idpat:"))
+    return level === "item" ? { prefixes: [uri.replace(":idpat:", ":id:").replace(/\*$/, "")] } : { key };
+  return key.endsWith("*") ? { prefixes: [key.slice(0, -1)] } : { key };
+}

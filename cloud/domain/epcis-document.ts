@@ -1,0 +1,120 @@
+// From a body to events ready to be stored: outside of any unit of work, a slice at a time, so that a large document holds nobody up.
+import { randomUUID } from "node:crypto";
+import { setImmediate as turn } from "node:timers/promises";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { type Behaviour, EpcisDocument, EpcisQueryDocument, type Problem } from "#shared/wire/epcis.ts";
+import { judgeOf } from "../validate.ts";
+import { contextFault, eventFaults, extrasOf, type Json, prefixesOf } from "./epcis-rules.ts";
+import { termsOf, type Term } from "./epcis-terms.ts";
+
+export type Ready = { eventId: string; event: Json; terms: Term[] };
+export type Prepared = { behaviour: Behaviour; context: unknown[] | null; events: Ready[]; problems: Problem[] };
+
+const SLICE_EVENTS = 200;
+const EXCEPTION = "epcisException:ValidationException";
+const documentShape = judgeOf(EpcisDocument);
+const queryShape = judgeOf(EpcisQueryDocument);
+
+/** The limits as the standard's headers tell them. */
+export const LIMIT_HEADERS = {
+  "gs1-epcis-capture-limit": String(limits.EPCIS_CAPTURE_MAX_EVENTS),
+  "gs1-epcis-capture-file-size-limit": String(limits.EPCIS_BODY_MAX_BYTES),
+};
+const tooLarge = (message: string) =>
+  new Refusal("CAPTURE_TOO_LARGE", message, { epcisType: "epcisException:CaptureLimitExceededException" }, LIMIT_HEADERS);
+
+export function refused(faults: FieldFault[]): Refusal {
+  const firsts = [...new Map(faults.toReversed().map((fault) => [fault.field, fault])).values()].toReversed();
+  const { message } = invalid(firsts.slice(0, limits.FAULTS_MAX_ITEMS));
+  return new Refusal("VALIDATION_ERROR", message, { epcisType: EXCEPTION, fields: firsts.slice(0, limits.FAULTS_MAX_ITEMS) });
+}
+
+type Found = { path: string; events: unknown[]; context: unknown };
+
+/** The events of whatever was sent, each list with the path that its faults are told by. */
+function eventsIn(body: Json): Found {
+  const { type, "@context": context } = body;
+  if (type !== "EPCISDocument" && type !== "EPCISQueryDocument") return { path: "", events: [body], context: undefined };
+  const shell = withoutEvents(body);
+  const faults = (type === "EPCISDocument" ? documentShape : queryShape)(shell);
+  const fault = contextFault(context);
+  if (fault && context !== undefined) faults.push({ field: "@context", rule: "context", message: fault });
+  if (faults.length > 0) throw refused(faults);
+  const inner = body["epcisBody"] as { eventList?: unknown[]; event?: unknown; queryResults: { resultsBody: { eventList: unknown[] } } };
+  if (type === "EPCISQueryDocument")
+    return { path: "epcisBody.queryResults.resultsBody.eventList.", events: inner.queryResults.resultsBody.eventList, context };
+  if (inner.eventList && inner.event)
+    throw refused([{ field: "epcisBody.event", rule: "one", message: "can't stand beside eventList: put it in the list" }]);
+  if (inner.eventList) return { path: "epcisBody.eventList.", events: inner.eventList, context };
+  return { path: "epcisBody.event", events: [inner.event], context };
+}
+
+/** The document around its events: they are judged one by one, and the shell at once. */
+function withoutEvents(body: Json): Json {
+  const emptied = (value: unknown): unknown => (Array.isArray(value) ? [] : value);
+  const inner = body["epcisBody"] as Json | undefined | null;
+  const results = inner?.["queryResults"] as Json | undefined | null;
+  const list = results?.["resultsBody"] as Json | undefined | null;
+  if (list?.["eventList"] !== undefined && results)
+    return {
+      ...body,
+      epcisBody: { ...inner, queryResults: { ...results, resultsBody: { ...list, eventList: emptied(list["eventList"]) } } },
+    };
+  if (inner?.["eventList"] === undefined && inner?.["event"] === undefined) return body;
+  const { eventList, event } = inner;
+  return {
+    ...body,
+    epcisBody: {
+      ...inner,
+      ...(eventList === undefined ? {} : { eventList: emptied(eventList) }),
+      ...(event === undefined ? {} : { event: asShell(event) }),
+    },
+  };
+}
+const asShell = (event: unknown): unknown => (typeof event === "object" && event !== null && !Array.isArray(event) ? {} : event);
+
+/** Judges everything; with `proceed` what is wrong with an event is its own, as long as there is another that is right. */
+export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { bare: boolean }): Promise<Prepared> {
+  if (typeof body !== "object" || body === null || Array.isArray(body))
+    throw refused([{ field: "body", rule: "type", message: "must be an EPCISDocument or an event, a JSON object" }]);
+  const type = (body as Json)["type"];
+  if (bare && (type === "EPCISDocument" || type === "EPCISQueryDocument"))
+    throw refused([{ field: "type", rule: "bare", message: "must be an event's: whole documents go to POST /epcis/capture" }]);
+  const { path, events, context } = eventsIn(body as Json);
+  if (events.length > limits.EPCIS_CAPTURE_MAX_EVENTS)
+    throw tooLarge(`${events.length} events are more than the ${limits.EPCIS_CAPTURE_MAX_EVENTS} that one capture takes: split it`);
+  const extras = extrasOf(context);
+  const declared = prefixesOf(context);
+  const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], problems: [] };
+  const faults: FieldFault[] = [];
+  let keys = 0;
+  for (const [i, event] of events.entries()) {
+    if (i % SLICE_EVENTS === SLICE_EVENTS - 1) await turn();
+    const at = path.endsWith(".") ? `${path}${i}` : path;
+    const wrong = eventFaults(event, declared, at);
+    if (wrong.length === 0) keys += made.events[made.events.push(ready(event as Json)) - 1]?.terms.length ?? 0;
+    else if (behaviour === "proceed" && made.problems.length < limits.EPCIS_ERRORS_MAX_ITEMS)
+      made.problems.push(problemOf(refused(wrong).message.slice(0, limits.FAULT_TEXT_MAX_LENGTH)));
+    if (keys > limits.EPCIS_CAPTURE_MAX_KEYS) throw tooLarge(`more than ${limits.EPCIS_CAPTURE_MAX_KEYS} EPCs and other keys: split it`);
+    if (faults.length <= limits.FAULTS_MAX_ITEMS) faults.push(...wrong);
+    if (faults.length > limits.FAULTS_MAX_ITEMS && behaviour === "rollback") break;
+  }
+  if (faults.length > 0 && (behaviour === "rollback" || made.events.length === 0)) throw refused(faults);
+  return made;
+}
+
+export const problemOf = (detail: string, type = EXCEPTION, title = "The event isn't valid", status = 400): Problem => ({
+  type,
+  title,
+  status,
+  detail,
+});
+
+/** As it is stored: with an id, and without the time of its recording, which is the repository's to set. */
+function ready(event: Json): Ready {
+  const { recordTime: _theirs, ...kept } = event;
+  const eventId = (kept["eventID"] as string | undefined) ?? `urn:uuid:${randomUUID()}`;
+  const whole: Json = { ...kept, eventID: eventId };
+  return { eventId, event: whole, terms: termsOf(whole) };
+}

@@ -1,0 +1,187 @@
+// The EPCIS query language: each parameter of SimpleEventQuery as a condition on events or on their terms; whatever else is refused by name.
+import type { SQL } from "drizzle-orm";
+import { sql } from "../store/drizzle.ts";
+import { bareWord } from "#shared/cbv.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { Instant } from "#shared/wire/common.ts";
+import { epcisEvents } from "../store/schema.ts";
+import { judgeOf } from "../validate.ts";
+import { type Level, patternOf } from "./epc.ts";
+import { typedValue } from "./epcis-terms.ts";
+
+export type Query = Readonly<Record<string, unknown>>;
+/** On a term's columns, which a plan may have to keep from being looked up by. `wide`: may match more than a handful of values. */
+export type Term = { term: (kind: SQL, value: SQL) => SQL; wide: boolean };
+type Condition = { event: SQL } | Term;
+type Made = Condition | { fault: string };
+type Parameter = (value: string, name: string) => Made;
+
+const e = sql.identifier("e");
+/** A column of the event, by the name that its table goes by in a selection. */
+export const column = (name: keyof typeof epcisEvents.$inferSelect) => sql`${e}.${sql.identifier(epcisEvents[name].name)}`;
+const oneOf = (left: SQL, values: readonly string[]): SQL =>
+  sql`${left} IN (${sql.join(
+    values.map((value) => sql`${value}`),
+    sql`, `,
+  )})`;
+const either = (parts: SQL[]): SQL => sql`(${sql.join(parts, sql` OR `)})`;
+
+const listed = (value: string): string[] => value.split("|");
+const onColumn =
+  (name: keyof typeof epcisEvents.$inferSelect, spelt: (value: string) => string = (value) => value): Parameter =>
+  (value) => ({ event: oneOf(column(name), listed(value).map(spelt)) });
+const onTerm =
+  (name: string, spelt: (value: string) => string = (value) => value): Parameter =>
+  (text) => ({ term: (kind, value) => sql`${kind} = ${name} AND ${oneOf(value, listed(text).map(spelt))}`, wide: false });
+/** The last character that a prefix ends with, one further: where its range ends. */
+const afterAll = (prefix: string) => prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
+const inPattern = (pattern: ReturnType<typeof patternOf>, value: SQL): SQL =>
+  "key" in pattern
+    ? sql`${value} = ${pattern.key}`
+    : either(pattern.prefixes.map((prefix) => sql`(${value} >= ${prefix} AND ${value} < ${afterAll(prefix)})`));
+const onNames =
+  (level: Level, ...kinds: string[]): Parameter =>
+  (text) => {
+    if (!/^[\x21-\x7e]+$/.test(text)) return { fault: "must be URIs, percent-encoded where they aren't ASCII" };
+    const patterns = listed(text).map((uri) => patternOf(uri, level));
+    if (patterns.some((pattern) => "prefixes" in pattern && pattern.prefixes.includes("")))
+      return { fault: "matches everything: leave it out" };
+    return {
+      term: (kind, value) => sql`${oneOf(kind, kinds)} AND ${either(patterns.map((pattern) => inPattern(pattern, value)))}`,
+      wide: patterns.some((pattern) => "prefixes" in pattern),
+    };
+  };
+const judgeInstant = judgeOf(Instant);
+const NO_INSTANT = { fault: "must be an instant with its offset, such as 2026-11-21T09:00:00Z" };
+const onTime =
+  (name: "eventTime" | "recordTime", operator: ">=" | "<"): Parameter =>
+  (text) =>
+    judgeInstant(text).length > 0 ? NO_INSTANT : { event: sql`${column(name)} ${sql.raw(operator)} ${Date.parse(text)}` };
+const onErrorTime =
+  (operator: ">=" | "<"): Parameter =>
+  (text) => {
+    if (judgeInstant(text).length > 0) return NO_INSTANT;
+    const at = new Date(text).toISOString();
+    return { term: (kind, value) => sql`${kind} = 'error' AND ${value} ${sql.raw(operator)} ${at}`, wide: true };
+  };
+const exists =
+  (name: string): Parameter =>
+  () => ({ term: (kind) => sql`${kind} = ${name}`, wide: true });
+
+/** Every parameter there is. A place within another isn't known here: WD_ finds what EQ_ finds. */
+const PARAMETERS: Record<string, Parameter> = {
+  eventType: onColumn("type"),
+  EQ_action: (value) =>
+    listed(value).every((action) => ["OBSERVE", "ADD", "DELETE"].includes(action))
+      ? onColumn("action")(value, "")
+      : { fault: "must be OBSERVE, ADD or DELETE" },
+  EQ_bizStep: onColumn("bizStep", bareWord),
+  EQ_disposition: onColumn("disposition", bareWord),
+  EQ_persistentDisposition_set: onTerm("set", bareWord),
+  EQ_persistentDisposition_unset: onTerm("unset", bareWord),
+  EQ_readPoint: onColumn("readPoint"),
+  WD_readPoint: onColumn("readPoint"),
+  EQ_bizLocation: onColumn("bizLocation"),
+  WD_bizLocation: onColumn("bizLocation"),
+  EQ_eventID: onColumn("eventId"),
+  EQ_transformationID: onTerm("transformation"),
+  MATCH_epc: onNames("item", "epc"),
+  MATCH_parentID: onNames("item", "parent"),
+  MATCH_inputEPC: onNames("item", "input"),
+  MATCH_outputEPC: onNames("item", "output"),
+  MATCH_anyEPC: onNames("item", "epc", "parent", "input", "output"),
+  MATCH_epcClass: onNames("class", "class"),
+  MATCH_inputEPCClass: onNames("class", "inputClass"),
+  MATCH_outputEPCClass: onNames("class", "outputClass"),
+  MATCH_anyEPCClass: onNames("class", "class", "inputClass", "outputClass"),
+  GE_eventTime: onTime("eventTime", ">="),
+  LT_eventTime: onTime("eventTime", "<"),
+  GE_recordTime: onTime("recordTime", ">="),
+  LT_recordTime: onTime("recordTime", "<"),
+  EXISTS_errorDeclaration: exists("error"),
+  GE_errorDeclarationTime: onErrorTime(">="),
+  LT_errorDeclarationTime: onErrorTime("<"),
+  EQ_errorReason: onTerm("errorReason", bareWord),
+  EQ_correctiveEventID: onTerm("corrects"),
+  EXISTS_sensorElementList: exists("sensor"),
+  EQ_type: onTerm("measurement", bareWord),
+  EQ_deviceID: onTerm("device"),
+  EQ_dataProcessingMethod: onTerm("method"),
+  EQ_microorganism: onTerm("microorganism"),
+  EQ_chemicalSubstance: onTerm("substance"),
+  EQ_bizRules: onTerm("rules"),
+};
+/** Parameters whose names end in a type. */
+const TYPED = /^EQ_(bizTransaction|source|destination)_(.+)$/;
+const CONTROLS = new Set(["orderBy", "orderDirection", "eventCountLimit", "maxEventCount", "perPage", "nextPageToken"]);
+export const parameterNames = Object.keys(PARAMETERS);
+
+const faulty = (field: string, message: string): FieldFault => ({ field, rule: "parameter", message });
+function refuse(faults: FieldFault[]): never {
+  throw new Refusal("VALIDATION_ERROR", invalid(faults).message, { epcisType: "epcisException:QueryParameterException", fields: faults });
+}
+
+function conditionOf(name: string, value: string): Made {
+  if (value === "" && !name.startsWith("EXISTS_")) return { fault: "is empty" };
+  if (listed(value).length > limits.EPCIS_VALUES_MAX_ITEMS) return { fault: `has more than ${limits.EPCIS_VALUES_MAX_ITEMS} values` };
+  if (value.includes("\0") || !value.isWellFormed()) return { fault: "isn't text" };
+  if (Object.hasOwn(PARAMETERS, name)) return PARAMETERS[name]?.(value, name) ?? { fault: "isn't known" };
+  const [, kind = "", type = ""] = TYPED.exec(name) ?? [];
+  return kind ? onTerm(kind, (one) => typedValue(type, one))(value, name) : { fault: "isn't a parameter of this query" };
+}
+
+type Order = { by: "eventTime" | "recordTime"; descending: boolean };
+type Page = { at: number; eventId: string; left: number | null };
+
+function pageIn(token: string | undefined): Page | undefined {
+  if (token === undefined) return undefined;
+  try {
+    const [at, eventId, left] = JSON.parse(Buffer.from(token, "base64url").toString("utf8")) as unknown[];
+    if (
+      Number.isSafeInteger(at) &&
+      typeof eventId === "string" &&
+      !eventId.includes("\0") &&
+      (left === null || (Number.isSafeInteger(left) && Number(left) > 0))
+    )
+      return { at: at as number, eventId, left: left as number | null };
+  } catch {
+    // told below, like all that isn't ours
+  }
+  return refuse([faulty("nextPageToken", "isn't one that this query gave out; start without it")]);
+}
+export const tokenOf = ({ at, eventId, left }: Page) => Buffer.from(JSON.stringify([at, eventId, left])).toString("base64url");
+
+export type Plan = {
+  conditions: Condition[];
+  order: Order;
+  page: Page | undefined;
+  perPage: number;
+  most: number | undefined;
+  ceiling: number | undefined;
+};
+
+/** A page may be smaller than what was asked for: the link says that there is more. */
+export const pageSize = (asked: number = limits.EPCIS_PAGE_DEFAULT_ITEMS): number => Math.min(asked, limits.EPCIS_PAGE_MAX_ITEMS);
+
+export function planOf(query: Query): Plan {
+  const faults: FieldFault[] = [];
+  const conditions: Condition[] = [];
+  for (const [name, value] of Object.entries(query)) {
+    if (CONTROLS.has(name) || typeof value !== "string") continue;
+    const made = conditionOf(name, value);
+    if ("fault" in made) faults.push(faulty(name, made.fault));
+    else conditions.push(made);
+  }
+  const by = query["orderBy"] ?? "eventTime";
+  if (by !== "eventTime" && by !== "recordTime") faults.push(faulty("orderBy", "must be eventTime or recordTime"));
+  const direction = query["orderDirection"] ?? "DESC";
+  if (direction !== "ASC" && direction !== "DESC") faults.push(faulty("orderDirection", "must be ASC or DESC"));
+  const count = (name: string) => (query[name] === undefined ? undefined : Number(query[name]));
+  const [most, ceiling] = [count("eventCountLimit"), count("maxEventCount")];
+  if (most !== undefined && ceiling !== undefined) faults.push(faulty("maxEventCount", "can't stand beside eventCountLimit"));
+  if (faults.length > 0) refuse(faults);
+  const page = pageIn(query["nextPageToken"] as string | undefined);
+  const order: Order = { by: by === "recordTime" ? by : "eventTime", descending: direction === "DESC" };
+  return { conditions, order, page, perPage: pageSize(count("perPage")), most: page?.left ?? most, ceiling };
+}

@@ -1,0 +1,142 @@
+// Answers to SimpleEventQuery: pages of events by key, found from their order or from what they name, in the standard's document.
+import type { SQL } from "drizzle-orm";
+import { and, eq, inArray, sql } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { column, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
+import type { Json } from "./epcis-rules.ts";
+
+export const CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld";
+type Found = { eventId: string; eventTime: number; recordTime: number; contextId: string | null; body: Json };
+
+const [kind, value] = [sql`kind`, sql`value`];
+/** The same columns, which no index is entered by: what they say is tested on the terms of one event. */
+const [testedKind, testedValue] = [sql`(kind || '')`, sql`(value || '')`];
+/** Up to so many matches are sorted; more are met soon enough on the way through the events in their order. */
+const FEW = 2_000;
+
+/** The terms to begin from, if they are few: those of the narrowest condition. */
+async function startOf(tx: Tx, tenantId: string, { conditions }: Plan): Promise<Term | undefined> {
+  const terms = conditions.filter((condition) => "term" in condition);
+  const first = terms.find(({ wide }) => !wide) ?? terms[0];
+  if (!first) return undefined;
+  const some = await tx.db.values(
+    sql`SELECT 1 FROM ${epcisTerms} WHERE tenant_id = ${tenantId} AND ${first.term(kind, value)} LIMIT ${FEW + 1}`,
+  );
+  return some.length > FEW ? undefined : first;
+}
+
+function selection(tenantId: string, { conditions, page, order }: Plan, start: Term | undefined, columns: SQL, limit: number): SQL {
+  const has = ({ term, wide }: Term) => {
+    const of = sql`SELECT 1 FROM ${epcisTerms} WHERE tenant_id = ${tenantId} AND event_id = ${column("eventId")}`;
+    // The offset of nothing keeps PostgreSQL from turning the test into a join of all events with all terms.
+    return wide ? sql`EXISTS (${of} AND ${term(testedKind, testedValue)} LIMIT 1 OFFSET 0)` : sql`EXISTS (${of} AND ${term(kind, value)})`;
+  };
+  const where = [
+    sql`${column("tenantId")} = ${tenantId}`,
+    ...(start ? [sql`${column("eventId")} = t.event_id`] : []),
+    ...conditions.filter((condition) => condition !== start).map((condition) => ("term" in condition ? has(condition) : condition.event)),
+    ...(page
+      ? [sql`(${column(order.by)}, ${column("eventId")}) ${sql.raw(order.descending ? "<" : ">")} (${page.at}, ${page.eventId})`]
+      : []),
+  ];
+  // CROSS JOIN keeps SQLite from beginning at the other end; to PostgreSQL it is a join like another.
+  const matches = start
+    ? sql`(SELECT DISTINCT event_id FROM ${epcisTerms} WHERE tenant_id = ${tenantId} AND ${start.term(kind, value)}) t CROSS JOIN `
+    : sql``;
+  const direction = sql.raw(order.descending ? "DESC" : "ASC");
+  return sql`SELECT ${columns} FROM ${matches}${epcisEvents} e WHERE ${sql.join(where, sql` AND `)}
+    ORDER BY ${column(order.by)} ${direction}, ${column("eventId")} ${direction} LIMIT ${limit}`;
+}
+
+async function fetch(tx: Tx, tenantId: string, plan: Plan, start: Term | undefined, limit: number): Promise<Found[]> {
+  const columns = sql`${column("eventId")}, ${column("eventTime")}, ${column("recordTime")}, ${column("contextId")}, ${column("body")}`;
+  const rows = await tx.db.values<[string, number, number, string | null, string]>(selection(tenantId, plan, start, columns, limit));
+  return rows.map(([eventId, eventTime, recordTime, contextId, body]) => ({
+    eventId,
+    eventTime,
+    recordTime,
+    contextId,
+    body: JSON.parse(body) as Json,
+  }));
+}
+
+/** The contexts of these events by their ids, each once. */
+async function contextsOf(tx: Tx, tenantId: string, found: Found[]): Promise<Map<string, unknown[]>> {
+  const ids = [...new Set(found.flatMap(({ contextId }) => contextId ?? []))];
+  if (ids.length === 0) return new Map();
+  const rows = await tx.db
+    .select()
+    .from(epcisContexts)
+    .where(and(eq(epcisContexts.tenantId, tenantId), inArray(epcisContexts.id, ids)));
+  return new Map(rows.map(({ id, context }) => [id, context]));
+}
+
+async function refuseMany(tx: Tx, tenantId: string, plan: Plan, start: Term | undefined, ceiling: number): Promise<void> {
+  const rows = await tx.db.values(selection(tenantId, { ...plan, page: undefined }, start, column("eventId"), ceiling + 1));
+  if (rows.length > ceiling)
+    throw new Refusal("QUERY_TOO_LARGE", `more than ${ceiling} events match`, { epcisType: "epcisException:QueryTooLargeException" });
+}
+
+export type Answer = { document: Json; next: string | null; found: number };
+
+export async function query(tx: Tx, tenantId: string, asked: Query): Promise<Answer> {
+  const plan = planOf(asked);
+  const { perPage, most, ceiling, order } = plan;
+  const start = await startOf(tx, tenantId, plan);
+  if (ceiling !== undefined) await refuseMany(tx, tenantId, plan, start, ceiling);
+  const size = Math.min(perPage, most ?? perPage);
+  const rows = await fetch(tx, tenantId, plan, start, size + 1);
+  const events = rows.slice(0, size);
+  const last = events.at(-1);
+  const left = most === undefined ? null : most - events.length;
+  const more = rows.length > size && left !== 0 && last;
+  return {
+    document: documentOf(events, await contextsOf(tx, tenantId, events), tx.now),
+    next: more ? tokenOf({ at: last[order.by], eventId: last.eventId, left }) : null,
+    found: events.length,
+  };
+}
+
+/** What all contexts together may declare on top of one document, and what is left of each because two mean different things by a name. */
+function sharedOf(contexts: Map<string, unknown[]>): { shared: unknown[]; left: Map<string, unknown[]> } {
+  const shared = new Map<string, unknown>();
+  const meanings = new Map<string, string>();
+  const left = new Map<string, unknown[]>();
+  for (const [id, context] of contexts)
+    for (const entry of context) {
+      const declared = typeof entry === "object" && entry !== null ? Object.entries(entry) : [];
+      const clashes = declared.some(([name, to]) => (meanings.get(name) ?? JSON.stringify(to)) !== JSON.stringify(to));
+      if (clashes) left.set(id, [...(left.get(id) ?? []), entry]);
+      else shared.set(JSON.stringify(entry), entry);
+      if (!clashes) for (const [name, to] of declared) meanings.set(name, JSON.stringify(to));
+    }
+  return { shared: [...shared.values()], left };
+}
+
+function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: number): Json {
+  const { shared, left } = sharedOf(contexts);
+  const eventList = found.map(({ body, contextId, recordTime }) => {
+    const more = left.get(contextId ?? "");
+    const own = more ? { "@context": [...more, ...[body["@context"] ?? []].flat()] } : {};
+    return { ...body, ...own, recordTime: new Date(recordTime).toISOString() };
+  });
+  return {
+    "@context": [CONTEXT, ...shared],
+    type: "EPCISQueryDocument",
+    schemaVersion: "2.0",
+    creationDate: new Date(now).toISOString(),
+    epcisBody: { queryResults: { queryName: "SimpleEventQuery", resultsBody: { eventList } } },
+  };
+}
+
+/** One event, in a document like any other answer. */
+export async function byId(tx: Tx, tenantId: string, eventId: string): Promise<Json> {
+  const { document, found } = await query(tx, tenantId, { EQ_eventID: eventId.replaceAll("|", "%7C") });
+  if (found === 0) throw absent(`there is no event ${eventId.slice(0, limits.EPCIS_KEY_MAX_LENGTH)} in this tenant`);
+  return document;
+}
+
+export const absent = (message: string) => new Refusal("NOT_FOUND", message, { epcisType: "epcisException:NoSuchResourceException" });

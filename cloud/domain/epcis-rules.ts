@@ -1,0 +1,203 @@
+// What makes an EPCIS event acceptable beyond its shape: what its type and action ask for, whose words it speaks, whether its names can be true.
+import { type Vocabulary, wordFault } from "#shared/cbv.ts";
+import type { FieldFault } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { eventSchemas, ExtendedEvent } from "#shared/wire/epcis.ts";
+import { type Judge, judgeOf } from "../validate.ts";
+import { type Level, nameFault } from "./epc.ts";
+
+export type Json = Record<string, unknown>;
+export type EventType = keyof typeof eventSchemas;
+type Found = (field: string, rule: string, message: string) => void;
+
+const shapes = Object.fromEntries(Object.entries(eventSchemas).map(([type, schema]) => [type, judgeOf(schema)])) as Record<
+  EventType,
+  Judge
+>;
+const extendedShape = judgeOf(ExtendedEvent);
+export const isEventType = (type: unknown): type is EventType => typeof type === "string" && Object.hasOwn(eventSchemas, type);
+
+/** Prefixes that the standard's own context declares. */
+const KNOWN_PREFIXES = new Set(["epcis", "cbv", "cbvmda", "gs1", "rdfs", "owl", "xsd", "dcterms"]);
+/** The prefixes that may stand before an extension's name; undefined where a context of others may declare any. */
+export type Prefixes = ReadonlySet<string> | undefined;
+const STANDARD_CONTEXT = /^https?:\/\/(?:ref\.gs1\.org|gs1\.github\.io)\/[^\s]*epcis-context\.jsonld$/i;
+
+const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
+export const objectsIn = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : []);
+export const textsIn = (value: unknown): string[] =>
+  (Array.isArray(value) ? value : [value]).filter((item): item is string => typeof item === "string");
+
+/** What a context adds to the standard's own. */
+export const extrasOf = (context: unknown): unknown[] =>
+  (Array.isArray(context) ? context : [context]).filter(
+    (entry) => entry !== undefined && !(typeof entry === "string" && STANDARD_CONTEXT.test(entry)),
+  );
+
+export function contextFault(context: unknown): string | undefined {
+  const entries = Array.isArray(context) ? context : [context];
+  if (!entries.every((entry) => isObject(entry) || (typeof entry === "string" && URL.canParse(entry))))
+    return "must be a URL, an object that declares prefixes, or a list of these";
+  const bytes = Buffer.byteLength(JSON.stringify(context));
+  return bytes > limits.EPCIS_CONTEXT_MAX_BYTES ? `has ${bytes} bytes where ${limits.EPCIS_CONTEXT_MAX_BYTES} may be` : undefined;
+}
+
+export function prefixesOf(context: unknown, outer: Prefixes = KNOWN_PREFIXES): Prefixes {
+  const extras = extrasOf(context);
+  if (extras.some((entry) => typeof entry === "string")) return undefined;
+  return new Set([...outer, ...extras.filter(isObject).flatMap((entry) => Object.keys(entry))]);
+}
+
+const EVENT_ID_FORMS: Record<string, { shape: RegExp; says: string }> = {
+  "urn:uuid:": { shape: /^urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i, says: "isn't urn:uuid: and a UUID" },
+  "ni:": {
+    shape:
+      /^ni:\/\/\/(?:(?:sha-256|sha3-256);[0-9a-f]{64}|(?:sha-384|sha3-384);[0-9a-f]{96}|(?:sha-512|sha3-512);[0-9a-f]{128})\?ver=CBV2\.\d+$/i,
+    says: "isn't an event hash as the CBV has it: ni:///sha-256;<64 hex digits>?ver=CBV2.0",
+  },
+};
+export function eventIdFault(id: string): string | undefined {
+  const form = Object.entries(EVENT_ID_FORMS).find(([prefix]) => id.toLowerCase().startsWith(prefix))?.[1];
+  return form && !form.shape.test(id) ? form.says : undefined;
+}
+
+/** Lists of names, and whether things or classes stand in them. */
+const NAMES: Record<string, Level> = { epcList: "item", childEPCs: "item", parentID: "item", inputEPCList: "item", outputEPCList: "item" };
+const QUANTITIES = ["quantityList", "childQuantityList", "inputQuantityList", "outputQuantityList"];
+
+function judgeNames(event: Json, found: Found): void {
+  for (const [field, level] of Object.entries(NAMES))
+    for (const [i, name] of textsIn(event[field]).entries()) {
+      const fault = nameFault(name, level);
+      if (fault) found(Array.isArray(event[field]) ? `${field}.${i}` : field, "epc", fault);
+    }
+  for (const field of QUANTITIES)
+    for (const [i, { epcClass }] of objectsIn(event[field]).entries()) {
+      const fault = typeof epcClass === "string" ? nameFault(epcClass, "class") : undefined;
+      if (fault) found(`${field}.${i}.epcClass`, "epcClass", fault);
+    }
+  for (const field of ["readPoint", "bizLocation"]) {
+    const id = (event[field] as Json | undefined)?.["id"];
+    const fault = typeof id === "string" && /\/414\/|^urn:epc:/.test(id) ? nameFault(id) : undefined;
+    if (fault) found(`${field}.id`, "location", fault);
+  }
+  for (const [i, id] of textsIn(event["eventID"]).entries()) {
+    const fault = eventIdFault(id);
+    if (fault && i === 0) found("eventID", "eventID", fault);
+  }
+}
+
+function judgeWords(event: Json, found: Found): void {
+  const word = (vocabulary: Vocabulary, field: string, value: unknown) => {
+    const fault = typeof value === "string" ? wordFault(vocabulary, value) : undefined;
+    if (fault) found(field, "vocabulary", fault);
+  };
+  word("bizStep", "bizStep", event["bizStep"]);
+  word("disposition", "disposition", event["disposition"]);
+  const persistent = event["persistentDisposition"] as Json | undefined;
+  for (const key of ["set", "unset"])
+    for (const [i, value] of textsIn(persistent?.[key]).entries()) word("disposition", `persistentDisposition.${key}.${i}`, value);
+  word("errorReason", "errorDeclaration.reason", (event["errorDeclaration"] as Json | undefined)?.["reason"]);
+  for (const [list, vocabulary] of [
+    ["bizTransactionList", "bizTransaction"],
+    ["sourceList", "party"],
+    ["destinationList", "party"],
+  ] as const)
+    for (const [i, { type }] of objectsIn(event[list]).entries()) word(vocabulary, `${list}.${i}.type`, type);
+  for (const [i, { sensorReport }] of objectsIn(event["sensorElementList"]).entries())
+    for (const [j, { type, exception, component }] of objectsIn(sensorReport).entries()) {
+      const at = `sensorElementList.${i}.sensorReport.${j}`;
+      word("measurement", `${at}.type`, type);
+      word("sensorAlert", `${at}.exception`, exception);
+      word("component", `${at}.component`, component);
+    }
+}
+
+const filled = (event: Json, ...fields: string[]) => fields.some((field) => Array.isArray(event[field]) && event[field].length > 0);
+
+/** What each type asks of its fields together. */
+const TOGETHER: Record<EventType, (event: Json, found: Found) => void> = {
+  ObjectEvent: (event, found) => {
+    const seen = filled(event, "sensorElementList") && event["readPoint"] !== undefined;
+    const named = filled(event, "epcList", "quantityList") || seen;
+    if (!named && (event["action"] === "ADD" || event["epcList"] === undefined))
+      found(
+        "epcList",
+        "required",
+        "must name something, or quantityList must, or a readPoint with a sensorElementList says where it is seen",
+      );
+    if (event["ilmd"] !== undefined && event["action"] !== "ADD")
+      found("ilmd", "action", "belongs to the beginning of a thing: it stands with action ADD only");
+  },
+  AggregationEvent: (event, found) => {
+    childrenNamed(event, found);
+    if (event["parentID"] === undefined && event["action"] !== "OBSERVE")
+      found("parentID", "required", "is required with action ADD and DELETE: of what is it a part");
+  },
+  AssociationEvent: childrenNamed,
+  TransactionEvent: (event, found) => {
+    if (event["action"] !== "DELETE" && event["epcList"] === undefined && !filled(event, "quantityList"))
+      found("epcList", "required", "is required, or a quantityList, unless the action is DELETE");
+  },
+  TransformationEvent: (event, found) => {
+    const [input, output] = [filled(event, "inputEPCList", "inputQuantityList"), filled(event, "outputEPCList", "outputQuantityList")];
+    if (input && output) return;
+    if (event["transformationID"] === undefined)
+      found(
+        input ? "outputEPCList" : "inputEPCList",
+        "required",
+        "a transformation has inputs and outputs, or a transformationID that joins it with others",
+      );
+    else if (!input && !output) found("inputEPCList", "required", "must name something: inputs or outputs");
+  },
+};
+function childrenNamed(event: Json, found: Found): void {
+  if (event["action"] !== "DELETE" && !filled(event, "childEPCs", "childQuantityList"))
+    found("childEPCs", "required", "must name something, or childQuantityList must, unless the action is DELETE");
+}
+
+/** Where extensions may stand: in the event itself and in those of its parts that have room for them. */
+function* roomsIn(event: Json): Generator<[path: string, value: Json]> {
+  yield ["", event];
+  for (const field of ["errorDeclaration", "ilmd", "readPoint", "bizLocation"])
+    if (isObject(event[field])) yield [`${field}.`, event[field]];
+  for (const [i, element] of objectsIn(event["sensorElementList"]).entries()) {
+    const at = `sensorElementList.${i}.`;
+    yield [at, element];
+    if (isObject(element["sensorMetadata"])) yield [`${at}sensorMetadata.`, element["sensorMetadata"]];
+    for (const [j, report] of objectsIn(element["sensorReport"]).entries()) yield [`${at}sensorReport.${j}.`, report];
+  }
+}
+
+function judgeExtensions(event: Json, prefixes: Prefixes, found: Found): void {
+  for (const [path, room] of roomsIn(event))
+    for (const key of Object.keys(room)) {
+      const [, prefix = "", name = ""] = /^([^:]*):(.*)$/s.exec(key) ?? [];
+      if (!key.includes(":")) continue;
+      if (!/^[A-Za-z][\w+.-]*$/.test(prefix) || !/^\S+$/.test(name)) found(path + key, "extension", "isn't a name with a namespace");
+      else if (!name.startsWith("//") && prefix !== "urn" && prefixes && !prefixes.has(prefix))
+        found(path + key, "context", `has the prefix ${prefix}, which no @context declares`);
+    }
+}
+
+/** All that is wrong with an event, each fault's field after `prefix`. */
+export function eventFaults(event: unknown, declared: Prefixes, prefix = ""): FieldFault[] {
+  const faults: FieldFault[] = [];
+  const found: Found = (field, rule, message) => void faults.push({ field: prefix ? `${prefix}.${field}` : field, rule, message });
+  if (!isObject(event)) return [{ field: prefix || "body", rule: "type", message: "must be an event, an object" }];
+  const { type } = event;
+  if (!isEventType(type) && !(typeof type === "string" && type.includes(":"))) {
+    found("type", "enum", `must be one of ${Object.keys(eventSchemas).join(", ")}, or the URI of a type of your own`);
+    return faults;
+  }
+  faults.push(...(isEventType(type) ? shapes[type] : extendedShape)(event, prefix));
+  if (faults.some(({ rule }) => rule === "depth" || rule === "key")) return faults;
+  const context = event["@context"];
+  const fault = context === undefined ? undefined : contextFault(context);
+  if (fault) found("@context", "context", fault);
+  judgeNames(event, found);
+  judgeWords(event, found);
+  judgeExtensions(event, context === undefined || !declared ? declared : prefixesOf(context, declared), found);
+  if (isEventType(type)) TOGETHER[type](event, found);
+  return faults;
+}

@@ -1,0 +1,204 @@
+// EPCIS events on their way into the store: captured in jobs or one by one, each once, and those that the print loop writes by itself.
+import { setImmediate as turn } from "node:timers/promises";
+import { and, desc, eq, lt, sql } from "../store/drizzle.ts";
+import { bareWord } from "#shared/cbv.ts";
+import { canonical, digestOf } from "#shared/canonical.ts";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import type { CaptureJob } from "#shared/wire/epcis.ts";
+import type { Caller } from "../route.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { epcisCaptures, epcisContexts, epcisEvents, epcisTerms, serials } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+import { itemOf, keyOf } from "./epc.ts";
+import { type Prepared, problemOf, type Ready } from "./epcis-document.ts";
+import { pageSize } from "./epcis-parameters.ts";
+import { absent } from "./epcis-query.ts";
+import { type Json, textsIn } from "./epcis-rules.ts";
+import type { By } from "./events.ts";
+import { newId } from "./ids.ts";
+import { emit } from "./outbox.ts";
+import { pageOf, pageReply } from "./page.ts";
+
+type Row = typeof epcisEvents.$inferSelect;
+
+// Counted, not RETURNING: in SQLite that is a trigger, whose journal is walked anew for every row of a large unit.
+const insertEvent = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)).onConflictDoNothing());
+const mine = and(eq(epcisEvents.tenantId, sql.placeholder("tenantId")), eq(epcisEvents.eventId, sql.placeholder("eventId")));
+const bodyOf = prepared(db.select({ body: epcisEvents.body }).from(epcisEvents).where(mine));
+const insertTerm = prepared(db.insert(epcisTerms).values(placesOf(epcisTerms)));
+const insertContext = prepared(db.insert(epcisContexts).values(placesOf(epcisContexts)).onConflictDoNothing());
+const carrierOf = prepared(
+  db
+    .select({ gtin: serials.gtin, productId: serials.productId })
+    .from(serials)
+    .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")))),
+);
+
+const text = (value: unknown): string | null => (typeof value === "string" ? value : null);
+const word = (value: unknown): string | null => (typeof value === "string" ? bareWord(value) : null);
+const idOf = (value: unknown): string | null => text((value as Json | undefined | null)?.["id"]);
+
+const rowOf = (tx: Tx, tenantId: string, event: Json, eventId: string, contextId: string | null): Row => ({
+  tenantId,
+  eventId,
+  type: String(event["type"]),
+  action: text(event["action"]),
+  bizStep: word(event["bizStep"]),
+  disposition: word(event["disposition"]),
+  readPoint: idOf(event["readPoint"]),
+  bizLocation: idOf(event["bizLocation"]),
+  eventTime: Date.parse(String(event["eventTime"])),
+  recordTime: tx.now,
+  contextId,
+  body: event,
+});
+
+/** A scan that was told of through EPCIS: somebody looked at a label of ours. */
+type Scan = { gtin: string; serial: string; productId: string; at: string; source: "epcis"; eventId: string };
+const tellScan = (tx: Tx, by: By, scan: Scan): Promise<number> => emit(tx, by, "scan.recorded", scan);
+
+/** Inspecting a label is verifying it: each of this tenant's serials in sight is a scan. */
+async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<void> {
+  if (event["type"] !== "ObjectEvent" || event["action"] !== "OBSERVE" || word(event["bizStep"]) !== "inspecting") return;
+  const at = new Date(String(event["eventTime"])).toISOString();
+  const items = textsIn(event["epcList"]).flatMap((epc) => itemOf(epc) ?? []);
+  for (let i = 0; i < items.length; i += SLICE_TERMS)
+    await Promise.all(
+      items.slice(i, i + SLICE_TERMS).map(async (item) => {
+        const known = await carrierOf.get({ tenantId: by.tenantId, serial: item.serial });
+        if (known?.gtin === item.gtin) await tellScan(tx, by, { ...item, productId: known.productId, at, source: "epcis", eventId });
+      }),
+    );
+}
+
+const SLICE_EVENTS = 100;
+const SLICE_TERMS = 500;
+const EXISTS = "epcisException:ResourceAlreadyExistsException";
+
+/** Stores what isn't there yet. Statements of a slice don't wait for one another, and others get a turn between slices. */
+async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ stored: number; clashes: Ready[] }> {
+  const contextId = context && digestOf(context);
+  if (contextId) await insertContext.run({ tenantId: by.tenantId, id: contextId, context });
+  const clashes: Ready[] = [];
+  let stored = 0;
+  for (let i = 0; i < events.length; i += SLICE_EVENTS) {
+    const slice = events.slice(i, i + SLICE_EVENTS);
+    const rows = await Promise.all(slice.map(({ event, eventId }) => insertEvent.run(rowOf(tx, by.tenantId, event, eventId, contextId))));
+    const fresh = slice.filter((_, n) => rows[n]);
+    for (const known of slice.filter((_, n) => !rows[n])) if (!(await isSame(by.tenantId, known))) clashes.push(known);
+    const terms = fresh.flatMap(({ terms, eventId }) => terms.map(([kind, value]) => ({ tenantId: by.tenantId, kind, value, eventId })));
+    for (let j = 0; j < terms.length; j += SLICE_TERMS) {
+      await Promise.all(terms.slice(j, j + SLICE_TERMS).map((term) => insertTerm.run(term)));
+      await turn();
+    }
+    for (const event of fresh) await verifyLabels(tx, by, event);
+    stored += fresh.length;
+  }
+  return { stored, clashes };
+}
+
+async function isSame(tenantId: string, { eventId, event }: Ready): Promise<boolean> {
+  const known = await bodyOf.get({ tenantId, eventId });
+  return known !== undefined && canonical(known.body) === canonical(event);
+}
+
+const clash = ({ eventId }: Ready): string => `the eventID ${eventId} was captured before with other content`;
+
+/** One job, whole in this unit: when it is answered it is finished, and a crash before that leaves nothing of it. */
+export async function capture(tx: Tx, by: By, given: Prepared): Promise<{ id: string; stored: number; failed: number }> {
+  const { behaviour, problems } = given;
+  let [stored, errors] = [0, problems];
+  try {
+    await tx.attempt(async () => {
+      const done = await store(tx, by, given);
+      stored = done.stored;
+      errors = [...errors, ...done.clashes.map((event) => problemOf(clash(event), EXISTS, "Another event has this eventID", 409))];
+      if (behaviour === "rollback" && done.clashes.length > 0) throw ROLLED_BACK;
+    });
+  } catch (error) {
+    if (error !== ROLLED_BACK) throw error;
+    stored = 0;
+  }
+  const id = newId();
+  const row = { tenantId: by.tenantId, id, behaviour, success: errors.length === 0, createdAt: tx.now };
+  await tx.db.insert(epcisCaptures).values({ ...row, errors: errors.slice(0, limits.EPCIS_ERRORS_MAX_ITEMS) });
+  return { id, stored, failed: errors.length };
+}
+const ROLLED_BACK = new Error("a capture job was rolled back");
+
+/** One event, at once. */
+export async function captureOne(tx: Tx, by: By, given: Prepared): Promise<{ eventId: string; stored: number }> {
+  const { stored, clashes } = await store(tx, by, given);
+  const [other] = clashes;
+  if (other) throw new Refusal("EVENT_EXISTS", clash(other), { epcisType: EXISTS, eventID: other.eventId });
+  return { eventId: given.events[0]?.eventId ?? "", stored };
+}
+
+const toWire = ({ id, behaviour, success, errors, createdAt }: typeof epcisCaptures.$inferSelect): CaptureJob => ({
+  captureID: id,
+  createdAt: new Date(createdAt).toISOString(),
+  finishedAt: new Date(createdAt).toISOString(),
+  running: false,
+  success,
+  captureErrorBehaviour: behaviour,
+  errors,
+});
+
+export async function job(tx: Tx, caller: Caller, id: string): Promise<CaptureJob> {
+  const row = await tx.db
+    .select()
+    .from(epcisCaptures)
+    .where(and(eq(epcisCaptures.tenantId, caller.tenantId), eq(epcisCaptures.id, id)))
+    .get();
+  if (!row) throw absent("there is no such capture job in this tenant");
+  return toWire(row);
+}
+
+export async function jobs(tx: Tx, caller: Caller, query: { perPage?: number; nextPageToken?: string }) {
+  const cursor = query.nextPageToken;
+  const perPage = pageSize(query.perPage);
+  const { after } = pageOf(cursor === undefined ? {} : { cursor });
+  const rows = await tx.db
+    .select()
+    .from(epcisCaptures)
+    .where(and(eq(epcisCaptures.tenantId, caller.tenantId), after === undefined ? undefined : lt(epcisCaptures.id, after)))
+    .orderBy(desc(epcisCaptures.id))
+    .limit(perPage + 1);
+  return pageReply(rows, perPage, ({ id }) => id, toWire);
+}
+
+/** A label of ours, and what became of it. */
+export type Label = { digitalLink: string; eventId?: string; at: number; deviceId?: string; readPoint?: string; bizLocation?: string };
+
+/** Two prepared inserts: the print loop seals thousands of labels a second. */
+async function tell(
+  tx: Tx,
+  tenantId: string,
+  label: Label,
+  what: { action: string; bizStep: string; disposition: string },
+): Promise<string> {
+  const { digitalLink, eventId = `urn:uuid:${newId()}`, at, deviceId, bizLocation } = label;
+  const readPoint = label.readPoint ?? (deviceId && `urn:uuid:${deviceId}`);
+  const event: Json = {
+    type: "ObjectEvent",
+    eventID: eventId,
+    eventTime: new Date(at).toISOString(),
+    eventTimeZoneOffset: "+00:00",
+    ...what,
+    epcList: [digitalLink],
+    ...(readPoint ? { readPoint: { id: readPoint } } : {}),
+    ...(bizLocation ? { bizLocation: { id: bizLocation } } : {}),
+  };
+  const made = await insertEvent.run(rowOf(tx, tenantId, event, eventId, null));
+  if (made) await insertTerm.run({ tenantId, kind: "epc", value: keyOf(digitalLink), eventId });
+  return eventId;
+}
+
+/** A label was sealed: its thing begins to exist as one that can be told apart. Answers the event's id. */
+export const commissioned = (tx: Tx, tenantId: string, label: Label): Promise<string> =>
+  tell(tx, tenantId, label, { action: "ADD", bizStep: "commissioning", disposition: "active" });
+
+/** A printed serial was voided: its label is good no more. */
+export const decommissioned = (tx: Tx, tenantId: string, label: Label): Promise<string> =>
+  tell(tx, tenantId, label, { action: "DELETE", bizStep: "decommissioning", disposition: "inactive" });

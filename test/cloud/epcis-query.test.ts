@@ -1,0 +1,167 @@
+// The EPCIS query language: each parameter finds just what it says, pages hold together, what isn't known is refused by name.
+import { expect, test } from "vitest";
+import type { Answer } from "../../fixtures/client.ts";
+import {
+  ask,
+  capture,
+  CONTEXT,
+  document,
+  eventsOf,
+  fixture,
+  found,
+  idsOf,
+  job,
+  type Json,
+  names,
+  observed,
+  refusal,
+  tenantOf,
+  walk,
+} from "../epcis.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const tenant = () => tenantOf(w);
+
+const u = (n: number) => `urn:uuid:00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+const hash = `ni:///sha-256;${"0123456789abcdef".repeat(4)}?ver=CBV2.0`;
+const all = await tenant();
+for (const name of names) await job(all.as, await capture(all.as, fixture(name)));
+const asked: [what: string, query: Record<string, string>, ids: string[]][] = [
+  ["a type", { eventType: "TransformationEvent|mill:RollerEvent" }, [u(7), u(8), u(13)]],
+  ["an action", { EQ_action: "DELETE" }, [u(3), u(6), u(10), u(14)]],
+  ["a step", { EQ_bizStep: "shipping" }, [u(5), hash]],
+  [
+    "a step as a URI",
+    { EQ_bizStep: "https://ref.gs1.org/cbv/BizStep-disassembling|https://ref.gs1.org/cbv/BizStep-packing" },
+    [u(2), u(10)],
+  ],
+  ["a step that was spelt otherwise", { EQ_bizStep: "holding|disassembling" }, [u(10), u(15)]],
+  ["a disposition of one's own", { EQ_disposition: "https://mill.example/disposition/resting" }, [u(15)]],
+  ["a lasting disposition", { EQ_persistentDisposition_set: "conformant|completeness_verified" }, [u(1), u(7)]],
+  ["one that ended", { EQ_persistentDisposition_unset: "completeness_inferred" }, [u(1)]],
+  ["a read point", { EQ_readPoint: "https://id.mill.example/414/9506000134376/254/gate-07", eventType: "ObjectEvent" }, [u(1), u(11)]],
+  ["what lies in it", { WD_readPoint: "https://mill.example/roller/1" }, [u(13)]],
+  ["a location", { EQ_bizLocation: "urn:epc:id:sgln:9506000.13437.0", EQ_action: "ADD" }, [u(1), u(2), u(9)]],
+  ["ids", { EQ_eventID: `${u(2)}|${hash}` }, [u(2), hash]],
+  ["a thing", { MATCH_epc: "urn:epc:id:sgtin:9506000.013435.42" }, [u(1), u(2), u(4), hash]],
+  ["a thing by the link of any resolver", { MATCH_epc: "https://id.gs1.org/01/09506000134352/21/42" }, [u(1), u(2), u(4), hash]],
+  ["a thing anywhere", { MATCH_anyEPC: "https://other.example/x/01/09506000134352/21/42" }, [u(1), u(2), u(4), u(7), hash]],
+  ["a serial with a slash", { MATCH_epc: "urn:epc:id:sgtin:9506000.013435.A%2F7" }, [u(1)]],
+  ["all serials of an item", { MATCH_epc: "urn:epc:idpat:sgtin:9506000.013435.*", eventType: "ObjectEvent" }, [u(1), u(14), hash]],
+  ["all items of a company", { MATCH_anyEPC: "urn:epc:idpat:sgtin:9506000.*.*", EQ_action: "OBSERVE" }, [u(4), hash]],
+  ["all serials that begin so", { MATCH_anyEPC: "https://id.gs1.org/01/09506000134352/21/90*" }, [u(7), u(8), u(14)]],
+  ["a parent", { MATCH_parentID: "urn:epc:id:sscc:9506000.0000000017" }, [u(2), u(3)]],
+  ["an input", { MATCH_inputEPC: "urn:epc:id:sgtin:9506000.013435.42" }, [u(7)]],
+  ["an output", { MATCH_outputEPC: "urn:epc:id:sgtin:9506000.013435.901" }, [u(8)]],
+  ["a class", { MATCH_epcClass: "urn:epc:idpat:sgtin:9506000.013435.*" }, [u(1), u(2), u(5)]],
+  ["lots of a class", { MATCH_anyEPCClass: "urn:epc:class:lgtin:9506000.013435.*" }, [u(1), u(7)]],
+  ["a class put in", { MATCH_inputEPCClass: "urn:epc:class:lgtin:9506000.013435.LOT-1" }, [u(7)]],
+  ["a class that came out", { MATCH_outputEPCClass: "https://id.gs1.org/01/09506000134352/10/L2" }, [u(7)]],
+  ["a transaction of a type", { EQ_bizTransaction_po: "urn:epcglobal:cbv:bt:9506000134376:PO-77" }, [u(1)]],
+  ["none of another type", { EQ_bizTransaction_inv: "urn:epcglobal:cbv:bt:9506000134376:PO-77" }, []],
+  ["a source", { EQ_source_owning_party: "urn:epc:id:pgln:9506000.13437" }, [u(1), u(5)]],
+  ["a destination", { EQ_destination_location: "https://id.mill.example/414/9506000134376", EQ_bizStep: "shipping" }, [u(5)]],
+  ["a transformation", { EQ_transformationID: "urn:epc:id:gdti:9506000.55555.1" }, [u(7), u(8)]],
+  ["errors", { EXISTS_errorDeclaration: "" }, [hash]],
+  ["errors of a time", { GE_errorDeclarationTime: "2026-11-21T08:00:00+01:00", LT_errorDeclarationTime: "2026-11-21T07:00:01Z" }, [hash]],
+  ["errors for a reason", { EQ_errorReason: "did_not_occur" }, []],
+  ["what corrects", { EQ_correctiveEventID: u(1) }, [hash]],
+  ["a measurement by a device", { EQ_type: "Temperature", EQ_deviceID: "https://id.mill.example/8004/9506000AB12" }, [u(1), u(11)]],
+  ["a time", { GE_eventTime: "2026-11-20T14:15:30.250+01:00", LT_eventTime: "2026-11-20T15:15:30.250Z" }, [u(13), u(14)]],
+  ["a record's time", { LT_recordTime: "2026-01-01T00:00:00Z" }, []],
+  ["quotes and percent signs", { EQ_readPoint: "%' OR 1=1 --" }, []],
+];
+test.each(asked)("a query for %s finds just that", async (_what, query, ids) => {
+  expect(idsOf(await ask(all.as, query)).toSorted()).toEqual(ids.toSorted());
+});
+
+test("things, steps, places and types have events at addresses of their own, each id decoded once", async () => {
+  const at = async (path: string, id: string) => idsOf(found(await all.as.get(`/epcis/${path}/${encodeURIComponent(id)}/events`)));
+  expect(await at("epcs", "https://id.gs1.org/01/09506000134352/21/A%2F7")).toEqual([u(1)]);
+  expect(await at("bizSteps", "packing")).toEqual([u(2)]);
+  expect(await at("dispositions", "https://mill.example/disposition/resting")).toEqual([u(15)]);
+  expect(await at("readPoints", "https://mill.example/roller/1")).toEqual([u(13)]);
+  expect((await at("bizLocations", "urn:epc:id:sgln:9506000.13437.0")).length).toBeGreaterThan(3);
+  expect(await at("eventTypes", "mill:RollerEvent")).toEqual([u(13)]);
+  expect(refusal(await all.as.get("/epcis/bizSteps/killing/events"))).toEqual([404, "NOT_FOUND", "epcisException:NoSuchResourceException"]);
+  expect(found(await all.as.get(`/epcis/events/${encodeURIComponent(hash)}`))).toHaveLength(1);
+});
+
+test.each([
+  ["a name that the query language hasn't", { EQ_colour: "red" }, "EQ_colour"],
+  ["a misspelt one", { MATCH_EPC: "urn:a:b" }, "MATCH_EPC"],
+  ["one with a prototype's name", { constructor: "x" }, "constructor"],
+  ["an action there isn't", { EQ_action: "ADD|LOOK" }, "EQ_action"],
+  ["a time that isn't one", { GE_eventTime: "yesterday" }, "GE_eventTime"],
+  ["an empty value", { EQ_bizStep: "" }, "EQ_bizStep"],
+  ["an order there isn't", { orderBy: "colour" }, "orderBy"],
+  ["a direction there isn't", { orderDirection: "UP" }, "orderDirection"],
+  ["both ways to limit", { eventCountLimit: "1", maxEventCount: "1" }, "maxEventCount"],
+  ["a page of nothing", { perPage: "0" }, "perPage"],
+  ["a token of somebody else's", { nextPageToken: "abc" }, "nextPageToken"],
+  ["a pattern of everything", { MATCH_epc: "*" }, "MATCH_epc"],
+  ["too many values", { EQ_eventID: Array.from({ length: 101 }, (_, n) => u(n)).join("|") }, "EQ_eventID"],
+])("%s is refused by name", async (_what, query, field) => {
+  const answer = await all.as.get(`/epcis/events?${new URLSearchParams(query as Record<string, string>).toString()}`);
+  expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:QueryParameterException"]);
+  expect(answer.body.error.details.fields).toMatchObject([{ field }]);
+});
+
+test("pages hold together while events come in, in either order, by events and by what they name", async () => {
+  const { as } = await tenant();
+  const instant = (n: number) => new Date(Date.parse("2026-11-01T00:00:00Z") + Math.floor(n / 3) * 1000).toISOString();
+  const many = Array.from({ length: 95 }, (_, n) => observed({ eventTime: instant(n) }));
+  await job(as, await capture(as, document(many)));
+  const later = () => capture(as, document([observed({ eventTime: "2026-11-20T00:00:00Z" })]));
+  const newest = (await walk(w.url, as, "perPage=10", later)).flat();
+  expect(newest.toSorted()).toEqual(idsOf(many).toSorted());
+  const times = newest.map((id) => String(many.find((event) => event["eventID"] === id)?.["eventTime"]));
+  expect(times).toEqual(times.toSorted().toReversed());
+  const mine = "LT_eventTime=2026-11-02T00:00:00Z";
+  expect((await walk(w.url, as, `${mine}&perPage=10&orderDirection=ASC`)).flat()).toEqual(newest.toReversed());
+  expect((await walk(w.url, as, `${mine}&perPage=40&orderBy=recordTime`)).map((page) => page.length)).toEqual([40, 40, 15]);
+  const epc = encodeURIComponent("urn:epc:id:sgtin:9506000.013435.42");
+  expect((await walk(w.url, as, `${mine}&perPage=10&MATCH_epc=${epc}`)).flat()).toEqual(newest);
+  expect((await walk(w.url, as, mine)).map((page) => page.length)).toEqual([30, 30, 30, 5]);
+  expect((await walk(w.url, as, `${mine}&perPage=10&eventCountLimit=25`)).map((page) => page.length)).toEqual([10, 10, 5]);
+  expect((await walk(w.url, as, `${mine}&maxEventCount=95`)).flat()).toHaveLength(95);
+  expect(refusal(await as.get(`/epcis/events?${mine}&maxEventCount=94`))).toEqual([
+    413,
+    "QUERY_TOO_LARGE",
+    "epcisException:QueryTooLargeException",
+  ]);
+});
+
+test("jobs are listed newest first, page by page", async () => {
+  const { as } = await tenant();
+  const ids: string[] = [];
+  for (let n = 0; n < 5; n += 1) ids.unshift((await job(as, await capture(as, document([observed()]))))["captureID"]);
+  const first = await as.get("/epcis/capture?perPage=3");
+  const second = await as.get(String(/^<([^>]+)>/.exec(first.headers.get("link") ?? "")?.[1]).replace(`${w.url}/api/v2`, ""));
+  expect([...first.body, ...second.body].map(({ captureID }: Json) => captureID)).toEqual(ids);
+  expect(second.headers.get("link")).toBeNull();
+});
+
+test("two meanings of one prefix stay apart in one answer", async () => {
+  const { as } = await tenant();
+  for (const to of ["https://a.example/", "https://b.example/"])
+    await capture(as, document([observed({ "x:n": 1 })], { "@context": [CONTEXT, { x: to }] }));
+  const meanings = ({ body }: Answer) => eventsOf(body).map((event): string => event["@context"]?.[0].x ?? body["@context"][1].x);
+  const answer = await as.get("/epcis/events");
+  expect(meanings(answer).toSorted()).toEqual(["https://a.example/", "https://b.example/"]);
+  const { as: copy } = await tenant();
+  expect(await job(copy, await capture(copy, answer.body))).toMatchObject({ success: true });
+  expect(meanings(await copy.get("/epcis/events"))).toEqual(meanings(answer));
+});
+
+test("thousands of events are one job, and all are found", async () => {
+  const { as } = await tenant();
+  const many = Array.from({ length: 5_000 }, (_, n) => observed({ epcList: [`urn:epc:id:sgtin:9506000.013435.${n + 1}`] }));
+  expect(await job(as, await capture(as, document(many)))).toMatchObject({ success: true });
+  expect((await walk(w.url, as, "perPage=100000")).map((page) => page.length)).toEqual(Array(5).fill(1_000));
+  const pattern = await walk(w.url, as, `perPage=1000&MATCH_epc=${encodeURIComponent("urn:epc:idpat:sgtin:9506000.013435.*")}`);
+  expect(new Set(pattern.flat())).toEqual(new Set(idsOf(many)));
+  expect((await walk(w.url, as, "MATCH_epc=urn:epc:idpat:sgtin:9506000.013435.*&EQ_bizStep=loading")).flat()).toEqual([]);
+  expect(idsOf(await ask(as, { MATCH_epc: "urn:epc:id:sgtin:9506000.013435.4321" }))).toEqual([many[4320]?.["eventID"]]);
+});

@@ -1,0 +1,232 @@
+// EPCIS captures: each event once, each tenant its own, all or what can be; labels verified, and what the print loop tells by itself.
+import { expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
+import * as domain from "../../cloud/domain/epcis.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { outbox, serials, subscriptions } from "../../cloud/store/schema.ts";
+import { ask, capture, CONTEXT, document, found, idsOf, job, type Json, observed, refusal, tenantOf } from "../epcis.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const tenant = () => tenantOf(w);
+
+test("a bare event is captured either way, needs no context, and gets an id where it has none", async () => {
+  const { as } = await tenant();
+  const { eventID: _none, ...anonymous } = observed();
+  expect(await job(as, await capture(as, anonymous))).toMatchObject({ success: true });
+  const [first] = await ask(as, {});
+  expect(first?.["eventID"]).toMatch(/^urn:uuid:[0-9a-f-]{36}$/);
+  const event: Json = { "@context": [CONTEXT, { mill: "https://mill.example/" }], ...observed({ "mill:n": 1 }) };
+  const answer = await as.post("/epcis/events", event);
+  expect([answer.status, answer.headers.get("location")]).toEqual([201, `/api/v2/epcis/events/${encodeURIComponent(event["eventID"])}`]);
+  expect(found(await as.get(`/epcis/events/${encodeURIComponent(event["eventID"])}`))).toMatchObject([event]);
+  expect(refusal(await as.post("/epcis/events", document([observed()])))).toEqual([
+    400,
+    "VALIDATION_ERROR",
+    "epcisException:ValidationException",
+  ]);
+});
+
+test("when something was recorded is the repository's to say", async () => {
+  const { as } = await tenant();
+  await capture(as, document([observed({ recordTime: "2001-01-01T00:00:00Z" })]));
+  const [event] = await ask(as, {});
+  expect(Date.parse(event?.["recordTime"])).toBeGreaterThan(Date.parse("2026-01-01T00:00:00Z"));
+});
+
+test("what was captured before is a success without effect; with other content it is an error of that event", async () => {
+  const { as } = await tenant();
+  const [known, fresh] = [observed(), observed()];
+  await job(as, await capture(as, document([known, known])));
+  const before = await ask(as, {});
+  expect(before).toHaveLength(1);
+  expect(await job(as, await capture(as, document([{ ...known, recordTime: "2020-01-01T00:00:00Z" }])))).toMatchObject({
+    success: true,
+    errors: [],
+  });
+  expect((await as.post("/epcis/events", known)).status).toBe(201);
+  expect(await ask(as, {})).toEqual(before);
+
+  const other = { ...known, bizStep: "loading" };
+  const rolled = await job(as, await capture(as, document([fresh, other])));
+  expect(rolled).toMatchObject({ running: false, success: false, captureErrorBehaviour: "rollback" });
+  expect(rolled["errors"]).toEqual([
+    {
+      type: "epcisException:ResourceAlreadyExistsException",
+      title: expect.any(String),
+      status: 409,
+      detail: expect.stringContaining(known["eventID"]),
+    },
+  ]);
+  expect(await ask(as, {})).toEqual(before);
+  expect(await job(as, await capture(as, document([fresh, other]), { "gs1-capture-error-behaviour": "proceed" }))).toMatchObject({
+    success: false,
+    errors: rolled["errors"],
+  });
+  expect(idsOf(await ask(as, {})).toSorted()).toEqual(idsOf([known, fresh]).toSorted());
+  expect(await ask(as, { EQ_bizStep: "loading" })).toEqual([]);
+  expect(refusal(await as.post("/epcis/events", other))).toEqual([409, "EVENT_EXISTS", "epcisException:ResourceAlreadyExistsException"]);
+});
+
+test("with proceed an invalid event is the job's error and the others are captured; where none is left the document is refused", async () => {
+  const { as } = await tenant();
+  const [good, bad] = [observed(), observed({ action: "LOOK" })];
+  const proceed = { "gs1-capture-error-behaviour": "proceed" };
+  const done = await job(as, await capture(as, document([bad, good]), proceed));
+  expect(done).toMatchObject({
+    success: false,
+    captureErrorBehaviour: "proceed",
+    errors: [{ type: "epcisException:ValidationException", status: 400 }],
+  });
+  expect(done["errors"][0].detail).toContain("epcisBody.eventList.0.action");
+  expect(idsOf(await ask(as, {}))).toEqual([good["eventID"]]);
+  expect((await capture(as, document([bad]), proceed)).status).toBe(400);
+  expect((await capture(as, document([good]), { "gs1-capture-error-behaviour": "perhaps" })).body.error.details.fields).toMatchObject([
+    { field: "GS1-Capture-Error-Behaviour" },
+  ]);
+  expect(await job(as, await capture(as, document([])))).toMatchObject({ success: true });
+});
+
+test("many hands with the same event make one of it, and an Idempotency-Key one job", async () => {
+  const { as } = await tenant();
+  const events = Array.from({ length: 20 }, () => observed());
+  const answers = await Promise.all(Array.from({ length: 8 }, (_, i) => capture(as, document(i % 2 ? events : events.toReversed()))));
+  for (const answer of answers) expect(await job(as, answer)).toMatchObject({ success: true });
+  expect(await ask(as, { perPage: "1000" })).toHaveLength(20);
+  const key = { "idempotency-key": crypto.randomUUID() };
+  const [one, two] = [await capture(as, document([observed()]), key), await capture(as, document([observed()]), key)];
+  expect([two.status, two.body.error.code]).toEqual([409, "IDEMPOTENCY_CONFLICT"]);
+  const { eventID: _none, ...anonymous } = observed();
+  const again = { "idempotency-key": crypto.randomUUID() };
+  const [first, second] = [await capture(as, anonymous, again), await capture(as, anonymous, again)];
+  expect([second.headers.get("location"), second.headers.get("idempotency-replayed")]).toEqual([first.headers.get("location"), "true"]);
+  expect((await capture(as, anonymous, { ...again, "gs1-capture-error-behaviour": "proceed" })).status).toBe(409);
+  expect(one.status).toBe(202);
+});
+
+test("tenants see their own events and jobs only, and the same id is another event in each", async () => {
+  const [mill, bakery] = [await tenant(), await tenant()];
+  const event = observed();
+  const answer = await capture(mill.as, document([event]));
+  const at = `/epcis/events/${encodeURIComponent(event["eventID"])}`;
+  expect(refusal(await bakery.as.get(at))).toEqual([404, "NOT_FOUND", "epcisException:NoSuchResourceException"]);
+  expect((await bakery.as.get(String(answer.headers.get("location")).replace("/api/v2", ""))).status).toBe(404);
+  expect((await bakery.as.get("/epcis/capture")).body).toEqual([]);
+  for (const query of [
+    {},
+    { MATCH_epc: event["epcList"][0] },
+    { EQ_eventID: event["eventID"] },
+    { MATCH_anyEPC: event["epcList"][0], EQ_bizStep: "holding" },
+  ])
+    expect(await ask(bakery.as, query as Record<string, string>)).toEqual([]);
+  await job(bakery.as, await capture(bakery.as, document([{ ...event, bizStep: "loading" }])));
+  expect(found(await mill.as.get(at))).toMatchObject([{ bizStep: "holding" }]);
+  const reader = w.as((await w.admin.post("/api-keys", { name: "r", scopes: ["products:read"] })).body.data.secret);
+  const denied = await capture(reader, document([event]), { accept: "application/problem+json" });
+  expect([denied.body.type, denied.body.error.details]).toEqual([
+    "epcisException:SecurityException",
+    { required: ["epcis:capture"], available: ["products:read"] },
+  ]);
+  expect(refusal(await w.nobody.get("/epcis/events"))).toEqual([401, "UNAUTHORIZED", "epcisException:SecurityException"]);
+});
+
+test("those who read application/problem+json get a problem beside the error", async () => {
+  const { as } = await tenant();
+  const { body, headers, status } = await as.send("POST", "/epcis/capture", {
+    json: document([{}]),
+    headers: { accept: "application/problem+json, application/json" },
+  });
+  expect([status, headers.get("content-type")]).toEqual([400, "application/problem+json; charset=utf-8"]);
+  expect(body).toMatchObject({
+    type: "epcisException:ValidationException",
+    title: "VALIDATION_ERROR",
+    status: 400,
+    detail: body.error.message,
+  });
+  const plain = await as.send("GET", "/products/none", { headers: { accept: "application/problem+json" } });
+  expect(plain.body).toMatchObject({ type: "about:blank", status: 404, error: { code: "NOT_FOUND" } });
+});
+
+test("more than one capture takes is 413 with the limits in headers", async () => {
+  const { as } = await tenant();
+  const limit = { events: "gs1-epcis-capture-limit", bytes: "gs1-epcis-capture-file-size-limit" };
+  const many = await capture(as, document(Array.from({ length: limits.EPCIS_CAPTURE_MAX_EVENTS + 1 }, () => ({}))));
+  expect(refusal(many)).toEqual([413, "CAPTURE_TOO_LARGE", "epcisException:CaptureLimitExceededException"]);
+  expect([many.headers.get(limit.events), many.headers.get(limit.bytes)]).toEqual([
+    String(limits.EPCIS_CAPTURE_MAX_EVENTS),
+    String(limits.EPCIS_BODY_MAX_BYTES),
+  ]);
+  const epcList = Array.from({ length: limits.EPCIS_CAPTURE_MAX_KEYS + 1 }, (_, n) => `urn:x:${n}`);
+  expect(refusal(await capture(as, document([observed({ epcList })])))).toEqual(refusal(many));
+  const large = await capture(as, document([observed({ "urn:x:note": "x".repeat(limits.EPCIS_BODY_MAX_BYTES) })]));
+  expect(refusal(large)).toEqual([413, "PAYLOAD_TOO_LARGE", "epcisException:CaptureLimitExceededException"]);
+  expect(large.headers.get(limit.bytes)).toBe(String(limits.EPCIS_BODY_MAX_BYTES));
+  const wide = await capture(as, document([observed()], { "@context": [CONTEXT, { x: "y".repeat(limits.EPCIS_CONTEXT_MAX_BYTES) }] }));
+  expect(wide.status).toBe(400);
+});
+
+test("inspecting a label of ours is verifying it: a scan is told of once, and of no one else's", async () => {
+  const { as, id: tenantId } = await tenant();
+  const stranger = await tenant();
+  const gtin = "09506000134352";
+  await w.store.write("a serial", async ({ db, now }) => {
+    await db.insert(serials).values({ tenantId, serial: "777", gtin, productId: tenantId, n: 1, createdAt: now });
+    for (const of of [tenantId, stranger.id]) await db.insert(subscriptions).values({ tenantId: of, type: "scan.recorded", webhookId: of });
+  });
+  const labels = [
+    `https://id.mill.example/01/${gtin}/21/777`,
+    `https://id.mill.example/01/${gtin}/21/778`,
+    "urn:epc:id:sgtin:9506000.013436.777",
+  ];
+  const event = observed({ bizStep: "inspecting", epcList: labels });
+  const scans = (of: string) => w.store.read("outbox", async ({ db }) => db.select().from(outbox).where(eq(outbox.tenantId, of)));
+  for (const client of [as, stranger.as, as]) await job(client, await capture(client, document([event])));
+  expect((await scans(tenantId)).map(({ body }) => JSON.parse(body))).toMatchObject([
+    {
+      type: "scan.recorded",
+      data: { gtin, serial: "777", productId: tenantId, at: "2026-11-21T08:59:58.123Z", source: "epcis", eventId: event["eventID"] },
+    },
+  ]);
+  expect(await scans(stranger.id)).toEqual([]);
+  await capture(as, document([observed({ epcList: labels }), observed({ bizStep: "inspecting", action: "DELETE", epcList: labels })]));
+  expect(await scans(tenantId)).toHaveLength(1);
+  await as.post("/epcis/events", observed({ bizStep: "cbv:BizStep-inspecting", epcList: ["urn:epc:id:sgtin:9506000.013435.777"] }));
+  expect(await scans(tenantId)).toHaveLength(2);
+});
+
+test("the print loop's own events are the standard's: commissioned when sealed, decommissioned when voided", async () => {
+  const { as, id } = await tenant();
+  const label = {
+    digitalLink: "https://id.mill.example/01/09506000134352/21/123456789",
+    at: Date.parse("2026-11-21T08:00:00Z"),
+    deviceId: crypto.randomUUID(),
+  };
+  const made = await w.store.write("sealed", (tx) => domain.commissioned(tx, id, label));
+  const ended = await w.store.write("voided", (tx) =>
+    domain.decommissioned(tx, id, { ...label, at: label.at + 1000, bizLocation: "https://id.mill.example/414/9506000134376" }),
+  );
+  const told = await ask(as, { MATCH_epc: "urn:epc:id:sgtin:9506000.013435.123456789", orderDirection: "ASC" });
+  const common = {
+    type: "ObjectEvent",
+    eventTimeZoneOffset: "+00:00",
+    epcList: [label.digitalLink],
+    readPoint: { id: `urn:uuid:${label.deviceId}` },
+    recordTime: expect.any(String),
+  };
+  expect(told).toEqual([
+    { ...common, eventID: made, eventTime: "2026-11-21T08:00:00.000Z", action: "ADD", bizStep: "commissioning", disposition: "active" },
+    {
+      ...common,
+      eventID: ended,
+      eventTime: "2026-11-21T08:00:01.000Z",
+      action: "DELETE",
+      bizStep: "decommissioning",
+      disposition: "inactive",
+      bizLocation: { id: "https://id.mill.example/414/9506000134376" },
+    },
+  ]);
+  const { as: other } = await tenant();
+  expect(await job(other, await capture(other, document(told)))).toMatchObject({ success: true });
+  await w.store.write("sealed again", (tx) => domain.commissioned(tx, id, { ...label, eventId: made }));
+  expect(await ask(as, { EQ_bizStep: "commissioning" })).toHaveLength(1);
+});
