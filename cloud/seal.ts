@@ -9,7 +9,7 @@ import type { Store } from "./store/store.ts";
 
 export type Seal = {
   close(text: string): string;
-  /** Undefined where it was closed with a key that this node doesn't have. */
+  /** Undefined where it was closed with a key that this node doesn't have, or changed since. */
   open(sealed: string): string | undefined;
   /** Where the key comes from: a setting, a file of the data folder, or the store itself. */
   from: "setting" | "file" | "store";
@@ -54,11 +54,17 @@ export async function openSeal(store: Store, dataDir: string, configured: string
     open: (sealed) => {
       const [id = "", text = ""] = sealed.split(".");
       const key = keys.get(id);
-      if (!key) return undefined;
-      const bytes = Buffer.from(text, "base64");
-      const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES));
-      decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
-      return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString("utf8");
+      return key && opened(Buffer.from(text, "base64"), key);
     },
   };
+}
+
+function opened(bytes: Buffer, key: Buffer): string | undefined {
+  const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES));
+  decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+  try {
+    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString("utf8");
+  } catch {
+    return undefined; // who asked says so, in the delivery that couldn't be signed
+  }
 }

@@ -6,7 +6,7 @@ import type { World } from "../fixtures/world.ts";
 import type { EventData, EventName } from "#shared/events.ts";
 import type { Attempt, Delivery } from "#shared/wire/webhooks.ts";
 
-type Answer = NonNullable<Parameters<typeof startReceiver>[0]>["answer"];
+export type Answer = NonNullable<NonNullable<Parameters<typeof startReceiver>[0]>["answer"]>;
 const ends: (() => Promise<void>)[] = [];
 afterAll(() => Promise.all(ends.map((end) => end())));
 

@@ -3,14 +3,14 @@ import { isIP } from "node:net";
 import ip from "ipaddr.js";
 
 /** Link-local stays shut even for those who let private addresses in: clouds hand out their credentials there. */
-const PRIVATE = ["private", "loopback", "uniqueLocal", "carrierGradeNat"];
+const PRIVATE = new Set<string>(["private", "loopback", "uniqueLocal", "carrierGradeNat"]);
 const GLOBAL_V6 = ip.parseCIDR("2000::/3") as [ip.IPv6, number];
 
 /** Why nothing is sent to this address; undefined where it may be. A mapped IPv4 address is judged as what it maps. */
 export function addressFault(address: string, allowPrivate: boolean): string | undefined {
   const parsed = ip.process(address.split("%")[0] ?? address);
   const range = parsed.range();
-  if (allowPrivate && PRIVATE.includes(range)) return undefined;
+  if (allowPrivate && PRIVATE.has(range)) return undefined;
   const isPublic = range === "unicast" && (parsed.kind() === "ipv4" || (parsed as ip.IPv6).match(GLOBAL_V6));
   return isPublic ? undefined : `${address} is not a public address (${range})`;
 }

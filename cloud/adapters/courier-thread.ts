@@ -28,7 +28,7 @@ export function startCourier(options: CourierOptions): Courier {
   };
   const giveUp = (error: string) => {
     thread = undefined;
-    for (const n of [...waiting.keys()]) answer([n, { status: null, error, head: null, latencyMs: 0 }]);
+    for (const n of waiting.keys()) answer([n, { status: null, error, head: null, latencyMs: 0 }]);
   };
 
   function begun(): Worker {
@@ -41,6 +41,7 @@ export function startCourier(options: CourierOptions): Courier {
   }
   const post = gathering<Numbered<Errand>>((errands) => {
     thread ??= begun();
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
     thread.postMessage(errands);
   });
 

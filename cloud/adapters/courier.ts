@@ -60,10 +60,12 @@ function guardedLookup(options: CourierOptions): LookupFunction {
       }
       return usable as [Addresses[0], ...Addresses];
     });
+    // oxlint-disable promise/no-callback-in-promise -- a socket asks by callback
     judged.then(
       (usable) => (wanted.all ? done(null, usable) : done(null, usable[0].address, usable[0].family)),
       (error: NodeJS.ErrnoException) => done(error, wanted.all ? [] : ""),
     );
+    // oxlint-enable promise/no-callback-in-promise
   };
 }
 

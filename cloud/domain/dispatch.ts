@@ -154,7 +154,7 @@ export type Look = { lane: Lane | undefined; tries: Try[]; again: boolean };
 const gone: Look = { lane: undefined, tries: [], again: false };
 
 /** What of a lane goes out now. Nothing due and nothing on its way: the lane is let go until something of it is due. */
-export async function look(tx: Tx, owner: string, lane: Lane): Promise<Look> {
+export async function look(tx: Tx, owner: string, lane: Lane, most: number = limits.WEBHOOK_IN_FLIGHT_MAX): Promise<Look> {
   const { webhookId, tenantId, inFlight, restedAt } = lane;
   const release = async (revision: number) => (await releaseLane.run({ webhookId, owner, revision })) > 0;
   if (inFlight.size === 0 && restedAt !== null && (await release(restedAt))) return gone;
@@ -164,7 +164,7 @@ export async function look(tx: Tx, owner: string, lane: Lane): Promise<Look> {
   if (!webhook) return purge(tx, lane);
   const waiting = await (webhook.enabled ? takeUp : hold)(tx, lane);
   if (waiting.length === 0 && inFlight.size === 0) return (await release(row.revision)) ? gone : { lane, tries: [], again: true };
-  const allowed = Math.min(limits.WEBHOOK_IN_FLIGHT_MAX, 1 + Math.floor(waiting.length / WAITING_PER_TRY));
+  const allowed = Math.min(most, 1 + Math.floor(waiting.length / WAITING_PER_TRY));
   const tries = await begun(tx, webhook, waiting.slice(0, Math.max(0, allowed - inFlight.size)));
   const rested = tries.length === waiting.length ? row.revision : null;
   return { lane: { ...(await renewed(tx, owner, lane)), restedAt: rested }, tries, again: tries.length + inFlight.size === 0 };
@@ -243,7 +243,7 @@ async function purge(tx: Tx, lane: Lane): Promise<Look> {
 }
 
 async function begun(tx: Tx, webhook: webhooks.Row, waiting: readonly Waiting[]): Promise<Try[]> {
-  const found = await Promise.all(waiting.map(({ id, whole: row }) => row ?? whole.get({ webhookId: webhook.id, id })));
+  const found = await Promise.all(waiting.map(async ({ id, whole: row }) => row ?? whole.get({ webhookId: webhook.id, id })));
   const tries: Try[] = [];
   for (const delivery of found) {
     if (!delivery) continue;

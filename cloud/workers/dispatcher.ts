@@ -14,8 +14,10 @@ const IDLE_MS = 200;
 const TURN_ROWS = 32;
 /** From one turn to the next: what comes in between shares a commit, and requests have the store for most of the time. */
 const PACE_MS = 10;
-const LANES_MAX = 500;
-const TRIES_MAX = 1_000;
+/** Some thousand receivers that hang leave room for the others: each has at most one try once this many are on their way. */
+const TRIES_BUSY = 1_000;
+const TRIES_MAX = 4_000;
+const LANES_MAX = 4_000;
 /** What was begun may end this long after the stop; the rest is sent again by whoever comes next. */
 const DRAIN_MS = 3_000;
 
@@ -77,7 +79,8 @@ export function startDispatcher(store: Store, log: Logger, { courier, seal, trie
     return done.more || left.length > 0 || (toLookAt.size > 0 && done.looks.length > 0);
   }
 
-  const lookAt = async (tx: Tx, lane: dispatch.Lane) => [lane.webhookId, await dispatch.look(tx, owner, lane)] as const;
+  const lookAt = async (tx: Tx, lane: dispatch.Lane) =>
+    [lane.webhookId, await dispatch.look(tx, owner, lane, flying.size < TRIES_BUSY ? undefined : 1)] as const;
 
   function begin(made: dispatch.Try): void {
     const flight = sent(made).then((outcome) => {
@@ -90,7 +93,7 @@ export function startDispatcher(store: Store, log: Logger, { courier, seal, trie
   }
 
   async function sent({ delivery, body, url, sealed, at }: dispatch.Try): Promise<Outcome> {
-    const secrets = sealed.map((text) => seal.open(text)).filter((secret) => secret !== undefined);
+    const secrets = sealed.map((text) => seal.open(text)).filter((secret) => secret !== undefined); // one of two is enough to sign
     if (secrets.length === 0) return NO_SECRET;
     return courier.send({ url, body, secrets, deliveryId: delivery.id, at: Math.floor(at / 1000) });
   }

@@ -9,6 +9,7 @@ import { productsBench } from "./products.bench.ts";
 import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
+import { webhooksBench } from "./webhooks.bench.ts";
 
 const benches: Record<string, () => Promise<Line[]>> = {
   store: storeBench,
@@ -17,6 +18,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   passports: passportsBench,
   print: printBench,
   log: logBench,
+  webhooks: webhooksBench,
   resolve: resolveBench,
   compliance: complianceBench,
   start: startBench,

@@ -3,11 +3,19 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import * as dispatch from "../../cloud/domain/dispatch.ts";
+import { emit } from "../../cloud/domain/outbox.ts";
+import { DEFAULT_TENANT, ensureDefault } from "../../cloud/domain/tenants.ts";
+import * as webhooks from "../../cloud/domain/webhooks.ts";
+import { createLog } from "../../cloud/log.ts";
+import { openSeal } from "../../cloud/seal.ts";
+import { openStore } from "../../cloud/store/open.ts";
 import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { manyDeliveries } from "../../fixtures/many-deliveries.ts";
 
 import { startServer } from "./http.bench.ts";
-import type { Line } from "./measure.ts";
+import { duel, type Line, ratioLine } from "./measure.ts";
 
 const KEY = "a-bench-key-of-24-characters";
 const ENDPOINTS = 100;
@@ -16,6 +24,7 @@ const ROUNDS = 40;
 const ROUND_MS = 1_000;
 const CALLS_PER_S = 10; // with 100 endpoints that is a thousand deliveries a second
 const MANY = 1_000_000;
+const TEN = 10;
 const TICKS_PER_S = 100;
 
 const freshFolder = () => mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
@@ -114,9 +123,6 @@ async function fanOut(cloud: Cloud, receiver: string): Promise<Line> {
     await sleep(300); // what it set off is over
     took.quiet.push(...(await paced(quiet, ROUND_MS)));
   }
-  if (process.env.SHOW)
-    for (const [k, v] of Object.entries(took))
-      console.log(k, [0.1, 0.5, 0.75, 0.9, 0.95, 0.99].map((p) => percentile(v, p).toFixed(1)).join(" "));
   const [with100, without] = [percentile(took.loud, 0.99), percentile(took.quiet, 0.99)];
   return {
     name: `webhooks: p99 of POST /carriers/print-status with ${ENDPOINTS} endpoints told, against none`,
@@ -126,12 +132,72 @@ async function fanOut(cloud: Cloud, receiver: string): Promise<Line> {
   };
 }
 
+/** The whole way of an event to ten webhooks and back, without the network: fan-out, claim, pick, record. */
+async function picker(folder: string, past: number) {
+  const store = await openStore({
+    dataDir: folder,
+    log: createLog("error"),
+    onFatal: (line) => {
+      throw new Error(line);
+    },
+  });
+  const tenantId = DEFAULT_TENANT;
+  const seal = await openSeal(store, folder, undefined);
+  const caller = { tenantId, credential: { kind: "system", id: "", name: "" }, scopes: [], deviceId: null, tier: "pro" } as const;
+  const ids: string[] = [];
+  await store.write("webhooks", async (tx) => {
+    await ensureDefault(tx);
+    for (let i = 0; i < TEN; i += 1) {
+      const made = await webhooks.create(
+        tx,
+        caller,
+        { url: "https://erp.example.com/", events: ["print.confirmed"] },
+        { seal, allowPrivate: false },
+      );
+      ids.push(made.id);
+    }
+  });
+  await manyDeliveries(store, tenantId, ids, past);
+  const outcome = { status: 204, error: null, head: null, latencyMs: 20 };
+  const cycle = () =>
+    store.write("cycle", async (tx) => {
+      await emit(tx, { tenantId }, "print.confirmed", { serials: ["1"] });
+      await dispatch.fanOut(tx, TEN);
+      for (const lane of await dispatch.claim(tx, "bench", TEN)) {
+        const { tries, lane: held } = await dispatch.look(tx, "bench", lane);
+        for (const made of tries) await dispatch.settle(tx, { made, outcome });
+        if (held) await dispatch.look(tx, "bench", held);
+      }
+    });
+  const run = async (ms: number) => {
+    const until = performance.now() + ms;
+    let done = 0;
+    for (; performance.now() < until; done += TEN) await cycle();
+    return done;
+  };
+  return { run, end: () => store.close() };
+}
+
+async function picking(): Promise<Line> {
+  const folders = [freshFolder(), freshFolder()] as const;
+  const [old, young] = [await picker(folders[0], MANY), await picker(folders[1], 0)];
+  const result = await duel({ name: "after a million", run: old.run }, { name: "after none", run: young.run });
+  await Promise.all([old.end(), young.end()]);
+  for (const folder of folders) rmSync(folder, { recursive: true });
+  return ratioLine(
+    "webhooks: picking and recording due deliveries beside 1,000,000 delivered ones, against none",
+    result,
+    1 / 1.3,
+    "deliveries",
+  );
+}
+
 export async function webhooksBench(): Promise<Line[]> {
   const folder = freshFolder();
   const receiver = await startServer("./slow-receiver.ts", {});
   const cloud = await cloudOn(folder);
   try {
-    return [await throughput(cloud, receiver.url), await fanOut(cloud, receiver.url)];
+    return [await throughput(cloud, receiver.url), await fanOut(cloud, receiver.url), await picking()];
   } finally {
     await cloud.end();
     await receiver.end();

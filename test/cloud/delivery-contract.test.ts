@@ -6,7 +6,7 @@ import { SCHEDULE_MS } from "../../cloud/domain/dispatch.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { signatureFault } from "../../fixtures/receiver.ts";
 import { eventNames, eventTable } from "#shared/events.ts";
-import { answering, ended, gapMs, type Hooked, hooked, receiving, tried } from "../hooks.ts";
+import { type Answer, answering, ended, gapMs, type Hooked, hooked, receiving, tried } from "../hooks.ts";
 import { world } from "../world.ts";
 
 const PRIVATE = { IMPRIMATUR_WEBHOOK_PRIVATE: "on" };
@@ -112,20 +112,16 @@ test.each([
   ["500", answering(500)],
   ["301, which is not followed", answering(301)],
   ["a timeout", () => {}],
-  ["a reset", (_n: number, response: { socket: unknown }) => void (response.socket as { resetAndDestroy(): void }).resetAndDestroy()],
-  ["a close in the middle of the body", (_n: number, response: { socket: unknown }) => void closeMidBody(response)],
-] as const)("clause 4: after %s it is tried again", async (_name, answer) => {
-  const h = await hooked(w, ["print.confirmed"], answer as ReturnType<typeof answering>);
+  ["a reset", (_n, response) => response.socket?.resetAndDestroy()],
+  ["a close in the middle of the body", (_n, response) => void response.socket?.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")],
+] satisfies [string, Answer][])("clause 4: after %s it is tried again", async (_name, answer) => {
+  const h = await hooked(w, ["print.confirmed"], answer);
   await h.print();
   const { status, attempts, nextTryAt } = await h.latest(tried(1));
   expect([status, nextTryAt]).toEqual(["pending", attempts[0]?.nextTryAt]);
   w.later(SCHEDULE_MS[0] * 1.2);
   await h.latest(tried(2));
 });
-function closeMidBody(response: { socket: unknown }): void {
-  (response.socket as { end(text: string): void }).end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
-}
-
 test("clause 4: the back-off is 5 s, 30 s, 2 min, 15 min, 1 h, 4 h, 12 h, each jittered by a tenth; then it is exhausted", async () => {
   expect(SCHEDULE_MS).toEqual([5_000, 30_000, 2 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS]);
   const h = await hooked(w, ["print.confirmed"], answering(500));

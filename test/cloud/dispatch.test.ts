@@ -119,7 +119,6 @@ test("a webhook that is deleted is sent nothing more, and its deliveries go with
   await expect.poll(left, WIDE).toEqual([0, 0]);
   const told = h.receiver.requests();
   w.later(DAY_MS);
-  await w.store.write("a turn later", async () => {});
   expect([await h.print(), h.receiver.requests()]).toEqual([0, told]);
 });
 
@@ -207,4 +206,15 @@ test.runIf(engine === "postgres")("two nodes on one database: each try is made b
     Number(/webhook_tries_total\{answer="2xx"\} (\d+)/.exec((await node.as(two.adminKey).get("/metrics")).text)?.[1] ?? 0);
   const shares = [await made(one), await made(two)];
   expect([shares[0]! + shares[1]!, Math.min(...shares) > 0]).toEqual([hooks * events, true]);
+});
+
+test("hundreds of receivers that hang leave the others as they were", async () => {
+  const own = await world({ settings: PRIVATE });
+  const h = await hooked(own, ["print.confirmed"], hangs);
+  for (let i = 0; i < 600; i += 1) await h.add(`${h.receiver.url}/${i}`);
+  expect(await h.print()).toBe(601);
+  await expect.poll(() => h.receiver.requests(), WIDE).toBeGreaterThan(500);
+  const other = await hooked(own, ["print.confirmed"]);
+  for (const serial of ["1", "2", "3"]) await other.print(serial);
+  await expect.poll(() => serialsOf(other.receiver.received), WIDE).toEqual(["1", "2", "3"]);
 });

@@ -229,7 +229,7 @@ test("a tenant has at most a thousand webhooks", async () => {
   const admin = w.as(adminKey.secret);
   const { id } = (await admin.post("/webhooks", { url: receiver.url, events: ["print.failed"] })).body;
   await w.store.write("many", async ({ db }) => {
-    const [row] = (await db.select().from(table)).filter((one) => one.id === id);
+    const row = (await db.select().from(table)).find((one) => one.id === id);
     for (let i = 1; i < limits.WEBHOOKS_MAX_ITEMS; i += 1) await db.insert(table).values({ ...row!, tenantId: data.id, id: `w${i}` });
   });
   const { status, body } = await admin.post("/webhooks", { url: receiver.url, events: ["print.failed"] });
