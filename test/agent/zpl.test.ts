@@ -9,7 +9,7 @@ import { renderLabel } from "../../agent/label.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/zpl.ts";
 import { lexer } from "../../agent/printers/zpl-answers.ts";
-import { graphicField } from "../../agent/printers/zpl-graphics.ts";
+import { graphicField } from "../../agent/printers/zpl-format.ts";
 import { loadTemplates, templateFor } from "../../agent/template.ts";
 import { decodeGraphic, startZplPrinter } from "../../fixtures/printers/zpl.ts";
 
