@@ -167,7 +167,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const until = clock.now() + withinMs;
     const awaited = `${token}${epc === undefined ? "F" : "E"}`;
     const done = (completion: Completion): Completion => {
-      if (inFlight === token && completion.outcome !== "blocked") inFlight = undefined;
+      const isCut = submission.bytesAccepted > 0 && submission.bytesAccepted < submission.bytesOffered; // its head still stands in the printer
+      if (inFlight === token && completion.outcome !== "blocked" && !isCut) inFlight = undefined;
       return completion;
     };
     if (submission.retryable) return done(verdict(submission, "failed", "nothing of the label left the station: it may be sent again"));
