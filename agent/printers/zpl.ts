@@ -47,7 +47,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let fenceSeen = false;
   let inFlight: string | undefined;
   let inStep = true;
-  let usesHostStatus = false;
+  let usesHostStatus: boolean | undefined; // once it answered ~HS, its silence means something
 
   async function ask<T>(question: string, pick: (answer: Answer) => T | undefined): Promise<T | undefined> {
     const heard = talk.hear(pick, timing.answerMs);
@@ -83,7 +83,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const source = [...(lines[1] ? ["~HS"] : []), ...(flags ? ["~HQES"] : [])];
     const faults = flags ? faultsOf(flags) : [];
     faults.push(...flagsOf(lines).filter(({ name }) => !faults.some((fault) => fault.name === name)));
-    usesHostStatus ||= lines[1] !== undefined;
+    usesHostStatus = lines[1] !== undefined || (usesHostStatus ?? false);
     if (usesHostStatus && !lines[1] && flags && faults.length === 0)
       faults.push({ name: "silent", words: "it doesn't answer ~HS, which it does when something keeps it from printing" });
     const ready = source.length === 0 ? null : faults.length === 0;
@@ -150,6 +150,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       fault,
     });
     if (inFlight !== undefined) return refused("another label is in flight");
+    if (usesHostStatus === undefined) await health();
     const before = await counters();
     if (counts && before.labels === null) return refused("it no longer tells its label counter: is it on?");
     const at = clock.now();
@@ -218,7 +219,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const after = await counters();
       const voids = moved(submission.before.voids, after.voids) ?? 0;
       const labels = moved(submission.before.labels, after.labels);
-      const isOut = (labels === null || labels < 0 || labels > voids) && (waiting === 0 || (waiting === null && faults.length === 0));
+      const isOut = (labels === null || labels < 0 || labels > voids) && (waiting === 0 || (!usesHostStatus && faults.length === 0));
       if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels);
       const why = faults.map(({ words }) => words).join(", ");
       if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });

@@ -208,6 +208,16 @@ test.each([
   },
 );
 
+test("the last label of a roll is confirmed when the next roll is in: until then the printer doesn't say that it is done", async () => {
+  const { machine, printer } = await pairOf();
+  machine.fault("paper-out", { after: 1 });
+  const submission = await printer.submit(await printer.encode(dotsOf()));
+  expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "blocked", faults: [{ name: "media-out" }] });
+  machine.clear();
+  expect((await printer.awaitCompletion(submission)).outcome).toBe("confirmed");
+  expect(machine.labels).toHaveLength(1);
+});
+
 test("a label that somebody left in the printer stands in the way of ours", async () => {
   const { machine, printer } = await pairOf();
   machine.fault("paper-out");
