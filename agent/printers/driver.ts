@@ -133,9 +133,9 @@ export type Printer = {
   /** Asks without printing. */
   probe(): Promise<Capabilities>;
   preflight(): Promise<Status>;
-  /** Pure but for the token, which is drawn unless given; refuses what this language can't carry. */
+  /** Pure but for the token, which is drawn unless given; refuses what this language can't carry. May have to ask the printer first how it answers. */
   encode(bitmap: Bitmap, options?: { epc?: string; token?: string }): Promise<Encoded>;
-  /** The caller has written its intent down before this is called. One label is in flight at a time. */
+  /** The caller has written its intent down before this is called. One label is in flight at a time; one that was cut has to be flushed first. */
   submit(encoded: Encoded): Promise<Submission>;
   /** May be called again after `blocked`. */
   awaitCompletion(submission: Submission, options?: { withinMs?: number; signal?: AbortSignal }): Promise<Completion>;

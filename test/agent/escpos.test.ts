@@ -57,6 +57,15 @@ test("which answer stands behind a label is found by asking without printing", a
   expect(await found({ knowsGsH: false, knowsGsR: false })).toEqual(["none", "C"]);
 });
 
+test("a printer that is blocked when it is asked how it answers is asked again, not taken for one that never answers", async () => {
+  const { machine, printer } = await pairOf();
+  machine.fault("paper-out");
+  expect(await printer.probe()).toMatchObject({ fence: "none", warnings: [expect.stringContaining("ask again")] });
+  await expect(printer.encode(dotsOf())).rejects.toThrow("is blocked");
+  machine.clear();
+  expect((await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())))).evidence.grade).toBe("A");
+});
+
 test("an answer to GS r that nobody asked for makes the next label wait until answers can be told apart again", async () => {
   const { machine, printer } = await pairOf({ fence: "gs-r" });
   machine.fault("fence-twice");

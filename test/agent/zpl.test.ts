@@ -9,7 +9,7 @@ import { renderLabel } from "../../agent/label.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/zpl.ts";
 import { lexer } from "../../agent/printers/zpl-answers.ts";
-import { graphicField } from "../../agent/printers/zpl-graphics.ts";
+import { graphicField } from "../../agent/printers/zpl-format.ts";
 import { loadTemplates, templateFor } from "../../agent/template.ts";
 import { decodeGraphic, startZplPrinter } from "../../fixtures/printers/zpl.ts";
 
@@ -207,6 +207,16 @@ test.each([
     }
   },
 );
+
+test("the last label of a roll is confirmed when the next roll is in: until then the printer doesn't say that it is done", async () => {
+  const { machine, printer } = await pairOf();
+  machine.fault("paper-out", { after: 1 });
+  const submission = await printer.submit(await printer.encode(dotsOf()));
+  expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "blocked", faults: [{ name: "media-out" }] });
+  machine.clear();
+  expect((await printer.awaitCompletion(submission)).outcome).toBe("confirmed");
+  expect(machine.labels).toHaveLength(1);
+});
 
 test("a label that somebody left in the printer stands in the way of ours", async () => {
   const { machine, printer } = await pairOf();
