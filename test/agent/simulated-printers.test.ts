@@ -39,6 +39,7 @@ test.each([
   ["ESC/POS", startEscposPrinter, escpos],
 ] as const)("over HTTP a simulated %s printer shows its labels and takes faults", async (language, start, driver) => {
   const machine = await started(start);
+  const { print } = await printOn(machine.url, { name: language, driver });
   const http = ky.create({ prefix: machine.controlUrl ?? "", throwHttpErrors: false });
   expect(await http.get("").json()).toMatchObject({ printer: `SIMULATED ${language} printer: nothing is printed here` });
   expect(await http.post("faults", { json: { name: "paper-out" } }).json()).toEqual({ faults: { "paper-out": {} } });
@@ -46,8 +47,6 @@ test.each([
   expect((await http.post("faults", { json: { name: "on-fire" } })).status).toBe(400);
   expect((await http.post("faults", { json: { name: "paper-out", after: "two" } })).status).toBe(400);
   expect((await http.post("faults")).status).toBe(400);
-
-  const { print } = await printOn(machine.url, { name: language, driver });
   expect((await print()).outcome).toBe("blocked");
   expect(await http.get("labels").json()).toEqual({ data: [] });
   await http.post("mend");
