@@ -27,20 +27,23 @@ function claimSql(offered: number, withStation: boolean): string {
   const doable = doableOf(offered);
   const stations = withStation ? ["?", "''"] : ["''"];
   const first = (where: string) =>
-    `SELECT job_ref, priority FROM print_jobs WHERE tenant_id = ? AND ${where} ORDER BY priority DESC, job_ref LIMIT ? ${SKIP_LOCKED}`;
-  const waiting = stations.flatMap((station) => doable.map((mask) => first(`pool = 1 AND station = ${station} AND needs = ${mask}`)));
+    `SELECT tenant_id, job_ref, priority FROM print_jobs WHERE ${where} ORDER BY priority DESC, job_ref LIMIT ? ${SKIP_LOCKED}`;
+  const waiting = stations.flatMap((station) =>
+    doable.map((mask) => first(`tenant_id = ? AND pool = 1 AND station = ${station} AND needs = ${mask}`)),
+  );
   const lost = first(
-    `pool = 0 AND due_at <= ? AND state IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+    // Spelled so that the index of what is due is taken, and not the tenant's whole history.
+    `tenant_id || '' = ? AND pool = 0 AND due_at <= ? AND state IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
   const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
   return `UPDATE print_jobs
     SET state = 'CLAIMED', from_state = state, reached = 1, revision = revision + 1, pool = 0, due_at = ?, attempt_id = substr(?, picked.place, ${UUID_LENGTH}),
       attempt = attempt + 1, device_id = ?, lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
     FROM (
-      SELECT job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
+      SELECT tenant_id, job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
       FROM (${ranges}) AS found ORDER BY priority DESC, job_ref LIMIT ?
     ) AS picked
-    WHERE print_jobs.tenant_id = ? AND print_jobs.job_ref = picked.job_ref
+    WHERE print_jobs.tenant_id = picked.tenant_id AND print_jobs.job_ref = picked.job_ref
     RETURNING print_jobs.job_ref`;
 }
 const statements = new Map<string, string>();
@@ -73,7 +76,6 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
     ...at,
     most,
     most,
-    tenantId,
   ];
   const { rows } = await run(statementOf(offered, station !== undefined), values, "all");
   return rows.map((row) => String((row as unknown[])[0]));
