@@ -6,6 +6,7 @@ import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { eventNames, eventTable } from "#shared/events.ts";
 import { BURST_SHARE, limitTable, tiers } from "#shared/limits.ts";
 import { otherGrants, scopes } from "#shared/scopes.ts";
+import { grades, jobStateNames, jobStates } from "#shared/states.ts";
 import { settings } from "../../cloud/config.ts";
 import { loadPacks } from "../../cloud/packs.ts";
 import { pathOf } from "../../cloud/route.ts";
@@ -57,6 +58,17 @@ const tables: Record<string, string> = {
   limits: table(
     ["limit", "value", "of"],
     Object.entries(limitTable).map(([name, [value, says]]) => [code(name), number(value), says]),
+  ),
+  states: table(
+    ["state", "means", "then", "on the word of", "evidence"],
+    jobStateNames.map((name) => {
+      const { says, next, by, evidence } = jobStates[name];
+      return [code(name), says, next.map(code).join(", "), by.join(", "), evidence === null ? "" : code(evidence)];
+    }),
+  ),
+  grades: table(
+    ["grade", "because", "attests by itself"],
+    Object.entries(grades).map(([name, { says, attests }]) => [name, says, attests ? "yes" : "an operator does"]),
   ),
   tiers: table(
     ["tier", "requests a minute", "at once"],
