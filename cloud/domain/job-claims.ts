@@ -1,13 +1,11 @@
 // Claims: a device takes the oldest waiting jobs of the highest priority under a lease, each with an envelope that says what to print and that we said so.
 import { randomUUIDv7 } from "node:crypto";
-import { and, eq, inArray } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { leaseOf } from "#shared/states.ts";
 import { type ClaimBatch, type Claimed, needNames } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
-import { printJobs } from "../store/schema.ts";
 import { overtaken, run, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import { capabilitiesOf, seen } from "./devices.ts";
 import * as jobs from "./jobs.ts";
@@ -118,10 +116,7 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
   } = wanted;
   const refs = await take(tx, { tenantId: caller.tenantId, deviceId, most: max, offered: jobs.maskOf(needs), station, leaseSeconds });
   if (refs.length === 0) return [];
-  const rows = await tx.db
-    .select()
-    .from(printJobs)
-    .where(and(eq(printJobs.tenantId, caller.tenantId), inArray(printJobs.jobRef, refs)));
+  const rows = await Promise.all(refs.map((ref) => jobs.find(tx, caller.tenantId, ref)));
   const claimed: Claimed[] = [];
   for (const row of rows.toSorted(bySooner)) {
     if (await isVoided(tx, row)) continue;

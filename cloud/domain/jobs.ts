@@ -278,8 +278,14 @@ export async function list(tx: Tx, caller: Caller, query: JobQuery) {
   return pageReply(rows, limit, (row) => row.jobRef, toWire);
 }
 
-export const eventsOf = (tx: Tx, ref: string) =>
-  tx.db.select().from(printEvents).where(eq(printEvents.jobRef, ref)).orderBy(asc(printEvents.n));
+const eventsByRef = prepared(
+  db
+    .select()
+    .from(printEvents)
+    .where(eq(printEvents.jobRef, sql.placeholder("ref")))
+    .orderBy(asc(printEvents.n)),
+);
+export const eventsOf = (_tx: Tx, ref: string) => eventsByRef.all({ ref });
 
 export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobHistory> {
   await find(tx, caller.tenantId, ref);
