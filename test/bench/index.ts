@@ -4,6 +4,7 @@ import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
 import { passportsBench } from "./passports.bench.ts";
+import { peersBench } from "./peers.bench.ts";
 import { printBench } from "./print.bench.ts";
 import { productsBench } from "./products.bench.ts";
 import { resolveBench } from "./resolve.bench.ts";
@@ -17,6 +18,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   products: productsBench,
   passports: passportsBench,
   print: printBench,
+  peers: peersBench,
   log: logBench,
   webhooks: webhooksBench,
   resolve: resolveBench,

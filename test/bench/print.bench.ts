@@ -192,6 +192,37 @@ async function claims(): Promise<Line> {
   };
 }
 
+/** For the bench against peers: a cloud with a shop in it, and labels that live their whole life there. */
+export async function printCloud() {
+  const cloud = await cloudOn(freshFolder());
+  const shop = await printShop(cloud);
+  const call = caller(cloud.url, shop.device.secret);
+  const issueAs = caller(cloud.url, shop.adminKey);
+  let serials: string[] = [];
+  /** Serials are allocated beforehand, by the thousand, as factories do. */
+  async function nextSerial(): Promise<string> {
+    const serial = serials.pop();
+    if (serial !== undefined) return serial;
+    const more = await shop.allocate(10_000);
+    serials = [...serials, ...more];
+    return nextSerial();
+  }
+  return { call, issueAs, nextSerial, shop, end: () => cloud.end() };
+}
+type PrintCloud = Awaited<ReturnType<typeof printCloud>>;
+
+export async function labelInSevenCalls({ call, issueAs, nextSerial, shop }: PrintCloud): Promise<number> {
+  await well(issueAs("/aidc/jobs", { gtin: shop.gtin, serial: await nextSerial() }));
+  return Number(await oneByOne(call));
+}
+
+export async function batchedLabels({ call, issueAs, nextSerial, shop }: PrintCloud): Promise<number> {
+  const items = [];
+  for (let i = 0; i < BATCH; i += 1) items.push({ gtin: shop.gtin, serial: await nextSerial() });
+  await well(issueAs("/aidc/jobs/batch", { items }));
+  return inBatches(call);
+}
+
 const residentMb = ({ pid }: Cloud) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 
 async function exports(): Promise<Line> {

@@ -212,10 +212,8 @@ test("a serial that isn't this product's is 404, one that can't be is 400, a wit
   expect(code(await at(`${kettle.id}?serial=${"1".repeat(21)}`))).toEqual([400, "INVALID_SERIAL"]);
   expect(code(await at(`${kettle.id}?serial=%00`))).toEqual([400, "INVALID_SERIAL"]);
   expect(code(await at(`${kettle.id}?serial=`))).toEqual([400, "INVALID_SERIAL"]);
-  await w.store.write(
-    "revoke",
-    async ({ db }) => void (await db.run(`UPDATE passports SET revoked_at = 1 WHERE product_id = '${other.id}'`)),
-  );
+  const { credentialId } = (await w.admin.get(`/passports/${other.passportId}`)).body;
+  expect((await w.admin.post(`/credentials/${credentialId}/revoke`)).status).toBe(200);
   const { text } = await at(other.id, BROWSER);
   expect(text).toContain("Signature withdrawn");
   expect(text).not.toContain("Verified");
