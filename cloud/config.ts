@@ -71,10 +71,14 @@ export const settings = {
   },
   IMPRIMATUR_MQTT_URL: {
     default: "",
-    says: "an external MQTT broker (checked now, used once the broker is part of the build)",
+    says: "an external MQTT broker, with user and password where it wants them; absent: an embedded one",
     parse: url("mqtt", "mqtts", "ws", "wss"),
   },
-  IMPRIMATUR_MQTT_PORT: { default: "1883", says: "the embedded broker's port (likewise)", parse: port },
+  IMPRIMATUR_MQTT_PORT: {
+    default: "1883",
+    says: "the embedded broker's port, on `IMPRIMATUR_HOST`; 0, or where it is taken: any free one",
+    parse: port,
+  },
   IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry; absent: 503 REGISTRY_UNAVAILABLE", parse: service },
   IMPRIMATUR_ANCHOR: {
     default: "log",
@@ -82,7 +86,11 @@ export const settings = {
     parse: anchor,
   },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
-  IMPRIMATUR_WEBHOOK_PRIVATE: { default: "off", says: "`on` lets webhooks go to private addresses (likewise)", parse: oneOf("on", "off") },
+  IMPRIMATUR_WEBHOOK_PRIVATE: {
+    default: "off",
+    says: "`on` lets webhooks go to private addresses (checked now, used once webhooks are part of the build)",
+    parse: oneOf("on", "off"),
+  },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
     says: "JSON on stdout, pretty on a terminal",
