@@ -5,7 +5,7 @@ import { Type } from "typebox";
 import { Value } from "typebox/value";
 import { limits } from "#shared/limits.ts";
 import { type Topics, topicsOf } from "#shared/mqtt.ts";
-import { nullable, type Static } from "#shared/wire/common.ts";
+import { nullable } from "#shared/wire/common.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
 import { type Clock, systemClock, within } from "./clock.ts";
 import { type Link, PAUSES_MS } from "./reconnecting.ts";

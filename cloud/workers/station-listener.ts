@@ -78,17 +78,17 @@ const BARE = /^(online|degraded|offline)$/;
 
 /** All that a station said since, as one; nothing where it was all junk. Who is said to be offline, now or earlier, wasn't heard. */
 function wordOf({ messages, tenantId, deviceId }: Station, { wasJunk }: Reports): Word[] {
-  let said: StationReport | undefined;
+  const said: StationReport[] = [];
   let isHeard = false;
   for (const { payload, isRetained } of messages) {
     const one = reportIn(payload.toString("utf8"));
     if (one === undefined) wasJunk(1);
     else {
-      said = { ...said, ...one };
+      said.push(one);
       isHeard = one.status === "offline" ? false : isHeard || !isRetained;
     }
   }
-  return said === undefined ? [] : [{ tenantId, deviceId, said, isHeard }];
+  return said.length === 0 ? [] : [{ tenantId, deviceId, said: Object.assign({}, ...said) as StationReport, isHeard }];
 }
 
 /** A report as JSON, or the status as a bare word. */

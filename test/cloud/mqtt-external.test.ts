@@ -3,8 +3,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import { topicsOf } from "#shared/mqtt.ts";
 import { type Mosquitto, mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import type { World } from "../../fixtures/world.ts";
-import { engine, freshDatabase, world } from "../world.ts";
+import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
+import { engine, freshDatabase } from "../world.ts";
 
 if (mosquittoMissing) process.stderr.write(`skipped: an external MQTT broker: ${mosquittoMissing}\n`);
 const SOON = { timeout: 30_000, interval: 20 };
@@ -13,15 +13,22 @@ afterEach(async () => {
   for (const act of after.splice(0).toReversed()) await act();
 });
 
+async function aWorld(options: WorldOptions): Promise<World> {
+  const made = await startWorld({ databaseUrl: await freshDatabase(), ...options });
+  after.push(() => made.end());
+  return made;
+}
 const degraded = async (w: World) => (await w.nobody.get("//readyz")).body.degraded as string[] | undefined;
-const isUp = (w: World) => expect.poll(() => degraded(w), SOON).toBeUndefined();
+const isUp = async (w: World) => {
+  await expect.poll(() => degraded(w), SOON).toBeUndefined();
+};
 const statusOf = async ({ admin }: Shop, { id }: Shop["device"]) => (await admin.get(`/devices/${id}`)).body.status as string;
 const topics = ({ tenantId }: Shop, { id }: Shop["device"]) => topicsOf({ tenantId, deviceId: id });
 
 async function beside(settings: Record<string, string> = {}) {
   const broker = await startMosquitto();
   after.push(() => broker.end());
-  const w = await world({ settings: { IMPRIMATUR_MQTT_URL: broker.url, ...settings } });
+  const w = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: broker.url, ...settings } });
   await isUp(w);
   return { broker, w, shop: await printShop(w) };
 }
@@ -128,16 +135,14 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
     const one = await connected(broker, shop.device);
     await shop.device.api.post("/aidc/station", { status: "online" });
     const { last_seen: before } = (await shop.admin.get(`/devices/${shop.device.id}`)).body;
-    await w.close();
-    await one.say(topics(shop, shop.device).status, JSON.stringify({ status: "degraded", version: "9" }), true);
-    await w.restart();
+    await w.restart(() => one.say(topics(shop, shop.device).status, JSON.stringify({ status: "degraded", version: "9" }), true));
     await expect
       .poll(async () => (await shop.admin.get(`/devices/${shop.device.id}`)).body, SOON)
       .toMatchObject({ version: "9", status: "degraded", last_seen: before });
   });
 
   test("a broker that never was there holds nothing up", async () => {
-    const w = await world({ settings: { IMPRIMATUR_MQTT_URL: "mqtt://127.0.0.1:1" } });
+    const w = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: "mqtt://127.0.0.1:1" } });
     const shop = await printShop(w);
     await shop.issue();
     expect((await shop.device.claim()).job.gtin).toBe(shop.gtin);
@@ -149,8 +154,8 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
     after.push(() => broker.end());
     const settings = { IMPRIMATUR_MQTT_URL: broker.url, IMPRIMATUR_BOOTSTRAP_KEY: "a-key-for-two-nodes-of-one-cloud" };
     const databaseUrl = await freshDatabase();
-    const first = await world({ databaseUrl, settings });
-    const second = await world({ databaseUrl, settings });
+    const first = await startWorld({ databaseUrl, settings });
+    const second = await aWorld({ databaseUrl, settings });
     await isUp(first);
     await isUp(second);
     const key = settings.IMPRIMATUR_BOOTSTRAP_KEY;
@@ -161,7 +166,7 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
     await expect.poll(() => one.heard.length, SOON).toBeGreaterThan(0);
     await one.say(topics(shop, shop.device).status, "degraded", true);
     await expect.poll(() => statusOf(shop, shop.device), SOON).toBe("degraded");
-    await first.close();
+    await first.end();
     const before = one.heard.length;
     await shop.issue();
     await expect.poll(() => one.heard.length, SOON).toBeGreaterThan(before);
