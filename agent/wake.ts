@@ -125,7 +125,7 @@ type BrokerPlace = { url: string; username: string; password: string; deviceId: 
 
 async function placeOf({ cloud, key, mqtt }: WakeSettings, leaving: AbortSignal): Promise<BrokerPlace> {
   const signal = AbortSignal.any([leaving, AbortSignal.timeout(ASK_MAX_MS)]);
-  const answer = await fetch(`${cloud}/api/v2/aidc/station`, { headers: { authorization: `Bearer ${key}` }, signal });
+  const answer = await fetch(`${cloud}/api/v2/aidc/station`, { headers: { authorization: `Bearer ${key}` }, redirect: "error", signal });
   if (!answer.ok) {
     await answer.body?.cancel();
     throw new Error(`the cloud answers ${answer.status} when asked where it is`);

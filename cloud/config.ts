@@ -39,6 +39,18 @@ const service = (value: string): string | undefined => {
     throw new Error("must have no user or password in it");
   return parsed;
 };
+const broker = (value: string): string | undefined => {
+  const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
+  if (parsed === undefined) return undefined;
+  const { hostname, username, password } = new URL(parsed);
+  if (hostname === "") throw new Error("must name a host");
+  try {
+    decodeURIComponent(username + password);
+  } catch {
+    throw new Error("must have its user and password percent-encoded");
+  }
+  return parsed;
+};
 /** A header has to carry it: ASCII, and spaces only inside. */
 export const bootstrapKey = (value: string): string | undefined => {
   if (value === "") return undefined;
@@ -72,7 +84,7 @@ export const settings = {
   IMPRIMATUR_MQTT_URL: {
     default: "",
     says: "an external MQTT broker, with user and password where it wants them; absent: an embedded one",
-    parse: url("mqtt", "mqtts", "ws", "wss"),
+    parse: broker,
   },
   IMPRIMATUR_MQTT_PORT: {
     default: "1883",

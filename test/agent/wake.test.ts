@@ -112,6 +112,18 @@ describe("at the cloud's own broker", () => {
     expect(it.lines.filter((line) => line.startsWith("no MQTT broker"))).toHaveLength(1); // told once, however often it tried
   });
 
+  test("where a cloud listens everywhere, the broker is where the cloud is", async () => {
+    const { shop } = await aWorld();
+    const told = (await shop.device.api.get("/aidc/station")).body;
+    const everywhere = JSON.stringify({ ...told, mqtt: { ...told.mqtt, url: told.mqtt.url.replace("127.0.0.1", "[::]") } });
+    const cloud = createServer((_, response) => response.end(everywhere));
+    await new Promise<void>((resolve) => cloud.listen(0, "127.0.0.1", resolve));
+    after.push(() => cloud.close());
+    const it = station({ cloud: `http://127.0.0.1:${(cloud.address() as { port: number }).port}`, key: shop.device.secret });
+    await isUp(it);
+    await expect.poll(async () => (await shown(shop)).status, SOON).toBe("online");
+  });
+
   test("a revoked key ends the line, and it says why nothing can be done about it", async () => {
     const { w, shop } = await aWorld();
     const it = station({ cloud: w.url, key: shop.device.secret });
