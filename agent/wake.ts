@@ -64,7 +64,10 @@ export function startWake({ settings, onWake, report, log, clock = systemClock, 
     if (over) return;
     const pause = pausesMs[Math.min(failures, pausesMs.length - 1)] ?? 0;
     failures += 1;
-    callOff = clock.after(pause * (0.5 + Math.random() / 2), () => void (attempting = attempt())); // stations that lost their broker together don't come back together
+    // Stations that lost their broker together don't come back together.
+    callOff = clock.after(pause * (0.5 + Math.random() / 2), () => {
+      attempting = attempt();
+    });
   };
   const attempt = async () => {
     try {
@@ -72,22 +75,22 @@ export function startWake({ settings, onWake, report, log, clock = systemClock, 
       const place = await placeOf(settings, leaving.signal);
       if (over) return;
       line = await connect(place, onWake, leaving.signal);
-      const since = clock.now();
-      tell({ up: true });
-      void line.ended.then((why) => {
-        line = undefined;
-        callOff();
-        if (clock.now() - since >= STEADY_MS) failures = 0;
-        tell({ up: false, why });
-        later();
-      });
-      if (over) return await line.leave(clock);
-      saying();
-      onWake();
     } catch (error) {
       tell({ up: false, why: (error as Error).message });
-      later();
+      return later();
     }
+    const since = clock.now();
+    tell({ up: true });
+    void line.ended.then((why) => {
+      line = undefined;
+      callOff();
+      if (clock.now() - since >= STEADY_MS) failures = 0;
+      tell({ up: false, why });
+      later();
+    });
+    if (over) return; // stop() waits for us, and leaves
+    saying();
+    onWake();
   };
   /** Now, and from time to time. */
   const saying = () => {
