@@ -13,6 +13,7 @@ import Fastify, {
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Anchor } from "./adapters/anchor.ts";
+import type { Broker } from "./adapters/broker.ts";
 import type { Registry } from "./adapters/registry.ts";
 import type { Authenticate } from "./auth.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
@@ -55,6 +56,8 @@ export type Deps = {
   seal: Seal;
   /** Webhooks may go to private addresses. */
   allowPrivate: boolean;
+  /** Where stations are told by MQTT that work waits; what it does is done without it too, later. */
+  broker: () => Broker;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */

@@ -39,6 +39,18 @@ const service = (value: string): string | undefined => {
     throw new Error("must have no user or password in it");
   return parsed;
 };
+const broker = (value: string): string | undefined => {
+  const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
+  if (parsed === undefined) return undefined;
+  const { hostname, username, password } = new URL(parsed);
+  if (hostname === "") throw new Error("must name a host");
+  try {
+    decodeURIComponent(username + password);
+  } catch {
+    throw new Error("must have its user and password percent-encoded");
+  }
+  return parsed;
+};
 /** A header has to carry it: ASCII, and spaces only inside. */
 export const bootstrapKey = (value: string): string | undefined => {
   if (value === "") return undefined;
@@ -76,10 +88,14 @@ export const settings = {
   },
   IMPRIMATUR_MQTT_URL: {
     default: "",
-    says: "an external MQTT broker (checked now, used once the broker is part of the build)",
-    parse: url("mqtt", "mqtts", "ws", "wss"),
+    says: "an external MQTT broker, with user and password where it wants them; absent: an embedded one",
+    parse: broker,
   },
-  IMPRIMATUR_MQTT_PORT: { default: "1883", says: "the embedded broker's port (likewise)", parse: port },
+  IMPRIMATUR_MQTT_PORT: {
+    default: "1883",
+    says: "the embedded broker's port, on `IMPRIMATUR_HOST`; 0, or where it is taken: any free one",
+    parse: port,
+  },
   IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry; absent: 503 REGISTRY_UNAVAILABLE", parse: service },
   IMPRIMATUR_ANCHOR: {
     default: "log",

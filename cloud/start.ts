@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
 import { anchorAt } from "./adapters/anchor.ts";
+import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
 import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
@@ -27,7 +28,9 @@ import { startImporter } from "./workers/importer.ts";
 import { startReaper } from "./workers/reaper.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startKeyKeeper } from "./workers/key-keeper.ts";
+import { reportQueue, startStationListener } from "./workers/station-listener.ts";
 import { startSweeper } from "./workers/sweeper.ts";
+import { startWaker } from "./workers/waker.ts";
 import type { Worker } from "./workers/worker.ts";
 
 export type Cloud = {
@@ -77,6 +80,10 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
     const scans = scanQueue(metrics);
+    const reports = reportQueue(metrics);
+    const authenticate = authenticator({ store, keys, origin });
+    const rateLimited = config.RATE_LIMIT === "on";
+    let broker: Broker = noBroker;
     const app = await buildApp({
       store,
       scans,
@@ -85,7 +92,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       log,
       packs,
       origin,
-      authenticate: authenticator({ store, keys, origin }),
+      authenticate,
+      broker: () => broker,
       notReady: async () => [
         ...(draining ? ["draining"] : []),
         ...(await storeFault(store)),
@@ -95,7 +103,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       registry: config.REGISTRY_URL === undefined ? undefined : registryAt(config.REGISTRY_URL),
       seal,
       allowPrivate,
-      rateLimited: config.RATE_LIMIT === "on",
+      rateLimited,
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     await app.listen({ host: config.HOST, port: config.PORT });
@@ -104,6 +112,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status) });
     metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
     workers.push(dispatcher);
+    broker = await openBroker(config, { authenticate, hear: reports.add, origin, log, metrics, rateLimited });
     // They sign in the name of the origin, which is known from here on.
     workers.push(
       startSweeper(store, log),
@@ -112,6 +121,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startGenerator(store, log, { keys, origin }),
       startScanRecorder(store, log, scans),
       startKeyKeeper(keys, log),
+      startStationListener(store, log, reports),
+      startWaker(store, log, { broker, metrics }),
     );
     const close = async () => {
       draining = true;
@@ -119,6 +130,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       const closing = setInterval(() => app.server.closeIdleConnections(), 50);
       await app.close().finally(() => clearInterval(closing));
       await Promise.all(workers.map((worker) => worker.stop()));
+      await broker.end(); // nobody listens any more: that we go doesn't make a station offline
       await store.close();
     };
     return { app, store, url, bootstrapFile, close };

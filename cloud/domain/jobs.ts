@@ -25,11 +25,12 @@ import type { By } from "./events.ts";
 import { jobRef } from "./ids.ts";
 import { pageOf, pageReply } from "./page.ts";
 import * as products from "./products.ts";
+import { waits } from "./wakes.ts";
 
 export type Row = typeof printJobs.$inferSelect;
 export type Actor = { kind: Assertor; id: string | null };
 export const DEFAULT_TEMPLATE = "default";
-const ANY_STATION = "";
+export const ANY_STATION = "";
 export const maskOf = (needs: readonly Need[]): number => needs.reduce((mask, need) => mask | (1 << needNames.indexOf(need)), 0);
 export const needsRfid = ({ needs }: Row): boolean => (needs & maskOf(["rfid"])) !== 0;
 const needsIn = (mask: number): Need[] => needNames.filter((_, bit) => mask & (1 << bit));
@@ -103,6 +104,7 @@ export type Change = Partial<Pick<Row, (typeof CHANGING)[number]>>;
 export async function change(tx: Tx, row: Row, changes: Change): Promise<Row> {
   const next: Row = { ...row, ...changes, updatedAt: tx.now };
   if ((await write.run(next)) === 0) throw overtaken(`print job ${row.jobRef}`);
+  if (next.pool && !row.pool) waits(tx, next);
   return { ...next, revision: row.revision + 1 };
 }
 
@@ -230,6 +232,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
   };
   if ((await open.run(row)) === 0) throw overtaken(`serial ${serial}`);
   await insertJob.run(row);
+  waits(tx, row);
   await record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason });
   await products.nowPrinted(tx, by.tenantId, productId);
   return row;

@@ -40,6 +40,9 @@ test.each([
   [{ IMPRIMATUR_BOOTSTRAP_KEY: "short" }, "IMPRIMATUR_BOOTSTRAP_KEY"],
   [{ IMPRIMATUR_RATE_LIMIT: "maybe" }, "on or off"],
   [{ IMPRIMATUR_PUBLIC_URL: "https://a.example/path" }, "IMPRIMATUR_PUBLIC_URL"],
+  [{ IMPRIMATUR_MQTT_URL: "tcp://broker.example" }, "begins with mqtt://"],
+  [{ IMPRIMATUR_MQTT_URL: "mqtt://" }, "must name a host"],
+  [{ IMPRIMATUR_MQTT_URL: "mqtt://cloud:100%@broker.example" }, "percent-encoded"],
   [{ IMPRIMATUR_PROT: "1" }, "did you mean IMPRIMATUR_PORT"],
 ])("the setting %j is refused by name", (env, words) => expect(() => configFrom(env)).toThrow(words));
 
