@@ -370,11 +370,9 @@ export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPag
         scanner: String(row["scanner"]), text: String(row["text"]), scanned_at: String(row["scanned_at"]),
         ...(row["image_sha256"] === null ? {} : { image_sha256: String(row["image_sha256"]) }),
       })), // oxfmt-ignore
-    /** The latest attempt whose label says this. */
-    ofLink: (text: string): Attempt | undefined => {
-      const row = get("SELECT * FROM attempts WHERE link = ? ORDER BY created_at DESC, rowid DESC LIMIT 1", text);
-      return row && attemptFrom(row);
-    },
+    /** Attempts whose label says this, the latest first. */
+    allOfLink: (text: string): Attempt[] =>
+      all("SELECT * FROM attempts WHERE link = ? ORDER BY created_at DESC, rowid DESC LIMIT 100", text).map(attemptFrom),
     close: () => db.close(),
   };
 }

@@ -69,8 +69,10 @@ export function startLane(
       say("warn", { event: "printer", printer: config.name, status }, `${config.name}: ${words}`);
     if (isNews && status === "ready" && (state.status === "blocked" || state.status === "offline"))
       say("info", { event: "printer", printer: config.name, status }, `${config.name} is ready again`);
+    const isBack = status === "ready" && state.status !== "ready" && state.status !== "printing";
     state = { ...state, status, words, warnings, capabilities, since: isNews ? clock.now() : state.since };
     if (isNews) news.beat();
+    if (isBack) floor.hungry();
   }
 
   async function open(): Promise<Printer | undefined> {

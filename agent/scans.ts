@@ -51,7 +51,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   }
 
   function unexpected({ text }: Sighting): ScanAnswer {
-    const known = store.ofLink(text);
+    const known = store.allOfLink(text)[0];
     const words = known
       ? `this is the label of ${known.jobRef}, which is ${known.ended ?? known.stage}: it moves nothing`
       : "no printed label waits for a scan";
@@ -61,15 +61,25 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   function judged(seen: Sighting, attempt: Attempt, operator: string | undefined): ScanAnswer {
     const { task, work, jobRef } = attempt;
     const refused = (why: string, words: string): ScanAnswer => ({ moved: false, words, job_ref: jobRef, why });
-    const earlier = store.ofLink(seen.text);
+    const earlier = store.allOfLink(seen.text)[0];
     if (earlier && earlier.jobRef !== jobRef && (earlier.ended === "sealed" || earlier.stage === "sealing"))
       return refused("repeated", `this is the label of ${earlier.jobRef}, which is sealed; awaited is ${jobRef}`);
     const verdict = judgeScan(task, seen, {
       submittedAt: work.submittedAt ?? "9999-12-31T00:00:00.000Z",
       seen: store.seen(seen.scanner, [seen.text, task.digital_link], seen.image_sha256),
-      ...(work.destroyedAt === undefined ? {} : { destroyedAt: work.destroyedAt }),
+      ...accountedFor(attempt),
     });
     return verdict.advance ? passed(seen, attempt, operator) : refused(verdict.why, verdict.words);
+  }
+
+  /** Until when labels of this serial that were seen are known to be gone, or to be another job's that is over. */
+  function accountedFor({ jobRef, task }: Attempt): { destroyedAt?: string } {
+    const instants = store.allOfLink(task.digital_link).flatMap((one) => {
+      if (one.jobRef === jobRef) return one.work.destroyedAt ?? [];
+      return one.ended === null ? [] : new Date(one.updatedAt).toISOString();
+    });
+    const last = instants.toSorted().at(-1);
+    return last === undefined ? {} : { destroyedAt: last };
   }
 
   /** The symbol is this label's; what is left is its tag. */

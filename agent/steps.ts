@@ -328,6 +328,8 @@ const REASONS: Record<Verdict, string> = {
   not_printed: "an operator found no label",
   destroyed: "an operator destroyed the label",
 };
+/** Scans from before this count for nothing any more. */
+const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});
 type Answer = (floor: Floor, attempt: Attempt, verdict: Verdict, operator: string) => void;
 const onOutcome: Answer = (floor, attempt, verdict, operator) => {
   const { attemptId } = attempt;
@@ -335,7 +337,7 @@ const onOutcome: Answer = (floor, attempt, verdict, operator) => {
     attested(floor, attempt, { kind: "operator", id: operator });
     return useKept(floor, attemptId);
   }
-  floor.store.change(attemptId, { stage: "closing", work: { closing: { verdict, operator, reason: REASONS[verdict] } } });
+  floor.store.change(attemptId, { stage: "closing", work: { ...gone(floor, verdict), closing: { verdict, operator, reason: REASONS[verdict] } } });
 };
 const answers: Record<Ask | "scan", Answer> = {
   attest: onOutcome,
@@ -360,14 +362,17 @@ const answers: Record<Ask | "scan", Answer> = {
     const { store } = floor;
     const { attemptId, work } = attempt;
     store.relabel(attemptId, ["void"], "destroyed", `destroyed, as ${operator} says`);
+    store.change(attemptId, { work: gone(floor, "destroyed") });
     if (work.failing !== undefined) return fail(floor, attempt, work.failing, { disposition: "destroyed", operator });
     store.change(attemptId, { work: { voids: undefined } });
   },
-  scan: (floor, attempt, verdict, operator) =>
+  scan: (floor, attempt, verdict, operator) => {
+    floor.store.change(attempt.attemptId, { work: gone(floor, verdict) });
     fail(floor, attempt, `${REASONS[verdict]}: it couldn't be verified by a scan`, {
       operator,
       ...(verdict === "destroyed" ? { disposition: "destroyed" } : {}),
-    }),
+    });
+  },
 };
 
 /** After the printer was told to drop what it holds: only then can nothing come out any more. `waiting` is what it says is still in it. */
