@@ -46,7 +46,8 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     const said = target ? judged(seen, target, operator) : unexpected(seen);
     if (target || lastText.get(seen.scanner) !== seen.text) store.sighting({ ...seen, image_sha256: seen.image_sha256 ?? null });
     lastText.set(seen.scanner, seen.text);
-    note(seen.scanner, seen.scanned_at, said.words, said.moved ? "info" : "warn");
+    // A camera goes on seeing the label that it has verified, for as long as it lies there.
+    note(seen.scanner, seen.scanned_at, said.words, said.moved ? "info" : seen.source === "camera" && said.why === "repeated" ? "debug" : "warn");
     return said;
   }
 
