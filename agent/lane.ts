@@ -37,6 +37,7 @@ export type LanePatience = {
 export const PATIENCE: LanePatience = { blockedMs: 30 * 60_000, idleMs: 10_000, drainMs: 5_000, muteMs: 1_500, retryMs: PAUSES_MS };
 
 const LOOK_MS = 1_000;
+const SETTLE_MS = 500;
 const FRESH_MS = 2_000;
 const UNEXPLAINED_MAX = 20;
 
@@ -176,7 +177,12 @@ export function startLane(
     const epc = task.needs.includes("rfid") ? steps.contentOf(attempt).epc : undefined;
     const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
     const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
-    const act = steps.intend(floor, attempt, config.name, { token: encoded.token, sha256: encoded.sha256, bytes: encoded.bytes.length });
+    const act = steps.intend(floor, attempt, config.name, {
+      token: encoded.token,
+      sha256: encoded.sha256,
+      bytes: encoded.bytes.length,
+      counter: expected(),
+    });
     const submission = await at.submit(encoded);
     const left = await durable(() => steps.submitted(floor, attemptId, act, submission, config));
     store.setMeta(counterName, "null"); // until the label's end is known, the counter may move
@@ -229,21 +235,35 @@ export function startLane(
   /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
   async function takeBack(attemptId: string, at: Printer, reason: string): Promise<void> {
     const flushed = await at.flush();
+    const counter = await cameOut(at, store.must(attemptId));
     await durable(() => {
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
-      if (flushed.clean) steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
+      if (counter !== null) steps.askAgain(floor, attempt, counter);
+      else if (flushed.clean) steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
       else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });
     });
     news.beat();
   }
 
-  /** A person has said that there is no good label: nothing of it may come out later. */
+  /** Where the counter stands, if it has moved since the label was sent; null where it hasn't, or there is none. */
+  async function cameOut(at: Printer, { work }: Attempt): Promise<number | null> {
+    if (work.counter === undefined || !capabilities?.counter) return null;
+    await waitFor(() => false, SETTLE_MS); // a label that was moving has come out by then
+    const { counters } = await at.preflight();
+    return counters.labels !== null && counters.labels > work.counter ? counters.labels : null;
+  }
+
+  /** A person has said that there is no good label; nothing of it may come out later. */
   async function closing(attempt: Attempt): Promise<void> {
     const at = printer ?? (await open());
     const flushed = at ? await at.flush() : { waiting: null, words: "the printer can't be asked" };
-    await durable(() => steps.closeAttempt(floor, attempt, flushed));
-    store.setMeta(counterName, "null");
+    const counter = at && attempt.work.closing?.verdict === "not_printed" ? await cameOut(at, attempt) : null;
+    await durable(() => {
+      if (counter === null) steps.closeAttempt(floor, attempt, flushed);
+      else steps.askAgain(floor, attempt, counter);
+      store.setMeta(counterName, "null");
+    });
   }
 
   // --- the loop
@@ -272,7 +292,7 @@ export function startLane(
     const at = await open();
     if (!at) return;
     const next = floor.paused() || store.fault() !== null ? undefined : pick(open_);
-    const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs);
+    const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs) || (capabilities?.counter && expected() === null);
     if ((isStale || state.status === "blocked") && !(await isReady(at))) return void (await waitFor(() => over, LOOK_MS));
     if (!next) {
       if (state.status === "printing") become("ready", "ready");

@@ -47,7 +47,12 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     if (target || lastText.get(seen.scanner) !== seen.text) store.sighting({ ...seen, image_sha256: seen.image_sha256 ?? null });
     lastText.set(seen.scanner, seen.text);
     // A camera goes on seeing the label that it has verified, for as long as it lies there.
-    note(seen.scanner, seen.scanned_at, said.words, said.moved ? "info" : seen.source === "camera" && said.why === "repeated" ? "debug" : "warn");
+    note(
+      seen.scanner,
+      seen.scanned_at,
+      said.words,
+      said.moved ? "info" : seen.source === "camera" && said.why === "repeated" ? "debug" : "warn",
+    );
     return said;
   }
 

@@ -32,8 +32,6 @@ export type StationOptions = {
   pauses?: Pauses;
   /** Until a call to the cloud is given up. */
   callMs?: number;
-  /** How large the buffer may grow, in pages. */
-  bufferPages?: number;
 };
 export type Station = {
   url: string;
@@ -57,7 +55,7 @@ const KEYBOARD = "console";
 
 export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
   const { log, clock = systemClock } = options;
-  const store = openBuffer(config.dataDir, clock, options.bufferPages === undefined ? {} : { maxPages: options.bufferPages });
+  const store = openBuffer(config.dataDir, clock);
   const say: steps.Say = (level, line, words) => log.logger[level](line, words);
   const news = pulse(clock);
   const floor: steps.Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
@@ -265,7 +263,17 @@ function claimsOf({ config, store, clock, cloud, uplink, standing, floor, blocke
     const most = standing.info()?.limits.claims ?? config.claim.ahead;
     return asking >= ASKS_MAX ? 0 : Math.min(config.claim.ahead * config.printers.length - (waiting.length - asking), most);
   }
-  const mayClaim = () => !paused() && uplink.stopped() === null && !blocked() && (store.fault() === null || store.probe());
+  let toldOfDisk = false;
+  /** Whether what a claim brings could be written down; said once. */
+  function hasRoom(): boolean {
+    const fault = store.fault();
+    const is = fault === null || store.probe();
+    if (!is && !toldOfDisk) say("error", { event: "disk" }, `no more jobs are claimed: ${fault}`);
+    if (is && toldOfDisk) say("info", { event: "disk" }, "the buffer can be written again");
+    toldOfDisk = !is;
+    return is;
+  }
+  const mayClaim = () => hasRoom() && !paused() && uplink.stopped() === null && !blocked();
 
   async function claim(most: number): Promise<number> {
     const needs: ClaimBatch["needs"] = config.printers.some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];

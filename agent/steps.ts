@@ -103,10 +103,11 @@ export const intend = (
   { store, clock }: Floor,
   { attemptId }: Attempt,
   printer: string,
-  sent: { token: string; sha256: string; bytes: number },
+  sent: { token: string; sha256: string; bytes: number; counter: number | null },
 ): number =>
   store.write(() => {
-    store.change(attemptId, { stage: "sending", printer, work: { submittedAt: instant(clock), sha256: sent.sha256 } });
+    const counter = sent.counter ?? undefined;
+    store.change(attemptId, { stage: "sending", printer, work: { submittedAt: instant(clock), sha256: sent.sha256, counter } });
     return store.intend(attemptId, printer, sent);
   });
 
@@ -114,7 +115,7 @@ export const intend = (
 export function submitted(floor: Floor, attemptId: string, act: number, submission: Submission, printer: PrinterConfig): boolean {
   const { store, clock } = floor;
   return store.write(() => {
-    const { bytesAccepted: accepted, bytesOffered: offered, fault, spoolId, at } = submission;
+    const { bytesAccepted: accepted, bytesOffered: offered, fault, spoolId, at, before } = submission;
     store.receipt(act, { accepted, offered, fault: fault ?? null, spool_id: spoolId ?? null, at: new Date(at).toISOString() });
     const attempt = store.must(attemptId);
     if (accepted === 0) return nothingLeft(floor, attempt);
@@ -132,7 +133,10 @@ export function submitted(floor: Floor, attemptId: string, act: number, submissi
       ...(printer.simulated ? { simulated: true } : {}),
     };
     tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
-    store.change(attemptId, { stage: "sent", work: { bytes: { offered, accepted } } });
+    store.change(attemptId, {
+      stage: "sent",
+      work: { bytes: { offered, accepted }, ...(before.labels === null ? {} : { counter: before.labels }) },
+    });
     return true;
   });
 }
@@ -337,7 +341,10 @@ const onOutcome: Answer = (floor, attempt, verdict, operator) => {
     attested(floor, attempt, { kind: "operator", id: operator });
     return useKept(floor, attemptId);
   }
-  floor.store.change(attemptId, { stage: "closing", work: { ...gone(floor, verdict), closing: { verdict, operator, reason: REASONS[verdict] } } });
+  floor.store.change(attemptId, {
+    stage: "closing",
+    work: { ...gone(floor, verdict), closing: { verdict, operator, reason: REASONS[verdict] } },
+  });
 };
 const answers: Record<Ask | "scan", Answer> = {
   attest: onOutcome,
@@ -374,6 +381,15 @@ const answers: Record<Ask | "scan", Answer> = {
     });
   },
 };
+
+/** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
+export function askAgain(floor: Floor, { attemptId, jobRef, work }: Attempt, counter: number): void {
+  const moved = counter - (work.counter ?? counter);
+  const unknown = `the printer's counter has moved by ${moved} since this label was sent: look again`;
+  floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, unknown, counter } });
+  floor.say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${unknown}`);
+  floor.news.beat();
+}
 
 /** After the printer was told to drop what it holds: only then can nothing come out any more. `waiting` is what it says is still in it. */
 export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string }): void {

@@ -20,7 +20,8 @@ async function behind(t: T, options: FloorOptions = {}, cloud = w): Promise<Sett
   return { shop, net, station: await running(t, net.url, shop, options) };
 }
 const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
-const statusOf = ({ path, body }: Passing): string | undefined => (path.endsWith("/result") ? (JSON.parse(body) as { status: string }).status : undefined);
+const statusOf = ({ path, body }: Passing): string | undefined =>
+  path.endsWith("/result") ? (JSON.parse(body) as { status: string }).status : undefined;
 const movesOf = async (shop: Shop, ref: string): Promise<string[]> =>
   (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
 const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"];
@@ -85,7 +86,8 @@ describe.concurrent("answers get lost", () => {
     const { shop, net, station } = await behind(t);
     const lost = new Set<string>();
     net.rule((passing) => {
-      const status = statusOf(passing) ?? (passing.path.endsWith("/claim/batch") ? "claim" : passing.path.endsWith("/results") ? "results" : undefined);
+      const status =
+        statusOf(passing) ?? (passing.path.endsWith("/claim/batch") ? "claim" : passing.path.endsWith("/results") ? "results" : undefined);
       if (status === undefined || lost.has(status)) return "pass";
       lost.add(status);
       return "lose";
@@ -170,7 +172,17 @@ describe.concurrent("the cloud refuses", () => {
 });
 
 test("every code that a report can meet has its place in the table, and what isn't there is judged by its status", () => {
-  const perReport = ["STALE_ATTEMPT", "ENVELOPE_EXPIRED", "ILLEGAL_TRANSITION", "DEVICE_KEY_REQUIRED", "EVIDENCE_REQUIRED", "EVIDENCE_INVALID", "SCAN_MISMATCH", "BUNDLE_MISMATCH", "SIMULATED_EVIDENCE"] as const;
+  const perReport = [
+    "STALE_ATTEMPT",
+    "ENVELOPE_EXPIRED",
+    "ILLEGAL_TRANSITION",
+    "DEVICE_KEY_REQUIRED",
+    "EVIDENCE_REQUIRED",
+    "EVIDENCE_INVALID",
+    "SCAN_MISMATCH",
+    "BUNDLE_MISMATCH",
+    "SIMULATED_EVIDENCE",
+  ] as const;
   expect(perReport.map((code) => [code, fateOf({ code, status: errors[code].status })])).toEqual([
     ["STALE_ATTEMPT", "drop"],
     ["ENVELOPE_EXPIRED", "drop"],
