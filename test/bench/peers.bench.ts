@@ -42,7 +42,9 @@ async function pgBoss(url: string): Promise<Contestant> {
   const boss = new PgBoss({ connectionString: url, max: CONNECTIONS, supervise: false, schedule: false });
   await boss.start();
   await boss.createQueue("labels");
-  const pool = new Pool({ connectionString: url, max: CONNECTIONS });
+  const pool = new Pool({ connectionString: url, max: CONNECTIONS })
+    .on("error", () => {})
+    .on("connect", (one) => void one.on("error", () => {}));
   await pool.query(TABLES);
   const label = async () => {
     await boss.send("labels", { gtin: "09506000134352" });
@@ -63,7 +65,9 @@ async function pgBoss(url: string): Promise<Contestant> {
 }
 
 async function graphile(url: string): Promise<Contestant> {
-  const pool = new Pool({ connectionString: url, max: CONNECTIONS });
+  const pool = new Pool({ connectionString: url, max: CONNECTIONS })
+    .on("error", () => {})
+    .on("connect", (one) => void one.on("error", () => {}));
   await pool.query(TABLES);
   const logger = new Logger(() => () => {});
   await runMigrations({ pgPool: pool, logger });

@@ -198,14 +198,19 @@ export async function printCloud() {
   const shop = await printShop(cloud);
   const call = caller(cloud.url, shop.device.secret);
   const issueAs = caller(cloud.url, shop.adminKey);
-  let serials: string[] = [];
-  /** Serials are allocated beforehand, by the thousand, as factories do. */
+  const serials: string[] = [];
+  let more: Promise<unknown> | undefined;
+  /** Serials are allocated by the thousand, as factories do; who finds none waits for the one call that brings them. */
   async function nextSerial(): Promise<string> {
-    const serial = serials.pop();
-    if (serial !== undefined) return serial;
-    const more = await shop.allocate(10_000);
-    serials = [...serials, ...more];
-    return nextSerial();
+    for (;;) {
+      const serial = serials.pop();
+      if (serial !== undefined) return serial;
+      more ??= shop.allocate(10_000).then((made) => {
+        serials.push(...made);
+        more = undefined;
+      });
+      await more;
+    }
   }
   return { call, issueAs, nextSerial, shop, end: () => cloud.end() };
 }
