@@ -282,7 +282,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
 
     // --- labels
     label: (printer: string, state: LabelState, words: string, of?: Attempt) =>
-      void write(() => {
+      write(() => {
         const now = clock.now();
         run(
           "INSERT INTO ledger (attempt_id, job_ref, serial, printer, state, words, at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -348,7 +348,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
 
     // --- scans
     sighting: ({ scanner, text, scanned_at, image_sha256 = null }: Omit<Seen, "image_sha256"> & { image_sha256?: string | null }) =>
-      void write(() => {
+      write(() => {
         const { lastInsertRowid } = run(
           "INSERT INTO sightings (scanner, text, scanned_at, image_sha256) VALUES (?, ?, ?, ?)",
           scanner,
@@ -367,7 +367,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
         ...texts, image ?? "", scanner,
       ).map((row) => ({
         scanner: String(row["scanner"]), text: String(row["text"]), scanned_at: String(row["scanned_at"]),
-        ...(row["image_sha256"] === null ? {} : { image_sha256: String(row["image_sha256"]) }),
+        ...(typeof row["image_sha256"] === "string" ? { image_sha256: row["image_sha256"] } : {}),
       })), // oxfmt-ignore
     /** Attempts whose label says this, the latest first. */
     allOfLink: (text: string): Attempt[] =>

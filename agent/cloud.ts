@@ -2,7 +2,6 @@
 import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
 import type { TSchema } from "typebox";
-import type { ErrorBody } from "#shared/errors.ts";
 import { ErrorReply, type Static } from "#shared/wire/common.ts";
 import { Station, type StationReport } from "#shared/wire/devices.ts";
 import { type ClaimBatch, ClaimedMany, Job, LeaseTaken, Orphan, type OrphanReport, ResultOutcomes } from "#shared/wire/jobs.ts";
@@ -21,7 +20,7 @@ const fits = new Map<TSchema, ValidateFunction>();
 function reads<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
   const check = fits.get(schema) ?? ajv.compile(open(schema));
   fits.set(schema, check);
-  return check(value) === true;
+  return check(value);
 }
 const open = (schema: unknown): object =>
   JSON.parse(JSON.stringify(schema), (name, value: unknown) =>
@@ -105,7 +104,7 @@ function parsed(text: string): unknown {
 
 function refusalOf(response: Response, answer: unknown): NoAnswer {
   const { code, message } = reads(ErrorReply, answer)
-    ? (answer as ErrorBody).error
+    ? answer.error
     : { code: `HTTP_${response.status}`, message: `the cloud answered ${response.status}` };
   const after = Number(response.headers.get("retry-after"));
   return { ok: false, status: response.status, code, message, ...(after > 0 ? { retryAfterMs: after * 1_000 } : {}) };

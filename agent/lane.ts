@@ -287,17 +287,17 @@ export function startLane(
         state.status === "offline" ? "offline" : "ready",
         ask ? `waits for an answer about ${held.jobRef}` : `waits for the scan of ${held.jobRef}`,
       );
-      return void (await news.next(LOOK_MS));
+      return news.next(LOOK_MS);
     }
     const at = await open();
     if (!at) return;
     const next = floor.paused() || store.fault() !== null ? undefined : pick(open_);
     const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs) || (capabilities?.counter && expected() === null);
-    if ((isStale || state.status === "blocked") && !(await isReady(at))) return void (await waitFor(() => over, LOOK_MS));
+    if ((isStale || state.status === "blocked") && !(await isReady(at))) return waitFor(() => over, LOOK_MS);
     if (!next) {
       if (state.status === "printing") become("ready", "ready");
       if (state.words.startsWith("waits for")) become("ready", "ready");
-      return void (await news.next(LOOK_MS));
+      return news.next(LOOK_MS);
     }
     floor.hungry();
     await work(next, at);

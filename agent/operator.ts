@@ -20,7 +20,7 @@ export function operatorsOf(known: readonly (Operator & { badge: string })[], cl
   return {
     arrive: (badge) => {
       const given = digest(badge);
-      const found = known.filter((one) => timingSafeEqual(digest(one.badge), given))[0];
+      const found = known.find((one) => timingSafeEqual(digest(one.badge), given));
       if (!found) throw new Refusal("UNAUTHORIZED", "no operator of this station has this badge");
       const session = randomBytes(24).toString("base64url");
       const operator = { id: found.id, name: found.name };

@@ -1,10 +1,10 @@
 // A station between a real cloud and a simulated floor, for tests: one call each for what they all do.
 import { setTimeout as sleep } from "node:timers/promises";
-import { onTestFinished } from "vitest";
+import type { onTestFinished } from "vitest";
 import { createAgentLog } from "../../agent/log.ts";
 import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
 import { type FloorOptions, OPERATOR, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
-import { type Shop } from "../../fixtures/print-shop.ts";
+import type { Shop } from "../../fixtures/print-shop.ts";
 import { Writable } from "node:stream";
 
 export const HASTY = { answerMs: 150, pollMs: 20, completionMs: 1_500, settleMs: 500, stallMs: 1_000 };

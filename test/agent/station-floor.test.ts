@@ -21,7 +21,7 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
     ["a bit of its signature", (claim) => ({ ...claim, envelope: claim.envelope.slice(0, -6) + (claim.envelope.endsWith("AAAAAA") ? "BBBBBB" : "AAAAAA") }), /signature/],
     ["no signature", (claim) => ({ ...claim, envelope: `${Buffer.from('{"alg":"none","typ":"imprimatur-job+jwt"}').toString("base64url")}.${claim.envelope.split(".")[1]}.` }), /alg/],
   ]; // oxfmt-ignore
-  test.for(tampering)("%s: nothing is printed, and people can see it", async ([_what, how, why], t) => {
+  test.for(tampering)("%s: nothing is printed, and people can see it", async ([, how, why], t) => {
     const shop = await printShop(w);
     const net = await startNetwork(() => w.url);
     t.onTestFinished(net.end);

@@ -1,5 +1,5 @@
 // Whatever goes wrong, in whatever order: nothing is attested that didn't come out, and no serial is on two labels that anybody believes in.
-import fc from "fast-check";
+import { type Arbitrary, array, assert, asyncProperty, boolean, constantFrom, integer, nat, record } from "fast-check";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { startNetwork } from "../../fixtures/network.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
@@ -15,12 +15,12 @@ const PRINTER_FAULTS = [
   "none", "reset-at", "end-at", "stop-reading-at", "half-open", "power-off", "dont-answer", "fence-never", "fence-twice", "fence-older", "fence-early",
   "foreign-writer", "paper-out", "head-open", "paused", "rfid-void", "epc-shift", "odometer-reset",
 ] as const satisfies (FaultName | "none")[]; // oxfmt-ignore
-const step: fc.Arbitrary<Step> = fc.record({
-  printer: fc.constantFrom(...PRINTER_FAULTS),
-  at: fc.nat(15_000),
-  times: fc.integer({ min: 1, max: 3 }),
-  network: fc.constantFrom("well", "well", "lossy", "cut"),
-  restart: fc.boolean(),
+const step: Arbitrary<Step> = record({
+  printer: constantFrom(...PRINTER_FAULTS),
+  at: nat(15_000),
+  times: integer({ min: 1, max: 3 }),
+  network: constantFrom("well", "well", "lossy", "cut"),
+  restart: boolean(),
 });
 
 const PATIENCE = { blockedMs: 300, idleMs: 200, muteMs: 200, retryMs: [30], drainMs: 500 };
@@ -30,7 +30,7 @@ test(
   "no schedule of faults attests a label that didn't come out, and every label is sealed or explained",
   { timeout: 300_000 },
   async () => {
-    await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 4 }), holds), { numRuns: RUNS, endOnFailure: true });
+    await assert(asyncProperty(array(step, { minLength: 2, maxLength: 4 }), holds), { numRuns: RUNS, endOnFailure: true });
   },
 );
 

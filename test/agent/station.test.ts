@@ -86,7 +86,7 @@ describe.concurrent("what goes well", () => {
     const { job_ref: ref } = await shop.issue();
     const station = await running(t, w.url, shop, { config: { attest: "operator" } });
     await isAsked(station, ref, "attest");
-    await say(station, ref, "good");
+    expect((await say(station, ref, "good")).status).toBe(200);
     await sealed(shop, ref);
   });
 
