@@ -1,6 +1,6 @@
 // Leases: what time does to a claim, who is still heard when it is over, and what devices come and go with.
 import { expect, test } from "vitest";
-import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { goodItems, printShop, sealOf, stationOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -150,4 +150,26 @@ test("a device may get a key that exists, and its mint is shown once", async () 
     null,
     first.body.device.id,
   ]);
+});
+
+test("a device goes on under the key that its own was rotated to, and that key dies with it", async () => {
+  const { admin, device, ...shop } = await printShop(w);
+  const { data: next } = (await admin.post(`/api-keys/${device.keyId}/rotate`)).body;
+  const { api } = stationOf(w.as(next.secret));
+  expect((await device.api.get("/aidc/station")).status).toBe(401);
+  expect((await api.get("/aidc/station")).body.device).toMatchObject({ id: device.id, api_key_id: next.id });
+  await shop.issue();
+  expect((await api.post("/aidc/jobs/claim")).body.lease.device_id).toBe(device.id);
+  expect((await admin.delete(`/devices/${device.id}`)).status).toBe(204);
+  expect((await api.post("/aidc/jobs/claim", { needs: ["qr"] })).status).toBe(401);
+  expect(code(await admin.delete(`/api-keys/${next.id}`))).toBe("ALREADY_REVOKED");
+});
+
+test("who manages devices can't make a device's key of one that says more than theirs, and so end it", async () => {
+  const { admin } = await printShop(w);
+  const mint = async (...scopes: string[]) => (await admin.post("/api-keys", { name: "k", scopes })).body.data;
+  const [foreman, boss] = [await mint("aidc:read", "aidc:write"), await mint("*:*")];
+  const asked = await w.as(foreman.secret).post("/devices", { name: "trap", api_key_id: boss.id });
+  expect([asked.status, code(asked)]).toEqual([403, "API_SCOPE_DENIED"]);
+  expect((await w.as(boss.secret).get("/devices")).status).toBe(200);
 });
