@@ -70,6 +70,26 @@ test("a budget used up is a dead letter, and its serial stands in the re-print f
   expect((await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: job.serial })).status).toBe(201); // it may be tried again
 });
 
+test("a serial whose job ended with its label perhaps on paper gets its next job with the warning, until the label is destroyed", async () => {
+  const { device, admin, gtin, ...shop } = await printShop(w);
+  const issued = await shop.issue({ max_attempts: 1 });
+  const spoil = async () => {
+    const claimed = await device.claim();
+    await device.upTo(claimed, "SPOOL_SUBMITTED");
+    await device.say(claimed, { status: "FAILED", reason: "jam" });
+    const { job_ref: ref } = claimed.job;
+    await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+    return { job_ref: ref, attempt_id: claimed.attempt_id, evidence: {}, actor: { kind: "operator", id: "op-7" } };
+  };
+  const again = async () => (await admin.post("/aidc/jobs", { gtin, serial: issued.serial, max_attempts: 1 })).body;
+  await spoil();
+  expect((await again()).duplicate_risk).toBe(true);
+  const stray = await spoil();
+  await admin.post("/aidc/orphans", { ...stray, disposition: "destroyed" });
+  expect((await again()).duplicate_risk).toBe(false);
+  await device.seal(await device.claim());
+});
+
 test("a lease that runs out on the last attempt before paper is a dead letter as well", async () => {
   const { device, admin, ...shop } = await printShop(w);
   const job = await shop.issue({ max_attempts: 1 });
