@@ -114,18 +114,28 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
     max = 1,
     lease_seconds: leaseSeconds = limits.LEASE_DEFAULT_S,
   } = wanted;
-  const refs = await take(tx, { tenantId: caller.tenantId, deviceId, most: max, offered: jobs.maskOf(needs), station, leaseSeconds });
-  if (refs.length === 0) return [];
-  const rows = await Promise.all(refs.map((ref) => jobs.find(tx, caller.tenantId, ref)));
+  const who = { tenantId: caller.tenantId, deviceId, offered: jobs.maskOf(needs), station, leaseSeconds };
   const claimed: Claimed[] = [];
+  for (let round = 0, ended = true; ended && claimed.length < max && round < limits.CLAIMS_MAX_ITEMS; round += 1) {
+    const refs = await take(tx, { ...who, most: max - claimed.length });
+    const granted = await grant(tx, caller.tenantId, deviceId, refs, signing);
+    claimed.push(...granted);
+    ended = granted.length < refs.length; // in the place of those that had to end, others may wait
+  }
+  return claimed;
+}
+
+async function grant(tx: Tx, tenantId: string, deviceId: string, refs: string[], signing: Signing): Promise<Claimed[]> {
+  const rows = await Promise.all(refs.map((ref) => jobs.find(tx, tenantId, ref)));
+  const granted: Claimed[] = [];
   for (const row of rows.toSorted(bySooner)) {
     if (await isVoided(tx, row)) continue;
     await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     const lease = jobs.leaseShown(row);
     if (!lease || row.attemptId === null) throw overtaken(`print job ${row.jobRef}`);
-    claimed.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, signing, tx.now) });
+    granted.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, signing, tx.now) });
   }
-  return claimed;
+  return granted;
 }
 /** A product that was voided since gets no label; its jobs end as they come up. */
 async function isVoided(tx: Tx, row: jobs.Row): Promise<boolean> {
