@@ -115,6 +115,7 @@ export const passports: Route[] = [
     replies: { 200: Passport },
     refusals: ["GUARD_REJECTED"],
     audit: "passport.edited",
+    guard: ({ tx, caller, params }) => domain.mayEdit(tx, caller.tenantId, params.id),
     run: async ({ tx, caller, params, body, requestId, deps }) =>
       reply(await domain.edit(tx, byOf(caller, requestId), params.id, body.content, deps)),
   }),
@@ -141,7 +142,7 @@ export const passports: Route[] = [
     path: "/products/{id}/publish-dpp",
     scope: ["products:edit"],
     deniedAs: "FORBIDDEN",
-    says: "Publish the product's passport: its draft becomes what the public sees",
+    says: "Publish the product's passport: its draft becomes what the public sees, or what was suspended is seen again",
     tag,
     params: IdParams,
     idempotencyKey: "required",
