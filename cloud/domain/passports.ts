@@ -68,9 +68,10 @@ export async function currentVersion(tx: Tx, row: Row): Promise<Version | undefi
   return current === null ? undefined : versionOf(tx, row, current);
 }
 
-export async function get(tx: Tx, caller: Caller, id: string): Promise<PassportWhole> {
+export async function get(tx: Tx, caller: Caller, id: string, asked?: number): Promise<PassportWhole> {
   const row = await find(tx, caller.tenantId, id);
-  const version = await currentVersion(tx, row);
+  const version = asked === undefined ? await currentVersion(tx, row) : await versionOf(tx, row, asked);
+  if (asked !== undefined && !version) throw new Refusal("NOT_FOUND", `the passport has no version ${asked}`);
   const { content = null, digest = null, credential = null, credentialId = null } = version ?? {};
   return { ...toWire(row), content, digest, credential, credentialId, registration: await latestOf(tx, id) };
 }

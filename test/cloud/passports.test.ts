@@ -153,6 +153,9 @@ test("commands out of place are GUARD_REJECTED with what they would take", async
   expect((await w.admin.post(`/passports/${id}/revise`)).body).toMatchObject({ status: "published", publishedVersion: 1, draftVersion: 2 });
   expect(refusal(await w.admin.post(`/passports/${id}/revise`))).toEqual([403, "GUARD_REJECTED"]);
   expect((await w.admin.get(`/passports/${id}`)).body).toMatchObject({ version: 1, content: edited });
+  expect((await w.admin.get(`/passports/${id}?version=2`)).body.content).toEqual(content);
+  expect((await w.admin.get(`/passports/${id}?version=1`)).body.content).toEqual(edited);
+  expect(refusal(await w.admin.get(`/passports/${id}?version=3`))).toEqual([404, "NOT_FOUND"]);
   expect((await w.admin.post(`/passports/${id}/archive`)).body.status).toBe("archived");
   expect(refusal(await w.admin.post(`/passports/${id}/archive`))).toEqual([403, "GUARD_REJECTED"]);
 });
