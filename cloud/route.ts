@@ -113,6 +113,8 @@ type Face<P, Q, B> = {
 type Read<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B> & { tx: Tx }): Promise<Reply> };
 type Write<P, Q, B, R> = Face<P, Q, B> & {
   audit: AuditAction;
+  /** What stands in the way of any body at all: it is told before what is wrong with this one. */
+  guard?(input: Pick<Input<P, Q, B>, "caller" | "params"> & { tx: Tx }): Promise<unknown>;
   /** What has to happen outside before anything is written: a call over the network, heavy crypto. Not for a replay; its outcome goes to `run`. */
   prepare?(input: Input<P, Q, B>): Promise<R>;
   run(input: Input<P, Q, B> & { tx: Tx; prepared: R }): Promise<Reply>;

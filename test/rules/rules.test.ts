@@ -17,6 +17,8 @@ test.each([
   [["credential:read", "credential:write"], "credential:verify", false],
   [["passport:write"], "dpp:edit", false],
   [["*:*"], "dpp:edit", true],
+  [["dpp:*"], "dpp:edit", true],
+  [["dpp:*"], "products:read", false],
   [["*:*"], "platform:admin", false],
   [["*:*"], "platform:*", false],
   [["platform:*"], "platform:admin", true],
