@@ -87,7 +87,7 @@ export function startLane(
       const opened = await drivers[driver]?.open(port, profile, { clock });
       if (!opened) throw new Error(`there is no driver ${driver}`);
       printer = opened;
-      capabilities = await opened.probe();
+      if (!capabilities || attests(capabilities.ceiling)) capabilities = await opened.probe(); // what never answered is spared the questions
       failures = 0;
       lookedAt = 0;
       become(state.status === "printing" ? "printing" : "ready", "ready");
@@ -165,10 +165,16 @@ export function startLane(
     }
     const claimed = store.change(attempt.attemptId, { printer: config.name });
     const label = await steps.render(floor, claimed, config);
-    if (!label || over || store.must(attempt.attemptId).stage !== "rendered") return;
+    if (!label || over || !isToSend(attempt.attemptId)) return;
     become("printing", `prints ${attempt.jobRef}`);
     const submission = await send(store.must(attempt.attemptId), at, label);
     if (submission) await follow(attempt.attemptId, at, submission);
+  }
+
+  /** Its job may have gone on, or been refused, while it was drawn. */
+  function isToSend(attemptId: string): boolean {
+    const { stage, ended } = store.must(attemptId);
+    return stage === "rendered" && ended === null;
   }
 
   /** Undefined where surely nothing left: the same attempt may be sent again. */
@@ -177,6 +183,7 @@ export function startLane(
     const epc = task.needs.includes("rfid") ? steps.contentOf(attempt).epc : undefined;
     const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
     const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
+    if (!isToSend(attemptId)) return undefined;
     const act = steps.intend(floor, attempt, config.name, {
       token: encoded.token,
       sha256: encoded.sha256,
@@ -222,7 +229,8 @@ export function startLane(
           steps.completed(floor, attemptId, completion, config, known);
           store.setMeta(counterName, JSON.stringify(after ?? null));
         });
-        if (completion.outcome === "unknown" && !isMute && config.driver !== "ipp") await close(); // what comes late belongs to nobody's next label
+        // What comes late belongs to nobody's next label; and one that never answers may wait for our goodbye before it prints.
+        if (completion.outcome === "unknown" && config.driver !== "ipp") await close();
         return;
       }
       become("blocked", completion.reason);
@@ -257,7 +265,7 @@ export function startLane(
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function closing(attempt: Attempt): Promise<void> {
     const at = printer ?? (await open());
-    const flushed = at ? await at.flush() : { waiting: null, words: "the printer can't be asked" };
+    const flushed = at ? { ...(await at.flush()), asked: true } : { waiting: null, words: "the printer can't be asked", asked: false };
     const counter = at && attempt.work.closing?.verdict === "not_printed" ? await cameOut(at, attempt) : null;
     await durable(() => {
       if (counter === null) steps.closeAttempt(floor, attempt, flushed);

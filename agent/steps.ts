@@ -392,9 +392,9 @@ export function askAgain(floor: Floor, { attemptId, jobRef, work }: Attempt, cou
 }
 
 /** After the printer was told to drop what it holds: only then can nothing come out any more. `waiting` is what it says is still in it. */
-export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string }): void {
+export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string; asked: boolean }): void {
   const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
-  const stillIn = (flushed.waiting ?? 0) > 0;
+  const stillIn = !flushed.asked || (flushed.waiting ?? 0) > 0;
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
   if (verdict === "misprint") floor.store.relabel(attempt.attemptId, ["unknown", "printed"], "printed", "a misprint, to be destroyed");
   fail(floor, attempt, stillIn ? `${reason}, but ${flushed.words}` : reason, {

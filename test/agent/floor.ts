@@ -8,7 +8,6 @@ import type { Shop } from "../../fixtures/print-shop.ts";
 import { Writable } from "node:stream";
 
 export const HASTY = { answerMs: 600, pollMs: 20, completionMs: 4_000, settleMs: 2_000, stallMs: 1_000 };
-export const SOON = { timeout: 20_000, interval: 20 };
 const PATIENCE = { idleMs: 500, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 };
 const PAUSES = { firstMs: 50, mostMs: 400 };
 
