@@ -28,6 +28,7 @@ import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { Store } from "./store/store.ts";
+import type { Pulse } from "./workers/pulse.ts";
 import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
 import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
@@ -48,6 +49,8 @@ export type Deps = {
   /** The external registry, where one is configured. */
   registry: Registry | undefined;
   scans: Scans;
+  /** Tells consoles what is new. */
+  pulse: Pulse;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */

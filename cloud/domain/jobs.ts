@@ -23,6 +23,7 @@ import * as carriers from "./carriers.ts";
 import { isPrintable } from "./validations.ts";
 import type { By } from "./events.ts";
 import { jobRef } from "./ids.ts";
+import { countEnd } from "./job-hours.ts";
 import { pageOf, pageReply } from "./page.ts";
 import * as products from "./products.ts";
 
@@ -319,6 +320,7 @@ export type PrintOutcome = { status: "printed" | "failed"; reason: string | null
 export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}, outcome?: PrintOutcome): Promise<Row> {
   const moved = await move(tx, row, to, word, { pool: false, dueAt: null, ...changes });
   const { tenantId, serial, jobRef: ref } = row;
+  await countEnd(tx, tenantId, to);
   if (!outcome) await close.run({ tenantId, serial });
   else await settle.run({ tenantId, serial, ...outcome, now: tx.now, sealedJob: to === "SEALED" ? ref : null });
   return moved;
