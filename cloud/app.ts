@@ -15,6 +15,7 @@ import { limits } from "#shared/limits.ts";
 import type { Anchor } from "./adapters/anchor.ts";
 import type { Registry } from "./adapters/registry.ts";
 import type { Authenticate } from "./auth.ts";
+import { serveConsole } from "./console.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
 import { anonymous, askedBy, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
@@ -117,7 +118,8 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   const limit = deps.rateLimited ? (app.rateLimit() as unknown as Limit) : async () => {};
   await describe(app, routes, limit);
   mount(app, routes, deps, limit);
-  answerUnrouted(app, routes, limit);
+  const files = new Set(serveConsole(app));
+  answerUnrouted(app, routes, limit, (path) => path.startsWith("/docs") || files.has(path));
   return app;
 }
 
@@ -234,7 +236,7 @@ function pathnameOf(url: string): string {
 }
 
 /** 405 with what is allowed where the path exists, else 404. */
-function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit): void {
+function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit, isFile: (path: string) => boolean): void {
   const shapeOf = (route: Route) =>
     pathOf(route)
       .split(/\{\w+\}/)
@@ -246,7 +248,7 @@ function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Li
   });
   app.setNotFoundHandler({ preHandler: limit }, (request) => {
     const path = pathnameOf(request.url);
-    const allowed = path.startsWith("/docs") ? ["GET"] : paths.filter(({ shape }) => shape.test(path)).map(({ method }) => method);
+    const allowed = isFile(path) ? ["GET"] : paths.filter(({ shape }) => shape.test(path)).map(({ method }) => method);
     if (allowed.length === 0) throw new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
     const all = [...new Set([...allowed, ...(allowed.includes("GET") ? ["HEAD"] : [])])].toSorted().join(", ");
     throw new Refusal("METHOD_NOT_ALLOWED", `${request.method} isn't possible here, ${all} is`, undefined, { allow: all });

@@ -53,7 +53,7 @@ export const limitTable = {
   ACCESS_TOKEN_LIFE_S: [900, "Life of an OAuth access token"],
   CONSOLE_SESSION_LIFE_S: [12 * 3_600, "Life of a console session: a shift and its handover"],
   CONSOLE_STREAMS_MAX_ITEMS: [200, "Consoles of one tenant that one node keeps up to date at a time; more are 503 OVERLOADED"],
-  SUMMARY_COUNT_MAX_ITEMS: [50_000, "How far GET /aidc/summary counts jobs of one state, or waiting ones; `capped` names what reached it"],
+  SUMMARY_COUNT_MAX_ITEMS: [10_000, "How far GET /aidc/summary counts jobs of one state, or waiting ones; `capped` names what reached it"],
   SECRET_MAX_LENGTH: [4_096, "A credential in a header, a bootstrap key of one's own choosing included"],
   BOOTSTRAP_KEY_MIN_LENGTH: [24, "Characters of a bootstrap key of one's own choosing"],
   OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],

@@ -7,6 +7,7 @@ import { productsBench } from "./products.bench.ts";
 import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
+import { summaryBench } from "./summary.bench.ts";
 
 const benches: Record<string, () => Promise<Line[]>> = {
   store: storeBench,
@@ -15,6 +16,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   passports: passportsBench,
   log: logBench,
   resolve: resolveBench,
+  summary: summaryBench,
   start: startBench,
 };
 const asked = process.argv.slice(2);
