@@ -59,12 +59,15 @@ const Header = () =>
     session.value && h("button", { type: "button", class: "quiet-button", onClick: () => void signOut() }, words().signIn.out),
   );
 
-const Nav = ({ chosen }: { chosen: Name }) =>
-  h(
+function Nav({ chosen }: { chosen: Name }) {
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }), [chosen]);
+  return h(
     "nav",
-    { class: "views", "aria-label": words().nav.label },
+    { class: "views", "aria-label": words().nav.label, ref: nav },
     names.map((name) => h("a", { key: name, href: `#/${name}`, "aria-current": name === chosen ? "page" : undefined }, words().nav[name])),
   );
+}
 
 function Main() {
   const name = viewNow();

@@ -136,7 +136,7 @@ export const Facts = ({ facts }: { facts: readonly Fact[] }) =>
     "dl",
     { class: "facts" },
     facts
-      .filter(([, value]) => value !== null && value !== undefined && value !== "")
+      .filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false)
       .map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value))),
   );
 

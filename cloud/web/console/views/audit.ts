@@ -50,7 +50,7 @@ export function Audit() {
   const columns = [
     { title: audit.row, cell: (row: AuditRow) => count(row.seq) },
     { title: common.at, cell: (row: AuditRow) => h(Moment, { at: row.at }) },
-    { title: audit.action, cell: (row: AuditRow) => code(row.action) },
+    { title: audit.action, class: "whole", cell: (row: AuditRow) => code(row.action) },
     { title: audit.who, cell: (row: AuditRow) => theirs(row.actor.name) },
     { title: audit.subject, class: "wide", cell: (row: AuditRow) => row.subject && code(row.subject) },
     {

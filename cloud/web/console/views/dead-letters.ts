@@ -29,8 +29,8 @@ export function DeadLetters({ most = 50 }: { most?: number }) {
   const list = useList<Job>(`/aidc/jobs?state=DEAD_LETTER&limit=${most}`, ["print"]);
   const { jobs, common, overview } = words();
   const columns = [
-    { title: jobs.serial, cell: (job: Job) => h("a", { href: `#/jobs/${job.job_ref}`, class: "code" }, job.serial) },
-    { title: jobs.gtin, cell: (job: Job) => code(job.gtin) },
+    { title: jobs.serial, class: "whole", cell: (job: Job) => h("a", { href: `#/jobs/${job.job_ref}`, class: "code" }, job.serial) },
+    { title: jobs.gtin, class: "whole", cell: (job: Job) => code(job.gtin) },
     { title: common.reason, class: "wide", cell: (job: Job) => theirs(job.reason ?? common.unknown) },
     { title: jobs.station, cell: (job: Job) => theirs(job.station ?? common.any) },
     { title: jobs.changed, cell: (job: Job) => h(Ago, { at: job.updated_at }) },

@@ -2,7 +2,8 @@
 import { h } from "#shared/web/dom.ts";
 import type { EvidenceBundle, Job, JobHistory } from "#shared/wire/jobs.ts";
 import { addressOf } from "../api.ts";
-import { count, words } from "../language.ts";
+import { DeviceName } from "../device-name.ts";
+import { count, moment, words } from "../language.ts";
 import { useLoaded } from "../loading.ts";
 import { Card, code, Facts, Moment, Shown, StateBadge, theirs, Title, toneIcon, toneOf } from "../parts.ts";
 import { Proof } from "./proof.ts";
@@ -53,8 +54,15 @@ function Moments({ step, item }: { step: Step; item: Item | undefined }) {
     { class: toneOf(step.to) },
     h("span", { class: "node", "aria-hidden": "true" }, toneIcon(toneOf(step.to))),
     h("h3", null, words().states[step.to], step.attempt > 0 && h("small", null, ` · ${jobs.attempt} ${count(step.attempt)}`)),
-    h("p", { class: "quiet" }, h(Moment, { at: step.at }), " · ", by, step.actor.id !== null && [" ", code(step.actor.id)]),
-    step.occurred_at !== null && h("p", { class: "quiet" }, job.occurred(""), " ", h(Moment, { at: step.occurred_at })),
+    h(
+      "p",
+      { class: "quiet" },
+      h(Moment, { at: step.at }),
+      " · ",
+      by,
+      step.actor.id !== null && [" ", step.actor.kind === "device" ? h(DeviceName, { id: step.actor.id }) : code(step.actor.id)],
+    ),
+    step.occurred_at !== null && h("p", { class: "quiet" }, job.occurred, " ", h(Moment, { at: step.occurred_at })),
     step.reason !== null && h("p", null, words().common.reason, ": ", theirs(step.reason)),
     evidence.map(([name, said]) => h(Evidence, { key: name, name, said })),
   );
@@ -99,7 +107,7 @@ function About({ of }: { of: Job }) {
         [job.product, h("a", { href: `#/products/${of.product_id}` }, words().common.open)],
         [jobs.station, theirs(of.station ?? common.any)],
         [jobs.attempt, jobs.of(count(of.attempt), count(of.max_attempts))],
-        [job.lease, of.lease && [code(of.lease.device_id), " ", h(Moment, { at: of.lease.expires_at })]],
+        [job.lease, of.lease && [h(DeviceName, { id: of.lease.device_id }), " ", job.until(moment(of.lease.expires_at))]],
         [common.reason, of.reason && theirs(of.reason)],
         [job.issued, h(Moment, { at: of.created_at })],
       ],

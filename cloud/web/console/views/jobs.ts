@@ -39,8 +39,8 @@ export function Jobs() {
   const list = useList<Job>(`/aidc/jobs${state === undefined ? "" : `?state=${state}`}`, ["print"]);
   const columns = [
     { title: common.state, cell: (job: Job) => h(StateBadge, { state: job.state }) },
-    { title: jobs.serial, cell: (job: Job) => h("a", { href: `#/jobs/${job.job_ref}`, class: "code" }, job.serial) },
-    { title: jobs.gtin, cell: (job: Job) => code(job.gtin) },
+    { title: jobs.serial, class: "whole", cell: (job: Job) => h("a", { href: `#/jobs/${job.job_ref}`, class: "code" }, job.serial) },
+    { title: jobs.gtin, class: "whole", cell: (job: Job) => code(job.gtin) },
     { title: jobs.station, cell: (job: Job) => theirs(job.station ?? common.any) },
     { title: jobs.attempt, cell: (job: Job) => jobs.of(count(job.attempt), count(job.max_attempts)) },
     { title: common.reason, class: "wide", cell: (job: Job) => job.reason && theirs(job.reason) },

@@ -3,7 +3,7 @@ import { type JobState, jobPath, jobStateNames } from "#shared/states.ts";
 import { h } from "#shared/web/dom.ts";
 import type { Summary } from "#shared/wire/console.ts";
 import { HoursChart } from "../chart.ts";
-import { count, words } from "../language.ts";
+import { count, language, words } from "../language.ts";
 import { useLoaded } from "../loading.ts";
 import { Card, Empty, Shown, Title, toneIcon, toneOf } from "../parts.ts";
 import { summary } from "../state.ts";
@@ -14,6 +14,8 @@ const beside = jobStateNames.filter((state) => !path.includes(state));
 const BARS = 6;
 
 const figure = (value: number, isCapped: boolean) => (isCapped ? words().common.atLeast(count(value)) : count(value));
+/** Room for five digits and no more. */
+const brief = (value: number, isCapped: boolean) => `${language.formats().brief(value)}${isCapped ? "+" : ""}`;
 
 const State = ({ state, of }: { state: JobState; of: Summary }) =>
   h(
@@ -21,8 +23,8 @@ const State = ({ state, of }: { state: JobState; of: Summary }) =>
     { class: of.states[state] ? toneOf(state) : "calm" }, // nothing is nothing to worry about
     h(
       "a",
-      { href: `#/jobs?state=${state}`, title: words().stateSays[state] },
-      h("span", { class: "figure" }, figure(of.states[state] ?? 0, of.capped.includes(state))),
+      { href: `#/jobs?state=${state}`, title: `${figure(of.states[state] ?? 0, of.capped.includes(state))}: ${words().stateSays[state]}` },
+      h("span", { class: "figure" }, brief(of.states[state] ?? 0, of.capped.includes(state))),
       h("span", { class: "what" }, toneIcon(toneOf(state)), words().states[state]),
     ),
   );

@@ -5,7 +5,7 @@ import type { DomainEvent, Product } from "#shared/wire/products.ts";
 import { addressOf } from "../api.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList, useLoaded } from "../loading.ts";
-import { Badge, Card, code, Empty, Facts, Moment, More, Shown, theirs, Title } from "../parts.ts";
+import { Card, code, Empty, Facts, Moment, More, Shown, theirs, Title, toneIcon } from "../parts.ts";
 import { may } from "../state.ts";
 import { exportOf } from "./dead-letters.ts";
 import { PassportState } from "./passports.ts";
@@ -17,7 +17,12 @@ function Anchors({ passport }: { passport: Passport }) {
   return h(Shown<Validations>, {
     loaded: chain,
     children: ({ validations, readyToPrint }) => [
-      h("p", null, h(Badge, { tone: readyToPrint ? "good" : "warn", text: readyToPrint ? products.ready : products.notReady })),
+      h(
+        "p",
+        { class: `verdict ${readyToPrint ? "good" : "warn"}` },
+        toneIcon(readyToPrint ? "good" : "warn"),
+        readyToPrint ? products.ready : products.notReady,
+      ),
       validations.length === 0
         ? h(Empty, { text: products.notAnchored })
         : h(Facts, {

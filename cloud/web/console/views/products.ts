@@ -23,7 +23,7 @@ function List({ name }: { name: string }) {
       cell: (product: Product) => h("a", { href: `#/products/${product.id}` }, theirs(product.productName)),
     },
     { title: products.stage, cell: (product: Product) => h(Stage, { of: product }) },
-    { title: products.gtin, cell: (product: Product) => code(product.gtin) },
+    { title: products.gtin, class: "whole", cell: (product: Product) => code(product.gtin) },
     { title: products.category, cell: (product: Product) => theirs(product.category) },
     { title: products.changed, cell: (product: Product) => h(Ago, { at: product.updatedAt }) },
   ];
