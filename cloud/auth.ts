@@ -7,7 +7,7 @@ import { looksWhole } from "./domain/secrets.ts";
 import { cookieIn } from "./console-cookie.ts";
 import * as sessions from "./domain/console-sessions.ts";
 import type { Keys } from "./keys.ts";
-import type { Asked, Caller } from "./route.ts";
+import type { Caller } from "./route.ts";
 import { refuseForged } from "./same-origin.ts";
 import type { Store } from "./store/store.ts";
 
@@ -30,7 +30,7 @@ function credentialIn(headers: IncomingHttpHeaders): string {
 }
 
 /** A caller, and whether the sandbox behind it is past its end. */
-export type Authenticate = (asked: Pick<Asked, "method" | "headers">) => Promise<{ caller: Caller; expired: boolean }>;
+export type Authenticate = (headers: IncomingHttpHeaders, method?: string) => Promise<{ caller: Caller; expired: boolean }>;
 
 /** How long what was found stays true: until its token or sandbox ends, or some credential dies. */
 type Found = Known & { tokenEndsAt: number };
@@ -114,11 +114,10 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
     return { caller: found.caller, expired: hasEnded(found, now) };
   }
 
-  return async (asked) => {
-    const { headers } = asked;
+  return async (headers, method = "GET") => {
     const cookie = hasCredential(headers) ? undefined : cookieIn(headers);
     if (cookie !== undefined) {
-      refuseForged(asked, origin());
+      refuseForged({ method, headers }, origin());
       return known(cookie, lookSession, `cookie\0${cookie}`); // no header can carry that as a secret
     }
     const secret = credentialIn(headers);

@@ -9,7 +9,7 @@ const refused = (why: string) => new Refusal("CROSS_SITE", `${why}: use the cons
 export function refuseElsewhere({ method, headers }: Pick<Asked, "method" | "headers">, origin: string): void {
   const site = headers["sec-fetch-site"];
   const typed = site === "none" && isRead(method); // by the user, into the address bar
-  if (site !== undefined && site !== "same-origin" && !typed) throw refused(`the request comes from elsewhere (${String(site)})`);
+  if (site !== undefined && site !== "same-origin" && !typed) throw refused(`the request comes from elsewhere (${site})`);
   const sent = headers.origin;
   if (sent !== undefined && sent !== origin && URL.parse(sent)?.host !== headers.host) throw refused(`the request comes from ${sent}`);
 }

@@ -1,6 +1,6 @@
 // The floor in figures, at a price that doesn't grow with its history: open jobs are counted off an index up to a bound, ended ones were counted as they ended.
 import { limits } from "#shared/limits.ts";
-import { hasEnded, type JobState, jobStateNames } from "#shared/states.ts";
+import { hasEnded, jobStateNames } from "#shared/states.ts";
 import type { Summary } from "#shared/wire/console.ts";
 import type { Caller } from "../route.ts";
 import { run, type Tx } from "../store/store.ts";
@@ -41,19 +41,16 @@ export async function summary(tx: Tx, { tenantId }: Pick<Caller, "tenantId">): P
     OPEN.map(() => tenantId),
   );
   const sealed = await jobsByHour(tx, tenantId, "SEALED", now - HOURS * HOUR_MS);
-  const waiting = (await rowsOf<Counted>(WAITING_SQL, [tenantId])).map(([station, jobs]) => ({
-    station: station || null,
-    jobs: Number(jobs),
-  }));
-  const [devices = [0, 0]] = await rowsOf<[number, number]>(DEVICES_SQL, [now - limits.DEVICE_SILENCE_MAX_MS, tenantId]);
-  const counted = new Map([...ended, ...open].map(([state, jobs]) => [state, Number(jobs)]));
+  const waiting = (await rowsOf<Counted>(WAITING_SQL, [tenantId])).map(([station, jobs]) => ({ station: station || null, jobs }));
+  const [[all, heardOf] = [0, 0]] = await rowsOf<[number, number]>(DEVICES_SQL, [now - limits.DEVICE_SILENCE_MAX_MS, tenantId]);
+  const counted = new Map<string, number>([...ended, ...open]);
   return {
     at: new Date(now).toISOString(),
     states: Object.fromEntries(jobStateNames.map((state) => [state, counted.get(state) ?? 0])),
-    capped: OPEN.filter((state: JobState) => counted.get(state) === MOST),
+    capped: OPEN.filter((state) => counted.get(state) === MOST),
     sealed_by_hour: hoursOf(now, sealed),
     waiting: waiting.slice(0, STATIONS_SHOWN),
     waiting_capped: waiting.reduce((sum, { jobs }) => sum + jobs, 0) === MOST,
-    devices: { all: Number(devices[0]), heard_of: Number(devices[1]) },
+    devices: { all, heard_of: heardOf },
   };
 }

@@ -118,7 +118,7 @@ export const floorConsole: Route[] = [
     refusals: ["CROSS_SITE"],
     run: async ({ caller, asked, deps }) => {
       const good = () =>
-        deps.authenticate(asked).then(
+        deps.authenticate(asked.headers).then(
           ({ expired }) => !expired,
           (error: unknown) => !(error instanceof Refusal && error.status < 500), // a store that is away for a moment ends nobody's session
         );

@@ -19,7 +19,7 @@ export type CheckName = (typeof checkNames)[number];
 export type Outcome = "holds" | "broken" | "unchecked";
 export type Check = { name: CheckName; outcome: Outcome };
 
-const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>;
+const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
 const digestOf = async (value: unknown): Promise<string> => hexOf(await sha256(encode(canonicalize(value) ?? "")));
 const joined = (...parts: Uint8Array[]): Uint8Array<ArrayBuffer> => Uint8Array.from(parts.flatMap((part) => [...part]));
 const leafHash = (data: Uint8Array) => sha256(joined(Uint8Array.of(0), data));

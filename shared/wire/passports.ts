@@ -38,6 +38,9 @@ export const PassportRegistered = closed({ ...Passport.properties, registration:
 
 export const PassportQuery = closed({ ...PageQuery, status: Type.Optional(State), productId: Type.Optional(Id) });
 export type PassportQuery = Static<typeof PassportQuery>;
+export const PassportVersionQuery = closed({
+  version: Type.Optional(Type.Integer({ minimum: 1, description: "Another version than the current one, the open draft for instance" })),
+});
 export const PassportPatch = closed({ content: Content });
 export const PassportCreate = closed({ productId: Id, content: Type.Optional(Content) });
 

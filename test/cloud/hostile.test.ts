@@ -29,6 +29,17 @@ test.each([
   expect(answer.headers.get("x-correlation-id")).toMatch(/^[0-9a-f-]{36}$/);
 });
 
+test.each([
+  ["GET", "/carriers/batch", "POST"],
+  ["HEAD", "/carriers/print-status", "POST"],
+  ["GET", "/aidc/jobs/claim", "POST"],
+  ["PATCH", "/products/batch", "POST"],
+  ["DELETE", "/products/categories", "GET, HEAD"],
+])("%s %s is a wrong verb and no question about an id of that name", async (method, path, allowed) => {
+  const answer = await w.admin.send(method, path);
+  expect([answer.status, answer.headers.get("allow")]).toEqual([405, allowed]);
+});
+
 test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with what is allowed", async () => {
   expect((await raw("<a/>", { "content-type": "text/xml" })).body.error.code).toBe("UNSUPPORTED_MEDIA_TYPE");
   expect((await raw("name=x", { "content-type": "application/x-www-form-urlencoded" })).status).toBe(415);

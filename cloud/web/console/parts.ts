@@ -141,6 +141,11 @@ export const Facts = ({ facts }: { facts: readonly Fact[] }) =>
   );
 
 export const code = (text: string) => h("span", { class: "code" }, text);
+/** What was typed into a form's one field. */
+export function textIn({ currentTarget }: SubmitEvent): string {
+  const text = new FormData(currentTarget as HTMLFormElement).get("text");
+  return typeof text === "string" ? text.trim() : "";
+}
 /** Text of somebody else's: it runs its own way and turns nothing else around. */
 export const theirs = (text: string) => h("bdi", null, text);
 export const Title = ({ text, aside }: { text: string; aside?: Children }) =>

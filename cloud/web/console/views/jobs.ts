@@ -5,18 +5,18 @@ import type { Job } from "#shared/wire/jobs.ts";
 import { get } from "../api.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Chips, code, More, Shown, StateBadge, Table, theirs, Title } from "../parts.ts";
+import { Ago, Chips, code, More, Shown, StateBadge, Table, textIn, theirs, Title } from "../parts.ts";
 import { goTo, place } from "../state.ts";
 
 /** A scanned link counts as well: its last part is the serial. */
-const typed = (text: string): string => text.trim().replace(/^https?:\/\/.*\/21\//, "");
+const typed = (text: string): string => text.replace(/^https?:\/\/.*\/21\//, "");
 
 function Find() {
   const missing = useSignal(false);
   const { jobs, common } = words();
   async function find(event: SubmitEvent): Promise<void> {
     event.preventDefault();
-    const text = typed(String(new FormData(event.currentTarget as HTMLFormElement).get("text")));
+    const text = typed(textIn(event));
     if (text === "") return;
     const ref = text.startsWith("pj_")
       ? text

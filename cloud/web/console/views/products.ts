@@ -4,7 +4,7 @@ import { h, useSignal } from "#shared/web/dom.ts";
 import type { Product } from "#shared/wire/products.ts";
 import { words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Badge, code, More, Shown, Table, theirs, Title, type Tone } from "../parts.ts";
+import { Ago, Badge, code, More, Shown, Table, textIn, theirs, Title, type Tone } from "../parts.ts";
 
 const TONES: Record<ProductStage, Tone> = { draft: "calm", validated: "work", ready_for_dpp: "good" };
 
@@ -41,7 +41,7 @@ export function Products() {
   const { products, common } = words();
   function find(event: SubmitEvent): void {
     event.preventDefault();
-    name.value = String(new FormData(event.currentTarget as HTMLFormElement).get("text")).trim();
+    name.value = textIn(event);
   }
   const form = h(
     "form",

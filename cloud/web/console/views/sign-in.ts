@@ -26,9 +26,8 @@ export function SignIn() {
   const { signIn: texts } = words();
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
-    delete given["way"];
+    const fields = [...new FormData(event.currentTarget as HTMLFormElement)].filter(([name]) => name !== "way");
+    const given = Object.fromEntries(fields.map(([name, value]) => [name, typeof value === "string" ? value.trim() : ""]));
     [going.value, fault.value] = [true, ""];
     fault.value = (await signIn(given)) ?? "";
     going.value = false;

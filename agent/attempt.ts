@@ -1,0 +1,113 @@
+// One physical try as the station knows it, and what it asks of a person: tables, so that the loop, the console and the tests read one rule.
+import type { JobState } from "#shared/states.ts";
+import type { CompletionEvidence } from "./printers/driver.ts";
+import type { RfidEvidence } from "./rfid.ts";
+import type { ScanResult } from "./scan-result.ts";
+
+/** What the signed envelope says, and nothing that the answer around it says. */
+export type Task = {
+  job_ref: string;
+  attempt: number;
+  gtin: string;
+  serial: string;
+  digital_link: string;
+  sgtin96_epc: string | null;
+  needs: string[];
+  template: string;
+  duplicate_risk: boolean;
+};
+
+/** Where an attempt is on this floor, and which of the cloud's states that is. */
+export const stages = {
+  waiting: { says: "claimed, nothing done yet", state: "CLAIMED", paper: false },
+  rendered: { says: "drawn and read back", state: "RENDERED", paper: false },
+  sending: { says: "bytes may be leaving: from here on nothing is printed again by itself", state: "RENDERED", paper: true },
+  sent: { says: "bytes have left; whether a label came out isn't known yet", state: "SPOOL_SUBMITTED", paper: true },
+  closing: {
+    says: "a person has said that there is no good label; what the printer still holds is dropped",
+    state: "SPOOL_SUBMITTED",
+    paper: true,
+  },
+  printed: { says: "a label came out and waits for its scan", state: "PRINTED_ATTESTED", paper: true },
+  sealing: { says: "scanned and sealed here; the cloud hears of it", state: "SCAN_VERIFIED", paper: true },
+  orphan: { says: "a label may lie here whose job went on without it", state: "FAILED", paper: true },
+} as const satisfies Record<string, { says: string; state: JobState; paper: boolean }>;
+export type Stage = keyof typeof stages;
+
+export const verdicts = ["good", "misprint", "not_printed", "destroyed"] as const;
+export type Verdict = (typeof verdicts)[number];
+
+/** What a person is asked, and which answers there are. `scan`: nobody is asked, but a label that can't be scanned can be given up. */
+export const asks = {
+  destroy_earlier: { words: "a label of this serial may exist already: find it and destroy it", allowed: ["destroyed", "not_printed"] },
+  destroy_void: { words: "labels came out void: destroy them", allowed: ["destroyed"] },
+  attest: { words: "did a good label come out?", allowed: ["good", "misprint", "not_printed"] },
+  unknown_outcome: {
+    words: "nobody knows whether this label came out: look for it, scan it, or say what you found",
+    allowed: ["good", "misprint", "not_printed", "destroyed"],
+  },
+} as const satisfies Record<string, { words: string; allowed: readonly Verdict[] }>;
+export type Ask = keyof typeof asks;
+export const GIVE_UP: readonly Verdict[] = ["misprint", "destroyed"];
+
+/** What was learned on the way; all of it durable. */
+export type Work = {
+  /** When an operator said that earlier labels of this serial are gone. */
+  destroyedAt?: string;
+  submittedAt?: string;
+  sha256?: string;
+  bytes?: { offered: number; accepted: number };
+  /** The printer's label counter before it: what it has moved by since tells of labels that come out late. */
+  counter?: number;
+  /** Why nobody knows what came out. */
+  unknown?: string;
+  /** Nothing this printer says can attest, or the settings want a person to. */
+  needsPerson?: true;
+  completion?: CompletionEvidence;
+  rfid?: RfidEvidence & { simulated?: true };
+  /** Void labels that lie there. */
+  voids?: number;
+  /** No tag took it, or the wrong one did: it fails once what came out is destroyed. */
+  failing?: string;
+  /** A good scan that came before its turn. */
+  kept?: ScanResult;
+  closing?: { verdict: Verdict; operator: string; reason: string };
+};
+
+export type Attempt = {
+  attemptId: string;
+  jobRef: string;
+  serial: string;
+  task: Task;
+  envelope: string;
+  printer: string | null;
+  stage: Stage;
+  work: Work;
+  leaseSeconds: number;
+  leaseUntil: number;
+  envelopeUntil: number;
+  askSince: number | null;
+  /** Null while it is anybody's business here. */
+  ended: string | null;
+  createdAt: number;
+  updatedAt: number;
+};
+
+/** What has to be asked now; follows from what is known, so that it can't be forgotten in a crash. */
+export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "work" | "task" | "ended">): Ask | null {
+  if (ended !== null) return null;
+  if (stage === "orphan") return "destroy_earlier";
+  if (stage === "waiting" || stage === "rendered") return task.duplicate_risk && work.destroyedAt === undefined ? "destroy_earlier" : null;
+  if (stage === "sent") {
+    if (work.unknown !== undefined) return "unknown_outcome";
+    if (work.failing !== undefined) return "destroy_void";
+    return work.needsPerson ? "attest" : null;
+  }
+  return stage === "printed" && (work.voids ?? 0) > 0 ? "destroy_void" : null;
+}
+
+export function allowedFor(attempt: Pick<Attempt, "stage" | "work" | "task" | "ended">): readonly Verdict[] {
+  const ask = askOf(attempt);
+  if (ask) return asks[ask].allowed;
+  return attempt.ended === null && attempt.stage === "printed" ? GIVE_UP : [];
+}

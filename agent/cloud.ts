@@ -1,0 +1,111 @@
+// The cloud as the station meets it: every call, its answer read by the shared schemas, and refusals as values with their code.
+import ky, { type KyInstance } from "ky";
+import { Ajv, type ValidateFunction } from "ajv";
+import type { TSchema } from "typebox";
+import { ErrorReply, type Static } from "#shared/wire/common.ts";
+import { Station, type StationReport } from "#shared/wire/devices.ts";
+import { type ClaimBatch, ClaimedMany, Job, LeaseTaken, Orphan, type OrphanReport, ResultOutcomes } from "#shared/wire/jobs.ts";
+import type { ReportBody } from "./buffer.ts";
+
+/** `status` 0: no answer came, so that nobody knows whether it was done. */
+export type NoAnswer = { ok: false; status: number; code: string; message: string; retryAfterMs?: number };
+export type Said<T> = { ok: true; value: T } | NoAnswer;
+export type CloudClient = ReturnType<typeof cloudClient>;
+
+const ANSWER_MAX_MS = 15_000;
+const ajv = new Ajv({ strict: false, validateFormats: false });
+const fits = new Map<TSchema, ValidateFunction>();
+
+/** Members that a newer cloud adds are no fault; what is missing or of another kind is. */
+function reads<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
+  const check = fits.get(schema) ?? ajv.compile(open(schema));
+  fits.set(schema, check);
+  return check(value);
+}
+const open = (schema: unknown): object =>
+  JSON.parse(JSON.stringify(schema), (name, value: unknown) =>
+    name === "additionalProperties" && value === false ? true : value,
+  ) as object;
+
+export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MAX_MS }: { timeoutMs?: number } = {}) {
+  const http: KyInstance = ky.create({
+    retry: 0,
+    throwHttpErrors: false,
+    timeout: timeoutMs,
+    redirect: "error",
+    headers: { authorization: `Bearer ${key}`, "user-agent": "imprimatur-agent" },
+  });
+
+  type Sending = { json?: unknown; body?: Uint8Array<ArrayBuffer>; key?: string; type?: string };
+  async function call<T extends TSchema>(
+    method: string,
+    path: string,
+    shape: T | undefined,
+    sending: Sending = {},
+  ): Promise<Said<Static<T>>> {
+    const { json, body, key: idempotencyKey, type } = sending;
+    try {
+      const response = await http(origin + path, {
+        method,
+        ...(json === undefined ? {} : { json }),
+        ...(body === undefined ? {} : { body }),
+        headers: { ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}), ...(type ? { "content-type": type } : {}) },
+      });
+      const text = await response.text();
+      const answer: unknown = text === "" ? undefined : parsed(text);
+      if (!response.ok) return refusalOf(response, answer);
+      if (shape === undefined || response.status === 204 || reads(shape, answer)) return { ok: true, value: answer as Static<T> };
+      return {
+        ok: false,
+        status: 502,
+        code: "NOT_UNDERSTOOD",
+        message: `${method} ${path} answered ${response.status} with something else than agreed`,
+      };
+    } catch (error) {
+      const cause = (error as Error).cause as Error | undefined;
+      return {
+        ok: false,
+        status: 0,
+        code: "NO_ANSWER",
+        message: `${origin} doesn't answer: ${cause?.message || (error as Error).message}`,
+      };
+    }
+  }
+
+  return {
+    station: () => call("GET", "/api/v2/aidc/station", Station),
+    tell: (report: StationReport) => call("POST", "/api/v2/aidc/station", undefined, { json: report }),
+    jwks: async (): Promise<Said<{ keys: Record<string, unknown>[] }>> => {
+      const said = await call("GET", "/.well-known/jwks.json", undefined);
+      return said as Said<{ keys: Record<string, unknown>[] }>;
+    },
+    claim: (wanted: ClaimBatch, idempotencyKey: string) =>
+      call("POST", "/api/v2/aidc/jobs/claim/batch", ClaimedMany, { json: wanted, key: idempotencyKey }),
+    heartbeat: (ref: string, attemptId: string, leaseSeconds: number) =>
+      call("POST", `/api/v2/aidc/jobs/${ref}/heartbeat`, LeaseTaken, { json: { attempt_id: attemptId, lease_seconds: leaseSeconds } }),
+    result: ({ job_ref: ref, ...result }: ReportBody, idempotencyKey: string) =>
+      call("POST", `/api/v2/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey }),
+    results: (results: (ReportBody & { idempotency_key: string })[]) =>
+      call("POST", "/api/v2/aidc/results", ResultOutcomes, { json: { results } }),
+    orphan: (orphan: OrphanReport, idempotencyKey: string) =>
+      call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey }),
+    picture: (sha256: string, mediaType: string, bytes: Uint8Array<ArrayBuffer>) =>
+      call("PUT", `/api/v2/aidc/evidence/${sha256}`, undefined, { body: bytes, type: mediaType }),
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // a proxy's page
+  }
+}
+
+function refusalOf(response: Response, answer: unknown): NoAnswer {
+  const { code, message } = reads(ErrorReply, answer)
+    ? answer.error
+    : { code: `HTTP_${response.status}`, message: `the cloud answered ${response.status}` };
+  const after = Number(response.headers.get("retry-after"));
+  return { ok: false, status: response.status, code, message, ...(after > 0 ? { retryAfterMs: after * 1_000 } : {}) };
+}

@@ -1,0 +1,233 @@
+// The station's settings: one JSON file, each of its top-level values also from the environment; everything else reads the result.
+import { readFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { Ajv, type ErrorObject } from "ajv";
+import { type Static, type TSchema, Type } from "typebox";
+import { limits } from "#shared/limits.ts";
+import { closed } from "#shared/wire/common.ts";
+import { parsePort } from "./port-url.ts";
+import { drivers } from "./printers/index.ts";
+import { type ScannerDriver, scanners } from "./scanners/index.ts";
+
+const DEFAULT_FILE = ".imprimatur-agent/config.json";
+const PREFIX = "IMPRIMATUR_AGENT_";
+const Word = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f]+$" });
+const Url = Type.String({ minLength: 1, maxLength: 2_048 });
+
+const Printer = closed({
+  name: Word,
+  driver: Type.Enum(Object.keys(drivers)),
+  port: Url,
+  dpi: Type.Optional(Type.Union([Type.Literal(203), Type.Literal(300), Type.Literal(600)], { default: 203 })),
+  label: closed({
+    widthMm: Type.Number({ exclusiveMinimum: 0, maximum: 500 }),
+    heightMm: Type.Number({ exclusiveMinimum: 0, maximum: 500 }),
+  }),
+  rfid: Type.Optional(Type.Boolean({ default: false })),
+  attest: Type.Optional(Type.Enum(["device", "operator"], { default: "device" })),
+  simulated: Type.Optional(Type.Boolean({ default: false })),
+  setup: Type.Optional(Type.String({ maxLength: 4_000 })),
+  rfidTries: Type.Optional(Type.Integer({ minimum: 1, maximum: 10 })),
+  fence: Type.Optional(Type.Enum(["gs-h", "gs-r", "none"])),
+  cut: Type.Optional(Type.Boolean()),
+});
+const Scanner = closed({
+  name: Word,
+  driver: Type.Enum(Object.keys(scanners) as ScannerDriver[]),
+  port: Type.Optional(Url),
+  simulated: Type.Optional(Type.Boolean({ default: false })),
+});
+const properties = {
+  cloud: Type.String({ default: "http://127.0.0.1:8080", maxLength: 2_048, description: "The cloud's origin" }),
+  key: Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "The device's key, from POST /devices" }),
+  station: Type.Optional(Word),
+  dataDir: Type.String({ default: ".imprimatur-agent", minLength: 1, description: "The buffer: what isn't in the cloud yet" }),
+  console: closed(
+    {
+      host: Type.String({ default: "127.0.0.1", minLength: 1 }),
+      port: Type.Integer({ default: 8090, minimum: 0, maximum: 65_535 }),
+    },
+    { description: "Where operators and integrators meet the station" },
+  ),
+  claim: closed(
+    {
+      ahead: Type.Integer({ default: 4, minimum: 1, maximum: limits.CLAIMS_MAX_ITEMS }),
+      leaseSeconds: Type.Integer({ default: 60, minimum: limits.LEASE_MIN_S, maximum: limits.LEASE_MAX_S }),
+    },
+    { description: "Labels kept ready, so that the line doesn't wait for the network" },
+  ),
+  operators: Type.Array(closed({ id: Word, name: Word, badge: Word }), { default: [], maxItems: 1_000 }),
+  printers: Type.Array(Printer, { minItems: 1, maxItems: 32 }),
+  scanners: Type.Array(Scanner, { default: [], maxItems: 32 }),
+  mqtt: Type.Optional(Url),
+  logLevel: Type.Enum(["trace", "debug", "info", "warn", "error", "silent"], { default: "info" }),
+};
+const Settings = closed(properties);
+type Given = Record<string, unknown>;
+export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attest" | "simulated"> & {
+  dpi: 203 | 300 | 600;
+  rfid: boolean;
+  attest: "device" | "operator";
+  simulated: boolean;
+};
+export type ScannerConfig = Static<typeof Scanner>;
+export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
+
+/** A fault of the operator's: shown as one line, without a stack. */
+export class ConfigError extends Error {}
+
+const ajv = new Ajv({ allErrors: false, useDefaults: true, strictTypes: false, allowUnionTypes: true });
+const nestedDefaults = { console: {}, claim: {} };
+
+export function agentConfigFrom(given: unknown): AgentConfig {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) throw new ConfigError("the settings are one JSON object: { … }");
+  const settings = structuredClone({ ...nestedDefaults, ...given }) as Given;
+  const validate = ajv.compile(Settings);
+  if (!validate(settings)) throw new ConfigError(sentenceOf(validate.errors?.[0]));
+  const config = settings as unknown as AgentConfig;
+  checkUrls(config);
+  checkNames(config);
+  return config;
+}
+
+const at = (path: string) => path.slice(1).replaceAll("/", ".");
+function sentenceOf(error?: ErrorObject): string {
+  if (!error) return "the settings are wrong";
+  const where = at(error.instancePath);
+  const inside = (name: string) => (where ? `${where}.${name}` : name);
+  if (error.keyword === "required") return `${inside(String(error.params["missingProperty"]))} is missing`;
+  if (error.keyword === "additionalProperties") {
+    const unknown = String(error.params["additionalProperty"]);
+    const known = knownAt(error.instancePath);
+    const near = known.toSorted((a, b) => distance(a, unknown) - distance(b, unknown))[0];
+    return `${inside(unknown)} isn't a setting; did you mean ${inside(near ?? "")}?`;
+  }
+  const choices = error.params["allowedValues"] as unknown[] | undefined;
+  return `${where || "the file"} ${choices ? `must be one of ${choices.join(", ")}` : error.message}`;
+}
+function knownAt(path: string): string[] {
+  let schema: TSchema | undefined = Settings;
+  for (const step of path.split("/").slice(1)) {
+    const { properties: inner, items } = schema as { properties?: Record<string, TSchema>; items?: TSchema };
+    schema = /^\d+$/.test(step) ? items : inner?.[step];
+  }
+  return Object.keys((schema as { properties?: object }).properties ?? {});
+}
+
+const distance = (a: string, b: string): number => {
+  const row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (const [i, letter] of a.toLowerCase().split("").entries()) {
+    let diagonal = i;
+    row[0] = i + 1;
+    for (let j = 1; j <= b.length; j += 1) {
+      const above = row[j] ?? 0;
+      row[j] = Math.min(above + 1, (row[j - 1] ?? 0) + 1, diagonal + (letter === b[j - 1]?.toLowerCase() ? 0 : 1));
+      diagonal = above;
+    }
+  }
+  return row[b.length] ?? 0;
+};
+
+function checkUrls(config: AgentConfig): void {
+  const { protocol, pathname, username } = URL.canParse(config.cloud)
+    ? new URL(config.cloud)
+    : { protocol: "", pathname: "", username: "" };
+  if (!/^https?:$/.test(protocol) || pathname !== "/" || username)
+    throw new ConfigError("cloud must be an origin such as https://cloud.example: scheme, host and port, nothing after it");
+  config.cloud = new URL(config.cloud).origin;
+  for (const [i, { driver, port }] of config.printers.entries())
+    named(`printers.${i}.port`, () => portOf(drivers[driver]?.schemes ?? [], port));
+  for (const [i, { driver, port = "" }] of config.scanners.entries())
+    named(`scanners.${i}.port`, () => {
+      if (driver === "camera" && !/^(https?|file):/i.test(port)) throw new Error("of a camera is http(s)://… of a picture, or file:/…");
+      if (driver === "line" || driver === "rfid") parsePort(port);
+    });
+}
+function portOf(schemes: readonly string[], port: string): void {
+  const scheme = /^([a-z]+):/i.exec(port)?.[1]?.toLowerCase() ?? "";
+  if (!schemes.includes(scheme)) throw new Error(`of this driver begins with ${schemes.map((name) => `${name}:`).join(" or ")}`);
+  if (!scheme.startsWith("ipp")) parsePort(port);
+}
+function named(name: string, check: () => void): void {
+  try {
+    check();
+  } catch (error) {
+    throw new ConfigError(`${name} ${(error as Error).message}`);
+  }
+}
+
+/** Names, operators' ids and badges each name one thing. */
+function checkNames(config: AgentConfig): void {
+  const lists: [what: string, values: string[]][] = [
+    ["printers: the name", config.printers.map(({ name }) => name)],
+    ["scanners: the name", config.scanners.map(({ name }) => name)],
+    ["operators: the id", config.operators.map(({ id }) => id)],
+    ["operators: the badge", config.operators.map(({ badge }) => badge)],
+  ];
+  for (const [what, values] of lists) {
+    const twice = values.find((value, i) => values.indexOf(value) !== i);
+    if (twice !== undefined) throw new ConfigError(`${what} ${JSON.stringify(twice)} is there twice`);
+  }
+}
+
+const variableOf = (name: string) => PREFIX + name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+const isText = (name: string) =>
+  (properties[name as keyof typeof properties] as { type?: string }).type === "string" || name === "logLevel";
+
+/** Text as it is, everything else as JSON. */
+function fromEnvironment(env: Record<string, string | undefined>): Given {
+  const names = Object.keys(properties);
+  const given: Given = {};
+  for (const [variable, text] of Object.entries(env)) {
+    if (!variable.startsWith(PREFIX) || !text) continue;
+    const name = names.find((candidate) => variableOf(candidate) === variable || `${PREFIX}${candidate.toUpperCase()}` === variable);
+    if (name === undefined) {
+      const near = names.map(variableOf).toSorted((a, b) => distance(a, variable) - distance(b, variable))[0];
+      throw new ConfigError(`${variable} isn't a setting; did you mean ${near}?`);
+    }
+    try {
+      given[name] = isText(name) ? text : JSON.parse(text);
+    } catch {
+      throw new ConfigError(`${variable} isn't JSON: it holds what "${name}" holds in the file`);
+    }
+  }
+  return given;
+}
+
+function fromFile(file: string, isNamed: boolean): Given {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    if (!isNamed && (error as NodeJS.ErrnoException).code === "ENOENT") return {};
+    throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
+  }
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) throw new Error("it isn't one JSON object: { … }");
+    return parsed as Given;
+  } catch (error) {
+    throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
+  }
+}
+
+/** The file's values, and over them the environment's. */
+export function loadAgentConfig(
+  argv: string[] = process.argv.slice(2),
+  env: Record<string, string | undefined> = process.env,
+): AgentConfig {
+  let file: string | undefined;
+  try {
+    file = parseArgs({ args: argv, options: { config: { type: "string" } } }).values.config;
+  } catch (error) {
+    throw new ConfigError(`${(error as Error).message} (usage: imprimatur agent [--config FILE])`);
+  }
+  const given = { ...fromFile(file ?? DEFAULT_FILE, file !== undefined), ...fromEnvironment(env) };
+  if (file === undefined && Object.keys(given).length === 0)
+    throw new ConfigError(`there is no ${DEFAULT_FILE}: name a file with --config FILE, or set ${PREFIX}KEY and ${PREFIX}PRINTERS`);
+  try {
+    return agentConfigFrom(given);
+  } catch (error) {
+    throw error instanceof ConfigError ? new ConfigError(`${file ?? DEFAULT_FILE}: ${error.message}`) : error;
+  }
+}

@@ -1,0 +1,194 @@
+// The console's HTTP: what the station is like, and what people say of its labels. For this machine, unless told otherwise, and for no page of another origin.
+import { hostname } from "node:os";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { Ajv } from "ajv";
+import { type Static, type TSchema, Type } from "typebox";
+import { invalid, Refusal } from "#shared/errors.ts";
+import { closed } from "#shared/wire/common.ts";
+import { verdicts } from "./attempt.ts";
+import { pngOf } from "./bitmap.ts";
+import type { Clock } from "./clock.ts";
+import type { Lane } from "./lane.ts";
+import { metricsOf } from "./metrics.ts";
+import type { Operators } from "./operator.ts";
+import type { Pulse } from "./pulse.ts";
+import { openKeyboard } from "./scanners/keyboard.ts";
+import type { ScanAnswer, Scans } from "./scans.ts";
+import type { State } from "./state.ts";
+import { answer, drawingOf, type Floor } from "./steps.ts";
+
+export type Console = { url: string; app: FastifyInstance; close(): Promise<void> };
+type Deps = {
+  floor: Floor;
+  state(): State;
+  operators: Operators;
+  scans: Scans;
+  lanes: Lane[];
+  setPaused(is: boolean): void;
+  news: Pulse;
+  clock: Clock;
+};
+
+const BODY_MAX_BYTES = 65_536;
+const EVENT_GAP_MS = 200;
+const KEEP_ALIVE_MS = 15_000;
+const KEYBOARD = "console";
+const Text = Type.String({ minLength: 1, maxLength: 4_096 });
+const bodies = {
+  badge: closed({ badge: Text }),
+  attest: closed({ verdict: Type.Enum([...verdicts]), session: Type.Optional(Text) }),
+  scan: closed({ text: Text, session: Type.Optional(Text) }),
+  explain: closed({ words: Type.String({ minLength: 1, maxLength: 1_000 }), session: Type.Optional(Text) }),
+};
+const ajv = new Ajv({ strictTypes: false });
+
+function bodyOf<T extends TSchema>(schema: T, body: unknown): Static<T> {
+  const fits = ajv.compile(schema);
+  if (fits(body)) return body as Static<T>;
+  const { instancePath = "", params = {}, message = "is wrong", keyword = "type" } = fits.errors?.[0] ?? {};
+  const field = String(params["missingProperty"] ?? params["additionalProperty"] ?? (instancePath.slice(1) || "body"));
+  const allowed = params["allowedValues"] as unknown[] | undefined;
+  throw invalid([{ field, rule: keyword, message: allowed ? `must be one of ${allowed.join(", ")}` : message }]);
+}
+
+export async function openConsole({ host, port }: { host: string; port: number }, deps: Deps): Promise<Console> {
+  const { floor, state, operators, setPaused } = deps;
+  const app = Fastify({ bodyLimit: BODY_MAX_BYTES, forceCloseConnections: true, logger: false });
+  guard(app, host);
+  const metrics = metricsOf(state);
+
+  app.get("/api/state", () => state());
+  app.get("/api/events", (request, reply) => events(request, reply, deps));
+  app.post("/api/operator", (request) => operators.arrive(bodyOf(bodies.badge, request.body).badge));
+  app.post<{ Params: { ref: string } }>("/api/jobs/:ref/attest", (request) => {
+    const { verdict, session } = bodyOf(bodies.attest, request.body);
+    const { id } = operators.who(session);
+    const { attemptId, jobRef } = answer(floor, request.params.ref, verdict, id);
+    const now = state();
+    return {
+      job: [...now.jobs, ...now.recent].find(({ attempt_id }) => attempt_id === attemptId) ?? { job_ref: jobRef, attempt_id: attemptId },
+    };
+  });
+  app.post("/api/scan", (request) => {
+    const { text, session } = bodyOf(bodies.scan, request.body);
+    return typed(deps, text, session);
+  });
+  app.post<{ Params: { n: string } }>("/api/labels/:n/explain", (request) => {
+    const { words, session } = bodyOf(bodies.explain, request.body);
+    const { id } = operators.who(session);
+    if (!floor.store.explain(Number(request.params.n), "explained", `${id}: ${words}`))
+      throw new Refusal("NOT_FOUND", "there is no such label in the ledger");
+    return { explained: true };
+  });
+  for (const [name, is] of [
+    ["pause", true],
+    ["resume", false],
+  ] as const)
+    // oxfmt-ignore
+    app.post(`/api/${name}`, () => {
+      setPaused(is);
+      return { paused: is };
+    });
+  app.get<{ Params: { ref: string } }>("/api/jobs/:ref/label.png", (request, reply) =>
+    reply.type("image/png").send(labelOf(deps, request.params.ref)),
+  );
+  app.get("/healthz", () => ({ status: "ok" }));
+  app.get("/metrics", async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()));
+
+  await app.listen({ host, port });
+  const at = app.server.address();
+  const bound = typeof at === "object" && at ? at.port : port;
+  return { url: `http://${host.includes(":") ? `[${host}]` : host}:${bound}`, app, close: () => app.close() };
+}
+
+/** A page of another origin can neither read nor do anything here, whatever name it gives this machine. */
+function guard(app: FastifyInstance, host: string): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "string" }, (_request, text, done) => {
+    try {
+      done(null, text === "" ? undefined : JSON.parse(String(text)));
+    } catch (error) {
+      done(new Refusal("MALFORMED_JSON", `the body isn't JSON: ${(error as Error).message}`));
+    }
+  });
+  app.addHook("onRequest", async ({ headers, method }, reply) => {
+    void reply.headers({
+      "cache-control": "no-store",
+      "x-content-type-options": "nosniff",
+      "content-security-policy": "default-src 'self'; frame-ancestors 'none'",
+      "referrer-policy": "no-referrer",
+    });
+    if (!isOurName(headers.host, host))
+      throw new Refusal("FORBIDDEN", `this console isn't called ${headers.host ?? "nothing"}: use its address, localhost or its host name`);
+    const { origin } = headers;
+    if (method !== "GET" && origin !== undefined && origin !== `http://${headers.host}` && origin !== `https://${headers.host}`)
+      throw new Refusal("FORBIDDEN", "only the station's own page may do this");
+  });
+  app.setNotFoundHandler(() => {
+    throw new Refusal("NOT_FOUND", "there is nothing here");
+  });
+  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, _request, reply) => {
+    const refusal = refusalOf(error);
+    void reply.code(refusal.status).send(refusal.body);
+  });
+}
+function refusalOf(error: Error & { statusCode?: number; code?: string }): Refusal {
+  if (error instanceof Refusal) return error;
+  if (error.statusCode === 413) return new Refusal("PAYLOAD_TOO_LARGE");
+  if (error.statusCode === 415) return new Refusal("UNSUPPORTED_MEDIA_TYPE", "the body has to be application/json");
+  if (error.statusCode !== undefined && error.statusCode < 500) return new Refusal("MALFORMED_REQUEST", error.message);
+  return new Refusal("INTERNAL_ERROR", "a fault of the station's: its log says more");
+}
+function isOurName(given: string | undefined, host: string): boolean {
+  if (given === undefined || !URL.canParse(`http://${given}`)) return false;
+  const name = new URL(`http://${given}`).hostname.replace(/^\[(.*)\]$/, "$1");
+  return /^[\d.]+$|:/.test(name) || ["localhost", host, hostname()].some((ours) => ours.toLowerCase() === name);
+}
+
+function typed({ operators, scans, clock }: Deps, text: string, session: string | undefined): ScanAnswer {
+  const operator = session === undefined ? undefined : operators.who(session).id;
+  let said: ScanAnswer | undefined;
+  const trouble = ({ words }: { words: string }) => (said = { moved: false, words, job_ref: null, why: "not_text" });
+  const news = {
+    sighting: (seen: Parameters<Scans["sighting"]>[0]) => void (said = scans.sighting(seen, operator)),
+    tag: () => {},
+    trouble,
+    link: () => {},
+  };
+  openKeyboard({ name: KEYBOARD, port: "" }, news, clock).take?.(text, operator);
+  return said ?? { moved: false, words: "nothing was typed", job_ref: null, why: "not_text" };
+}
+
+function labelOf({ floor, lanes }: Deps, ref: string): Buffer {
+  const [attempt] = floor.store.ofJob(ref);
+  if (!attempt) throw new Refusal("NOT_FOUND", `this station has no job ${ref}`);
+  const config = (lanes.find((lane) => lane.config.name === attempt.printer) ?? lanes[0])?.config;
+  if (!config) throw new Refusal("NOT_FOUND", "this station has no printer");
+  return pngOf(drawingOf(floor, attempt, config).bitmap);
+}
+
+/** The whole state after each change, a few times a second at most. */
+function events(request: FastifyRequest, reply: FastifyReply, { state, news, clock }: Deps): void {
+  void reply.hijack();
+  const { raw } = reply;
+  raw.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store", "x-content-type-options": "nosniff" });
+  let due = false;
+  let cancel = () => {};
+  const send = () => {
+    due = false;
+    cancel();
+    raw.write(`event: state\ndata: ${JSON.stringify(state())}\n\n`);
+    cancel = clock.after(KEEP_ALIVE_MS, send);
+  };
+  const off = news.onBeat(() => {
+    if (due) return;
+    due = true;
+    cancel();
+    cancel = clock.after(EVENT_GAP_MS, send);
+  });
+  request.raw.on("close", () => {
+    off();
+    cancel();
+  });
+  send();
+}

@@ -1,0 +1,63 @@
+// What a claim is worth is its signature: nothing of a job is believed, kept or printed before the envelope says it, in the cloud's hand, to this device.
+import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from "jose";
+import { type Static, Type } from "typebox";
+import { Ajv } from "ajv";
+import { gtin14 } from "#shared/gs1.ts";
+import type { Claimed, Job } from "#shared/wire/jobs.ts";
+import { needNames } from "#shared/wire/jobs.ts";
+import type { Task } from "./attempt.ts";
+import { epcFor } from "./rfid.ts";
+
+const TYPE = "imprimatur-job+jwt";
+const SKEW_S = 300; // clocks on a factory floor are set by hand
+const Claims = Type.Object({
+  jti: Type.String(),
+  exp: Type.Integer(),
+  job_ref: Type.String(),
+  attempt: Type.Integer(),
+  gtin: Type.String(),
+  serial: Type.String(),
+  digital_link: Type.String(),
+  sgtin96_epc: Type.Union([Type.String(), Type.Null()]),
+  needs: Type.Array(Type.Enum([...needNames])),
+  template: Type.String(),
+  duplicate_risk: Type.Boolean(),
+});
+const fits = new Ajv({ strict: false }).compile(Claims);
+
+export type Verified = { good: true; task: Task; until: number } | { good: false; why: string; unknownKey: boolean };
+
+/** `keys` as the cloud publishes them; `now` by the station's clock. */
+export async function verifyEnvelope(
+  { envelope, attempt_id: attemptId, job }: Pick<Claimed, "envelope" | "attempt_id" | "job">,
+  { keys, deviceId, now }: { keys: JSONWebKeySet; deviceId: string; now: number },
+): Promise<Verified> {
+  const bad = (why: string, unknownKey = false): Verified => ({ good: false, why, unknownKey });
+  try {
+    const { payload } = await jwtVerify(envelope, createLocalJWKSet(keys), {
+      algorithms: ["EdDSA"],
+      typ: TYPE,
+      audience: deviceId,
+      currentDate: new Date(now),
+      clockTolerance: SKEW_S,
+      requiredClaims: ["exp", "aud", "jti"],
+    });
+    if (!fits(payload)) return bad(`its claim ${fits.errors?.[0]?.instancePath.slice(1) || fits.errors?.[0]?.message} isn't as agreed`);
+    const claims = payload as unknown as Static<typeof Claims>;
+    const other = difference(claims, attemptId, job);
+    if (other) return bad(`it says another ${other} than the job around it`);
+    const { jti: _jti, exp, ...rest } = claims;
+    const { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, duplicate_risk } = rest;
+    const task: Task = { job_ref, attempt, gtin: gtin14(gtin), serial, digital_link, sgtin96_epc, needs, template, duplicate_risk };
+    if (needs.includes("rfid")) epcFor(task);
+    return { good: true, task, until: exp * 1_000 };
+  } catch (error) {
+    return bad((error as Error).message, error instanceof errors.JWKSNoMatchingKey);
+  }
+}
+
+function difference(claims: Static<typeof Claims>, attemptId: string, job: Job): string | undefined {
+  if (claims.jti !== attemptId) return "attempt_id";
+  const names = ["job_ref", "attempt", "gtin", "serial", "digital_link", "sgtin96_epc", "template", "duplicate_risk"] as const;
+  return names.find((name) => claims[name] !== job[name]) ?? (claims.needs.join() === job.needs.join() ? undefined : "needs");
+}

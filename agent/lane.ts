@@ -1,0 +1,329 @@
+// One printer, one lane: one label in flight, from its drawing to its seal. It waits for paper, for people and for its lease, and never prints a label twice.
+import { askOf, type Attempt } from "./attempt.ts";
+import type { PrinterConfig } from "./config.ts";
+import type { Label } from "./label.ts";
+import { drivers } from "./printers/index.ts";
+import { attests, type Capabilities, type Printer, type Status, type Submission, type Timing } from "./printers/driver.ts";
+import { PAUSES_MS } from "./reconnecting.ts";
+import * as steps from "./steps.ts";
+
+export type LaneState = {
+  name: string;
+  /** In a word, and in words. */
+  status: "starting" | "ready" | "printing" | "blocked" | "offline";
+  words: string;
+  since: number;
+  capabilities: Capabilities | null;
+  warnings: string[];
+};
+export type Lane = { config: PrinterConfig; state(): LaneState; end(): Promise<void> };
+export type Lease = "alive" | "lost" | "unknown";
+export type LaneFloor = steps.Floor & {
+  paused(): boolean;
+  /** Makes sure that the job is still ours, for long enough to print it. */
+  holds(attempt: Attempt): Promise<Lease>;
+  /** There is room for another job. */
+  hungry(): void;
+};
+export type LanePatience = {
+  /** How long a label may wait in a printer that needs a person, before it is taken back. */
+  blockedMs: number;
+  idleMs: number;
+  drainMs: number;
+  /** For a label's end, from a printer that never tells one. */
+  muteMs: number;
+  retryMs: readonly number[];
+};
+export const PATIENCE: LanePatience = { blockedMs: 30 * 60_000, idleMs: 10_000, drainMs: 5_000, muteMs: 1_500, retryMs: PAUSES_MS };
+
+const LOOK_MS = 1_000;
+const SETTLE_MS = 500;
+const FRESH_MS = 2_000;
+const UNEXPLAINED_MAX = 20;
+
+export function startLane(
+  floor: LaneFloor,
+  config: PrinterConfig,
+  options: { timing?: Partial<Timing>; patience?: Partial<LanePatience> } = {},
+): Lane {
+  const { store, clock, news, say } = floor;
+  const patience = { ...PATIENCE, ...options.patience };
+  const stop = new AbortController();
+  let over = false;
+  let printer: Printer | undefined;
+  let capabilities: Capabilities | null = null;
+  let failures = 0;
+  let lookedAt = 0;
+  let state: LaneState = {
+    name: config.name,
+    status: "starting",
+    words: "not looked at yet",
+    since: clock.now(),
+    capabilities: null,
+    warnings: [],
+  };
+
+  /** A change is told once. */
+  function become(status: LaneState["status"], words: string, warnings: string[] = []): void {
+    const isNews = status !== state.status || words !== state.words;
+    if (isNews && (status === "blocked" || status === "offline"))
+      say("warn", { event: "printer", printer: config.name, status }, `${config.name}: ${words}`);
+    if (isNews && status === "ready" && (state.status === "blocked" || state.status === "offline"))
+      say("info", { event: "printer", printer: config.name, status }, `${config.name} is ready again`);
+    const isBack = status === "ready" && state.status !== "ready" && state.status !== "printing";
+    state = { ...state, status, words, warnings, capabilities, since: isNews ? clock.now() : state.since };
+    if (isNews) news.beat();
+    if (isBack) floor.hungry();
+  }
+
+  async function open(): Promise<Printer | undefined> {
+    if (printer) return printer;
+    const { name, dpi, rfid, simulated, setup, rfidTries, fence, cut, driver, port } = config;
+    const profile = {
+      name, dpi, rfid, simulated, ...(setup === undefined ? {} : { setup }), ...(rfidTries === undefined ? {} : { rfidTries }),
+      ...(fence === undefined ? {} : { fence }), ...(cut === undefined ? {} : { cut }), ...(options.timing ? { timing: options.timing } : {}),
+    }; // oxfmt-ignore
+    try {
+      const opened = await drivers[driver]?.open(port, profile, { clock });
+      if (!opened) throw new Error(`there is no driver ${driver}`);
+      printer = opened;
+      capabilities = await opened.probe();
+      failures = 0;
+      lookedAt = 0;
+      become(state.status === "printing" ? "printing" : "ready", "ready");
+    } catch (error) {
+      await close();
+      become("offline", (error as Error).message);
+      const pauseMs = patience.retryMs[Math.min(failures, patience.retryMs.length - 1)] ?? LOOK_MS;
+      failures += 1;
+      await waitFor(() => over, pauseMs);
+    }
+    return printer;
+  }
+  async function close(): Promise<void> {
+    const closing = printer;
+    printer = undefined;
+    await closing?.close();
+  }
+  /** Looks again at every piece of news, for so long. */
+  async function waitFor(isSo: () => boolean, ms: number): Promise<void> {
+    for (const until = clock.now() + ms; !isSo() && clock.now() < until;) await news.next(Math.max(1, until - clock.now()));
+  }
+
+  /** Whether it could print now; a printer that says nothing of itself is taken at its word. */
+  async function isReady(at: Printer): Promise<boolean> {
+    if (capabilities && !capabilities.status && config.driver !== "ipp") {
+      become("ready", "it doesn't tell how it is");
+      return true;
+    }
+    const status = await at.preflight();
+    lookedAt = clock.now();
+    if (status.source.length === 0 && status.ready !== false) {
+      become("offline", "it no longer answers: is it on?");
+      await close();
+      return false;
+    }
+    watchCounter(status);
+    if (status.ready === false) {
+      become("blocked", status.faults.map(({ words }) => words).join(", ") || "it isn't ready", status.warnings);
+      return false;
+    }
+    become("ready", "ready", status.warnings);
+    return true;
+  }
+
+  // --- the counter: labels that came out without a job of ours
+
+  const counterName = `odometer:${config.name}`;
+  const expected = (): number | null => JSON.parse(store.meta(counterName) ?? "null") as number | null;
+  function watchCounter({ counters }: Status): void {
+    const now = counters.labels;
+    const before = expected();
+    if (now === null || now === before) return;
+    store.write(() => {
+      store.setMeta(counterName, JSON.stringify(now));
+      if (before === null) return;
+      const moved = now - before;
+      for (let i = 0; i < Math.min(moved, UNEXPLAINED_MAX); i += 1)
+        store.label(config.name, "unexplained", `its counter went from ${before} to ${now} without a job`);
+      say(
+        "warn",
+        { event: "counter", printer: config.name, before, now },
+        `${config.name}: its label counter went from ${before} to ${now} without a job of ours`,
+      );
+    });
+  }
+
+  // --- one label
+
+  async function work(attempt: Attempt, at: Printer): Promise<void> {
+    const lease = await floor.holds(attempt);
+    if (lease !== "alive" || over) {
+      if (lease === "unknown") become("ready", "a job waits for word from the cloud that it is still ours");
+      if (lease === "unknown" && !over) await news.next(LOOK_MS);
+      return;
+    }
+    const claimed = store.change(attempt.attemptId, { printer: config.name });
+    const label = await steps.render(floor, claimed, config);
+    if (!label || over || store.must(attempt.attemptId).stage !== "rendered") return;
+    become("printing", `prints ${attempt.jobRef}`);
+    const submission = await send(store.must(attempt.attemptId), at, label);
+    if (submission) await follow(attempt.attemptId, at, submission);
+  }
+
+  /** Undefined where surely nothing left: the same attempt may be sent again. */
+  async function send(attempt: Attempt, at: Printer, { bitmap }: Label): Promise<Submission | undefined> {
+    const { attemptId, task } = attempt;
+    const epc = task.needs.includes("rfid") ? steps.contentOf(attempt).epc : undefined;
+    const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
+    const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
+    const act = steps.intend(floor, attempt, config.name, {
+      token: encoded.token,
+      sha256: encoded.sha256,
+      bytes: encoded.bytes.length,
+      counter: expected(),
+    });
+    const submission = await at.submit(encoded);
+    const left = await durable(() => steps.submitted(floor, attemptId, act, submission, config));
+    store.setMeta(counterName, "null"); // until the label's end is known, the counter may move
+    news.beat();
+    if (left) return submission;
+    if (!submission.retryable) steps.fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
+    else {
+      become("offline", submission.fault ?? "nothing could be sent");
+      await close();
+      await waitFor(() => over, patience.retryMs[0] ?? LOOK_MS);
+    }
+    return undefined;
+  }
+
+  /** Whatever the disk says: what was done is written down before anything else is. */
+  async function durable<T>(act: () => T): Promise<T> {
+    for (;;)
+      try {
+        return act();
+      } catch (error) {
+        if (store.fault() === null) throw error;
+        become("blocked", store.fault() ?? "");
+        await waitFor(() => false, LOOK_MS);
+      }
+  }
+
+  async function follow(attemptId: string, at: Printer, submission: Submission): Promise<void> {
+    const known = capabilities as Capabilities;
+    const isMute = known.fence === "none" || (!attests(known.ceiling) && config.driver !== "ipp");
+    const blockedFrom = clock.now();
+    for (;;) {
+      const completion = await at.awaitCompletion(submission, { signal: stop.signal, ...(isMute ? { withinMs: patience.muteMs } : {}) });
+      if (completion.outcome !== "blocked") {
+        const after = completion.outcome === "confirmed" ? completion.evidence.after : undefined;
+        if (completion.outcome === "failed") await at.flush();
+        await durable(() => {
+          steps.completed(floor, attemptId, completion, config, known);
+          store.setMeta(counterName, JSON.stringify(after ?? null));
+        });
+        if (completion.outcome === "unknown" && !isMute && config.driver !== "ipp") await close(); // what comes late belongs to nobody's next label
+        return;
+      }
+      become("blocked", completion.reason);
+      const isGone = store.must(attemptId).stage !== "sent";
+      if (stop.signal.aborted) return; // it waits in the printer: the next start asks for it
+      if (isGone || clock.now() - blockedFrom > patience.blockedMs) return takeBack(attemptId, at, completion.reason);
+      await waitFor(() => stop.signal.aborted || store.must(attemptId).stage !== "sent", LOOK_MS);
+    }
+  }
+  /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
+  async function takeBack(attemptId: string, at: Printer, reason: string): Promise<void> {
+    const flushed = await at.flush();
+    const counter = await cameOut(at, store.must(attemptId));
+    await durable(() => {
+      const attempt = store.must(attemptId);
+      if (attempt.stage !== "sent") return;
+      if (counter !== null) steps.askAgain(floor, attempt, counter);
+      else if (flushed.clean) steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
+      else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });
+    });
+    news.beat();
+  }
+
+  /** Where the counter stands, if it has moved since the label was sent; null where it hasn't, or there is none. */
+  async function cameOut(at: Printer, { work }: Attempt): Promise<number | null> {
+    if (work.counter === undefined || !capabilities?.counter) return null;
+    await waitFor(() => false, SETTLE_MS); // a label that was moving has come out by then
+    const { counters } = await at.preflight();
+    return counters.labels !== null && counters.labels > work.counter ? counters.labels : null;
+  }
+
+  /** A person has said that there is no good label; nothing of it may come out later. */
+  async function closing(attempt: Attempt): Promise<void> {
+    const at = printer ?? (await open());
+    const flushed = at ? await at.flush() : { waiting: null, words: "the printer can't be asked" };
+    const counter = at && attempt.work.closing?.verdict === "not_printed" ? await cameOut(at, attempt) : null;
+    await durable(() => {
+      if (counter === null) steps.closeAttempt(floor, attempt, flushed);
+      else steps.askAgain(floor, attempt, counter);
+      store.setMeta(counterName, "null");
+    });
+  }
+
+  // --- the loop
+
+  const isMine = (attempt: Attempt) => attempt.printer === config.name && !["sealing", "orphan"].includes(attempt.stage);
+  const canDo = ({ task }: Attempt) => config.rfid || !task.needs.includes("rfid");
+  const canStart = (attempt: Attempt) =>
+    (attempt.stage === "waiting" || attempt.stage === "rendered") &&
+    (attempt.printer === null || attempt.printer === config.name) &&
+    askOf(attempt) === null &&
+    canDo(attempt);
+  const pick = (open: Attempt[]): Attempt | undefined => open.find((one) => isMine(one) && canStart(one)) ?? open.find(canStart);
+
+  async function round(): Promise<void> {
+    const open_ = store.open();
+    const held = open_.find((one) => isMine(one) && !["waiting", "rendered"].includes(one.stage));
+    if (held?.stage === "closing") return closing(held);
+    if (held) {
+      const ask = askOf(held);
+      become(
+        state.status === "offline" ? "offline" : "ready",
+        ask ? `waits for an answer about ${held.jobRef}` : `waits for the scan of ${held.jobRef}`,
+      );
+      return news.next(LOOK_MS);
+    }
+    const at = await open();
+    if (!at) return;
+    const next = floor.paused() || store.fault() !== null ? undefined : pick(open_);
+    const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs) || (capabilities?.counter && expected() === null);
+    if ((isStale || state.status === "blocked") && !(await isReady(at))) return waitFor(() => over, LOOK_MS);
+    if (!next) {
+      if (state.status === "printing") become("ready", "ready");
+      if (state.words.startsWith("waits for")) become("ready", "ready");
+      return news.next(LOOK_MS);
+    }
+    floor.hungry();
+    await work(next, at);
+  }
+
+  async function rounds(): Promise<void> {
+    while (!over)
+      try {
+        await round();
+      } catch (error) {
+        say("error", { event: "lane", printer: config.name, stack: (error as Error).stack }, `${config.name}: ${(error as Error).message}`);
+        become("blocked", (error as Error).message);
+        await waitFor(() => over, LOOK_MS);
+      }
+    await close();
+  }
+  const running = rounds();
+  return {
+    config,
+    state: () => ({ ...state, capabilities }),
+    end: async () => {
+      over = true;
+      const cancel = clock.after(patience.drainMs, () => stop.abort());
+      news.beat();
+      await running;
+      cancel();
+    },
+  };
+}

@@ -1,0 +1,42 @@
+// The agent's log: JSON lines on stdout, pretty on a terminal; its last lines stay at hand for the console.
+import { Writable } from "node:stream";
+import pino, { type Logger } from "pino";
+
+export type AgentLog = { logger: Logger; last(): string[]; flush(): void };
+const KEPT_LINES = 200;
+const redact = {
+  paths: ["key", "*.key", "session", "*.session", "badge", "*.badge", "authorization", "*.authorization"],
+  censor: "[redacted]",
+};
+
+export function createAgentLog(level: string, out: NodeJS.WritableStream | "stdout" = "stdout"): AgentLog {
+  const lines: string[] = [];
+  const keep = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(...chunk.toString("utf8").trimEnd().split("\n"));
+      lines.splice(0, Math.max(0, lines.length - KEPT_LINES));
+      done();
+    },
+  });
+  const shown =
+    out !== "stdout"
+      ? out
+      : process.stdout.isTTY
+        ? pino.transport({ target: "pino-pretty", options: { ignore: "event", translateTime: "HH:MM:ss.l" } })
+        : pino.destination({ fd: 1, sync: true });
+  const stream = pino.multistream([
+    { level: level as pino.Level, stream: shown },
+    { level: "debug", stream: keep },
+  ]);
+  const logger = pino(
+    {
+      level: level === "trace" ? "trace" : "debug",
+      base: null,
+      redact,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    stream,
+  );
+  return { logger, last: () => [...lines], flush: () => logger.flush() };
+}

@@ -1,0 +1,36 @@
+// Figures for those who watch many stations: depth and age of the buffer, labels by what became of them, whether the cloud is there.
+import { Gauge, Registry } from "prom-client";
+import type { State } from "./state.ts";
+
+export function metricsOf(state: () => State) {
+  const registry = new Registry();
+  const gauge = (name: string, help: string, value: () => number) =>
+    new Gauge({ name, help, registers: [registry], collect() { this.set(value()); } }); // oxfmt-ignore
+  const now = state;
+  gauge("imprimatur_agent_online", "1 while the cloud answers", () => Number(now().online));
+  gauge("imprimatur_agent_stopped", "1 while no jobs are claimed because something is wrong", () => Number(now().stopped !== null));
+  gauge("imprimatur_agent_paused", "1 while paused by a person", () => Number(now().paused));
+  gauge("imprimatur_agent_buffer_depth", "Reports that the cloud hasn't settled yet", () => now().buffer.depth);
+  gauge("imprimatur_agent_buffer_oldest_seconds", "Age of the oldest of them", () => (now().buffer.oldest_age_ms ?? 0) / 1_000);
+  gauge("imprimatur_agent_quarantined", "Reports that people have to look at", () => now().quarantine.length);
+  gauge("imprimatur_agent_asks", "Jobs that wait for a person's answer", () => now().jobs.filter(({ ask }) => ask !== null).length);
+  const labels = new Gauge({
+    name: "imprimatur_agent_labels",
+    help: "Physical labels by what is known of them",
+    labelNames: ["state"],
+    registers: [registry],
+    collect() {
+      for (const [name, count] of Object.entries(now().ledger.counts)) this.set({ state: name }, count);
+    },
+  });
+  const printers = new Gauge({
+    name: "imprimatur_agent_printer_ready",
+    help: "1 while the printer is ready or printing",
+    labelNames: ["printer"],
+    registers: [registry],
+    collect() {
+      for (const { name, status } of now().printers) this.set({ printer: name }, Number(status === "ready" || status === "printing"));
+    },
+  });
+  return { text: () => registry.metrics(), contentType: registry.contentType, watched: [labels, printers] };
+}

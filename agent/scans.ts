@@ -1,0 +1,153 @@
+// From what a scanner saw to what it means for the label that was just printed; every scan gets an answer in words.
+import { type Ask, askOf, type Attempt } from "./attempt.ts";
+import type { PrinterConfig } from "./config.ts";
+import { judgeTag, type RfidEvidence, type Tag } from "./rfid.ts";
+import { judgeScan } from "./scan-rules.ts";
+import { scanResultOf } from "./scan-result.ts";
+import type { Sighting, Trouble } from "./scanners/scanner.ts";
+import { drawingOf, type Floor, scanned } from "./steps.ts";
+
+export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
+export type Scans = {
+  sighting(sighting: Sighting, operator?: string): ScanAnswer;
+  tag(tag: Tag): void;
+  trouble(trouble: Trouble): void;
+  /** The last word about what each scanner saw. */
+  last(scanner: string): { at: string; words: string } | null;
+};
+
+const TAGS_KEPT = 200;
+const UNDER_WAY = new Set(["sending", "sent", "printed"]);
+const BLOB_TYPES: [start: string, type: string][] = [
+  ["89504e47", "image/png"],
+  ["ffd8", "image/jpeg"],
+];
+const PICTURE_MAX_BYTES = 2_097_152;
+
+export function scansOf(floor: Floor, { independentReader }: { independentReader: boolean }): Scans {
+  const { store, say, news } = floor;
+  const tags: Tag[] = [];
+  const lastWords = new Map<string, { at: string; words: string }>();
+  const lastText = new Map<string, string>();
+  let awaiting: { attemptId: string; seen: Sighting; operator: string | undefined } | undefined;
+
+  function note(scanner: string, at: string, words: string, level: "debug" | "info" | "warn" = "info"): void {
+    const isNews = lastWords.get(scanner)?.words !== words;
+    lastWords.set(scanner, { at, words });
+    if (!isNews) return;
+    say(level, { event: "scan", scanner }, `${scanner}: ${words}`);
+    news.beat();
+  }
+
+  function sighting(seen: Sighting, operator?: string): ScanAnswer {
+    const open = store.open().filter(({ stage }) => UNDER_WAY.has(stage));
+    const target =
+      open.find(({ task }) => task.digital_link === seen.text) ?? open.findLast(({ stage }) => stage === "printed") ?? open.at(-1);
+    const said = target ? judged(seen, target, operator) : unexpected(seen);
+    if (target || lastText.get(seen.scanner) !== seen.text) store.sighting({ ...seen, image_sha256: seen.image_sha256 ?? null });
+    lastText.set(seen.scanner, seen.text);
+    // A camera goes on seeing the label that it has verified, for as long as it lies there.
+    note(
+      seen.scanner,
+      seen.scanned_at,
+      said.words,
+      said.moved ? "info" : seen.source === "camera" && said.why === "repeated" ? "debug" : "warn",
+    );
+    return said;
+  }
+
+  function unexpected({ text }: Sighting): ScanAnswer {
+    const known = store.allOfLink(text)[0];
+    const words = known
+      ? `this is the label of ${known.jobRef}, which is ${known.ended ?? known.stage}: it moves nothing`
+      : "no printed label waits for a scan";
+    return { moved: false, words, job_ref: known?.jobRef ?? null, why: known ? "repeated" : "unexpected" };
+  }
+
+  function judged(seen: Sighting, attempt: Attempt, operator: string | undefined): ScanAnswer {
+    const { task, work, jobRef } = attempt;
+    const refused = (why: string, words: string): ScanAnswer => ({ moved: false, words, job_ref: jobRef, why });
+    const earlier = store.allOfLink(seen.text)[0];
+    if (earlier && earlier.jobRef !== jobRef && (earlier.ended === "sealed" || earlier.stage === "sealing"))
+      return refused("repeated", `this is the label of ${earlier.jobRef}, which is sealed; awaited is ${jobRef}`);
+    const verdict = judgeScan(task, seen, {
+      submittedAt: work.submittedAt ?? "9999-12-31T00:00:00.000Z",
+      seen: store.seen(seen.scanner, [seen.text, task.digital_link], seen.image_sha256),
+      ...accountedFor(attempt),
+    });
+    return verdict.advance ? passed(seen, attempt, operator) : refused(verdict.why, verdict.words);
+  }
+
+  /** Until when labels of this serial that were seen are known to be gone, or to be another job's that is over. */
+  function accountedFor({ jobRef, task }: Attempt): { destroyedAt?: string } {
+    const instants = store.allOfLink(task.digital_link).flatMap((one) => {
+      if (one.jobRef === jobRef) return one.work.destroyedAt ?? [];
+      return one.ended === null ? [] : new Date(one.updatedAt).toISOString();
+    });
+    const last = instants.toSorted().at(-1);
+    return last === undefined ? {} : { destroyedAt: last };
+  }
+
+  /** The symbol is this label's; what is left is its tag. */
+  function passed(seen: Sighting, attempt: Attempt, operator: string | undefined): ScanAnswer {
+    const { attemptId, jobRef } = attempt;
+    const ask = askOf(attempt);
+    const tag = tagFor(attempt, ask);
+    if ("words" in tag) {
+      if (tag.wait) awaiting = { attemptId, seen, operator };
+      return { moved: false, words: tag.words, job_ref: jobRef, why: "tag" };
+    }
+    awaiting = undefined;
+    const result = scanResultOf(seen, { ...intendedOf(attempt, seen), ...(tag.rfid ? { rfid: tag.rfid } : {}) });
+    keepPicture(seen);
+    const actor = operator === undefined ? ({ kind: "device" } as const) : ({ kind: "operator", id: operator } as const);
+    const said = scanned(floor, attemptId, { result, actor, source: seen.source === "keyboard" ? "person" : "scanner" });
+    return { ...said, job_ref: jobRef, why: said.moved ? null : "kept" };
+  }
+
+  type Told = { rfid?: RfidEvidence & { simulated?: true } } | { words: string; wait: boolean };
+  /** The tag as the best witness there is: a reader that isn't the printer's, where the station has one. */
+  function tagFor({ task, work }: Attempt, ask: Ask | null): Told {
+    if (!task.needs.includes("rfid")) return {};
+    const epc = task.sgtin96_epc ?? "";
+    const submittedAt = work.submittedAt ?? "";
+    const latest = tags.findLast(({ read_at }) => read_at >= submittedAt);
+    if (independentReader) {
+      if (!latest) return { words: "the symbol is right; now the tag has to be read", wait: true };
+      const verdict = judgeTag(epc, latest, { submittedAt, recent: tags });
+      if (!verdict.good) return { words: verdict.words, wait: true };
+      return { rfid: { ...verdict.evidence, ...(latest.simulated ? { simulated: true } : {}) } };
+    }
+    if (work.rfid) return { rfid: work.rfid };
+    if (ask === null && work.completion === undefined) return {}; // the printer hasn't answered yet; its word is added when it does
+    return { words: "nobody has read this label's tag: read it with an RFID reader, or give the label up as a misprint", wait: false };
+  }
+
+  function intendedOf(attempt: Attempt, { symbol }: Sighting): { intended?: { modules: number; dark: Uint8Array } } {
+    const printer: PrinterConfig | undefined = floor.printers.find(({ name }) => name === attempt.printer);
+    return symbol && printer ? { intended: drawingOf(floor, attempt, printer).symbol } : {};
+  }
+  function keepPicture({ image, image_sha256: sha256 }: Sighting): void {
+    if (!image || sha256 === undefined || image.byteLength > PICTURE_MAX_BYTES) return;
+    const start = Buffer.from(image.subarray(0, 4)).toString("hex");
+    store.picture(sha256, BLOB_TYPES.find(([head]) => start.startsWith(head))?.[1] ?? "application/octet-stream", image);
+  }
+
+  return {
+    sighting,
+    tag: (tag) => {
+      tags.push(tag);
+      tags.splice(0, tags.length - TAGS_KEPT);
+      note(tag.reader, tag.read_at, `read ${tag.epc}`, "debug");
+      const waiting = awaiting;
+      awaiting = undefined;
+      const attempt = waiting && store.attempt(waiting.attemptId);
+      if (waiting && attempt && attempt.ended === null && UNDER_WAY.has(attempt.stage)) {
+        const { words, moved } = passed(waiting.seen, attempt, waiting.operator);
+        note(waiting.seen.scanner, tag.read_at, words, moved ? "info" : "warn");
+      }
+    },
+    trouble: ({ scanner, at, words }) => note(scanner, at, words, "warn"),
+    last: (scanner) => lastWords.get(scanner) ?? null,
+  };
+}

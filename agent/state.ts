@@ -1,0 +1,122 @@
+// How the station is, as one value: what its page shows, what integrators poll, what the cloud is told.
+import { allowedFor, askOf, asks, type Attempt, stages } from "./attempt.ts";
+import { OPEN_LABELS, type Store } from "./buffer.ts";
+import type { Clock } from "./clock.ts";
+import type { AgentConfig } from "./config.ts";
+import type { Lane } from "./lane.ts";
+import type { Scanner } from "./scanners/scanner.ts";
+import type { Scans } from "./scans.ts";
+import type { Standing } from "./standing.ts";
+import type { Uplink } from "./uplink.ts";
+
+export type StateDeps = {
+  config: AgentConfig;
+  store: Store;
+  clock: Clock;
+  lanes: Lane[];
+  scanners: Scanner[];
+  scans: Scans;
+  uplink: Uplink;
+  standing: Standing;
+  paused(): boolean;
+  lines(): string[];
+};
+const VERSION = "0.1.0";
+const SHOWN = 50;
+const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
+
+export type State = ReturnType<typeof stateOf>;
+export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused, lines }: StateDeps) {
+  const open = store.open();
+  const { count, oldestAt, pictures } = store.depth();
+  const printers = lanes.map((lane) => printerOf(lane, open));
+  const isWell =
+    printers.every(({ status }) => status === "ready" || status === "printing") && store.fault() === null && uplink.stopped() === null;
+  return {
+    station: config.station ?? null,
+    device_id: standing.info()?.device.id ?? null,
+    version: VERSION,
+    cloud: config.cloud,
+    online: uplink.online(),
+    status: isWell ? ("online" as const) : ("degraded" as const),
+    paused: paused(),
+    /** Why no jobs are claimed, where it isn't for want of any. */
+    stopped: uplink.stopped() ?? store.fault(),
+    simulated: config.printers.some(({ simulated }) => simulated) || config.scanners.some(({ simulated }) => simulated),
+    printers,
+    scanners: scanners.map((scanner, i) => ({
+      name: scanner.name,
+      driver: config.scanners[i]?.driver ?? "keyboard",
+      ...upOf(scanner),
+      last: scans.last(scanner.name),
+    })),
+    jobs: open.filter(({ stage }) => stage !== "sealing").map((attempt) => jobOf(attempt, store)),
+    sealing: open.filter(({ stage }) => stage === "sealing").length,
+    recent: store.recent(SHOWN).map((attempt) => ({ ...jobOf(attempt, store), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
+    queue_ahead: open.filter(({ stage, printer }) => (stage === "waiting" || stage === "rendered") && printer === null).length,
+    buffer_depth: count,
+    buffer: {
+      depth: count,
+      oldest_at: iso(oldestAt),
+      oldest_age_ms: oldestAt === null ? null : clock.now() - oldestAt,
+      pictures,
+      fault: store.fault(),
+    },
+    ledger: {
+      counts: store.labelCounts(),
+      open: store.openLabels(SHOWN).map((row) => ({ ...row, at: iso(row.at), changed_at: iso(row.changed_at) })),
+      open_states: OPEN_LABELS,
+    },
+    quarantine: store.quarantined(SHOWN).map((row) => ({ ...row, at: iso(row.at) })),
+    log: lines(),
+    at: iso(clock.now()),
+  };
+}
+
+function upOf(scanner: Scanner): { up: boolean; words: string } {
+  const link = scanner.link();
+  return link.up ? { up: true, words: "connected" } : { up: false, words: link.why };
+}
+
+function printerOf({ config, state }: Lane, open: Attempt[]) {
+  const { status, words, since, capabilities, warnings } = state();
+  const current = open.find(({ printer, stage }) => printer === config.name && stage !== "sealing" && stage !== "orphan");
+  return {
+    name: config.name,
+    driver: config.driver,
+    port: config.port,
+    status,
+    words,
+    since: iso(since),
+    warnings,
+    job_ref: current?.jobRef ?? null,
+    attest: config.attest,
+    rfid: config.rfid,
+    simulated: config.simulated,
+    ceiling: capabilities?.ceiling ?? null,
+    cannot_detect: capabilities?.cannotDetect ?? [],
+    identity: capabilities?.identity ?? null,
+  };
+}
+
+function jobOf(attempt: Attempt, store: Store) {
+  const { attemptId, jobRef, task, printer, stage, updatedAt, askSince, work } = attempt;
+  const kind = askOf(attempt);
+  return {
+    job_ref: jobRef,
+    attempt_id: attemptId,
+    attempt: task.attempt,
+    state: store.lastState(attemptId) ?? "CLAIMED",
+    stage,
+    says: stages[stage].says,
+    printer,
+    duplicate_risk: task.duplicate_risk,
+    gtin: task.gtin,
+    serial: task.serial,
+    digital_link: task.digital_link,
+    needs: task.needs,
+    ask: kind === null ? null : { kind, since: iso(askSince), words: work.unknown ?? work.failing ?? asks[kind].words },
+    allowed: allowedFor(attempt),
+    updated_at: iso(updatedAt),
+  };
+}

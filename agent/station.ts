@@ -1,0 +1,131 @@
+// The station: claims ahead, keeps its leases, prints lane by lane, listens to its scanners, and tells the cloud all of it when it can.
+import { openBuffer, type Store } from "./buffer.ts";
+import { claimsOf } from "./claims.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import { cloudClient } from "./cloud.ts";
+import type { AgentConfig } from "./config.ts";
+import { type Console, openConsole } from "./console.ts";
+import { warmUp } from "./decode.ts";
+import { type Lane, type LanePatience, startLane } from "./lane.ts";
+import { leasesOf } from "./leases.ts";
+import type { AgentLog } from "./log.ts";
+import { operatorsOf } from "./operator.ts";
+import type { Timing } from "./printers/driver.ts";
+import { pulse } from "./pulse.ts";
+import { openScanner } from "./scanners/index.ts";
+import type { Scanner } from "./scanners/scanner.ts";
+import { type Scans, scansOf } from "./scans.ts";
+import { standingOf, tellingOf } from "./standing.ts";
+import { type State, stateOf } from "./state.ts";
+import * as steps from "./steps.ts";
+import { loadTemplates } from "./template.ts";
+import { type Pauses, startUplink } from "./uplink.ts";
+
+export type StationOptions = {
+  log: AgentLog;
+  clock?: Clock;
+  timing?: Partial<Timing>;
+  patience?: Partial<LanePatience>;
+  pauses?: Pauses;
+  /** Until a call to the cloud is given up. */
+  callMs?: number;
+};
+export type Station = {
+  url: string;
+  /** Work waits: claim now rather than at the next poll. */
+  wake(): void;
+  /** As GET /api/state tells it. */
+  state(): State;
+  store: Store;
+  end(): Promise<void>;
+};
+export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
+  const { log, clock = systemClock } = options;
+  const store = openBuffer(config.dataDir, clock);
+  const say: steps.Say = (level, line, words) => log.logger[level](line, words);
+  const news = pulse(clock);
+  const floor: steps.Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
+  const cloud = cloudClient(config.cloud, config.key, options.callMs === undefined ? {} : { timeoutMs: options.callMs });
+  try {
+    await warmUp();
+    steps.recover(floor);
+  } catch (error) {
+    store.close();
+    throw error;
+  }
+  let over = false;
+  let paused = store.meta("paused") === "true";
+  const uplink = startUplink({
+    store, cloud, clock, news, say, lost: (id, why) => steps.lost(floor, id, why), ...(options.pauses ? { pauses: options.pauses } : {}),
+  }); // oxfmt-ignore
+  const standing = standingOf({ cloud, store, say, uplink });
+  const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
+  const claims = claimsOf({
+    config, store, clock, cloud, uplink, standing, floor, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
+  }); // oxfmt-ignore
+  const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
+  const lanes: Lane[] = config.printers.map((printer) =>
+    startLane(laneFloor, printer, {
+      ...(options.timing ? { timing: options.timing } : {}),
+      ...(options.patience ? { patience: options.patience } : {}),
+    }),
+  );
+  const scans = scansOf(floor, { independentReader: config.scanners.some(({ driver }) => driver === "rfid") });
+  const scanners = openScanners(config, scans, news.beat, clock, say);
+  const operators = operatorsOf(config.operators, clock);
+  const setPaused = (is: boolean) => {
+    store.setMeta("paused", String(is));
+    paused = is;
+    say("info", { event: is ? "paused" : "resumed" }, is ? "paused: no new label is begun" : "resumed");
+    news.beat();
+    claims.wake();
+  };
+  const state = () => stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused: () => paused, lines: log.last });
+  const end = async (web?: Console) => {
+    over = true;
+    say("info", { event: "draining" }, "ends once the label in hand is written down");
+    await web?.close();
+    await Promise.all([
+      claims.end(),
+      telling.end(),
+      leases.end(),
+      ...lanes.map((lane) => lane.end()),
+      ...scanners.map((scanner) => scanner.end()),
+    ]);
+    await uplink.end();
+    store.close();
+  };
+  const telling = tellingOf({ cloud, clock, uplink, report: state });
+  try {
+    const web = await openConsole(config.console, { floor, state, operators, scans, lanes, setPaused, news, clock });
+    say(
+      "info",
+      { event: "station", station: config.station ?? null, printers: config.printers.map(({ name }) => name) },
+      "the station works",
+    );
+    return { url: web.url, wake: claims.wake, state, store, end: () => end(web) };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+/** The settings' scanners, and the console as a keyboard, which every station has. */
+function openScanners(config: AgentConfig, scans: Scans, changed: () => void, clock: Clock, say: steps.Say): Scanner[] {
+  const told = {
+    sighting: (sighting: Parameters<Scans["sighting"]>[0]) => void scans.sighting(sighting),
+    tag: scans.tag,
+    trouble: scans.trouble,
+    link: (name: string, link: { up: boolean; why?: string }) => {
+      say(
+        link.up ? "info" : "warn",
+        { event: "scanner", scanner: name, up: link.up },
+        link.up ? `${name} is there` : `${name}: ${link.why}`,
+      );
+      changed();
+    },
+  };
+  return config.scanners.map(({ name, driver, port = "", simulated = false }) =>
+    openScanner({ name, driver, port, simulated }, told, clock),
+  );
+}

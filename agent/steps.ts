@@ -1,0 +1,428 @@
+// What earns each state its evidence, one step a state; and what a person's word, a scan or a lost job does to an attempt. All of it in the buffer first.
+import { hash } from "node:crypto";
+import { digestOf } from "#shared/canonical.ts";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import type { BundleItem, JobActor } from "#shared/wire/jobs.ts";
+import { type Ask, allowedFor, askOf, type Attempt, stages, type Verdict } from "./attempt.ts";
+import { pngOf } from "./bitmap.ts";
+import type { LabelState, Store } from "./buffer.ts";
+import type { Clock } from "./clock.ts";
+import type { PrinterConfig } from "./config.ts";
+import { drawLabel, type Label, type LabelContent, type LabelOptions, renderLabel } from "./label.ts";
+import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
+import type { Pulse } from "./pulse.ts";
+import { epcFor } from "./rfid.ts";
+import type { ScanResult } from "./scan-result.ts";
+import { type Template, templateFor } from "./template.ts";
+
+export type Say = (level: "debug" | "info" | "warn" | "error", line: object, words: string) => void;
+export type Floor = { store: Store; clock: Clock; news: Pulse; say: Say; templates: Template[]; printers: PrinterConfig[] };
+type Item = Omit<BundleItem, "occurred_at"> & { reason?: string };
+
+export const instant = (clock: Clock): string => new Date(clock.now()).toISOString();
+const DEVICE: JobActor = { kind: "device" };
+const MAY_BE_HERE: readonly LabelState[] = ["unknown", "printed", "orphan", "void"];
+
+/** Nothing is said any more of an attempt that is over. */
+function tell({ store, clock }: Floor, attemptId: string, item: Item): void {
+  if (store.must(attemptId).ended === null) store.report(attemptId, { ...item, occurred_at: instant(clock) });
+}
+const isOver = ({ stage, ended }: Attempt): boolean => ended !== null || stage === "orphan";
+
+export type Disposition = "destroyed" | "not_printed";
+/** The attempt is over; `disposition` where it is known that no label of it is left. */
+export function fail(
+  floor: Floor,
+  { attemptId }: Attempt,
+  reason: string,
+  said: { disposition?: Disposition; operator?: string } = {},
+): void {
+  const { store, say } = floor;
+  const { disposition, operator } = said;
+  if (isOver(store.must(attemptId))) return;
+  store.write(() => {
+    const actor: JobActor = operator === undefined ? DEVICE : { kind: "operator", id: operator };
+    const evidence = disposition ? { evidence: { label_disposition: { outcome: disposition, ...(operator ? { operator } : {}) } } } : {};
+    tell(floor, attemptId, { status: "FAILED", reason: readable(reason), actor, ...evidence });
+    if (disposition) store.relabel(attemptId, MAY_BE_HERE, disposition, reason);
+    store.change(attemptId, { ended: "failed" });
+  });
+  say("warn", { event: "failed", job_ref: store.must(attemptId).jobRef, reason }, `${store.must(attemptId).jobRef} failed: ${reason}`);
+  floor.news.beat();
+}
+const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
+
+// --- RENDERED
+
+export function contentOf({ task }: Attempt): LabelContent {
+  const { digital_link: payload, gtin, serial, needs, attempt } = task;
+  return {
+    payload,
+    gtin,
+    serial,
+    ...(needs.includes("rfid") ? { epc: epcFor(task) } : {}),
+    ...(attempt > 1 ? { marks: [`TRY ${attempt}`] } : {}),
+  };
+}
+export function optionsFor(templates: Template[], { task }: Attempt, { label, dpi, simulated }: PrinterConfig): LabelOptions {
+  const name = task.template === "default" ? null : task.template;
+  return { template: templateFor(templates, label, name), dpi, simulated };
+}
+/** As it was or would be drawn, for people and for comparing pictures with. */
+export const drawingOf = (floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) =>
+  drawLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
+
+/** Undefined where the label can't be: its attempt has failed. */
+export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {
+  try {
+    const label = await renderLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
+    if (attempt.stage === "waiting") rendered(floor, attempt, label);
+    return label;
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.code === "STORE_UNAVAILABLE") throw error;
+    fail(floor, attempt, `${error.code}: ${error.message}`);
+    return undefined;
+  }
+}
+function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
+  const { store, news } = floor;
+  const picture = pngOf(bitmap);
+  const preview = hash("sha256", picture, "hex");
+  store.write(() => {
+    if (picture.length <= limits.BLOB_MAX_BYTES) store.picture(preview, "image/png", picture);
+    tell(floor, attemptId, { status: "RENDERED", evidence: { render_manifest: { ...manifest, preview_sha256: preview } } });
+    store.change(attemptId, { stage: "rendered" });
+  });
+  news.beat();
+}
+
+// --- SPOOL_SUBMITTED
+
+export const intend = (
+  { store, clock }: Floor,
+  { attemptId }: Attempt,
+  printer: string,
+  sent: { token: string; sha256: string; bytes: number; counter: number | null },
+): number =>
+  store.write(() => {
+    const counter = sent.counter ?? undefined;
+    store.change(attemptId, { stage: "sending", printer, work: { submittedAt: instant(clock), sha256: sent.sha256, counter } });
+    return store.intend(attemptId, printer, sent);
+  });
+
+/** The receipt of the act, and what follows from how much left; false where surely nothing did. */
+export function submitted(floor: Floor, attemptId: string, act: number, submission: Submission, printer: PrinterConfig): boolean {
+  const { store, clock } = floor;
+  return store.write(() => {
+    const { bytesAccepted: accepted, bytesOffered: offered, fault, spoolId, at, before } = submission;
+    store.receipt(act, { accepted, offered, fault: fault ?? null, spool_id: spoolId ?? null, at: new Date(at).toISOString() });
+    const attempt = store.must(attemptId);
+    if (accepted === 0) return nothingLeft(floor, attempt);
+    if (isOver(attempt)) return true; // its job went on meanwhile: the label stands in the ledger as an orphan
+    store.label(printer.name, "unknown", "sent to the printer", attempt);
+    const receipt = {
+      transport: printer.port.split(":")[0] ?? "",
+      printer: printer.name,
+      spool_id: spoolId ?? null,
+      bytes: accepted,
+      ...(accepted < offered ? { bytes_offered: offered } : {}),
+      ...(fault === undefined ? {} : { fault }),
+      sha256: attempt.work.sha256 ?? "",
+      accepted_at: instant(clock),
+      ...(printer.simulated ? { simulated: true } : {}),
+    };
+    tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
+    store.change(attemptId, {
+      stage: "sent",
+      work: { bytes: { offered, accepted }, ...(before.labels === null ? {} : { counter: before.labels }) },
+    });
+    return true;
+  });
+}
+function nothingLeft({ store }: Floor, { attemptId, stage, jobRef }: Attempt): boolean {
+  if (stage === "sending") store.change(attemptId, { stage: "rendered" });
+  if (stage !== "orphan") return false;
+  store.relabel(attemptId, MAY_BE_HERE, "not_printed", "nothing left the station");
+  store.reportOrphan({
+    job_ref: jobRef,
+    attempt_id: attemptId,
+    evidence: { outcome: "not_printed" },
+    disposition: "destroyed",
+    actor: DEVICE,
+  });
+  store.change(attemptId, { ended: "stale" });
+  return false;
+}
+
+/** What a killed agent leaves: bytes may have left, and nobody was there to hear the answer. Never sent again; asked. */
+export function recover(floor: Floor): void {
+  const { store, clock, say, printers } = floor;
+  for (const attempt of store.open()) {
+    const { attemptId, stage, work, jobRef } = attempt;
+    const isOpenAct = stage === "sending" || (stage === "sent" && askOf(attempt) === null);
+    if (!isOpenAct) continue;
+    const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
+    store.write(() => {
+      const act = store.lastAct(attemptId);
+      const name = act?.printer ?? attempt.printer ?? "";
+      if (stage === "sending") {
+        store.label(name, "unknown", why, attempt);
+        const printer = printers.find((one) => one.name === name);
+        const receipt = {
+          transport: printer?.port.split(":")[0] ?? "unknown", printer: name || "unknown", spool_id: null, bytes: Math.max(1, act?.bytes ?? 1),
+          note: `${why}: how many of these bytes left isn't known`, sha256: act?.sha256 ?? work.sha256 ?? "0".repeat(64), accepted_at: instant(clock),
+          ...(printer?.simulated ? { simulated: true } : {}),
+        }; // oxfmt-ignore
+        tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
+      }
+      store.change(attemptId, { stage: "sent", work: { unknown: why } });
+    });
+    say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${why}; look for it`);
+  }
+}
+
+// --- PRINTED_ATTESTED
+
+/** What the printer said in the end. `blocked` is no end: the lane waits. */
+export function completed(
+  floor: Floor,
+  attemptId: string,
+  completion: Completion,
+  printer: PrinterConfig,
+  capabilities: Capabilities,
+): void {
+  const { store, say, news } = floor;
+  const { outcome, reason, evidence, toDestroy } = completion;
+  store.write(() => {
+    const attempt = store.must(attemptId);
+    if (isOver(attempt) || attempt.stage !== "sent") return;
+    const voids = outcome === "confirmed" ? (evidence.voids ?? 0) : outcome === "failed" ? (toDestroy ?? 0) : 0;
+    for (let i = 0; i < voids; i += 1) store.label(printer.name, "void", reason, attempt);
+    if (outcome === "confirmed") return confirmed(floor, attempt, completion, printer, voids);
+    if (outcome === "failed" && voids > 0) {
+      store.relabel(attemptId, ["unknown"], "not_printed", reason);
+      return void store.change(attemptId, { work: { failing: reason, voids } });
+    }
+    if (outcome === "failed") return fail(floor, attempt, reason, toDestroy === 0 ? { disposition: "not_printed" } : {});
+    const { bytes } = attempt.work;
+    const isWhole = bytes !== undefined && bytes.accepted === bytes.offered;
+    // A printer that never attests, and took everything, is asked for as a matter of course; everything else is a case for a search.
+    if (isWhole && !attests(capabilities.ceiling)) store.change(attemptId, { work: { needsPerson: true, completion: evidence } });
+    else store.change(attemptId, { work: { unknown: reason } });
+  });
+  say(
+    outcome === "confirmed" ? "info" : "warn",
+    { event: outcome, job_ref: store.must(attemptId).jobRef, grade: evidence.grade },
+    `${store.must(attemptId).jobRef}: ${reason}`,
+  );
+  news.beat();
+}
+
+function confirmed(floor: Floor, { attemptId }: Attempt, { evidence, reason }: Completion, printer: PrinterConfig, voids: number): void {
+  const { store } = floor;
+  const { epc, tid } = evidence;
+  const rfid =
+    epc === undefined
+      ? {}
+      : { rfid: { epc, ...(tid ? { tid } : {}), reader: "printer" as const, ...(printer.simulated ? { simulated: true as const } : {}) } };
+  const work = { completion: evidence, ...rfid, ...(voids > 0 ? { voids } : {}) };
+  store.relabel(attemptId, ["unknown"], "printed", reason);
+  if (printer.attest === "device" && attests(evidence.grade)) {
+    tell(floor, attemptId, { status: "PRINTED_ATTESTED", evidence: { completion: evidence }, actor: DEVICE });
+    store.change(attemptId, { stage: "printed", work });
+    useKept(floor, attemptId);
+  } else store.change(attemptId, { work: { ...work, needsPerson: true } });
+}
+
+/** A person's word, or a scan's where nobody knew. */
+function attested(floor: Floor, { attemptId, work }: Attempt, actor: JobActor, completion = work.completion as object | undefined): void {
+  const { store } = floor;
+  store.relabel(attemptId, ["unknown"], "printed", "attested");
+  tell(floor, attemptId, { status: "PRINTED_ATTESTED", ...(completion ? { evidence: { completion } } : {}), actor });
+  store.change(attemptId, { stage: "printed", work: { unknown: undefined, needsPerson: undefined } });
+}
+
+// --- SCAN_VERIFIED and SEALED
+
+/** A scan that the rules have let pass. */
+export type GoodScan = { result: ScanResult; actor: JobActor; source: "scanner" | "person" };
+
+/** Says in words what became of it. */
+export function scanned(floor: Floor, attemptId: string, scan: GoodScan): { moved: boolean; words: string } {
+  const { store, news } = floor;
+  const said = store.write(() => {
+    const attempt = store.must(attemptId);
+    const ask = askOf(attempt);
+    if (ask === "destroy_void") return { moved: false, words: "void labels lie here: destroy them and say so, then scan the good one" };
+    if (attempt.stage === "sent" && ask === "unknown_outcome" && (scan.source === "scanner" || scan.actor.kind === "operator")) {
+      const completion = {
+        basis: "scan",
+        grade: "B",
+        scanned_at: scan.result.scanned_at,
+        ...(scan.result.simulated ? { simulated: true } : {}),
+      };
+      attested(floor, attempt, scan.actor, scan.actor.kind === "device" ? completion : undefined);
+      store.change(attemptId, { work: { completion: undefined } });
+    } else if (attempt.stage !== "printed") {
+      store.change(attemptId, { work: { kept: scan.result } });
+      return { moved: false, words: ask === null ? "kept until the printer has answered" : "kept: now say what came out, with your badge" };
+    }
+    seal(floor, store.must(attemptId), scan.result, scan.actor);
+    return { moved: true, words: "verified" };
+  });
+  news.beat();
+  return said;
+}
+
+function useKept(floor: Floor, attemptId: string): void {
+  const attempt = floor.store.must(attemptId);
+  const { kept, rfid } = attempt.work;
+  if (attempt.stage !== "printed" || !kept || askOf(attempt) !== null) return;
+  if (!attempt.task.needs.includes("rfid") || kept.rfid) return seal(floor, attempt, kept, DEVICE);
+  if (!rfid) return; // it has to be scanned again, once somebody has read its tag
+  const { simulated, ...tag } = rfid;
+  seal(floor, attempt, { ...kept, rfid: tag, ...(simulated ? { simulated } : {}) }, DEVICE);
+}
+
+/** The last two words of an attempt go into the buffer together: there is nothing between them to wait for. */
+function seal(floor: Floor, { attemptId, jobRef }: Attempt, result: ScanResult, actor: JobActor): void {
+  const { store, say } = floor;
+  tell(floor, attemptId, { status: "SCAN_VERIFIED", evidence: { scan_result: result }, ...(actor.kind === "operator" ? { actor } : {}) });
+  const sha256 = digestOf(store.items(attemptId));
+  tell(floor, attemptId, { status: "SEALED", evidence: { evidence_bundle: { sha256 } } });
+  store.change(attemptId, { stage: "sealing", work: { kept: undefined } });
+  say("info", { event: "verified", job_ref: jobRef, sha256 }, `${jobRef}: scanned, bundle ${sha256.slice(0, 12)}…`);
+}
+
+// --- people
+
+const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
+  const allowed = allowedFor(attempt);
+  const asked = askOf(attempt);
+  const words = asked ? `asked is ${asked}` : "nothing is asked about this job now";
+  return new Refusal(
+    "ILLEGAL_TRANSITION",
+    `${verdict} doesn't answer that: ${words}${allowed.length > 0 ? `; say ${allowed.join(", ")}` : ""}`,
+    {
+      ask: asked,
+      allowed: [...allowed],
+    },
+  );
+};
+
+/** What an operator says of a label; refuses what doesn't answer the question. */
+export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator: string): Attempt {
+  const { store, news, say } = floor;
+  const known = store.ofJob(jobRef);
+  const [newest] = known;
+  if (!newest) throw new Refusal("NOT_FOUND", `this station has no job ${jobRef}`);
+  const open = known.filter(({ ended }) => ended === null);
+  const attempt = open.find((one) => allowedFor(one).includes(verdict)) ?? open.find((one) => askOf(one) !== null) ?? open[0] ?? newest;
+  if (!allowedFor(attempt).includes(verdict)) throw wrongVerdict(attempt, verdict);
+  store.write(() => answers[askOf(attempt) ?? "scan"](floor, attempt, verdict, operator));
+  say("info", { event: "verdict", job_ref: jobRef, verdict, operator }, `${operator} says of ${jobRef}: ${verdict}`);
+  news.beat();
+  return store.must(attempt.attemptId);
+}
+
+const REASONS: Record<Verdict, string> = {
+  good: "good",
+  misprint: "an operator found a misprint",
+  not_printed: "an operator found no label",
+  destroyed: "an operator destroyed the label",
+};
+/** Scans from before this count for nothing any more. */
+const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});
+type Answer = (floor: Floor, attempt: Attempt, verdict: Verdict, operator: string) => void;
+const onOutcome: Answer = (floor, attempt, verdict, operator) => {
+  const { attemptId } = attempt;
+  if (verdict === "good") {
+    attested(floor, attempt, { kind: "operator", id: operator });
+    return useKept(floor, attemptId);
+  }
+  floor.store.change(attemptId, {
+    stage: "closing",
+    work: { ...gone(floor, verdict), closing: { verdict, operator, reason: REASONS[verdict] } },
+  });
+};
+const answers: Record<Ask | "scan", Answer> = {
+  attest: onOutcome,
+  unknown_outcome: onOutcome,
+  destroy_earlier: (floor, { jobRef }, verdict, operator) => {
+    const { store, clock } = floor;
+    const state = verdict === "destroyed" ? "destroyed" : "not_printed";
+    for (const earlier of store.ofJob(jobRef)) {
+      if (earlier.stage === "waiting" || earlier.stage === "rendered") {
+        if (earlier.ended === null) store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
+        continue;
+      }
+      store.relabel(earlier.attemptId, MAY_BE_HERE, state, REASONS[verdict]);
+      if (earlier.stage !== "orphan" || earlier.ended !== null) continue;
+      store.reportOrphan({
+        job_ref: jobRef, attempt_id: earlier.attemptId, evidence: { outcome: state }, disposition: "destroyed", actor: { kind: "operator", id: operator },
+      }); // oxfmt-ignore
+      store.change(earlier.attemptId, { ended: "orphan, destroyed" });
+    }
+  },
+  destroy_void: (floor, attempt, _verdict, operator) => {
+    const { store } = floor;
+    const { attemptId, work } = attempt;
+    store.relabel(attemptId, ["void"], "destroyed", `destroyed, as ${operator} says`);
+    store.change(attemptId, { work: gone(floor, "destroyed") });
+    if (work.failing !== undefined) return fail(floor, attempt, work.failing, { disposition: "destroyed", operator });
+    store.change(attemptId, { work: { voids: undefined } });
+  },
+  scan: (floor, attempt, verdict, operator) => {
+    floor.store.change(attempt.attemptId, { work: gone(floor, verdict) });
+    fail(floor, attempt, `${REASONS[verdict]}: it couldn't be verified by a scan`, {
+      operator,
+      ...(verdict === "destroyed" ? { disposition: "destroyed" } : {}),
+    });
+  },
+};
+
+/** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
+export function askAgain(floor: Floor, { attemptId, jobRef, work }: Attempt, counter: number): void {
+  const moved = counter - (work.counter ?? counter);
+  const unknown = `the printer's counter has moved by ${moved} since this label was sent: look again`;
+  floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, unknown, counter } });
+  floor.say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${unknown}`);
+  floor.news.beat();
+}
+
+/** After the printer was told to drop what it holds: only then can nothing come out any more. `waiting` is what it says is still in it. */
+export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string }): void {
+  const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
+  const stillIn = (flushed.waiting ?? 0) > 0;
+  const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
+  if (verdict === "misprint") floor.store.relabel(attempt.attemptId, ["unknown", "printed"], "printed", "a misprint, to be destroyed");
+  fail(floor, attempt, stillIn ? `${reason}, but ${flushed.words}` : reason, {
+    operator,
+    ...(disposition && !stillIn ? { disposition } : {}),
+  });
+}
+
+// --- jobs that went on
+
+/** The cloud gave the job to somebody else, or ended it. What may lie here on paper is an orphan from now on. */
+export function lost(floor: Floor, attemptId: string, why: string): void {
+  const { store, say, news } = floor;
+  store.write(() => {
+    const attempt = store.attempt(attemptId);
+    if (!attempt || isOver(attempt)) return attempt && store.dropReports(attemptId, why);
+    store.dropReports(attemptId, why);
+    if (!stages[attempt.stage].paper) return void store.change(attemptId, { ended: "stale" });
+    if (store.relabel(attemptId, ["unknown", "printed"], "orphan", why) === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
+    store.reportOrphan({
+      job_ref: attempt.jobRef, attempt_id: attemptId, evidence: { stage: attempt.stage, why: readable(why), work: { ...attempt.work } }, disposition: "found", actor: DEVICE,
+    }); // oxfmt-ignore
+    store.change(attemptId, { stage: "orphan" });
+    say(
+      "error",
+      { event: "orphan", job_ref: attempt.jobRef },
+      `${attempt.jobRef} went on without us (${why}): its label here has to be destroyed`,
+    );
+  });
+  news.beat();
+}

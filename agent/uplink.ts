@@ -1,0 +1,246 @@
+// Reports leave here, in order, until the cloud has said what became of each: offline is only a longer queue.
+import { limits } from "#shared/limits.ts";
+import type { ReportRow, Store } from "./buffer.ts";
+import type { Clock } from "./clock.ts";
+import type { CloudClient, NoAnswer } from "./cloud.ts";
+import { type Pulse, pulse } from "./pulse.ts";
+
+/** What a refusal means for the report: say it again later, give it up because the job went on, show it to people, or stop working. */
+export type Fate = "retry" | "drop" | "quarantine" | "stop";
+const byCode: Record<string, Fate> = {
+  STALE_ATTEMPT: "drop",
+  ENVELOPE_EXPIRED: "drop",
+  SERIAL_VOIDED: "drop",
+  NOT_FOUND: "drop",
+  ILLEGAL_TRANSITION: "quarantine",
+  EVIDENCE_REQUIRED: "quarantine",
+  EVIDENCE_INVALID: "quarantine",
+  SCAN_MISMATCH: "quarantine",
+  BUNDLE_MISMATCH: "quarantine",
+  SIMULATED_EVIDENCE: "quarantine",
+  VALIDATION_ERROR: "quarantine",
+  IDEMPOTENCY_CONFLICT: "quarantine",
+  UNAUTHORIZED: "stop",
+  API_SCOPE_DENIED: "stop",
+  DEVICE_KEY_REQUIRED: "stop",
+  SANDBOX_EXPIRED: "stop",
+  RATE_LIMITED: "retry",
+  OVERLOADED: "retry",
+  STORE_UNAVAILABLE: "retry",
+  TIMED_OUT: "retry",
+  NOT_READY: "retry",
+  INTERNAL_ERROR: "retry",
+};
+export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fate {
+  const known = byCode[code];
+  if (known) return known;
+  if (status === 401 || status === 403) return "stop";
+  if (status === 0 || status === 404 || status === 408 || status === 425 || status === 429 || status >= 500) return "retry"; // a bare 404 is a proxy's
+  return status === 409 || status === 410 ? "drop" : "quarantine";
+}
+
+export type Pauses = { firstMs: number; mostMs: number };
+const PAUSES: Pauses = { firstMs: 1_000, mostMs: 30_000 };
+
+export type Uplink = {
+  online(): boolean;
+  /** Why the cloud won't have us, if it won't. */
+  stopped(): string | null;
+  /** Every other call tells how it went, so that one truth is known of the connection. */
+  heard(said: { ok: true } | NoAnswer): void;
+  /** One round; says whether anything is left to say. */
+  drain(): Promise<boolean>;
+  end(): Promise<void>;
+};
+
+type Deps = {
+  store: Store;
+  cloud: CloudClient;
+  clock: Clock;
+  news: Pulse;
+  pauses?: Pauses;
+  say(level: "info" | "warn" | "error", line: object, words: string): void;
+  /** A job went on without this attempt. */
+  lost(attemptId: string, why: string): void;
+};
+
+export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, lost }: Deps): Uplink {
+  let online: boolean | undefined;
+  let stopped: string | null = null;
+  let failures = 0;
+  let over = false;
+  let retryAfterMs = 0;
+  const stop = pulse(clock);
+
+  function heard(said: { ok: true } | NoAnswer): void {
+    const now = said.ok || said.status > 0;
+    if (online !== now)
+      say(
+        now ? "info" : "warn",
+        { event: now ? "online" : "offline" },
+        now ? "the cloud answers" : `${said.ok ? "" : said.message}: working on, reports wait`,
+      );
+    const before = stopped;
+    if (said.ok) stopped = null;
+    else if (fateOf(said) === "stop") stopped = `${said.code}: ${said.message}`;
+    if (stopped !== before)
+      say(
+        stopped ? "error" : "info",
+        { event: "standing" },
+        stopped ? `no more jobs are claimed: ${stopped}` : "the cloud takes our key again",
+      );
+    if (online !== now || stopped !== before) {
+      online = now;
+      news.beat();
+    }
+  }
+
+  /** Same attempt, later report: not before the earlier one is settled. */
+  function settle(row: ReportRow, said: { ok: true } | NoAnswer): "settled" | "retry" {
+    if (said.ok) {
+      taken(row);
+      return "settled";
+    }
+    const fate = fateOf(said);
+    if (fate === "retry" || fate === "stop") return "retry";
+    const told = `${said.code}: ${said.message}`;
+    store.write(() => {
+      if (fate === "drop") {
+        store.settle(row.n, "dropped", told);
+        if (row.kind === "result") lost(row.attemptId, told);
+        else
+          store.quarantine({
+            jobRef: row.body.job_ref,
+            attemptId: row.attemptId,
+            code: said.code,
+            message: said.message,
+            what: JSON.stringify(row.body),
+          });
+      } else quarantined(row, said);
+    });
+    say("warn", { event: "refused", job_ref: row.body.job_ref, code: said.code, fate }, `${row.body.job_ref}: ${said.message}`);
+    return "settled";
+  }
+
+  /** What follows on it can't be true for the cloud either; a label that lies here is told of. */
+  function quarantined(row: ReportRow, { code, message }: NoAnswer): void {
+    store.settle(row.n, "quarantined", `${code}: ${message}`);
+    store.quarantine({ jobRef: row.body.job_ref, attemptId: row.attemptId, code, message, what: JSON.stringify(row.body) });
+    if (row.kind !== "result") return;
+    store.dropReports(row.attemptId, `after ${code}`);
+    const attempt = store.attempt(row.attemptId);
+    if (attempt && attempt.ended === null) store.change(row.attemptId, { ended: `quarantined: ${code}` });
+  }
+
+  function taken(row: ReportRow): void {
+    store.write(() => {
+      store.settle(row.n, "taken", null);
+      if (row.kind !== "result") return;
+      const attempt = store.attempt(row.attemptId);
+      if (!attempt) return;
+      const { status } = row.body;
+      const ended = status === "SEALED" ? "sealed" : status === "FAILED" ? (attempt.ended ?? "failed") : attempt.ended;
+      store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, clock.now() + attempt.leaseSeconds * 1_000), ended });
+      if (status === "SEALED") store.relabel(row.attemptId, ["printed", "unknown"], "sealed", "sealed");
+    });
+  }
+
+  async function drain(): Promise<boolean> {
+    retryAfterMs = 0;
+    for (;;) {
+      const rows = store.waiting(limits.RESULTS_MAX_ITEMS);
+      const [first] = rows;
+      if (!first) return false;
+      const other = rows.findIndex(({ kind }) => kind !== "result");
+      const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
+      const left = results.length > 1 ? await sendMany(results) : await sendOne(first);
+      news.beat();
+      if (left) return true;
+    }
+  }
+
+  async function sendOne(row: ReportRow): Promise<boolean> {
+    const said = row.kind === "result" ? await cloud.result(row.body, row.key) : await cloud.orphan(row.body, row.key);
+    heard(said);
+    if (!said.ok) retryAfterMs = said.retryAfterMs ?? 0;
+    return settle(row, said.ok ? { ok: true } : said) === "retry";
+  }
+
+  async function sendMany(rows: (ReportRow & { kind: "result" })[]): Promise<boolean> {
+    const fitting = withinBytes(rows);
+    const said = await cloud.results(fitting.map(({ body, key }) => ({ ...body, idempotency_key: key })));
+    heard(said);
+    if (!said.ok) {
+      retryAfterMs = said.retryAfterMs ?? 0;
+      // A batch that can't be taken as a whole is taken apart: one report tells what is wrong with it.
+      return fateOf(said) === "retry" || fateOf(said) === "stop" ? true : sendOne(fitting[0] as ReportRow);
+    }
+    const held = new Set<string>();
+    for (const [i, row] of fitting.entries()) {
+      const outcome = said.value.results[i];
+      if (held.has(row.attemptId) || store.attempt(row.attemptId) === undefined) continue;
+      const answer: { ok: true } | NoAnswer =
+        outcome?.status === 200
+          ? { ok: true }
+          : {
+              ok: false,
+              status: outcome?.status ?? 502,
+              code: outcome?.error?.code ?? "NOT_UNDERSTOOD",
+              message: outcome?.error?.message ?? "no outcome for this report",
+            };
+      if (settle(row, answer) === "retry") held.add(row.attemptId);
+    }
+    return held.size > 0;
+  }
+
+  /** Pictures are evidence too, but nothing waits for them. */
+  async function sendPictures(): Promise<boolean> {
+    for (let picture = store.nextPicture(); picture; picture = store.nextPicture()) {
+      if (over || store.waiting(1).length > 0) return true;
+      const said = await cloud.picture(picture.sha256, picture.mediaType, picture.bytes);
+      heard(said);
+      if (!said.ok && ["retry", "stop"].includes(fateOf(said))) return true;
+      if (!said.ok)
+        store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${picture.sha256}` });
+      store.pictureSent(picture.sha256);
+    }
+    return false;
+  }
+
+  async function rounds(): Promise<void> {
+    while (!over) {
+      let left: boolean;
+      try {
+        left = (await drain()) || (await sendPictures());
+      } catch (error) {
+        left = true; // the buffer can't be written: what was answered is asked again later, under the same keys
+        say("error", { event: "uplink" }, (error as Error).message);
+      }
+      if (over) return;
+      failures = left ? failures + 1 : 0;
+      const backOff = Math.min(pauses.mostMs, pauses.firstMs * 2 ** Math.min(failures - 1, 10)) * (0.5 + Math.random() / 2);
+      if (left) await stop.next(Math.max(backOff, retryAfterMs));
+      else await Promise.race([news.next(IDLE_MS), stop.next(IDLE_MS)]);
+    }
+  }
+  const running = rounds();
+  return {
+    online: () => online ?? false,
+    stopped: () => stopped,
+    heard,
+    drain,
+    end: async () => {
+      over = true;
+      stop.beat();
+      await running;
+    },
+  };
+}
+
+const IDLE_MS = 1_000;
+const ROOM_BYTES = limits.RESULTS_BODY_MAX_BYTES * 0.9;
+function withinBytes<T extends { body: object }>(rows: T[]): T[] {
+  let bytes = 0;
+  const fitting = rows.filter(({ body }) => (bytes += JSON.stringify(body).length * 2) <= ROOM_BYTES);
+  return fitting.length > 0 ? fitting : rows.slice(0, 1);
+}

@@ -1,0 +1,130 @@
+// The station's settings: what may be in the file, what the environment adds, and one line that names what is wrong.
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { agentConfigFrom, loadAgentConfig } from "../../agent/config.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-config-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+let n = 0;
+const fileOf = (content: unknown): string => {
+  const file = join(folder, `${(n += 1)}.json`);
+  writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content));
+  return file;
+};
+const printer = { name: "zd621r", driver: "zpl", port: "tcp://127.0.0.1:9100", label: { widthMm: 50, heightMm: 25 } };
+const least = { key: "imp_x", printers: [printer] };
+/** The example of the documentation, whole. */
+const whole = {
+  cloud: "http://127.0.0.1:8080", key: "imp_x", station: "line-1",
+  dataDir: ".imprimatur-agent", console: { host: "127.0.0.1", port: 8090 },
+  claim: { ahead: 4, leaseSeconds: 60 },
+  operators: [{ id: "op-7", name: "Ada", badge: "B-0007" }],
+  printers: [{ ...printer, dpi: 203, rfid: true, attest: "device", simulated: false }],
+  scanners: [
+    { name: "fixed", driver: "line", port: "tcp://127.0.0.1:9200" },
+    { name: "hand", driver: "line", port: "serial:/dev/ttyACM0?baud=115200" },
+    { name: "eye", driver: "camera", port: "http://127.0.0.1:9300/frame.png" },
+  ],
+}; // oxfmt-ignore
+
+test("the documented example is taken as it is", () => {
+  expect(agentConfigFrom(whole)).toMatchObject(whole);
+});
+
+test("what may be left out has the documented defaults", () => {
+  expect(agentConfigFrom(least)).toMatchObject({
+    cloud: "http://127.0.0.1:8080",
+    dataDir: ".imprimatur-agent",
+    console: { host: "127.0.0.1", port: 8090 },
+    claim: { ahead: 4, leaseSeconds: 60 },
+    operators: [],
+    scanners: [],
+    printers: [{ dpi: 203, rfid: false, attest: "device", simulated: false }],
+  });
+});
+
+const wrong: [what: string, settings: object, says: RegExp][] = [
+  ["an unknown key", { ...least, scaners: [] }, /^scaners isn't a setting; did you mean scanners\?$/],
+  [
+    "an unknown key inside",
+    { ...least, printers: [{ ...printer, dip: 203 }] },
+    /^printers\.0\.dip isn't a setting; did you mean printers\.0\.dpi\?$/,
+  ],
+  ["an unknown key of the console", { ...least, console: { prot: 1 } }, /^console\.prot isn't a setting; did you mean console\.port\?$/],
+  ["no key", { printers: [printer] }, /^key is missing$/],
+  ["no printer", { key: "k", printers: [] }, /^printers/],
+  ["an unknown driver", { ...least, printers: [{ ...printer, driver: "pcl" }] }, /^printers\.0\.driver must be one of zpl, escpos, ipp$/],
+  ["a port that isn't one", { ...least, printers: [{ ...printer, port: "127.0.0.1:9100" }] }, /^printers\.0\.port /],
+  [
+    "a queue for a language of bytes",
+    { ...least, printers: [{ ...printer, port: "ipp://h/printers/x" }] },
+    /^printers\.0\.port of this driver/,
+  ],
+  ["a camera on a stream", { ...least, scanners: [{ name: "e", driver: "camera", port: "tcp://h:1" }] }, /^scanners\.0\.port /],
+  ["a scanner without its port", { ...least, scanners: [{ name: "e", driver: "line" }] }, /^scanners\.0\.port /],
+  ["a lease too long", { ...least, claim: { leaseSeconds: 601 } }, /^claim\.leaseSeconds must be <= 600$/],
+  ["a cloud with a path", { ...least, cloud: "http://h/api" }, /^cloud must be an origin/],
+  ["two printers of one name", { ...least, printers: [printer, printer] }, /"zd621r" is there twice$/],
+  [
+    "two operators with one badge",
+    { ...least, operators: [1, 2].map((i) => ({ id: `o${i}`, name: "n", badge: "b" })) },
+    /the badge "b" is there twice$/,
+  ],
+  ["a list", [], /one JSON object/],
+];
+test.each(wrong)("%s is refused by name", (_what, settings, says) => {
+  expect(() => agentConfigFrom(settings)).toThrow(says);
+});
+
+test("every top-level value can come from the environment, and wins there", () => {
+  const file = fileOf(whole);
+  const env = {
+    IMPRIMATUR_AGENT_CLOUD: "https://cloud.example",
+    IMPRIMATUR_AGENT_KEY: "imp_other",
+    IMPRIMATUR_AGENT_STATION: "line-2",
+    IMPRIMATUR_AGENT_DATA_DIR: "/var/lib/agent",
+    IMPRIMATUR_AGENT_CONSOLE: '{"host":"127.0.0.1","port":0}',
+    IMPRIMATUR_AGENT_CLAIM: '{"ahead":9,"leaseSeconds":30}',
+    IMPRIMATUR_AGENT_OPERATORS: "[]",
+    IMPRIMATUR_AGENT_PRINTERS: JSON.stringify([{ ...printer, name: "other" }]),
+    IMPRIMATUR_AGENT_SCANNERS: "[]",
+    IMPRIMATUR_AGENT_MQTT: "mqtt://broker.example",
+    OTHER: "x",
+  };
+  expect(loadAgentConfig(["--config", file], env)).toMatchObject({
+    cloud: "https://cloud.example",
+    key: "imp_other",
+    station: "line-2",
+    dataDir: "/var/lib/agent",
+    console: { port: 0 },
+    claim: { ahead: 9 },
+    operators: [],
+    printers: [{ name: "other" }],
+    scanners: [],
+    mqtt: "mqtt://broker.example",
+  });
+  expect(() => loadAgentConfig(["--config", file], { IMPRIMATUR_AGENT_PRINTER: "[]" })).toThrow(
+    "IMPRIMATUR_AGENT_PRINTER isn't a setting; did you mean IMPRIMATUR_AGENT_PRINTERS?",
+  );
+  expect(() => loadAgentConfig(["--config", file], { IMPRIMATUR_AGENT_CLAIM: "9" })).toThrow(/claim must be object$/);
+  expect(() => loadAgentConfig(["--config", file], { IMPRIMATUR_AGENT_CLAIM: "{" })).toThrow(/IMPRIMATUR_AGENT_CLAIM isn't JSON/);
+});
+
+test.each([
+  [["--config", "/nowhere.json"], /\/nowhere\.json: ENOENT.*/],
+  [["--config", fileOf("{ no")], /json: .*JSON/],
+  [["--config", fileOf({ ...least, scaners: 1 })], /scaners isn't a setting/],
+  [["--colour"], /usage: imprimatur agent/],
+])("a start with %j ends at once with one line", async (args, says) => {
+  const { code, stderr } = await new Promise<{ code: number; stderr: string }>((resolve) => {
+    execFile(process.execPath, ["agent/main.ts", ...args], { timeout: 30_000 }, (error, _out, stderr) =>
+      resolve({ code: Number(error?.code), stderr }),
+    );
+  });
+  expect(code).toBe(1);
+  expect(stderr).toMatch(says);
+  expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+});

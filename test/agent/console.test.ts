@@ -1,0 +1,144 @@
+// The console's HTTP as its page and integrators meet it, and as a page of somebody else's must not.
+import { request } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startFloor, type SimulatedFloor } from "../../fixtures/floor.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, jobAt, type Running, sessionAt, stationOn, until } from "./floor.ts";
+
+const w = await startWorld();
+const shop = await printShop(w);
+let floor: SimulatedFloor;
+let station: Running;
+let ref: string;
+beforeAll(async () => {
+  floor = await startFloor(w.url, shop.device.secret, { eyes: "hand" });
+  station = await stationOn(floor);
+  ref = (await shop.issue()).job_ref;
+  await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+});
+afterAll(async () => {
+  await station.end();
+  await floor.end();
+  await w.end();
+});
+
+/** As fetch wouldn't: any Host, any header. */
+const raw = (
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body = "",
+): Promise<{ status: number; body: string; headers: object }> =>
+  new Promise((resolve, reject) => {
+    const sent = request(station.url + path, { method, headers }, (response) => {
+      let text = "";
+      response.on("data", (chunk: Buffer) => (text += chunk.toString("utf8")));
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, body: text, headers: response.headers }));
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+
+test("the state tells of station, printers, scanners, jobs, buffer, ledger and what the station can't know", async () => {
+  const { status, body } = await ask(station, "GET", "/api/state");
+  expect(status).toBe(200);
+  expect(body).toMatchObject({
+    station: "line-1",
+    online: true,
+    paused: false,
+    stopped: null,
+    simulated: true,
+    device_id: shop.device.id,
+    printers: [{ name: "printer", driver: "zpl", ceiling: "A", simulated: true, job_ref: ref }],
+    scanners: [{ name: "fixed", driver: "line", up: true }],
+    jobs: [{ job_ref: ref, state: "PRINTED_ATTESTED", printer: "printer", attempt: 1, duplicate_risk: false, ask: null }],
+    buffer: { fault: null },
+    ledger: { counts: { printed: 1 } },
+    quarantine: [],
+  });
+  expect(body.printers[0].cannot_detect.length).toBeGreaterThan(0);
+  expect(body.log.length).toBeGreaterThan(0);
+  expect(JSON.stringify(body)).not.toContain(shop.device.secret);
+  expect(JSON.stringify(body)).not.toContain("B-0007");
+});
+
+test("events are the same state, at once and after every change", async () => {
+  const abort = new AbortController();
+  const response = await fetch(`${station.url}/api/events`, { signal: abort.signal });
+  expect(response.headers.get("content-type")).toBe("text/event-stream");
+  let text = "";
+  const decoder = new TextDecoder();
+  const reader = response.body?.getReader();
+  const states = () => text.split("\n").filter((line) => line.startsWith("data: ") && line.endsWith("}")).map((line) => JSON.parse(line.slice(6)) as { paused: boolean }); // oxfmt-ignore
+  const readUntil = async (isSo: () => boolean) => {
+    while (!isSo()) text += decoder.decode((await reader?.read())?.value, { stream: true });
+  };
+  await readUntil(() => states().length === 1);
+  await ask(station, "POST", "/api/pause");
+  await readUntil(() => states().at(-1)?.paused === true);
+  await ask(station, "POST", "/api/resume");
+  await readUntil(() => states().at(-1)?.paused === false);
+  abort.abort();
+});
+
+test("a badge opens a session; an unknown one doesn't", async () => {
+  expect((await ask(station, "POST", "/api/operator", { badge: "B-0007" })).body).toEqual({
+    operator: { id: "op-7", name: "Ada" },
+    session: expect.any(String),
+  });
+  expect(await ask(station, "POST", "/api/operator", { badge: "B-0008" })).toMatchObject({
+    status: 401,
+    body: { error: { code: "UNAUTHORIZED" } },
+  });
+});
+
+test("a verdict needs a session, a job of ours and an answer to what is asked", async () => {
+  const session = await sessionAt(station);
+  const attest = (verdict: string, of = ref, given: string | undefined = session) =>
+    ask(station, "POST", `/api/jobs/${of}/attest`, { verdict, session: given });
+  expect((await ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict: "good" })).status).toBe(401);
+  expect((await attest("good", ref, "made-up")).status).toBe(401);
+  expect((await attest("good", "pj_unknown")).status).toBe(404);
+  expect((await attest("fine")).body.error.details.fields[0].message).toContain("good, misprint, not_printed, destroyed");
+  expect((await attest("good")).body.error).toMatchObject({ code: "ILLEGAL_TRANSITION", details: { allowed: ["misprint", "destroyed"] } });
+});
+
+test("the label is shown as it was printed; metrics and health are for machines", async () => {
+  const label = await fetch(`${station.url}/api/jobs/${ref}/label.png`);
+  expect([
+    label.headers.get("content-type"),
+    Buffer.from(await label.arrayBuffer())
+      .subarray(1, 4)
+      .toString(),
+  ]).toEqual(["image/png", "PNG"]);
+  expect((await ask(station, "GET", "/api/jobs/pj_no/label.png")).status).toBe(404);
+  expect((await ask(station, "GET", "/healthz")).body).toEqual({ status: "ok" });
+  const { body } = await ask(station, "GET", "/metrics");
+  expect(body).toContain('imprimatur_agent_labels{state="printed"} 1');
+  expect(body).toMatch(/^imprimatur_agent_online 1$/m);
+});
+
+describe("somebody else's page", () => {
+  test.each([
+    ["another name for this machine", "GET", "/api/state", { host: "evil.example" }, "", 403],
+    ["another name, posting", "POST", "/api/pause", { host: "evil.example" }, "", 403],
+    ["a page of another origin", "POST", "/api/pause", { origin: "https://evil.example" }, "", 403],
+    ["a form", "POST", "/api/operator", { "content-type": "text/plain" }, '{"badge":"B-0007"}', 415],
+    ["a form of fields", "POST", "/api/operator", { "content-type": "application/x-www-form-urlencoded" }, "badge=B-0007", 415],
+    ["half a body", "POST", "/api/operator", { "content-type": "application/json" }, '{"badge"', 400],
+    ["a body too large", "POST", "/api/scan", { "content-type": "application/json" }, JSON.stringify({ text: "x".repeat(100_000) }), 413],
+    ["an unknown field", "POST", "/api/scan", { "content-type": "application/json" }, '{"text":"x","by":"me"}', 400],
+    ["a list", "POST", "/api/scan", { "content-type": "application/json" }, "[]", 400],
+    ["a path that isn't", "GET", "/api/nothing", {}, "", 404],
+  ] as [string, string, string, Record<string, string>, string, number][])(
+    "%s is refused",
+    async (_what, method, path, headers, body, status) => {
+      const answer = await raw(method, path, headers, body);
+      expect(answer.status).toBe(status);
+      expect(JSON.parse(answer.body).error.code).toEqual(expect.any(String));
+      expect(answer.headers).not.toHaveProperty("access-control-allow-origin");
+      expect(station.state().paused).toBe(false);
+    },
+  );
+});

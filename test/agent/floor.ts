@@ -1,0 +1,83 @@
+// A station between a real cloud and a simulated floor, for tests: one call each for what they all do.
+import { setTimeout as sleep } from "node:timers/promises";
+import type { onTestFinished } from "vitest";
+import { createAgentLog } from "../../agent/log.ts";
+import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
+import { type FloorOptions, OPERATOR, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
+import type { Shop } from "../../fixtures/print-shop.ts";
+import { Writable } from "node:stream";
+
+export const HASTY = { answerMs: 150, pollMs: 20, completionMs: 1_500, settleMs: 500, stallMs: 1_000 };
+export const SOON = { timeout: 20_000, interval: 20 };
+const PATIENCE = { idleMs: 500, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 };
+const PAUSES = { firstMs: 50, mostMs: 400 };
+
+export type Running = Station & { floor: SimulatedFloor; lines: string[] };
+type Ends = { onTestFinished: typeof onTestFinished };
+
+export function quietLog() {
+  const lines: string[] = [];
+  const out = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(...chunk.toString("utf8").trimEnd().split("\n"));
+      done();
+    },
+  });
+  return { log: createAgentLog("debug", out), lines };
+}
+
+/** Ends with the test; `restart` is a new station on the same buffer. */
+export async function stationOn(floor: SimulatedFloor, options: Partial<StationOptions> = {}): Promise<Running> {
+  const { log, lines } = quietLog();
+  const station = await startStation(floor.config, { log, timing: HASTY, patience: PATIENCE, pauses: PAUSES, callMs: 5_000, ...options });
+  let ended: Promise<void> | undefined;
+  return { ...station, floor, lines, end: () => (ended ??= station.end()) };
+}
+
+export async function floorOf(ends: Ends, cloud: string, shop: Shop, options: FloorOptions = {}): Promise<SimulatedFloor> {
+  const floor = await startFloor(cloud, shop.device.secret, options);
+  ends.onTestFinished(floor.end);
+  return floor;
+}
+export async function running(
+  ends: Ends,
+  cloud: string,
+  shop: Shop,
+  options: FloorOptions = {},
+  more: Partial<StationOptions> = {},
+): Promise<Running> {
+  const station = await stationOn(await floorOf(ends, cloud, shop, options), more);
+  ends.onTestFinished(station.end);
+  return station;
+}
+
+export type Told = { status: number; body: any }; // oxlint-disable-line typescript/no-explicit-any -- what a console answers; tests look
+export async function ask(
+  station: Pick<Station, "url">,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Told> {
+  const response = await fetch(station.url + path, {
+    method,
+    headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, body: text.startsWith("{") ? JSON.parse(text) : text };
+}
+export async function sessionAt(station: Pick<Station, "url">): Promise<string> {
+  return (await ask(station, "POST", "/api/operator", { badge: OPERATOR.badge })).body.session as string;
+}
+export async function say(station: Pick<Station, "url">, ref: string, verdict: string): Promise<Told> {
+  return ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict, session: await sessionAt(station) });
+}
+export const jobAt = (station: Station, ref: string) => station.state().jobs.find(({ job_ref }) => job_ref === ref);
+export const asked = (station: Station, ref: string) => jobAt(station, ref)?.ask?.kind ?? null;
+export const until = async (isSo: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> => {
+  for (const end = Date.now() + ms; !(await isSo()); await sleep(20))
+    if (Date.now() > end) throw new Error(`not so after ${ms} ms: ${String(isSo)}`);
+};
+export const stateInCloud = async (shop: Shop, ref: string): Promise<string> =>
+  (await shop.admin.get(`/aidc/jobs/${ref}`)).body.state as string;

@@ -1,0 +1,200 @@
+// A station and a cloud that is away, late, refusing or forgetful: nothing is lost, nothing is doubled, and no label is printed because a report failed.
+import { afterAll, describe, expect, test } from "vitest";
+import { errors } from "#shared/errors.ts";
+import { fateOf } from "../../agent/uplink.ts";
+import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { type FloorOptions } from "../../fixtures/floor.ts";
+import { ask, asked, jobAt, type Running, running, say, stateInCloud, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+type Shop = Awaited<ReturnType<typeof printShop>>;
+type T = Parameters<typeof running>[0];
+type Setting = { shop: Shop; net: Network; station: Running };
+async function behind(t: T, options: FloorOptions = {}, cloud = w): Promise<Setting> {
+  const shop = await printShop(cloud);
+  const net = await startNetwork(() => cloud.url);
+  t.onTestFinished(net.end);
+  return { shop, net, station: await running(t, net.url, shop, options) };
+}
+const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+const statusOf = ({ path, body }: Passing): string | undefined =>
+  path.endsWith("/result") ? (JSON.parse(body) as { status: string }).status : undefined;
+const movesOf = async (shop: Shop, ref: string): Promise<string[]> =>
+  (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
+const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"];
+
+describe.concurrent("the cloud is away", () => {
+  test("what was claimed is printed and sealed here; the burst afterwards is heard in order, once", async (t) => {
+    const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
+    await ask(station, "POST", "/api/pause");
+    const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
+    await ask(station, "POST", "/api/resume");
+    net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
+    await until(() => jobs.every(({ job_ref: ref }) => station.state().jobs.some(({ job_ref }) => job_ref === ref)));
+    net.cut();
+    await until(() => station.state().sealing === 8);
+    expect(station.state()).toMatchObject({ online: false, jobs: [] });
+    expect(station.state().buffer_depth).toBe(8 * 5);
+    expect(station.state().buffer.oldest_age_ms).toBeGreaterThan(0);
+    expect(await movesOf(shop, jobs[0].job_ref)).toEqual(["QUEUED", "CLAIMED"]);
+    net.rule(() => "pass");
+    net.mend();
+    for (const { job_ref: ref } of jobs) await sealed(shop, ref);
+    for (const { job_ref: ref } of jobs) expect(await movesOf(shop, ref)).toEqual(WHOLE);
+    expect(net.passed.filter(({ path }) => path.endsWith("/aidc/results")).length).toBeGreaterThan(0);
+    expect((await station.floor.links()).length).toBe(8);
+    await until(() => station.state().buffer_depth === 0);
+  });
+
+  test("no label is begun on a lease that may be over", async (t) => {
+    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
+    const first = await shop.issue({ priority: 2 });
+    const second = await shop.issue({ priority: 1 });
+    await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(station, second.job_ref) !== undefined);
+    net.cut();
+    const since = station.store.attempt(jobAt(station, second.job_ref)?.attempt_id ?? "");
+    await until(() => Date.now() > (since?.leaseUntil ?? 0));
+    await ask(station, "POST", "/api/scan", { text: first.digital_link });
+    await until(() => station.state().printers[0]?.words.includes("waits for word from the cloud") ?? false);
+    expect(await station.floor.links()).toEqual([first.digital_link]);
+    net.mend();
+    await until(() => jobAt(station, second.job_ref)?.state === "PRINTED_ATTESTED");
+    expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
+  });
+
+  test("a cloud that restarts in the middle hears the rest", async (t) => {
+    const own = await startWorld({ settings: {} });
+    t.onTestFinished(() => own.end());
+    const shop = await printShop(own);
+    const net = await startNetwork(() => own.url);
+    t.onTestFinished(net.end);
+    const station = await running(t, net.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    await own.restart();
+    await ask(station, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
+    expect(await movesOf(shop, ref)).toEqual(WHOLE);
+  });
+});
+
+describe.concurrent("answers get lost", () => {
+  test("every answer is lost once, and every report is on record once", async (t) => {
+    const { shop, net, station } = await behind(t);
+    const lost = new Set<string>();
+    net.rule((passing) => {
+      const status =
+        statusOf(passing) ?? (passing.path.endsWith("/claim/batch") ? "claim" : passing.path.endsWith("/results") ? "results" : undefined);
+      if (status === undefined || lost.has(status)) return "pass";
+      lost.add(status);
+      return "lose";
+    });
+    const { job_ref: ref } = await shop.issue();
+    await sealed(shop, ref);
+    expect(await movesOf(shop, ref)).toEqual(WHOLE);
+    expect(lost.size).toBeGreaterThan(2);
+    expect((await station.floor.links()).length).toBe(1);
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt).toBe(1);
+  });
+});
+
+describe.concurrent("the cloud refuses", () => {
+  test.for([
+    { status: 429, code: "RATE_LIMITED", retryAfter: 1 },
+    { status: 503, code: "OVERLOADED" },
+    { status: 500, code: "INTERNAL_ERROR" },
+    { status: 404, code: "HTTP_404" },
+  ])("$status $code is only a delay", async (refusal, t) => {
+    const { shop, net, station } = await behind(t);
+    let left = 3;
+    net.rule((passing): Fate => (statusOf(passing) && (left -= 1) >= 0 ? refusal : "pass"));
+    const { job_ref: ref } = await shop.issue();
+    await sealed(shop, ref);
+    expect(await movesOf(shop, ref)).toEqual(WHOLE);
+    expect((await station.floor.links()).length).toBe(1);
+    expect(station.state().quarantine).toEqual([]);
+  });
+
+  test("401 stops the claiming, says so, and keeps every report", async (t) => {
+    const { shop, net, station } = await behind(t, { eyes: "hand" });
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    net.rule(() => ({ status: 401, code: "UNAUTHORIZED" }));
+    await ask(station, "POST", "/api/scan", { text });
+    await until(() => station.state().stopped?.startsWith("UNAUTHORIZED") ?? false);
+    const claims = net.passed.filter(({ path }) => path.endsWith("/claim/batch")).length;
+    const other = await shop.issue();
+    station.wake();
+    await until(() => station.lines.some((line) => line.includes("no more jobs are claimed")));
+    expect(net.passed.filter(({ path }) => path.endsWith("/claim/batch")).length - claims).toBeLessThanOrEqual(1);
+    expect(station.state()).toMatchObject({ buffer_depth: 2, status: "degraded" });
+    net.rule(() => "pass");
+    await sealed(shop, ref);
+    station.floor.machine?.clear();
+    await until(() => jobAt(station, other.job_ref)?.state === "PRINTED_ATTESTED");
+  });
+
+  test("a job that went on without us leaves an orphan: told, listed, and destroyed by a person", async (t) => {
+    const own = await startWorld(); // whose clock is turned
+    t.onTestFinished(() => own.end());
+    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } }, own);
+    await shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
+    const { job_ref: ref } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    net.cut();
+    own.later(1_000_000);
+    await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+    net.mend();
+    await until(() => asked(station, ref) === "destroy_earlier");
+    await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 1);
+    expect(station.state().ledger.counts).toMatchObject({ orphan: 1 });
+    expect(await station.floor.links()).toHaveLength(1);
+    await until(() => station.state().jobs.some(({ attempt }) => attempt === 2));
+    await say(station, ref, "destroyed");
+    await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 0);
+    await until(() => station.state().jobs.some(({ attempt, state }) => attempt === 2 && state === "PRINTED_ATTESTED"));
+    expect(await station.floor.links()).toHaveLength(2);
+    expect(station.state().ledger.counts).toMatchObject({ destroyed: 1, printed: 1 });
+  });
+
+  test("evidence that the cloud won't have is shown to people, and nothing after it is sent", async (t) => {
+    const shop = await printShop(w, { sandbox: false });
+    const station = await running(t, w.url, shop);
+    const { job_ref: ref } = await shop.issue();
+    await until(() => station.state().quarantine.length > 0);
+    expect(station.state().quarantine[0]).toMatchObject({ job_ref: ref, code: "SIMULATED_EVIDENCE" });
+    expect(await stateInCloud(shop, ref)).toBe("SCAN_VERIFIED");
+    expect((await station.floor.links()).length).toBe(1);
+  });
+});
+
+test("every code that a report can meet has its place in the table, and what isn't there is judged by its status", () => {
+  const perReport = [
+    "STALE_ATTEMPT",
+    "ENVELOPE_EXPIRED",
+    "ILLEGAL_TRANSITION",
+    "DEVICE_KEY_REQUIRED",
+    "EVIDENCE_REQUIRED",
+    "EVIDENCE_INVALID",
+    "SCAN_MISMATCH",
+    "BUNDLE_MISMATCH",
+    "SIMULATED_EVIDENCE",
+  ] as const;
+  expect(perReport.map((code) => [code, fateOf({ code, status: errors[code].status })])).toEqual([
+    ["STALE_ATTEMPT", "drop"],
+    ["ENVELOPE_EXPIRED", "drop"],
+    ["ILLEGAL_TRANSITION", "quarantine"],
+    ["DEVICE_KEY_REQUIRED", "stop"],
+    ["EVIDENCE_REQUIRED", "quarantine"],
+    ["EVIDENCE_INVALID", "quarantine"],
+    ["SCAN_MISMATCH", "quarantine"],
+    ["BUNDLE_MISMATCH", "quarantine"],
+    ["SIMULATED_EVIDENCE", "quarantine"],
+  ]);
+  expect([0, 401, 403, 404, 408, 409, 410, 418, 429, 500, 599].map((status) => fateOf({ status, code: "?" }))).toEqual([
+    "retry", "stop", "stop", "retry", "retry", "drop", "drop", "quarantine", "retry", "retry", "retry",
+  ]); // oxfmt-ignore
+});

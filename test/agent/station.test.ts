@@ -1,0 +1,343 @@
+// One station from claim to seal, against a real cloud and simulated printers on real sockets: what goes well, and what a person is asked.
+import { afterAll, describe, expect, test } from "vitest";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+type Shop = Awaited<ReturnType<typeof printShop>>;
+const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
+const historyOf = async (shop: Shop, ref: string): Promise<string[]> =>
+  (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
+
+describe.concurrent("what goes well", () => {
+  test("a job with RFID goes from claim to SEALED on a ZPL printer, with evidence that the cloud and the log take", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref } = await shop.issue({ needs: ["qr", "rfid"] });
+    const station = await running(t, w.url, shop, { rfid: true });
+    await sealed(shop, ref);
+    const { items, sha256, proof } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items.map(({ status }: { status: string }) => status)).toEqual([
+      "RENDERED",
+      "SPOOL_SUBMITTED",
+      "PRINTED_ATTESTED",
+      "SCAN_VERIFIED",
+    ]);
+    expect(items[2].evidence.completion).toMatchObject({ grade: "A", simulated: true });
+    expect(items[3].evidence.scan_result.rfid).toMatchObject({ reader: "printer", epc: expect.stringMatching(/^[0-9A-F]{24}$/) });
+    expect(proof.entry.digest).toBe(sha256);
+    await until(async () => (await shop.admin.get(`/aidc/evidence/${items[0].evidence.render_manifest.preview_sha256}`)).status === 200);
+    expect(await station.floor.links()).toHaveLength(1);
+    await until(() => station.state().ledger.counts["sealed"] === 1);
+    expect(station.state()).toMatchObject({ online: true, buffer_depth: 0, jobs: [], ledger: { open: [] }, quarantine: [] });
+  });
+
+  test("many jobs follow one another, each printed once and scanned as its own", async (t) => {
+    const shop = await printShop(w);
+    const items = (await shop.allocate(12)).map((serial) => ({ gtin: shop.gtin, serial }));
+    const { jobs } = (await shop.admin.post("/aidc/jobs/batch", { items })).body;
+    const station = await running(t, w.url, shop);
+    for (const { job_ref } of jobs) await sealed(shop, job_ref);
+    const links = await station.floor.links();
+    expect(links.toSorted()).toEqual(jobs.map(({ digital_link }: { digital_link: string }) => digital_link).toSorted());
+  });
+
+  test("an ESC/POS printer that answers behind the label attests by itself", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref } = await shop.issue();
+    await running(t, w.url, shop, { language: "escpos" });
+    await sealed(shop, ref);
+    const { data } = (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body;
+    expect(data.find(({ to }: { to: string }) => to === "PRINTED_ATTESTED").actor).toMatchObject({ kind: "device" });
+  });
+
+  test("a print queue never attests: an operator is asked, and the scan that came before the answer counts", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    const station = await running(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    await isAsked(station, ref, "attest");
+    await until(async () => (await stateInCloud(shop, ref)) === "SPOOL_SUBMITTED");
+    await until(() => station.floor.scanner?.listeners() === 1);
+    await station.floor.scanner?.scan(link);
+    await until(() => station.state().scanners[0]?.last?.words.startsWith("kept") ?? false);
+    expect(await stateInCloud(shop, ref)).toBe("SPOOL_SUBMITTED");
+    expect((await say(station, ref, "good")).status).toBe(200);
+    await sealed(shop, ref);
+    const { data } = (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body;
+    expect(data.find(({ to }: { to: string }) => to === "PRINTED_ATTESTED").actor).toEqual({ kind: "operator", id: "op-7" });
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+
+  test("a camera sees the label through its lens; its picture is evidence", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref } = await shop.issue();
+    await running(t, w.url, shop, { eyes: "camera" });
+    await sealed(shop, ref);
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    const { image_sha256: sha256, source, symbol_check: check } = items[3].evidence.scan_result;
+    expect([source, check.module_errors]).toEqual(["camera", 0]);
+    await until(async () => (await shop.admin.get(`/aidc/evidence/${sha256}`)).status === 200);
+  });
+
+  test("with `attest: operator` a person is asked even where the device could know", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref } = await shop.issue();
+    const station = await running(t, w.url, shop, { config: { attest: "operator" } });
+    await isAsked(station, ref, "attest");
+    expect((await say(station, ref, "good")).status).toBe(200);
+    await sealed(shop, ref);
+  });
+
+  test("a typed text with a session is a scan with a name", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    expect((await ask(station, "POST", "/api/scan", { text, session: "nobody's" })).status).toBe(401);
+    const said = await ask(station, "POST", "/api/scan", { text, session: await sessionAt(station) });
+    expect(said.body).toMatchObject({ moved: true, job_ref: ref });
+    await sealed(shop, ref);
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[3]).toMatchObject({ actor: { kind: "operator", id: "op-7" }, evidence: { scan_result: { source: "keyboard" } } });
+  });
+});
+
+describe.concurrent("what isn't this label moves nothing", () => {
+  test("a wrong, a repeated and an unknown scan leave the job where it is, each with its reason", async (t) => {
+    const shop = await printShop(w);
+    const first = await shop.issue({ priority: 2 });
+    const second = await shop.issue({ priority: 1 });
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED");
+    const scan = async (text: string) => (await ask(station, "POST", "/api/scan", { text })).body;
+    expect(await scan(second.digital_link)).toMatchObject({ moved: false, why: "other_serial" });
+    expect(await scan("http://elsewhere.example/01/1")).toMatchObject({ moved: false, why: "not_a_link" });
+    expect(await stateInCloud(shop, first.job_ref)).not.toBe("SCAN_VERIFIED");
+    expect(await scan(first.digital_link)).toMatchObject({ moved: true });
+    await until(() => jobAt(station, second.job_ref)?.state === "PRINTED_ATTESTED");
+    expect(await scan(first.digital_link)).toMatchObject({ moved: false, why: "repeated" });
+    expect(jobAt(station, second.job_ref)?.state).toBe("PRINTED_ATTESTED");
+    expect(await station.floor.links()).toHaveLength(2);
+  });
+
+  test.for(["mirrored", "two-labels", "blur", "inverted", "void"] as const)(
+    "a camera's view that is %s verifies nothing",
+    async (fault, t) => {
+      const shop = await printShop(w);
+      const { job_ref: ref } = await shop.issue();
+      const station = await running(t, w.url, shop, { eyes: "camera" });
+      station.floor.camera?.set({ fault });
+      await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+      const frames = station.floor.camera?.frames() ?? 0;
+      await until(() => (station.floor.camera?.frames() ?? 0) > frames + 2);
+      expect(jobAt(station, ref)?.state).toBe("PRINTED_ATTESTED");
+      station.floor.camera?.set({ fault: "none" });
+      await sealed(shop, ref);
+    },
+  );
+
+  test("a label that can't be scanned is given up by a person, and the next attempt asks for it first", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref } = await shop.issue();
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    const wrong = await say(station, ref, "good");
+    expect([wrong.status, wrong.body.error.details.allowed]).toEqual([409, ["misprint", "destroyed"]]);
+    expect((await ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict: "misprint" })).status).toBe(401);
+    await say(station, ref, "misprint");
+    await isAsked(station, ref, "destroy_earlier");
+    expect(jobAt(station, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
+    expect(await station.floor.links()).toHaveLength(1);
+    expect((await say(station, ref, "good")).body.error.details.allowed).toEqual(["destroyed", "not_printed"]);
+    await say(station, ref, "destroyed");
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    expect(await station.floor.links()).toHaveLength(2);
+    expect(station.state().ledger.counts).toMatchObject({ destroyed: 1, printed: 1 });
+  });
+});
+
+describe.concurrent("when nobody knows what came out", () => {
+  /** The connection dies inside the label: some of it is out. */
+  async function unknown(t: Parameters<typeof running>[0], at = 100): Promise<{ shop: Shop; ref: string; link: string; station: Running }> {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop);
+    station.floor.machine?.fault("reset-at", { at });
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    await isAsked(station, ref, "unknown_outcome");
+    return { shop, ref, link, station };
+  }
+
+  test("it is asked, and never printed again by itself", async (t) => {
+    const { shop, ref, station } = await unknown(t);
+    const other = await shop.issue();
+    await until(() => station.state().printers[0]?.words.startsWith("waits for an answer") ?? false);
+    expect(await station.floor.links()).toEqual([]);
+    expect(await historyOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
+    const wrong = await ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict: "perhaps", session: await sessionAt(station) });
+    expect(wrong.status).toBe(400);
+    await say(station, ref, "not_printed");
+    await sealed(shop, other.job_ref); // the lane goes on
+    await sealed(shop, ref); // a fresh attempt, without a risk: nothing of the first is left
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ attempt: 2, duplicate_risk: false });
+  });
+
+  test.for([
+    ["misprint", true],
+    ["destroyed", false],
+  ] as const)("%s ends the attempt; the next one warns: %s", async ([verdict, risk], t) => {
+    const { shop, ref, station } = await unknown(t);
+    await say(station, ref, verdict);
+    await until(() => jobAt(station, ref)?.attempt === 2 || station.state().recent.some(({ attempt }) => attempt === 2));
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ attempt: 2, duplicate_risk: risk });
+    if (!risk) return sealed(shop, ref);
+    expect(asked(station, ref)).toBe("destroy_earlier");
+    expect(await station.floor.links()).toEqual([]);
+  });
+
+  test("good is a person's attestation, and the label is scanned like any other", async (t) => {
+    const { shop, ref, link, station } = await unknown(t);
+    await say(station, ref, "good");
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    await ask(station, "POST", "/api/scan", { text: link });
+    await sealed(shop, ref);
+    expect(await station.floor.links()).toEqual([]);
+  });
+
+  test("a label that came out although its answer was lost is decided by its scan", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => station.state().printers[0]?.ceiling === "A" && station.floor.scanner?.listeners() === 1);
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    await isAsked(station, ref, "unknown_outcome");
+    await station.floor.scanner?.scan(link);
+    await sealed(shop, ref);
+    expect(await station.floor.links()).toEqual([link]);
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[2].evidence.completion.basis).toBe("scan");
+  });
+
+  test("where no byte left, the same attempt is sent again", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop);
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("power-off");
+    const { job_ref: ref } = await shop.issue();
+    await until(() => station.state().printers[0]?.status === "offline");
+    station.floor.machine?.clear();
+    await sealed(shop, ref);
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt).toBe(1);
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+});
+
+describe.concurrent("a printer that waits for a person", () => {
+  test.for(["paper-out", "head-open", "ribbon-out", "paused", "over-temperature"] as const)(
+    "%s before a label: it says why, and prints once when it is mended",
+    async (fault, t) => {
+      const shop = await printShop(w);
+      const station = await running(t, w.url, shop);
+      await until(() => station.state().printers[0]?.status === "ready");
+      station.floor.machine?.fault(fault);
+      const { job_ref: ref } = await shop.issue();
+      await until(() => station.state().printers[0]?.status === "blocked");
+      expect(station.state().printers[0]?.words).toMatch(/out of|open|paused|hot/);
+      expect(station.state().status).toBe("degraded");
+      station.floor.machine?.clear();
+      await sealed(shop, ref);
+      expect(await station.floor.links()).toHaveLength(1);
+    },
+  );
+
+  test("out of paper in the middle of a label: its lease lives, and it comes out once", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { settings: { claim: { ahead: 4, leaseSeconds: 5 } } });
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+    const { job_ref: ref } = await shop.issue();
+    await until(() => station.state().printers[0]?.status === "blocked");
+    w.later(3_000);
+    const expiry = async () => Date.parse((await shop.admin.get(`/aidc/jobs/${ref}`)).body.lease.expires_at);
+    const before = await expiry();
+    await until(async () => (await expiry()) > before);
+    station.floor.machine?.clear();
+    await sealed(shop, ref);
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+
+  const IMPATIENT = { patience: { blockedMs: 200, idleMs: 200, retryMs: [50] } };
+  test("what waits too long is taken out of the printer before the job is given back", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { printer: { silentOnFault: false } }, IMPATIENT);
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+    const { job_ref: ref } = await shop.issue();
+    await until(async () => (await historyOf(shop, ref)).includes("FAILED"));
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ duplicate_risk: false });
+    expect(station.floor.machine?.waiting()).toBe(0);
+    station.floor.machine?.clear();
+    await sealed(shop, ref);
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+
+  test("where the printer doesn't say that nothing waits in it, a person is asked before the job is given back", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, {}, IMPATIENT);
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "unknown_outcome");
+    expect(await historyOf(shop, ref)).not.toContain("FAILED");
+    station.floor.machine?.clear();
+    await say(station, ref, "not_printed");
+    await sealed(shop, ref);
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+});
+
+describe.concurrent("tags", () => {
+  const rfid = async (t: Parameters<typeof running>[0], fault: "rfid-void" | "epc-shift" | "neighbour-inlay", how = {}) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { rfid: true });
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault(fault, how);
+    const { job_ref: ref } = await shop.issue({ needs: ["qr", "rfid"] });
+    return { shop, station, ref };
+  };
+
+  test("a void label has to be destroyed before the good one counts", async (t) => {
+    const { shop, station, ref } = await rfid(t, "rfid-void", { times: 1 });
+    await isAsked(station, ref, "destroy_void");
+    expect(station.state().ledger.counts).toMatchObject({ void: 1, printed: 1 });
+    const text = jobAt(station, ref)?.digital_link;
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: false });
+    expect((await say(station, ref, "good")).body.error.details.allowed).toEqual(["destroyed"]);
+    await say(station, ref, "destroyed");
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
+    await sealed(shop, ref);
+    await until(() => station.state().ledger.counts["sealed"] === 1);
+    expect(station.state().ledger).toMatchObject({ counts: { destroyed: 1 }, open: [] });
+  });
+
+  test("when no tag takes it the attempt fails, once its void labels are destroyed", async (t) => {
+    const { shop, station, ref } = await rfid(t, "rfid-void", { times: 3 });
+    await isAsked(station, ref, "destroy_void");
+    expect(station.state().ledger.counts["void"]).toBe(3);
+    expect(await historyOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
+    await say(station, ref, "destroyed");
+    await sealed(shop, ref);
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ attempt: 2, duplicate_risk: false });
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+
+  test("a tag that reads back wrong is no good label", async (t) => {
+    const { shop, station, ref } = await rfid(t, "epc-shift");
+    await isAsked(station, ref, "destroy_void");
+    expect(await historyOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
+    station.floor.machine?.clear();
+    await say(station, ref, "destroyed");
+    await sealed(shop, ref);
+  });
+});
