@@ -142,6 +142,7 @@ const child = spawn(
   [
     "--max-semi-space-size=8",
     "--heap-growing-percent=60",
+    "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
     join(root, file),
     ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
     ...rest,

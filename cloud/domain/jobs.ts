@@ -23,6 +23,7 @@ import * as carriers from "./carriers.ts";
 import { isPrintable } from "./validations.ts";
 import type { By } from "./events.ts";
 import { jobRef } from "./ids.ts";
+import { countEnd } from "./job-hours.ts";
 import { pageOf, pageReply } from "./page.ts";
 import * as products from "./products.ts";
 import { waits } from "./wakes.ts";
@@ -330,6 +331,7 @@ export type PrintOutcome = { status: "printed" | "failed"; reason: string | null
 export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}, outcome?: PrintOutcome): Promise<Row> {
   const moved = await move(tx, row, to, word, { pool: false, dueAt: null, ...changes });
   const { tenantId, serial, jobRef: ref } = row;
+  await countEnd(tx, tenantId, to);
   const isSealed = to === "SEALED";
   const left = { tenantId, serial, strayJob: row.duplicateRisk && !isSealed ? ref : null };
   if (!outcome) await close.run(left);
