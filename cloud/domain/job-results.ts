@@ -63,7 +63,7 @@ export async function report(tx: Tx, by: By, caller: Caller, ref: string, result
   const { simulated } = evidence.judge(row, result, actor);
   if (caller.deviceId !== null) await seen(tx, caller.tenantId, caller.deviceId);
   const word: jobs.Word = {
-    actor: { kind: actor.kind, id: actor.id ?? caller.deviceId ?? caller.credential.id },
+    actor: { kind: actor.kind, id: (actor.kind === "device" ? caller.deviceId : actor.id) ?? caller.deviceId ?? caller.credential.id },
     reason: result.reason ?? null,
     item: itemOf(result),
   };

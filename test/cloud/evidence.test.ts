@@ -238,6 +238,15 @@ describe("500 results at once", () => {
   });
 });
 
+test("a device is told of by the id that its key is bound to, whatever it calls itself", async () => {
+  const { claimed, item } = await waitingFor("RENDERED");
+  expect((await device.say(claimed, { ...item, actor: { kind: "device", id: "line-7" } })).status).toBe(200);
+  const { data } = (await admin.get(`/aidc/jobs/${claimed.job.job_ref}/history`)).body;
+  expect(data.at(-1).actor).toEqual({ kind: "device", id: device.id });
+  const { items } = (await admin.get(`/aidc/jobs/${claimed.job.job_ref}/evidence`)).body;
+  expect(items[0].actor).toEqual({ kind: "device", id: "line-7" }); // its word stays as it was sent
+});
+
 test("what a station's clock says is kept and decides nothing", async () => {
   const { claimed, item } = await waitingFor("RENDERED");
   const beat = async () =>
@@ -260,7 +269,8 @@ describe("pictures", () => {
     const bytes = Buffer.from([0, 255, 1, 254, ...Buffer.from("ünï")]);
     const name = hash("sha256", bytes);
     const first = await Promise.all(Array.from({ length: 8 }, () => put(name, bytes)));
-    expect(first.map(({ status }) => status).toSorted()).toEqual([...Array.from({ length: 7 }, () => 200), 201]);
+    expect(first.filter(({ status }) => status === 201)).toHaveLength(1);
+    expect(first.filter(({ status }) => status === 200)).toHaveLength(7);
     const answer = await fetch(`${w.url}/api/v2/aidc/evidence/${name}`, { headers: { authorization: `Bearer ${device.secret}` } });
     expect([answer.status, answer.headers.get("content-type"), Buffer.from(await answer.arrayBuffer())]).toEqual([200, "image/png", bytes]);
     const other = await printShop(w);

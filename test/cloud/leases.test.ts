@@ -189,7 +189,8 @@ test("a device goes on under the key that its own was rotated to, and that key d
 test("a device is removed once, however many ask at once", async () => {
   const { admin, device } = await printShop(w);
   const asked = await Promise.all(Array.from({ length: 8 }, () => admin.delete(`/devices/${device.id}`)));
-  expect(asked.map(({ status }) => status).toSorted()).toEqual([204, ...Array.from({ length: 7 }, () => 404)]);
+  expect(asked.filter(({ status }) => status === 204)).toHaveLength(1);
+  expect(asked.filter(({ status }) => status === 404)).toHaveLength(7);
 });
 
 test("who manages devices can't make a device's key of one that says more than theirs, and so end it", async () => {
