@@ -15,11 +15,12 @@ import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import { type Scans, scansOf } from "./scans.ts";
-import { standingOf, tellingOf } from "./standing.ts";
+import { reportOf, standingOf, tellingOf } from "./standing.ts";
 import { type State, stateOf } from "./state.ts";
 import * as steps from "./steps.ts";
 import { loadTemplates } from "./template.ts";
 import { type Pauses, startUplink } from "./uplink.ts";
+import { startWake } from "./wake.ts";
 
 export type StationOptions = {
   log: AgentLog;
@@ -87,6 +88,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     await web?.close();
     await Promise.all([
       claims.end(),
+      line.stop(),
       telling.end(),
       leases.end(),
       ...lanes.map((lane) => lane.end()),
@@ -95,6 +97,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     await uplink.end();
     store.close();
   };
+  const line = startWake({ settings: config, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
   const telling = tellingOf({ cloud, clock, uplink, report: state });
   try {
     const web = await openConsole(config.console, { floor, state, operators, scans, lanes, setPaused, news, clock });
