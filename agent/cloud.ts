@@ -12,7 +12,7 @@ export type NoAnswer = { ok: false; status: number; code: string; message: strin
 export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
-const ANSWER_MAX_MS = 15_000;
+const ANSWER_MAX_MS = 10_000;
 const ajv = new Ajv({ strict: false, validateFormats: false });
 const fits = new Map<TSchema, ValidateFunction>();
 

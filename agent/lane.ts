@@ -38,6 +38,7 @@ export const PATIENCE: LanePatience = { blockedMs: 30 * 60_000, idleMs: 10_000, 
 
 const LOOK_MS = 1_000;
 const SETTLE_MS = 500;
+const LAST_TRIES = 3;
 const FRESH_MS = 2_000;
 const UNEXPLAINED_MAX = 20;
 
@@ -191,8 +192,10 @@ export function startLane(
       counter: expected(),
     });
     const submission = await at.submit(encoded);
-    const left = await durable(() => steps.submitted(floor, attemptId, act, submission, config));
-    store.setMeta(counterName, "null"); // until the label's end is known, the counter may move
+    const left = await durable(() => {
+      store.setMeta(counterName, "null"); // until the label's end is known, the counter may move
+      return steps.submitted(floor, attemptId, act, submission, config);
+    });
     news.beat();
     if (left) return submission;
     if (!submission.retryable) steps.fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
@@ -206,11 +209,11 @@ export function startLane(
 
   /** Whatever the disk says: what was done is written down before anything else is. */
   async function durable<T>(act: () => T): Promise<T> {
-    for (;;)
+    for (let tries = 1; ; tries += 1)
       try {
         return act();
       } catch (error) {
-        if (store.fault() === null) throw error;
+        if (store.fault() === null || (over && tries > LAST_TRIES)) throw error; // the intent is written: the next start asks
         become("blocked", store.fault() ?? "");
         await waitFor(() => false, LOOK_MS);
       }
@@ -289,6 +292,7 @@ export function startLane(
     const open_ = store.open();
     const held = open_.find((one) => isMine(one) && !["waiting", "rendered"].includes(one.stage));
     if (held?.stage === "closing") return closing(held);
+    if (held && steps.isAbandoned(held)) return durable(() => steps.abandon(floor, held)); // a fault of ours let go of it
     if (held) {
       const ask = askOf(held);
       become(

@@ -115,9 +115,19 @@ export async function startStation(config: AgentConfig, options: StationOptions)
 
 /** The settings' scanners, and the console as a keyboard, which every station has. */
 function openScanners(config: AgentConfig, scans: Scans, changed: () => void, clock: Clock, say: steps.Say): Scanner[] {
+  /** What can't be written down hasn't been seen: it has to be scanned again, and nothing else may end by it. */
+  const safely =
+    <T>(take: (what: T) => unknown) =>
+    (what: T): void => {
+      try {
+        take(what);
+      } catch (error) {
+        say("error", { event: "scan" }, `a scan was lost: ${(error as Error).message}`);
+      }
+    };
   const told = {
-    sighting: (sighting: Parameters<Scans["sighting"]>[0]) => void scans.sighting(sighting),
-    tag: scans.tag,
+    sighting: safely((sighting: Parameters<Scans["sighting"]>[0]) => scans.sighting(sighting)),
+    tag: safely(scans.tag),
     trouble: scans.trouble,
     link: (name: string, link: { up: boolean; why?: string }) => {
       say(

@@ -155,31 +155,45 @@ function nothingLeft({ store }: Floor, { attemptId, stage, jobRef }: Attempt): b
   return false;
 }
 
-/** What a killed agent leaves: bytes may have left, and nobody was there to hear the answer. Never sent again; asked. */
+/** Bytes may have left, and nobody listens for the answer any more. */
+export const isAbandoned = (attempt: Attempt): boolean =>
+  attempt.ended === null && (attempt.stage === "sending" || (attempt.stage === "sent" && askOf(attempt) === null));
+
+/** What a killed agent leaves is never sent again; it is asked. */
 export function recover(floor: Floor): void {
-  const { store, clock, say, printers } = floor;
-  for (const attempt of store.open()) {
-    const { attemptId, stage, work, jobRef } = attempt;
-    const isOpenAct = stage === "sending" || (stage === "sent" && askOf(attempt) === null);
-    if (!isOpenAct) continue;
-    const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
-    store.write(() => {
-      const act = store.lastAct(attemptId);
-      const name = act?.printer ?? attempt.printer ?? "";
-      if (stage === "sending") {
-        store.label(name, "unknown", why, attempt);
-        const printer = printers.find((one) => one.name === name);
-        const receipt = {
-          transport: printer?.port.split(":")[0] ?? "unknown", printer: name || "unknown", spool_id: null, bytes: Math.max(1, act?.bytes ?? 1),
-          note: `${why}: how many of these bytes left isn't known`, sha256: act?.sha256 ?? work.sha256 ?? "0".repeat(64), accepted_at: instant(clock),
-          ...(printer?.simulated ? { simulated: true } : {}),
-        }; // oxfmt-ignore
-        tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
-      }
-      store.change(attemptId, { stage: "sent", work: { unknown: why } });
-    });
-    say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${why}; look for it`);
-  }
+  for (const attempt of floor.store.open()) if (isAbandoned(attempt)) abandon(floor, attempt);
+}
+
+export function abandon(floor: Floor, attempt: Attempt): void {
+  const { store, say, news } = floor;
+  const { attemptId, stage, jobRef } = attempt;
+  const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
+  store.write(() => {
+    if (stage === "sending") assumeSent(floor, attempt, why);
+    store.change(attemptId, { stage: "sent", work: { unknown: why } });
+  });
+  say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${why}; look for it`);
+  news.beat();
+}
+
+/** The worst has to be assumed for the next attempt's sake, and the receipt says that it is assumed. */
+function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
+  const { store, clock, printers } = floor;
+  const act = store.lastAct(attempt.attemptId);
+  const name = act?.printer ?? attempt.printer ?? "unknown";
+  const printer = printers.find((one) => one.name === name);
+  store.label(name, "unknown", why, attempt);
+  const receipt = {
+    transport: printer?.port.split(":")[0] ?? "unknown",
+    printer: name,
+    spool_id: null,
+    bytes: Math.max(1, act?.bytes ?? 1),
+    note: `${why}: how many of these bytes left isn't known`,
+    sha256: act?.sha256 ?? "0".repeat(64),
+    accepted_at: instant(clock),
+    ...(printer?.simulated ? { simulated: true } : {}),
+  };
+  tell(floor, attempt.attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
 }
 
 // --- PRINTED_ATTESTED
