@@ -15,7 +15,6 @@ const MIN = [24, 21]; // node:crypto's randomUUIDv7 came with it
 const commands = {
   start: ["fixtures/start.ts"],
   cloud: ["cloud/main.ts"],
-  agent: ["agent/main.ts"],
   verify: ["cloud/verify.ts"],
   test: ["node_modules/vitest/vitest.mjs", "run", "--config", "test/vitest.config.ts"],
   check: ["test/house/check.ts"],
@@ -141,6 +140,7 @@ const child = spawn(
   [
     "--max-semi-space-size=8",
     "--heap-growing-percent=60",
+    "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
     join(root, file),
     ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
     ...rest,

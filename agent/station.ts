@@ -15,6 +15,7 @@ import { type Lane, type LanePatience, type Lease, startLane } from "./lane.ts";
 import type { AgentLog } from "./log.ts";
 import { operatorsOf } from "./operator.ts";
 import type { Timing } from "./printers/driver.ts";
+import { type ProductNames, productNames } from "./product-names.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
@@ -75,9 +76,10 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     store, cloud, clock, news, say, lost: (id, why) => steps.lost(floor, id, why), ...(options.pauses ? { pauses: options.pauses } : {}),
   }); // oxfmt-ignore
   const standing = standingOf({ cloud, store, say, uplink });
+  const products = productNames(store, cloud);
   const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
   const claims = claimsOf({
-    config, store, clock, cloud, uplink, standing, floor, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
+    config, store, clock, cloud, uplink, standing, floor, products, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
   }); // oxfmt-ignore
   const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) =>
@@ -96,7 +98,8 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     news.beat();
     claims.wake();
   };
-  const state = () => stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused: () => paused, lines: log.last });
+  const state = () =>
+    stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused: () => paused, lines: log.last, products });
   const end = async (web?: Console) => {
     over = true;
     say("info", { event: "draining" }, "ends once the label in hand is written down");
@@ -113,7 +116,9 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   };
   const telling = tellingOf({ cloud, clock, news, uplink, standing, report: () => state() });
   try {
-    const web = await openConsole(config.console, { floor, state, operators, scans, lanes, setPaused, news, clock });
+    const web = await openConsole(config.console, {
+      floor, state, operators, scans, lanes, cloud, station: config.station, setPaused, news, clock,
+    }); // oxfmt-ignore
     say(
       "info",
       { event: "station", station: config.station ?? null, printers: config.printers.map(({ name }) => name) },
@@ -248,9 +253,9 @@ function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDeps) {
 
 // --- claims
 
-type ClaimDeps = LeaseDeps & { standing: Standing; blocked(): boolean; paused(): boolean };
+type ClaimDeps = LeaseDeps & { standing: Standing; products: ProductNames; blocked(): boolean; paused(): boolean };
 
-function claimsOf({ config, store, clock, cloud, uplink, standing, floor, blocked, paused }: ClaimDeps) {
+function claimsOf({ config, store, clock, cloud, uplink, standing, floor, products, blocked, paused }: ClaimDeps) {
   const { news, say } = floor;
   const hunger = pulse(clock);
   let over = false;
@@ -317,6 +322,9 @@ function claimsOf({ config, store, clock, cloud, uplink, standing, floor, blocke
     });
     if (taken) say("info", { event: "claimed", job_ref: job.job_ref, attempt: verdict.task.attempt }, `claimed ${job.job_ref}`);
     news.beat();
+    products
+      .learn(verdict.task.gtin, job.product_id)
+      .then(news.beat, (error: unknown) => say("debug", { event: "product" }, String(error)));
   }
 
   /** Behind a printer that can't print, others could. */
