@@ -35,8 +35,14 @@ export function Line({ now }: { now: State }) {
 }
 
 function Work({ now, job }: { now: State; job: Job }) {
-  const others = now.jobs.filter((one) => one !== job && (isUrgent(one) || !["waiting", "rendered"].includes(one.stage)));
-  return [h(Hero, { now, job, key: job.attempt_id }), h(Strip, { job }), h(Question, { job }), others.length > 0 && h(Others, { others })];
+  const others = now.jobs.filter((one) => one !== job && (one.ask !== null || !["waiting", "rendered"].includes(one.stage)));
+  return [
+    h(Hero, { now, job, key: job.attempt_id }),
+    h(Strip, { job }),
+    h(Question, { job }),
+    others.length > 0 && h(Others, { others }),
+    h(Next, { now, job }),
+  ];
 }
 
 function Idle({ now }: { now: State }) {
@@ -63,12 +69,16 @@ function Hero({ now, job }: { now: State; job: Job }) {
     { class: "hero" },
     printer && h(Picture, { job, printer }),
     h(
-      "dl",
+      "div",
       { class: "facts" },
-      job.product !== null && h(Fact, { name: words.product, value: job.product }),
-      h(Fact, { name: words.serial, value: job.serial, code: true }),
       h(
-        "div",
+        "dl",
+        null,
+        job.product !== null && h(Fact, { name: words.product, value: job.product }),
+        h(Fact, { name: words.serial, value: job.serial, code: true }),
+      ),
+      h(
+        "dl",
         { class: "small-facts" },
         h(Fact, { name: words.gtin, value: job.gtin, code: true }),
         job.printer !== null && h(Fact, { name: words.printer, value: job.printer }),
@@ -98,8 +108,12 @@ function Picture({ job, printer }: { job: Job; printer: PrinterState }) {
   );
 }
 
-function Strip({ job }: { job: Job }) {
+/** How far it is; of one that ended otherwise than well, how it ended. */
+function Strip({ job }: { job: Job & { ended?: string | null } }) {
   const words = say();
+  const { ended = null } = job;
+  if (ended !== null && ended !== "sealed")
+    return h("p", { class: "flag" }, shape("bad"), h("strong", null, wordFor(words.ended, ended.split(":")[0] ?? "")));
   const at = jobPath.indexOf(job.state as (typeof jobPath)[number]);
   const isEnd = at === jobPath.length - 1;
   return h(
@@ -198,6 +212,20 @@ const Others = ({ others }: { others: Job[] }) =>
     ),
   );
 
+const NEXT_SHOWN = 4;
+function Next({ now, job }: { now: State; job: Job }) {
+  const next = now.jobs.filter((one) => one !== job && one.ask === null && (one.stage === "waiting" || one.stage === "rendered"));
+  if (next.length === 0) return undefined;
+  const more = next.length - NEXT_SHOWN;
+  return h(
+    "p",
+    { class: "next" },
+    h("span", { class: "quiet" }, say().queueAhead),
+    next.slice(0, NEXT_SHOWN).map(({ attempt_id, serial }) => h("span", { key: attempt_id, class: "code" }, serial)),
+    more > 0 && h("span", null, `+${count(more)}`),
+  );
+}
+
 // --- beside it
 
 const PRINTER_TONES: Record<PrinterState["status"], Tone> = {
@@ -292,7 +320,7 @@ function Side({ now }: { now: State }) {
     ),
     h(Button, {
       title: now.paused ? words.resume : words.pause,
-      tone: now.paused ? "good" : "idle",
+      tone: now.paused ? "play" : "pause",
       disabled: busy.value || isCut.value,
       onPress: () => setPaused(!now.paused),
     }),

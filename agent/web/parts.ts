@@ -2,13 +2,15 @@
 import { type Children, classes, h } from "#shared/web/dom.ts";
 
 /** One shape for each meaning, so that nobody has to see its colour. */
-export type Tone = "good" | "warn" | "bad" | "busy" | "idle";
+export type Tone = "good" | "warn" | "bad" | "busy" | "idle" | "pause" | "play";
 const OUTLINES: Record<Tone, string> = {
   good: "M12 1a11 11 0 1 0 0 22 11 11 0 0 0 0-22Z",
   warn: "M12 1.5 23.5 22H.5Z",
   bad: "M7.5 1h9L23 7.5v9L16.5 23h-9L1 16.5v-9Z",
   busy: "M12 .5 23.5 12 12 23.5.5 12Z",
   idle: "M3 3h18v18H3Z",
+  pause: "M3 3h18v18H3Z",
+  play: "M3 3h18v18H3Z",
 };
 const MARKS: Record<Tone, string> = {
   good: "m6.5 12.5 3.8 3.8 7.2-8",
@@ -16,6 +18,8 @@ const MARKS: Record<Tone, string> = {
   bad: "m8 8 8 8m0-8-8 8",
   busy: "M7.5 12h9m-3.5-3.5 3.5 3.5-3.5 3.5",
   idle: "M8 12h8",
+  pause: "M9 8v8m6-8v8",
+  play: "M9 7.5v9l7-4.5Z",
 };
 export const shape = (tone: Tone) =>
   h(

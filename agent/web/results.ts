@@ -36,8 +36,9 @@ let goodAt = -Infinity;
 let ends: ReturnType<typeof setTimeout> | undefined;
 
 export function show(next: Result): void {
-  const isFast = next.colour === "good" && performance.now() - goodAt < FAST_MS;
-  if (next.colour === "good") goodAt = performance.now();
+  const isLabel = next.colour === "good" && !next.frame;
+  const isFast = isLabel && performance.now() - goodAt < FAST_MS;
+  if (isLabel) goodAt = performance.now();
   clearTimeout(ends);
   result.value = isFast ? { ...next, frame: true } : next;
   sound(next.colour);

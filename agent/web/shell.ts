@@ -26,8 +26,8 @@ export function Shell() {
     { class: classes("shell", now?.simulated && "is-simulated") },
     h(Head, { now }),
     h(
-      "div",
-      { class: "banners" },
+      "section",
+      { class: "banners", "aria-label": say().condition },
       now?.simulated && h("p", { class: "banner sim" }, h("span", null, say().simulatedLong)),
       h(Banners, { now }),
     ),
@@ -117,6 +117,6 @@ function Banners({ now }: { now: State | undefined }) {
       ),
     now.stopped !== null &&
       h("p", { class: "banner bad" }, shape("bad"), h("span", null, `${words.stopped} `, h(Theirs, { text: now.stopped }))),
-    now.paused && h("p", { class: "banner warn" }, shape("warn"), h("span", null, `${words.paused}. ${words.idlePaused}`)),
+    now.paused && h("p", { class: "banner warn" }, shape("warn"), h("span", null, words.idlePaused)),
   ];
 }

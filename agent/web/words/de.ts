@@ -117,7 +117,6 @@ export const de: Words = {
   reprint: "Neu drucken",
   pause: "Anhalten",
   resume: "Weiter",
-  paused: "ANGEHALTEN",
 
   queueAhead: "Warteschlange",
   buffer: "Puffer",

@@ -116,7 +116,6 @@ export const en = {
   reprint: "Reprint",
   pause: "Pause",
   resume: "Resume",
-  paused: "PAUSED",
 
   queueAhead: "Queue ahead",
   buffer: "Buffer",

@@ -25,7 +25,7 @@ export const es: Words = {
   loading: "Buscando la estación …",
   waitingReports: (count, age) => `${count} en espera, el más antiguo desde hace ${age}`,
 
-  signIn: "Identificarse",
+  signIn: "Entrar",
   signOut: "Salir",
   signedInAs: "Identificado",
   scanBadge: "Escanee su tarjeta",
@@ -117,7 +117,6 @@ export const es: Words = {
   reprint: "Reimprimir",
   pause: "Pausar",
   resume: "Seguir",
-  paused: "EN PAUSA",
 
   queueAhead: "En cola",
   buffer: "Memoria",

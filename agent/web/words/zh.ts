@@ -114,7 +114,6 @@ export const zh: Words = {
   reprint: "重印",
   pause: "暂停",
   resume: "继续",
-  paused: "已暂停",
 
   queueAhead: "前方排队",
   buffer: "缓冲",
