@@ -58,7 +58,7 @@ export const decode = async (image: Image | Uint8Array): Promise<Decoded[]> => (
 export async function look(image: Image | Uint8Array): Promise<{ symbols: Decoded[]; damaged: Damaged[]; decoder: string }> {
   ready ??= load();
   const zxing = await ready;
-  const results = await zxing.readBarcodes(inputOf(image), {
+  const results = await zxing.readBarcodes(inputOf(image) as Uint8Array, {
     formats: [...FORMATS],
     tryInvert: false,
     returnErrors: true,

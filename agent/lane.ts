@@ -1,9 +1,19 @@
 // One printer, one lane: one label in flight, from its drawing to its seal. It waits for paper, for people and for its lease, and never prints a label twice.
+import { Refusal } from "#shared/errors.ts";
 import { askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import type { Label } from "./label.ts";
 import { drivers } from "./printers/index.ts";
-import { attests, type Capabilities, type Printer, type Status, type Submission, type Timing } from "./printers/driver.ts";
+import {
+  attests,
+  type Capabilities,
+  type Fault,
+  type FaultName,
+  type Printer,
+  type Status,
+  type Submission,
+  type Timing,
+} from "./printers/driver.ts";
 import { PAUSES_MS } from "./reconnecting.ts";
 import * as steps from "./steps.ts";
 
@@ -15,8 +25,16 @@ export type LaneState = {
   since: number;
   capabilities: Capabilities | null;
   warnings: string[];
+  /** What keeps it from printing, by name. */
+  faults: FaultName[];
 };
-export type Lane = { config: PrinterConfig; state(): LaneState; end(): Promise<void> };
+export type Lane = {
+  config: PrinterConfig;
+  state(): LaneState;
+  /** Prints a label that is nobody's, between two jobs; says in words what came of it. */
+  test(operator: string): Promise<string>;
+  end(): Promise<void>;
+};
 export type Lease = "alive" | "lost" | "unknown";
 export type LaneFloor = steps.Floor & {
   paused(): boolean;
@@ -41,6 +59,7 @@ const SETTLE_MS = 500;
 const LAST_TRIES = 3;
 const FRESH_MS = 2_000;
 const UNEXPLAINED_MAX = 20;
+const TEST_MS = 10_000;
 
 export function startLane(
   floor: LaneFloor,
@@ -62,17 +81,26 @@ export function startLane(
     since: clock.now(),
     capabilities: null,
     warnings: [],
+    faults: [],
   };
 
   /** A change is told once. */
-  function become(status: LaneState["status"], words: string, warnings: string[] = []): void {
+  function become(status: LaneState["status"], words: string, warnings: string[] = [], faults: Fault[] = []): void {
     const isNews = status !== state.status || words !== state.words;
     if (isNews && (status === "blocked" || status === "offline"))
       say("warn", { event: "printer", printer: config.name, status }, `${config.name}: ${words}`);
     if (isNews && status === "ready" && (state.status === "blocked" || state.status === "offline"))
       say("info", { event: "printer", printer: config.name, status }, `${config.name} is ready again`);
     const isBack = status === "ready" && state.status !== "ready" && state.status !== "printing";
-    state = { ...state, status, words, warnings, capabilities, since: isNews ? clock.now() : state.since };
+    state = {
+      ...state,
+      status,
+      words,
+      warnings,
+      faults: faults.map(({ name }) => name),
+      capabilities,
+      since: isNews ? clock.now() : state.since,
+    };
     if (isNews) news.beat();
     if (isBack) floor.hungry();
   }
@@ -126,7 +154,7 @@ export function startLane(
     }
     watchCounter(status);
     if (status.ready === false) {
-      become("blocked", status.faults.map(({ words }) => words).join(", ") || "it isn't ready", status.warnings);
+      become("blocked", status.faults.map(({ words }) => words).join(", ") || "it isn't ready", status.warnings, status.faults);
       return false;
     }
     become("ready", "ready", status.warnings);
@@ -159,7 +187,7 @@ export function startLane(
 
   async function work(attempt: Attempt, at: Printer): Promise<void> {
     const lease = await floor.holds(attempt);
-    if (lease !== "alive" || over) {
+    if (lease !== "alive" || over || store.must(attempt.attemptId).ended !== null) {
       if (lease === "unknown") become("ready", "a job waits for word from the cloud that it is still ours");
       if (lease === "unknown" && !over) await news.next(LOOK_MS);
       return;
@@ -236,7 +264,7 @@ export function startLane(
         if (completion.outcome === "unknown" && config.driver !== "ipp") await close();
         return;
       }
-      become("blocked", completion.reason);
+      become("blocked", completion.reason, [], completion.faults);
       const isGone = store.must(attemptId).stage !== "sent";
       if (stop.signal.aborted) return; // it waits in the printer: the next start asks for it
       if (isGone || clock.now() - blockedFrom > patience.blockedMs) return takeBack(attemptId, at, completion.reason);
@@ -277,6 +305,48 @@ export function startLane(
     });
   }
 
+  // --- a label that is nobody's
+
+  let asked: { operator: string; done: PromiseWithResolvers<string> } | undefined;
+  function test(operator: string): Promise<string> {
+    if (over) throw new Refusal("NOT_READY", "the station is ending");
+    if (asked) throw new Refusal("ILLEGAL_TRANSITION", "a test label is already asked for", { allowed: [] });
+    const isBusy = store.open().some((one) => isMine(one) && !["waiting", "rendered"].includes(one.stage));
+    if (isBusy || (state.status !== "ready" && state.status !== "blocked"))
+      throw new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print a test label now: ${state.words}`, { allowed: [] });
+    asked = { operator, done: Promise.withResolvers<string>() };
+    news.beat();
+    return asked.done.promise;
+  }
+  async function answerTest(at: Printer): Promise<void> {
+    if (!asked) return;
+    const { operator, done } = asked;
+    try {
+      done.resolve(await printTest(at, operator));
+    } catch (error) {
+      done.reject(error as Error);
+    } finally {
+      asked = undefined;
+    }
+  }
+  async function printTest(at: Printer, operator: string): Promise<string> {
+    if (!(await isReady(at))) throw new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print now: ${state.words}`, { allowed: [] });
+    const encoded = await at.encode(steps.testDrawing(floor, config));
+    store.write(() => {
+      store.label(config.name, "explained", `a test label, as ${operator} asked`);
+      store.setMeta(counterName, "null");
+    });
+    become("printing", "prints a test label");
+    const submission = await at.submit(encoded);
+    if (submission.bytesAccepted === 0) throw new Refusal("NOT_READY", submission.fault ?? "nothing could be sent");
+    const completion = await at.awaitCompletion(submission, { signal: stop.signal, withinMs: TEST_MS });
+    if (completion.outcome !== "confirmed") await at.flush();
+    store.setMeta(counterName, JSON.stringify(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null));
+    become("ready", "ready");
+    say("info", { event: "test_label", printer: config.name, operator }, `${config.name}: test label: ${completion.reason}`);
+    return `${completion.outcome}: ${completion.reason}`;
+  }
+
   // --- the loop
 
   const isMine = (attempt: Attempt) => attempt.printer === config.name && !["sealing", "orphan"].includes(attempt.stage);
@@ -303,6 +373,7 @@ export function startLane(
     }
     const at = await open();
     if (!at) return;
+    if (asked) return answerTest(at);
     const next = floor.paused() || store.fault() !== null ? undefined : pick(open_);
     const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs) || (capabilities?.counter && expected() === null);
     if ((isStale || state.status === "blocked") && !(await isReady(at))) return waitFor(() => over, LOOK_MS);
@@ -324,12 +395,14 @@ export function startLane(
         become("blocked", (error as Error).message);
         await waitFor(() => over, LOOK_MS);
       }
+    asked?.done.reject(new Refusal("NOT_READY", "the station ended before the test label"));
     await close();
   }
   const running = rounds();
   return {
     config,
     state: () => ({ ...state, capabilities }),
+    test,
     end: async () => {
       over = true;
       const cancel = clock.after(patience.drainMs, () => stop.abort());

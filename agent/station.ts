@@ -11,6 +11,7 @@ import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
 import { operatorsOf } from "./operator.ts";
 import type { Timing } from "./printers/driver.ts";
+import { type ProductNames, productNames } from "./product-names.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
@@ -60,9 +61,10 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     store, cloud, clock, news, say, lost: (id, why) => steps.lost(floor, id, why), ...(options.pauses ? { pauses: options.pauses } : {}),
   }); // oxfmt-ignore
   const standing = standingOf({ cloud, store, say, uplink });
+  const products = productNames(store, cloud);
   const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
   const claims = claimsOf({
-    config, store, clock, cloud, uplink, standing, floor, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
+    config, store, clock, cloud, uplink, standing, floor, products, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
   }); // oxfmt-ignore
   const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) =>
@@ -81,7 +83,8 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     news.beat();
     claims.wake();
   };
-  const state = () => stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused: () => paused, lines: log.last });
+  const state = () =>
+    stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused: () => paused, lines: log.last, products });
   const end = async (web?: Console) => {
     over = true;
     say("info", { event: "draining" }, "ends once the label in hand is written down");
@@ -100,7 +103,9 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const line = startWake({ settings: config, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
   const telling = tellingOf({ cloud, clock, uplink, report: state });
   try {
-    const web = await openConsole(config.console, { floor, state, operators, scans, lanes, setPaused, news, clock });
+    const web = await openConsole(config.console, {
+      floor, state, operators, scans, lanes, cloud, station: config.station, setPaused, news, clock,
+    }); // oxfmt-ignore
     say(
       "info",
       { event: "station", station: config.station ?? null, printers: config.printers.map(({ name }) => name) },

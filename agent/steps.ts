@@ -73,6 +73,13 @@ export function optionsFor(templates: Template[], { task }: Attempt, { label, dp
 export const drawingOf = (floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) =>
   drawLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
 
+/** Says that it is a test, in words and in its symbol, which is no link of anything. */
+export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clock">, { label, dpi, simulated }: PrinterConfig) =>
+  drawLabel(
+    { payload: `TEST LABEL ${instant(clock)}`, gtin: "TEST LABEL", serial: "TEST" },
+    { template: templateFor(templates, label), dpi, simulated },
+  ).bitmap;
+
 /** Undefined where the label can't be: its attempt has failed. */
 export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {
   try {
@@ -339,6 +346,26 @@ export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator:
   news.beat();
   return store.must(attempt.attemptId);
 }
+
+/** Set aside before anything of it can be on paper: its lease ends, and the cloud gives it out again. */
+export function skip(floor: Floor, jobRef: string, operator: string, isPrinting: (printer: string) => boolean): void {
+  const { store, news, say } = floor;
+  const known = store.ofJob(jobRef);
+  if (known.length === 0) throw new Refusal("NOT_FOUND", `this station has no job ${jobRef}`);
+  const attempt = known.find((one) => maySkip(one) && !(one.printer !== null && isPrinting(one.printer)));
+  if (!attempt)
+    throw new Refusal(
+      "ILLEGAL_TRANSITION",
+      "only a job that isn't begun can be skipped; of this one a label may exist: say what became of it",
+      {
+        allowed: known.flatMap((one) => allowedFor(one)),
+      },
+    );
+  store.change(attempt.attemptId, { ended: "let go" });
+  say("info", { event: "skipped", job_ref: jobRef, operator }, `${operator} skips ${jobRef}: it comes again when its lease is over`);
+  news.beat();
+}
+export const maySkip = ({ stage, ended }: Attempt): boolean => ended === null && (stage === "waiting" || stage === "rendered");
 
 const REASONS: Record<Verdict, string> = {
   good: "good",
