@@ -45,7 +45,11 @@ describe.skipIf(!executable)("the console", async () => {
     await page.fill("input[name=key]", secret);
     await page.click("button[type=submit]");
     await page.waitForSelector("nav.views");
-    await look({ page, context, requests, complaints }).finally(async () => context.close());
+    try {
+      await look({ page, context, requests, complaints });
+    } finally {
+      await context.close();
+    }
   }
   const goTo = async (page: Page, path: string) => {
     await page.evaluate(`location.hash = ${JSON.stringify(path)}`);

@@ -163,6 +163,14 @@ describe("a session", () => {
     expect(w.logged().join("\n")).not.toContain(cookie);
   });
 
+  test("is the browser's only one: signing in again ends the one before", async () => {
+    const { secret } = await keyOf(w.admin, ["aidc:read"]);
+    const first = await signIn({ key: secret });
+    const second = await signIn({ key: secret }, { cookie: cookieOf(first) });
+    expect((await browse(cookieOf(first)).get("/aidc/summary")).status).toBe(401);
+    expect((await browse(cookieOf(second)).get("/aidc/summary")).status).toBe(200);
+  });
+
   test("survives a restart", async () => {
     const page = await signedIn((await keyOf(w.admin, ["aidc:read"])).secret);
     await w.restart();

@@ -1,6 +1,6 @@
 // Pages without a build: every module that a browser gets is whole, names only what is served, and computes what the cloud computes.
 import { hash } from "node:crypto";
-import fc from "fast-check";
+import { assert, property, uint8Array } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { canonical, digestOf } from "#shared/canonical.ts";
 import { type Hash, leafHash, nodeHash, splitOf } from "#shared/merkle.ts";
@@ -38,8 +38,8 @@ test.each([
 });
 
 test("the page's own SHA-256 is SHA-256", () => {
-  fc.assert(
-    fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
+  assert(
+    property(uint8Array({ maxLength: 300 }), (bytes) => {
       expect(Buffer.from(sha256Here(bytes)).toString("hex")).toBe(hash("sha256", bytes));
     }),
   );
