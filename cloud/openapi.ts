@@ -22,7 +22,9 @@ export function refusalsOf(route: Route): ErrorCode[] {
     "MALFORMED_REQUEST",
     ...(route.kind === "write" || route.body ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
     ...(route.params ? (["URI_TOO_LONG"] as const) : []),
-    ...(route.scope === "public" || route.scope === "client" ? [] : (["UNAUTHORIZED", route.deniedAs ?? "API_SCOPE_DENIED"] as const)),
+    ...(route.scope === "public" || route.scope === "client"
+      ? []
+      : (["UNAUTHORIZED", route.deniedAs ?? "API_SCOPE_DENIED", "CROSS_SITE"] as const)),
     ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),
     ...(route.params ? (["NOT_FOUND"] as const) : []),
     ...(route.kind === "write" ? (["IDEMPOTENCY_CONFLICT"] as const) : []),
@@ -95,7 +97,7 @@ export function schemaOf(route: Route): FastifySchema {
     description: access(route),
     operationId,
     tags: [route.tag],
-    security: route.scope === "public" || route.scope === "client" ? [] : [{ bearer: [] }, { apiKey: [] }],
+    security: route.scope === "public" || route.scope === "client" ? [] : [{ bearer: [] }, { apiKey: [] }, { session: [] }],
     ...(route.body || route.takesFile || route.takesBytes ? { consumes: mediaOf(route) } : {}),
     ...(route.params ? { params: route.params } : {}),
     ...(route.query ? { querystring: route.query } : {}),
@@ -138,6 +140,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "EN 18222", description: "Published passports as any other system's look: the mandatory reads of the European standard" },
         { name: "epcis", description: "What happened to things, in EPCIS 2.0: captured once, found by what they name" },
         { name: "compliance", description: "Law as data, judged fail-closed; no legal advice" },
+        { name: "console", description: "The floor console at /console: its session and its stream" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
         { name: "webhooks", description: "Who is told what, by signed messages that arrive at least once" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
@@ -147,6 +150,12 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         securitySchemes: {
           bearer: { type: "http", scheme: "bearer", description: "An API key or an OAuth access token" },
           apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
+          session: {
+            type: "apiKey",
+            in: "cookie",
+            name: "imprimatur_console",
+            description: "The console's session, for its own page only",
+          },
         },
       },
     },

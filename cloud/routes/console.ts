@@ -60,6 +60,8 @@ export const floorConsole: Route[] = [
         const known = await admitted(tx, body, requestId);
         if (!known) return undefined;
         if (hasEnded(known, tx.now)) throw new Refusal("SANDBOX_EXPIRED");
+        const before = cookieIn(asked.headers);
+        if (before !== undefined) await sessions.end(tx, before); // one browser, one session
         const { cookie, endsAt } = await sessions.begin(tx, known.caller);
         await append(tx, known.caller, { action: "auth.session_begun", subject: known.caller.credential.id, requestId });
         return { cookie, session: await shown(tx, known.caller, endsAt) };
@@ -77,7 +79,6 @@ export const floorConsole: Route[] = [
     says: "Who is signed in, and what they may do",
     tag,
     replies: { 200: ConsoleSession },
-    refusals: ["CROSS_SITE"],
     run: async ({ caller, asked, deps }) => {
       const cookie = cookieIn(asked.headers);
       const session = await deps.store.read("console session", async (tx) => {
@@ -96,7 +97,6 @@ export const floorConsole: Route[] = [
     says: "Sign out: the session is over on every node",
     tag,
     replies: { 204: "Signed out" },
-    refusals: ["CROSS_SITE"],
     run: async ({ caller, asked, requestId, deps }) => {
       const cookie = cookieIn(asked.headers);
       if (cookie !== undefined)
@@ -115,7 +115,6 @@ export const floorConsole: Route[] = [
     says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `end`; at most one of each a second",
     tag,
     replies: { 200: "text/event-stream" },
-    refusals: ["CROSS_SITE"],
     run: async ({ caller, asked, deps }) => {
       const good = () =>
         deps.authenticate(asked.headers).then(

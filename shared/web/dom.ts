@@ -2,9 +2,8 @@
 import { type ComponentChildren, type ComponentType, h } from "preact";
 
 export { h, render } from "preact";
-export type { ComponentChildren, VNode } from "preact";
-export { useEffect, useMemo, useRef, useState } from "preact/hooks";
-export { batch, computed, effect, type Signal, signal, useSignal } from "@preact/signals";
+export { useEffect, useMemo, useRef } from "preact/hooks";
+export { computed, effect, type Signal, signal, useSignal } from "@preact/signals";
 
 export type Children = ComponentChildren;
 /** Class names, those that hold. */

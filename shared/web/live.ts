@@ -2,11 +2,11 @@
 import { signal } from "./dom.ts";
 
 export type Live = { state: { readonly value: "off" | "waiting" | "live" }; start(): void; stop(): void };
-type Handlers = { opened(): void; ended(): void; events: Readonly<Record<string, (data: unknown) => void>> };
+type Handlers = { opened(): void; refused(): void; ended(): void; events: Readonly<Record<string, (data: unknown) => void>> };
 
 const AGAIN_MS = 5_000;
 
-export function listenTo(url: string, { opened, ended, events }: Handlers): Live {
+export function listenTo(url: string, { opened, refused, ended, events }: Handlers): Live {
   const state = signal<"off" | "waiting" | "live">("off");
   let source: EventSource | undefined;
   let again: ReturnType<typeof setTimeout> | undefined;
@@ -24,8 +24,9 @@ export function listenTo(url: string, { opened, ended, events }: Handlers): Live
     });
     source.addEventListener("error", () => {
       state.value = "waiting";
-      // A refusal closes it for good; whether that is the end, the next request says.
-      if (source?.readyState === EventSource.CLOSED) again = setTimeout(open, AGAIN_MS);
+      if (source?.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      again = setTimeout(open, AGAIN_MS);
+      refused();
     });
     source.addEventListener("end", ended);
     for (const [name, handle] of Object.entries(events))

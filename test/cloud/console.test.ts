@@ -163,6 +163,14 @@ describe("a session", () => {
     expect(w.logged().join("\n")).not.toContain(cookie);
   });
 
+  test("is the browser's only one: signing in again ends the one before", async () => {
+    const { secret } = await keyOf(w.admin, ["aidc:read"]);
+    const first = await signIn({ key: secret });
+    const second = await signIn({ key: secret }, { cookie: cookieOf(first) });
+    expect((await browse(cookieOf(first)).get("/aidc/summary")).status).toBe(401);
+    expect((await browse(cookieOf(second)).get("/aidc/summary")).status).toBe(200);
+  });
+
   test("survives a restart", async () => {
     const page = await signedIn((await keyOf(w.admin, ["aidc:read"])).secret);
     await w.restart();
@@ -365,4 +373,47 @@ test("a product's passport is found by its product", async () => {
   const found = await one.admin.get(`/passports?productId=${one.product.id}`);
   expect(found.body.data.map(({ id }: { id: string }) => id)).toEqual([one.passportId]);
   expect((await other.admin.get(`/passports?productId=${one.product.id}`)).body.data).toEqual([]);
+});
+
+describe("the pages", () => {
+  const ask = (path: string, headers: Record<string, string> = {}, method = "GET") => fetch(w.url + path, { method, headers });
+
+  test("come with a policy that lets nothing in but them", async () => {
+    const page = await ask("/console");
+    expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    const policy = (page.headers.get("content-security-policy") ?? "").split("; ");
+    expect(policy).toEqual(
+      expect.arrayContaining(["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"]),
+    );
+    expect(await page.text()).not.toMatch(/<script(?! type="module" src=)|<style| style=| on\w+=/);
+  });
+
+  test("are sent once, and packed where that is wanted", async () => {
+    const module = await ask("/console/app/main.ts", { "accept-encoding": "gzip" });
+    expect([module.headers.get("content-type"), module.headers.get("content-encoding")]).toEqual([
+      "text/javascript; charset=utf-8",
+      "gzip",
+    ]);
+    const etag = module.headers.get("etag") ?? "";
+    expect((await ask("/console/app/main.ts", { "accept-encoding": "gzip", "if-none-match": etag })).status).toBe(304);
+    const plain = await ask("/console/app/main.ts", { "accept-encoding": "identity", "if-none-match": etag });
+    expect([plain.status, plain.headers.get("content-encoding")]).toEqual([200, null]);
+    expect(await plain.text()).toBe(await module.text());
+  });
+
+  test.each([
+    "/console/app/tsconfig.json",
+    "/console/app/..%2f..%2fconfig.ts",
+    "/console/shared/errors.ts",
+    "/console/nothing",
+    "/console/",
+  ])("%s isn't one of them", async (path) => {
+    expect((await ask(path)).status).toBe(404);
+  });
+
+  test("are read, not written", async () => {
+    const answer = await ask("/console", {}, "PUT");
+    expect([answer.status, answer.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+    expect((await ask("/console", {}, "HEAD")).status).toBe(200);
+  });
 });

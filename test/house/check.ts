@@ -4,6 +4,7 @@ import { availableParallelism } from "node:os";
 
 const checks: Record<string, string[]> = {
   types: ["tsc", "--noEmit"],
+  "types of pages": ["tsc", "--noEmit", "-p", "cloud/web/console"],
   lint: ["oxlint", "--type-aware", "--deny-warnings", "."],
   format: ["oxfmt", "--check", "."],
   "dead code": ["knip", "--no-progress"],

@@ -19,7 +19,7 @@ function drawn(box: HTMLElement, hours: Summary["sealed_by_hour"]): uPlot {
     height: HEIGHT_PX,
     cursor: { show: false },
     legend: { show: false },
-    padding: [8, 4, 0, 0],
+    padding: [8, 28, 0, 0],
     scales: {
       x: { time: true, range: (_plot, least, most) => [least - HOUR_S / 2, most + HOUR_S / 2] },
       y: { range: (_plot, _least, most) => [0, Math.max(4, most * 1.1)] },

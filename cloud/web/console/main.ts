@@ -51,7 +51,7 @@ const Header = () =>
     "header",
     { class: "top" },
     h("a", { class: "brand", href: "#/overview" }, words().product),
-    session.value && h("span", { class: "tenant" }, h("bdi", null, session.value.tenant.name)),
+    h("span", { class: "tenant" }, session.value ? h("bdi", null, session.value.tenant.name) : words().console),
     session.value?.tenant.sandbox && h("span", { class: "badge warn sandbox" }, words().sandbox),
     h("span", { class: "space" }),
     session.value && h(LiveSign, null),

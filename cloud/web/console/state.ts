@@ -45,6 +45,7 @@ export const live = listenTo("/console/events", {
     if (opened) changed(); // whatever was missed meanwhile
     opened = true;
   },
+  refused: () => void get("/console/session"), // which ends the page's session too, if it is over
   ended: () => over(),
   events: {
     summary: (data) => {

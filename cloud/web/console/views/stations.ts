@@ -36,9 +36,9 @@ function Header() {
   );
 }
 
+const byName = new Intl.Collator(undefined, { numeric: true });
 /** Those in trouble first, then by name. */
-const order = (a: Device, b: Device) =>
-  statuses.indexOf(b.status) - statuses.indexOf(a.status) || a.name.localeCompare(b.name, undefined, { numeric: true });
+const order = (a: Device, b: Device) => statuses.indexOf(b.status) - statuses.indexOf(a.status) || byName.compare(a.name, b.name);
 
 function List({ all }: { all: readonly Device[] }) {
   const wanted = useSignal("");

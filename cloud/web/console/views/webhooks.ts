@@ -36,8 +36,10 @@ function Again({ of, done }: { of: Delivery; done(): void }) {
     said.value = refused?.message ?? webhooks.sentAgain;
     done();
   }
-  if (of.status === "pending") return null;
-  return [h("button", { type: "button", onClick: () => void again() }, webhooks.again), h("span", { role: "status" }, said.value)];
+  return [
+    of.status !== "pending" && h("button", { type: "button", onClick: () => void again() }, webhooks.again),
+    h("span", { role: "status" }, said.value),
+  ];
 }
 
 function Deliveries({ id }: { id: string }) {

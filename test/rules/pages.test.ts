@@ -1,0 +1,100 @@
+// Pages without a build: every module that a browser gets is whole, names only what is served, and computes what the cloud computes.
+import { hash } from "node:crypto";
+import { assert, property, uint8Array } from "fast-check";
+import { describe, expect, test } from "vitest";
+import { canonical, digestOf } from "#shared/canonical.ts";
+import { type Hash, leafHash, nodeHash, splitOf } from "#shared/merkle.ts";
+import { addressed } from "#shared/pages.ts";
+import { type Bundle, judgeBundle } from "#shared/web/proof.ts";
+import { sha256Here } from "#shared/web/sha256.ts";
+import { consoleFiles, textOf } from "../../cloud/console.ts";
+
+const files = consoleFiles();
+const modules = [...files].filter(([url]) => /\.(ts|js)$/.test(url));
+const importsOf = (text: string) => [...text.matchAll(/\b(?:from|import)\s*"([^"\n]+)"/g)].map(([, name = ""]) => name);
+
+test("every module of the console names only what is served beside it", () => {
+  expect(modules.length).toBeGreaterThan(30);
+  const missing = modules.flatMap(([url, from]) =>
+    importsOf(textOf(from, [])).flatMap((name) => (files.has(new URL(name, `http://x${url}`).pathname) ? [] : [`${url} imports ${name}`])),
+  );
+  expect(missing).toEqual([]);
+});
+
+test("no module of ours keeps a type, and the page names nobody else", () => {
+  for (const [url, from] of modules) expect([url, textOf(from, [])]).not.toEqual([url, expect.stringMatching(/^import type|: string\b/m)]);
+  const page = textOf(files.get("/console") ?? { file: "", kind: "html" }, files.keys());
+  expect([...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, url = ""]) => url).filter((url) => !files.has(url))).toEqual(["data:,"]);
+});
+
+test.each([
+  ['import { h } from "preact";', 'import { h } from "/x/lib/preact.js";'],
+  ['export*from"@preact/signals-core"', 'export*from"/x/lib/preact-signals-core.js"'],
+  ['import "#shared/web/dom.ts";', 'import "/x/shared/web/dom.ts";'],
+  ['import { a } from "./b.ts";', 'import { a } from "./b.ts";'],
+  ['const from = "preact";', 'const from = "preact";'],
+])("%s becomes %s", (module, served) => {
+  expect(addressed(module, "/x")).toBe(served);
+});
+
+test("the page's own SHA-256 is SHA-256", () => {
+  assert(
+    property(uint8Array({ maxLength: 300 }), (bytes) => {
+      expect(Buffer.from(sha256Here(bytes)).toString("hex")).toBe(hash("sha256", bytes));
+    }),
+  );
+  for (const length of [55, 56, 63, 64, 65, 119, 120, 100_000])
+    expect(Buffer.from(sha256Here(new Uint8Array(length).fill(7))).toString("hex")).toBe(hash("sha256", Buffer.alloc(length, 7)));
+});
+
+describe("a proof in a log of any size", () => {
+  const rootOf = (leaves: readonly Hash[]): Hash => {
+    const [first] = leaves;
+    if (leaves.length === 1 && first) return first;
+    const split = splitOf(leaves.length);
+    return nodeHash(rootOf(leaves.slice(0, split)), rootOf(leaves.slice(split)));
+  };
+  const pathOf = (leaves: readonly Hash[], index: number): Hash[] => {
+    if (leaves.length === 1) return [];
+    const split = splitOf(leaves.length);
+    return index < split
+      ? [...pathOf(leaves.slice(0, split), index), rootOf(leaves.slice(split))]
+      : [...pathOf(leaves.slice(split), index - split), rootOf(leaves.slice(0, split))];
+  };
+  const items = [{ status: "RENDERED", evidence: {} }];
+  const entry = { kind: "print_bundle", digest: digestOf(items), at: "2026-11-21T12:00:00.000Z" };
+  const ours = leafHash(Buffer.from(canonical(entry)));
+  function bundleIn(size: number, index: number): Bundle {
+    const leaves = Array.from({ length: size }, (_, n) => (n === index ? ours : leafHash(Buffer.from(`leaf ${n}`))));
+    const proof = pathOf(leaves, index).map((hash) => hash.toString("hex"));
+    const root = rootOf(leaves).toString("hex");
+    return { items, sha256: entry.digest, proof: { entry, index, size, leafHash: ours.toString("hex"), proof, root, checkpoint: "" } };
+  }
+  const judged = async (bundle: Bundle) => {
+    const checks = await judgeBundle(bundle, { keys: [], pictureOf: async () => undefined });
+    return checks.find(({ name }) => name === "inclusion")?.outcome;
+  };
+
+  test("leads to its root from every place", async () => {
+    for (let size = 1; size <= 20; size += 1)
+      for (let index = 0; index < size; index += 1)
+        expect([size, index, await judged(bundleIn(size, index))]).toEqual([size, index, "holds"]);
+  });
+
+  test("leads nowhere from another place, with a longer or a shorter path, or out of the tree", async () => {
+    const { proof, ...bundle } = bundleIn(13, 6);
+    const lies = [
+      { index: 7 },
+      { index: -1 },
+      { index: 13 },
+      { index: 0.5 },
+      { size: 14 },
+      { proof: proof?.proof.slice(1) },
+      { proof: [...(proof?.proof ?? []), proof?.root] },
+    ];
+    for (const lie of lies) {
+      const told = { ...bundle, proof: { ...proof, ...lie } } as Bundle;
+      expect([lie, await judged(told)]).toEqual([lie, lie.size === 14 ? "holds" : "broken"]);
+    }
+  });
+});
