@@ -15,6 +15,8 @@ const MIN = [24, 21]; // node:crypto's randomUUIDv7 came with it
 const commands = {
   start: ["fixtures/start.ts"],
   cloud: ["cloud/main.ts"],
+  agent: ["agent/main.ts"],
+  floor: ["fixtures/simulate.ts"],
   verify: ["cloud/verify.ts"],
   test: ["node_modules/vitest/vitest.mjs", "run", "--config", "test/vitest.config.ts"],
   check: ["test/house/check.ts"],

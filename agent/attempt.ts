@@ -57,6 +57,8 @@ export type Work = {
   submittedAt?: string;
   sha256?: string;
   bytes?: { offered: number; accepted: number };
+  /** The printer's label counter before it: what it has moved by since tells of labels that come out late. */
+  counter?: number;
   /** Why nobody knows what came out. */
   unknown?: string;
   /** Nothing this printer says can attest, or the settings want a person to. */

@@ -72,6 +72,7 @@ export type Fate = "taken" | "dropped" | "quarantined";
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 export type Store = ReturnType<typeof openBuffer>;
 
+const ROOM = " ".repeat(262_144);
 const KEPT_SIGHTINGS = 20_000;
 const FULL = /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN|NOMEM)/;
 
@@ -101,11 +102,9 @@ function attemptFrom(row: Row): Attempt {
   };
 }
 
-/** `maxPages` is how large the file may grow, in pages of 4 KiB. */
-export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPages?: number } = {}) {
+export function openBuffer(dataDir: string, clock: Clock) {
   const file = join(dataDir, "station.db");
   const db = opened(dataDir, file);
-  if (maxPages !== undefined) db.pragma(`max_page_count = ${maxPages}`);
   const statements = new Map<string, Database.Statement>();
   const prepared = (sql: string): Database.Statement => {
     const known = statements.get(sql) ?? db.prepare(sql);
@@ -121,9 +120,7 @@ export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPag
   function write<T>(act: () => T): T {
     if (db.inTransaction) return act();
     try {
-      const done = db.transaction(act).immediate();
-      fault = null;
-      return done;
+      return db.transaction(act).immediate();
     } catch (error) {
       if (!FULL.test(String((error as { code?: string }).code))) throw error;
       fault = `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;
@@ -171,19 +168,21 @@ export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPag
   return {
     file,
     write,
+    /** How large the file may grow, in pages of 4 KiB; `full` is as large as it is. */
+    limit: (pages: number | "full" | "none") =>
+      void db.pragma(`max_page_count = ${pages === "full" ? 1 : pages === "none" ? 4_294_967_294 : pages}`),
     fault: () => fault,
-    /** Tries whether the disk takes a byte again. */
+    /** Whether there is room again for the reports of some labels. */
     probe: (): boolean => {
       try {
-        write(() =>
-          run(
-            "INSERT INTO meta (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            String(clock.now()),
-          ),
-        );
+        write(() => {
+          run("INSERT INTO meta (name, value) VALUES ('room', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", ROOM);
+          run("DELETE FROM meta WHERE name = 'room'");
+        });
       } catch {
         return false;
       }
+      fault = null;
       return true;
     },
     meta: (name: string): string | undefined => get("SELECT value FROM meta WHERE name = ?", name)?.["value"] as string | undefined,
@@ -223,6 +222,7 @@ export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPag
             n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], body: JSON.parse(String(row["body"])),
           }) as ReportRow, // oxfmt-ignore
       ),
+    isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,
     settle: (n: number, fate: Fate, told: string | null) =>
       void write(() =>
         run("UPDATE reports SET fate = ?, told = ?, settled_at = ? WHERE n = ? AND fate IS NULL", fate, told, clock.now(), n),
@@ -237,8 +237,6 @@ export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPag
           attemptId,
         ),
       ),
-    owes: (attemptId: string): boolean =>
-      get("SELECT 1 FROM reports WHERE attempt_id = ? AND fate IS NULL LIMIT 1", attemptId) !== undefined,
     /** The bundle's items, exactly as they are sent. */
     items: (attemptId: string): BundleItem[] =>
       all("SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' ORDER BY n", attemptId)
@@ -283,7 +281,7 @@ export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPag
 
     // --- labels
     label: (printer: string, state: LabelState, words: string, of?: Attempt) =>
-      void write(() => {
+      write(() => {
         const now = clock.now();
         run(
           "INSERT INTO ledger (attempt_id, job_ref, serial, printer, state, words, at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -349,7 +347,7 @@ export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPag
 
     // --- scans
     sighting: ({ scanner, text, scanned_at, image_sha256 = null }: Omit<Seen, "image_sha256"> & { image_sha256?: string | null }) =>
-      void write(() => {
+      write(() => {
         const { lastInsertRowid } = run(
           "INSERT INTO sightings (scanner, text, scanned_at, image_sha256) VALUES (?, ?, ?, ?)",
           scanner,
@@ -368,7 +366,7 @@ export function openBuffer(dataDir: string, clock: Clock, { maxPages }: { maxPag
         ...texts, image ?? "", scanner,
       ).map((row) => ({
         scanner: String(row["scanner"]), text: String(row["text"]), scanned_at: String(row["scanned_at"]),
-        ...(row["image_sha256"] === null ? {} : { image_sha256: String(row["image_sha256"]) }),
+        ...(typeof row["image_sha256"] === "string" ? { image_sha256: row["image_sha256"] } : {}),
       })), // oxfmt-ignore
     /** Attempts whose label says this, the latest first. */
     allOfLink: (text: string): Attempt[] =>

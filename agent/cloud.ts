@@ -2,7 +2,6 @@
 import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
 import type { TSchema } from "typebox";
-import type { ErrorBody } from "#shared/errors.ts";
 import { ErrorReply, type Static } from "#shared/wire/common.ts";
 import { Station, type StationReport } from "#shared/wire/devices.ts";
 import {
@@ -22,7 +21,7 @@ export type NoAnswer = { ok: false; status: number; code: string; message: strin
 export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
-const ANSWER_MAX_MS = 15_000;
+const ANSWER_MAX_MS = 10_000;
 const ajv = new Ajv({ strict: false, validateFormats: false });
 const fits = new Map<TSchema, ValidateFunction>();
 
@@ -30,7 +29,7 @@ const fits = new Map<TSchema, ValidateFunction>();
 function reads<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
   const check = fits.get(schema) ?? ajv.compile(open(schema));
   fits.set(schema, check);
-  return check(value) === true;
+  return check(value);
 }
 const open = (schema: unknown): object =>
   JSON.parse(JSON.stringify(schema), (name, value: unknown) =>
@@ -117,7 +116,7 @@ function parsed(text: string): unknown {
 
 function refusalOf(response: Response, answer: unknown): NoAnswer {
   const { code, message } = reads(ErrorReply, answer)
-    ? (answer as ErrorBody).error
+    ? answer.error
     : { code: `HTTP_${response.status}`, message: `the cloud answered ${response.status}` };
   const after = Number(response.headers.get("retry-after"));
   return { ok: false, status: response.status, code, message, ...(after > 0 ? { retryAfterMs: after * 1_000 } : {}) };

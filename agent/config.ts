@@ -74,7 +74,6 @@ export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attes
   attest: "device" | "operator";
   simulated: boolean;
 };
-export type ScannerConfig = Static<typeof Scanner>;
 export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
 
 /** A fault of the operator's: shown as one line, without a stack. */

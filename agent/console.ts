@@ -14,12 +14,12 @@ import type { Pulse } from "./pulse.ts";
 import { bodyOf } from "./request-body.ts";
 import { openKeyboard } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
-import type { stateOf } from "./state.ts";
+import type { State } from "./state.ts";
 import { answer, drawingOf } from "./steps.ts";
 
 export type Console = { url: string; app: FastifyInstance; close(): Promise<void> };
 type Deps = ActDeps & {
-  state(): ReturnType<typeof stateOf>;
+  state(): State;
   scans: Scans;
   setPaused(is: boolean): void;
   news: Pulse;
@@ -101,7 +101,7 @@ function guard(app: FastifyInstance, host: string): void {
     }
   });
   app.addHook("onRequest", async ({ headers, method }, reply) => {
-    reply.headers({
+    void reply.headers({
       "cache-control": "no-store",
       "x-content-type-options": "nosniff",
       "content-security-policy": "default-src 'self'; frame-ancestors 'none'",
@@ -158,7 +158,7 @@ function labelOf({ floor, lanes }: Deps, ref: string): Buffer {
 
 /** The whole state after each change, a few times a second at most. */
 function events(request: FastifyRequest, reply: FastifyReply, { state, news, clock }: Deps): void {
-  reply.hijack();
+  void reply.hijack();
   const { raw } = reply;
   raw.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store", "x-content-type-options": "nosniff" });
   let due = false;

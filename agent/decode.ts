@@ -29,7 +29,8 @@ export type Decoded = {
 export type Damaged = { why: string; position: Corners };
 
 const SYMBOLS_MAX = 8;
-const PIXELS_MAX = 40_000_000;
+/** Four times a label of 10 x 15 cm at 300 dpi, and any camera that is used for codes. */
+export const PIXELS_MAX = 16_777_216;
 /** Matrix symbols, so that another one beside or instead of ours is seen; bars on a carton are none of our business. */
 const FORMATS = ["QRCode", "MicroQRCode", "DataMatrix", "Aztec"] as const;
 

@@ -1,6 +1,5 @@
 // What every port has in common, whatever the wire: one writer at a time, an honest count of what left, news for those who listen.
 import { Buffer } from "node:buffer";
-import { setImmediate } from "node:timers/promises";
 import { type Clock, within } from "./clock.ts";
 
 /** `accepted` is never too low: 0 says that surely nothing left us. It can be too high by less than a chunk where a fault cut one. */
@@ -36,12 +35,15 @@ const RETRY_MS = 10;
 const END_MS = 5_000;
 const BACKLOG_MAX_BYTES = 65_536;
 
+const tookNothing = (stallMs: number) => `the device took nothing for ${stallMs / 1000} s`;
+
 export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
   const readers = new Set<(bytes: Buffer) => void>();
   const mourners = new Set<(why: Closed) => void>();
   let backlog: Buffer[] | undefined = [];
   let closed: Closed | undefined;
   let owing = false;
+  let cut: ((why: Closed) => void) | undefined;
   const ended = Promise.withResolvers<void>();
 
   const wire = attach({
@@ -52,6 +54,7 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
     closed: (why) => {
       if (closed) return;
       closed = why;
+      setImmediate(() => cut?.(why));
       ended.resolve();
       for (const fn of mourners) fn(why);
       mourners.clear();
@@ -59,18 +62,24 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
   });
 
   /** One chunk, or what became of it: the wire's answer, its end (a serial line that dies may never answer, so its answer gets a turn), or the clock's. */
-  async function put(chunk: Uint8Array, stallMs: number): Promise<Written> {
-    if (closed) return { accepted: 0, fault: closed.words };
-    const cut = ended.promise
-      .then(() => setImmediate())
-      .then((): Written => ({ accepted: chunk.length, fault: closed?.words ?? "the port closed" }));
-    const written = wire.put(chunk);
-    const stalled = (): Written => {
-      owing = true; // what still waits must not be overtaken by the next write
-      void written.then(() => (owing = false));
-      return { accepted: chunk.length, fault: `the device took nothing for ${stallMs / 1000} s` };
-    };
-    return within(clock, stallMs, Promise.race([written, cut]), stalled);
+  function put(chunk: Uint8Array, stallMs: number): Promise<Written> {
+    if (closed) return Promise.resolve({ accepted: 0, fault: closed.words });
+    return new Promise((resolve) => {
+      const settle = (written: Written) => {
+        cancel();
+        cut = undefined;
+        resolve(written);
+      };
+      const cancel = clock.after(stallMs, () => {
+        owing = true; // what still waits must not be overtaken by the next write
+        settle({ accepted: chunk.length, fault: tookNothing(stallMs) });
+      });
+      cut = ({ words }) => settle({ accepted: chunk.length, fault: words });
+      void wire.put(chunk).then((written) => {
+        owing = false;
+        settle(written);
+      });
+    });
   }
 
   async function send(bytes: Uint8Array, stallMs: number): Promise<Written> {
@@ -81,7 +90,7 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
       accepted += part.accepted;
       if (part.fault !== undefined) return { accepted, fault: part.fault };
       if (part.accepted > 0) movedAt = clock.now();
-      else if (clock.now() - movedAt >= stallMs) return { accepted, fault: `the device took nothing for ${stallMs / 1000} s` };
+      else if (clock.now() - movedAt >= stallMs) return { accepted, fault: tookNothing(stallMs) };
       else await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve));
     }
     return { accepted };

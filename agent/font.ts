@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import bwip from "bwip-js/node";
+import bwip, { loadFont } from "bwip-js/node";
 import { type Bitmap, setDot } from "./bitmap.ts";
 
 export type Glyph = { left: number; top: number; width: number; height: number; advance: number; dots: Uint8Array };
@@ -17,7 +17,7 @@ const faces: Face[] = [];
 export function addFace(file: string): void {
   const name = `face-${faces.length}`;
   try {
-    bwip.loadFont(name, readFileSync(file));
+    loadFont(name, readFileSync(file));
   } catch (error) {
     throw new Error(`the font ${file} can't be read: ${(error as Error).message}`, { cause: error });
   }
@@ -51,13 +51,13 @@ export const composed = (text: string): string => text.normalize("NFC");
 
 /** The characters of a text that no face can draw truly, each once. */
 export const undrawable = (text: string, sizeDots: number): string[] => [
-  ...new Set([...text].filter((letter) => NEEDS_LAYOUT.test(letter) || glyphOf(letter, sizeDots) === undefined)),
+  ...new Set(Array.from(text).filter((letter) => NEEDS_LAYOUT.test(letter) || glyphOf(letter, sizeDots) === undefined)),
 ];
 
 type Placed = { glyph: Glyph; x: number };
 function placed(text: string, sizeDots: number): Placed[] {
   let x = 0;
-  return [...text].map((letter) => {
+  return Array.from(text).map((letter) => {
     const glyph = glyphOf(letter, sizeDots);
     if (!glyph) throw new Error(`no face has a glyph for ${letter}`);
     const at = x + glyph.left;

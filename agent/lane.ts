@@ -55,6 +55,8 @@ export type LanePatience = {
 export const PATIENCE: LanePatience = { blockedMs: 30 * 60_000, idleMs: 10_000, drainMs: 5_000, muteMs: 1_500, retryMs: PAUSES_MS };
 
 const LOOK_MS = 1_000;
+const SETTLE_MS = 500;
+const LAST_TRIES = 3;
 const FRESH_MS = 2_000;
 const UNEXPLAINED_MAX = 20;
 const TEST_MS = 10_000;
@@ -114,7 +116,7 @@ export function startLane(
       const opened = await drivers[driver]?.open(port, profile, { clock });
       if (!opened) throw new Error(`there is no driver ${driver}`);
       printer = opened;
-      capabilities = await opened.probe();
+      if (!capabilities || attests(capabilities.ceiling)) capabilities = await opened.probe(); // what never answered is spared the questions
       failures = 0;
       lookedAt = 0;
       become(state.status === "printing" ? "printing" : "ready", "ready");
@@ -192,11 +194,16 @@ export function startLane(
     }
     const claimed = store.change(attempt.attemptId, { printer: config.name });
     const label = await steps.render(floor, claimed, config);
-    const now = store.must(attempt.attemptId);
-    if (!label || over || now.stage !== "rendered" || now.ended !== null) return;
+    if (!label || over || !isToSend(attempt.attemptId)) return;
     become("printing", `prints ${attempt.jobRef}`);
     const submission = await send(store.must(attempt.attemptId), at, label);
     if (submission) await follow(attempt.attemptId, at, submission);
+  }
+
+  /** Its job may have gone on, or been refused, while it was drawn. */
+  function isToSend(attemptId: string): boolean {
+    const { stage, ended } = store.must(attemptId);
+    return stage === "rendered" && ended === null;
   }
 
   /** Undefined where surely nothing left: the same attempt may be sent again. */
@@ -205,10 +212,18 @@ export function startLane(
     const epc = task.needs.includes("rfid") ? steps.contentOf(attempt).epc : undefined;
     const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
     const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
-    const act = steps.intend(floor, attempt, config.name, { token: encoded.token, sha256: encoded.sha256, bytes: encoded.bytes.length });
+    if (!isToSend(attemptId)) return undefined;
+    const act = steps.intend(floor, attempt, config.name, {
+      token: encoded.token,
+      sha256: encoded.sha256,
+      bytes: encoded.bytes.length,
+      counter: expected(),
+    });
     const submission = await at.submit(encoded);
-    const left = await durable(() => steps.submitted(floor, attemptId, act, submission, config));
-    store.setMeta(counterName, "null"); // until the label's end is known, the counter may move
+    const left = await durable(() => {
+      store.setMeta(counterName, "null"); // until the label's end is known, the counter may move
+      return steps.submitted(floor, attemptId, act, submission, config);
+    });
     news.beat();
     if (left) return submission;
     if (!submission.retryable) steps.fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
@@ -222,11 +237,11 @@ export function startLane(
 
   /** Whatever the disk says: what was done is written down before anything else is. */
   async function durable<T>(act: () => T): Promise<T> {
-    for (;;)
+    for (let tries = 1; ; tries += 1)
       try {
         return act();
       } catch (error) {
-        if (store.fault() === null) throw error;
+        if (store.fault() === null || (over && tries > LAST_TRIES)) throw error; // the intent is written: the next start asks
         become("blocked", store.fault() ?? "");
         await waitFor(() => false, LOOK_MS);
       }
@@ -245,7 +260,8 @@ export function startLane(
           steps.completed(floor, attemptId, completion, config, known);
           store.setMeta(counterName, JSON.stringify(after ?? null));
         });
-        if (completion.outcome === "unknown" && !isMute && config.driver !== "ipp") await close(); // what comes late belongs to nobody's next label
+        // What comes late belongs to nobody's next label; and one that never answers may wait for our goodbye before it prints.
+        if (completion.outcome === "unknown" && config.driver !== "ipp") await close();
         return;
       }
       become("blocked", completion.reason, [], completion.faults);
@@ -258,21 +274,35 @@ export function startLane(
   /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
   async function takeBack(attemptId: string, at: Printer, reason: string): Promise<void> {
     const flushed = await at.flush();
+    const counter = await cameOut(at, store.must(attemptId));
     await durable(() => {
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
-      if (flushed.clean) steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
+      if (counter !== null) steps.askAgain(floor, attempt, counter);
+      else if (flushed.clean) steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
       else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });
     });
     news.beat();
   }
 
-  /** A person has said that there is no good label: nothing of it may come out later. */
+  /** Where the counter stands, if it has moved since the label was sent; null where it hasn't, or there is none. */
+  async function cameOut(at: Printer, { work }: Attempt): Promise<number | null> {
+    if (work.counter === undefined || !capabilities?.counter) return null;
+    await waitFor(() => false, SETTLE_MS); // a label that was moving has come out by then
+    const { counters } = await at.preflight();
+    return counters.labels !== null && counters.labels > work.counter ? counters.labels : null;
+  }
+
+  /** A person has said that there is no good label; nothing of it may come out later. */
   async function closing(attempt: Attempt): Promise<void> {
     const at = printer ?? (await open());
-    const flushed = at ? await at.flush() : { waiting: null, words: "the printer can't be asked" };
-    await durable(() => steps.closeAttempt(floor, attempt, flushed));
-    store.setMeta(counterName, "null");
+    const flushed = at ? { ...(await at.flush()), asked: true } : { waiting: null, words: "the printer can't be asked", asked: false };
+    const counter = at && attempt.work.closing?.verdict === "not_printed" ? await cameOut(at, attempt) : null;
+    await durable(() => {
+      if (counter === null) steps.closeAttempt(floor, attempt, flushed);
+      else steps.askAgain(floor, attempt, counter);
+      store.setMeta(counterName, "null");
+    });
   }
 
   // --- a label that is nobody's
@@ -332,24 +362,25 @@ export function startLane(
     const open_ = store.open();
     const held = open_.find((one) => isMine(one) && !["waiting", "rendered"].includes(one.stage));
     if (held?.stage === "closing") return closing(held);
+    if (held && steps.isAbandoned(held)) return durable(() => steps.abandon(floor, held)); // a fault of ours let go of it
     if (held) {
       const ask = askOf(held);
       become(
         state.status === "offline" ? "offline" : "ready",
         ask ? `waits for an answer about ${held.jobRef}` : `waits for the scan of ${held.jobRef}`,
       );
-      return void (await news.next(LOOK_MS));
+      return news.next(LOOK_MS);
     }
     const at = await open();
     if (!at) return;
     if (asked) return answerTest(at);
     const next = floor.paused() || store.fault() !== null ? undefined : pick(open_);
-    const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs);
-    if ((isStale || state.status === "blocked") && !(await isReady(at))) return void (await waitFor(() => over, LOOK_MS));
+    const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs) || (capabilities?.counter && expected() === null);
+    if ((isStale || state.status === "blocked") && !(await isReady(at))) return waitFor(() => over, LOOK_MS);
     if (!next) {
       if (state.status === "printing") become("ready", "ready");
       if (state.words.startsWith("waits for")) become("ready", "ready");
-      return void (await news.next(LOOK_MS));
+      return news.next(LOOK_MS);
     }
     floor.hungry();
     await work(next, at);

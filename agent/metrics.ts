@@ -1,8 +1,8 @@
 // Figures for those who watch many stations: depth and age of the buffer, labels by what became of them, whether the cloud is there.
 import { Gauge, Registry } from "prom-client";
-import type { stateOf } from "./state.ts";
+import type { State } from "./state.ts";
 
-export function metricsOf(state: () => ReturnType<typeof stateOf>) {
+export function metricsOf(state: () => State) {
   const registry = new Registry();
   const gauge = (name: string, help: string, value: () => number) =>
     new Gauge({ name, help, registers: [registry], collect() { this.set(value()); } }); // oxfmt-ignore

@@ -1,10 +1,9 @@
 // A camera's file as pixels: how large it claims to be is asked before a byte of it is unpacked.
 import { Buffer } from "node:buffer";
 import { PNG } from "pngjs";
-import type { Image } from "./decode.ts";
+import { type Image, PIXELS_MAX } from "./decode.ts";
 import type { Gray } from "./symbol-check.ts";
 
-const PIXELS_MAX = 40_000_000;
 const PNG_SIGNATURE = Buffer.from("89504e470d0a1a0a", "hex");
 
 /** What the decoder takes, and the brightness where it can be had (a JPEG is unpacked by the decoder alone). Throws a sentence. */

@@ -1,6 +1,6 @@
 // The only file that opens a device: whatever is behind a port's URL becomes a duplex of bytes, and its errors become words.
 import { Buffer } from "node:buffer";
-import { constants, existsSync, type Stats } from "node:fs";
+import { constants, existsSync, type Stats, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import type { SerialPort } from "serialport";
@@ -13,6 +13,7 @@ export type PortOptions = { connectMs?: number; clock?: Clock };
 type At<K extends Address["kind"]> = Extract<Address, { kind: K }>;
 
 const CONNECT_MS = 3_000;
+const KEEPALIVE_MS = 10_000; // a scanner only ever speaks: without a question nobody would notice that it is gone
 
 /** Opens what the URL names; rejects with a sentence for the operator. Every call opens anew. */
 export async function openPort(url: string, { connectMs = CONNECT_MS, clock = systemClock }: PortOptions = {}): Promise<Port> {
@@ -68,7 +69,7 @@ const endedByUs: Closed = { by: "us", words: "closed by the agent" };
 
 function openTcp({ host, port, shown }: At<"tcp">, connectMs: number, clock: Clock): Promise<Port> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, noDelay: true, keepAlive: true });
+    const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_MS });
     const refuse = (error: Error) => {
       cancel();
       socket.destroy();
@@ -117,6 +118,8 @@ function tcpWire(socket: Socket, shown: string, sink: Sink): Wire {
 
 // --- serial
 
+const PRESENCE_MS = 1_000;
+
 /** A port object of the library is good for one opening: after an unplug only a new one works. */
 async function openSerial(address: At<"serial">, openMs: number, clock: Clock): Promise<Port> {
   const { SerialPort: Serial } = await import("serialport"); // a native library: loaded where there is a serial device
@@ -125,15 +128,20 @@ async function openSerial(address: At<"serial">, openMs: number, clock: Clock): 
   const serial = new Serial({ path, baudRate, dataBits, parity, stopBits, ...flows, lock: true, autoOpen: false });
   serial.on("error", () => {}); // without a listener a cancelled write ends the process; every fault reaches us by close or by a timer
   await new Promise<void>((resolve, reject) => {
-    const cancel = clock.after(openMs, () => reject(new Error(`${shown}: it didn't open within ${openMs / 1000} s`)));
+    let late = false;
+    const cancel = clock.after(openMs, () => {
+      late = true;
+      reject(new Error(`${shown}: it didn't open within ${openMs / 1000} s`));
+    });
     serial.open((error) => {
       cancel();
       if (error) reject(inWords(shown, error));
+      else if (late) serial.close(); // nobody waits for it any more, and it would hold the lock
       else resolve();
     });
   });
   await setModemLines(serial, address);
-  return duplex(clock, (sink) => serialWire(serial, shown, sink));
+  return duplex(clock, (sink) => serialWire(serial, address, sink, clock));
 }
 
 /** Pseudo-terminals and some adapters have no modem lines: not having them is no fault. */
@@ -143,14 +151,32 @@ const setModemLines = (serial: SerialPort, { dtr, rts }: At<"serial">): Promise<
     else serial.set({ ...(dtr === undefined ? {} : { dtr }), ...(rts === undefined ? {} : { rts }) }, () => resolve());
   });
 
-function serialWire(serial: SerialPort, shown: string, sink: Sink): Wire {
+/** Which device a name stands for now; one that is plugged in again is another. Windows' names stand for no file. */
+function identityOf(path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found ? `${found.dev} ${found.ino} ${found.rdev}` : "";
+}
+
+function serialWire(serial: SerialPort, { path, shown }: At<"serial">, sink: Sink, clock: Clock): Wire {
+  const unplugged: Closed = { by: "fault", words: `${shown}: the device is gone: was it unplugged?` };
   let closing = false;
   serial.on("data", (bytes: Buffer) => sink.data(bytes));
-  serial.on("close", (error: (Error & { disconnected?: boolean }) | null) =>
-    sink.closed(closing && !error?.disconnected ? endedByUs : { by: "fault", words: `${shown}: the device is gone: was it unplugged?` }),
-  );
+  serial.on("close", (error: (Error & { disconnected?: boolean }) | null) => {
+    cancel();
+    sink.closed(closing && !error?.disconnected ? endedByUs : unplugged);
+  });
+  // Unplugged while it reads, the library reads nothing for ever and never says so; that its name is gone does.
+  const device = identityOf(path);
+  const watch = (): (() => void) =>
+    clock.after(PRESENCE_MS, () => {
+      if (identityOf(path) === device) return void (cancel = watch());
+      sink.closed(unplugged);
+      serial.close();
+    });
+  let cancel = watch();
   const close = () => {
     closing = true;
+    cancel();
     serial.close(() => sink.closed(endedByUs));
   };
   return {

@@ -17,7 +17,7 @@ export function pulse(clock: Clock): Pulse {
   return {
     onBeat,
     beat: () => {
-      for (const fn of [...listeners]) fn();
+      for (const fn of Array.from(listeners)) fn(); // whoever is called may leave
     },
     next: (ms) =>
       new Promise((resolve) => {

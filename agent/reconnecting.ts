@@ -46,23 +46,22 @@ export function reconnecting(open: () => Promise<Port>, options: ReconnectOption
     failures += 1;
   };
   const attempt = async () => {
-    try {
-      const opened = await open();
-      if (over) return opened.destroy();
-      port = opened;
-      const openedAt = clock.now();
-      onPort(opened);
-      tell({ up: true });
-      opened.onClose(({ words }) => {
-        port = undefined;
-        if (clock.now() - openedAt >= STEADY_MS) failures = 0;
-        tell({ up: false, why: words });
-        later();
-      });
-    } catch (error) {
-      tell({ up: false, why: (error as Error).message });
+    const opened = await open().catch((error: Error) => {
+      tell({ up: false, why: error.message });
       later();
-    }
+    });
+    if (!opened) return;
+    if (over) return opened.destroy();
+    port = opened;
+    const openedAt = clock.now();
+    onPort(opened);
+    tell({ up: true });
+    opened.onClose(({ words }) => {
+      port = undefined;
+      if (clock.now() - openedAt >= STEADY_MS) failures = 0;
+      tell({ up: false, why: words });
+      later();
+    });
   };
   opening = attempt();
 

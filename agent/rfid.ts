@@ -27,13 +27,15 @@ export function epcFor({ gtin, serial, sgtin96_epc: epc }: { gtin: string; seria
 export const FIELD_MS = 2_000;
 
 export type TagVerdict = { good: true; evidence: RfidEvidence } | { good: false; why: TagFault; words: string };
-export type TagFault = "other_epc" | "before_print" | "two_tags" | "used_tag";
+export type TagFault = "other_epc" | "before_print" | "two_tags" | "used_tag" | "other_chip";
 
 export type TagContext = {
   /** When this attempt's label was handed to the printer. */
   submittedAt: string;
   /** What the independent readers read lately, this tag or not. */
   recent: readonly Tag[];
+  /** The chip that the printer says it wrote. */
+  printerTid?: string;
   /** Chips of labels that other attempts ended with, by TID. */
   usedTids?: ReadonlySet<string>;
 };
@@ -42,7 +44,7 @@ export type TagContext = {
  * Judges a reading by an independent reader. Only such a one can show that the printer wrote to the neighbour's inlay:
  * the printer reads the wrong tag back as well and agrees with itself.
  */
-export function judgeTag(epc: string, tag: Tag, { submittedAt, recent, usedTids }: TagContext): TagVerdict {
+export function judgeTag(epc: string, tag: Tag, { submittedAt, recent, printerTid, usedTids }: TagContext): TagVerdict {
   const bad = (why: TagFault, words: string): TagVerdict => ({ good: false, why, words });
   const at = Date.parse(tag.read_at);
   if (at < Date.parse(submittedAt)) return bad("before_print", "this tag was read before the label was printed");
@@ -50,6 +52,8 @@ export function judgeTag(epc: string, tag: Tag, { submittedAt, recent, usedTids 
   if (others.length > 0) return bad("two_tags", "more than one tag is in the reader's field: leave only this label in it");
   if (tag.epc !== epc.toUpperCase()) return bad("other_epc", `the tag holds ${tag.epc}, and the job's EPC is ${epc}${itemOf(tag.epc)}`);
   if (tag.tid !== undefined && usedTids?.has(tag.tid)) return bad("used_tag", `this chip (TID ${tag.tid}) belongs to an earlier label`);
+  if (tag.tid !== undefined && printerTid !== undefined && tag.tid !== printerTid.toUpperCase())
+    return bad("other_chip", `the printer wrote to the chip ${printerTid}, and this label has ${tag.tid}: two labels may carry this EPC`);
   return { good: true, evidence: { epc: tag.epc, ...(tag.tid === undefined ? {} : { tid: tag.tid }), reader: "independent" } };
 }
 

@@ -20,7 +20,7 @@ export type Scans = {
 
 const NOTHING = { moved: false, job_ref: null, why: null };
 const TAGS_KEPT = 200;
-const UNDER_WAY = ["sending", "sent", "printed"];
+const UNDER_WAY = new Set(["sending", "sent", "printed"]);
 const BLOB_TYPES: [start: string, type: string][] = [
   ["89504e47", "image/png"],
   ["ffd8", "image/jpeg"],
@@ -44,7 +44,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   }
 
   function sighting(seen: Sighting, operator?: string): ScanAnswer {
-    const open = store.open().filter(({ stage }) => UNDER_WAY.includes(stage));
+    const open = store.open().filter(({ stage }) => UNDER_WAY.has(stage));
     const target =
       open.find(({ task }) => task.digital_link === seen.text) ?? open.findLast(({ stage }) => stage === "printed") ?? open.at(-1);
     const said = target ? judged(seen, target, operator) : unexpected(seen);
@@ -142,7 +142,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       const waiting = awaiting;
       awaiting = undefined;
       const attempt = waiting && store.attempt(waiting.attemptId);
-      if (waiting && attempt && attempt.ended === null && UNDER_WAY.includes(attempt.stage)) {
+      if (waiting && attempt && attempt.ended === null && UNDER_WAY.has(attempt.stage)) {
         const said = passed(waiting.seen, attempt, waiting.operator);
         note(waiting.seen.scanner, tag.read_at, said, said.moved ? "info" : "warn");
       }

@@ -7,7 +7,7 @@ import type { Lane } from "./lane.ts";
 import type { ProductNames } from "./product-names.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import type { Scans } from "./scans.ts";
-import type { Standing } from "./station.ts";
+import type { Standing } from "./standing.ts";
 import { maySkip } from "./steps.ts";
 import type { Uplink } from "./uplink.ts";
 
@@ -28,6 +28,7 @@ const VERSION = "0.1.0";
 const SHOWN = 50;
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 
+export type State = ReturnType<typeof stateOf>;
 export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused, lines, products }: StateDeps) {
   const open = store.open();
   const { count, oldestAt, pictures } = store.depth();
@@ -40,7 +41,7 @@ export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, 
     version: VERSION,
     cloud: config.cloud,
     online: uplink.online(),
-    status: (isWell ? "online" : "degraded") as "online" | "degraded",
+    status: isWell ? ("online" as const) : ("degraded" as const),
     paused: paused(),
     /** Why no jobs are claimed, where it isn't for want of any. */
     stopped: uplink.stopped() ?? store.fault(),

@@ -110,10 +110,11 @@ export const intend = (
   { store, clock }: Floor,
   { attemptId }: Attempt,
   printer: string,
-  sent: { token: string; sha256: string; bytes: number },
+  sent: { token: string; sha256: string; bytes: number; counter: number | null },
 ): number =>
   store.write(() => {
-    store.change(attemptId, { stage: "sending", printer, work: { submittedAt: instant(clock), sha256: sent.sha256 } });
+    const counter = sent.counter ?? undefined;
+    store.change(attemptId, { stage: "sending", printer, work: { submittedAt: instant(clock), sha256: sent.sha256, counter } });
     return store.intend(attemptId, printer, sent);
   });
 
@@ -121,7 +122,7 @@ export const intend = (
 export function submitted(floor: Floor, attemptId: string, act: number, submission: Submission, printer: PrinterConfig): boolean {
   const { store, clock } = floor;
   return store.write(() => {
-    const { bytesAccepted: accepted, bytesOffered: offered, fault, spoolId, at } = submission;
+    const { bytesAccepted: accepted, bytesOffered: offered, fault, spoolId, at, before } = submission;
     store.receipt(act, { accepted, offered, fault: fault ?? null, spool_id: spoolId ?? null, at: new Date(at).toISOString() });
     const attempt = store.must(attemptId);
     if (accepted === 0) return nothingLeft(floor, attempt);
@@ -139,7 +140,10 @@ export function submitted(floor: Floor, attemptId: string, act: number, submissi
       ...(printer.simulated ? { simulated: true } : {}),
     };
     tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
-    store.change(attemptId, { stage: "sent", work: { bytes: { offered, accepted } } });
+    store.change(attemptId, {
+      stage: "sent",
+      work: { bytes: { offered, accepted }, ...(before.labels === null ? {} : { counter: before.labels }) },
+    });
     return true;
   });
 }
@@ -158,31 +162,45 @@ function nothingLeft({ store }: Floor, { attemptId, stage, jobRef }: Attempt): b
   return false;
 }
 
-/** What a killed agent leaves: bytes may have left, and nobody was there to hear the answer. Never sent again; asked. */
+/** Bytes may have left, and nobody listens for the answer any more. */
+export const isAbandoned = (attempt: Attempt): boolean =>
+  attempt.ended === null && (attempt.stage === "sending" || (attempt.stage === "sent" && askOf(attempt) === null));
+
+/** What a killed agent leaves is never sent again; it is asked. */
 export function recover(floor: Floor): void {
-  const { store, clock, say, printers } = floor;
-  for (const attempt of store.open()) {
-    const { attemptId, stage, work, jobRef } = attempt;
-    const isOpenAct = stage === "sending" || (stage === "sent" && askOf(attempt) === null);
-    if (!isOpenAct) continue;
-    const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
-    store.write(() => {
-      const act = store.lastAct(attemptId);
-      const name = act?.printer ?? attempt.printer ?? "";
-      if (stage === "sending") {
-        store.label(name, "unknown", why, attempt);
-        const printer = printers.find((one) => one.name === name);
-        const receipt = {
-          transport: printer?.port.split(":")[0] ?? "unknown", printer: name || "unknown", spool_id: null, bytes: Math.max(1, act?.bytes ?? 1),
-          note: `${why}: how many of these bytes left isn't known`, sha256: act?.sha256 ?? work.sha256 ?? "0".repeat(64), accepted_at: instant(clock),
-          ...(printer?.simulated ? { simulated: true } : {}),
-        }; // oxfmt-ignore
-        tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
-      }
-      store.change(attemptId, { stage: "sent", work: { unknown: why } });
-    });
-    say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${why}; look for it`);
-  }
+  for (const attempt of floor.store.open()) if (isAbandoned(attempt)) abandon(floor, attempt);
+}
+
+export function abandon(floor: Floor, attempt: Attempt): void {
+  const { store, say, news } = floor;
+  const { attemptId, stage, jobRef } = attempt;
+  const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
+  store.write(() => {
+    if (stage === "sending") assumeSent(floor, attempt, why);
+    store.change(attemptId, { stage: "sent", work: { unknown: why } });
+  });
+  say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${why}; look for it`);
+  news.beat();
+}
+
+/** The worst has to be assumed for the next attempt's sake, and the receipt says that it is assumed. */
+function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
+  const { store, clock, printers } = floor;
+  const act = store.lastAct(attempt.attemptId);
+  const name = act?.printer ?? attempt.printer ?? "unknown";
+  const printer = printers.find((one) => one.name === name);
+  store.label(name, "unknown", why, attempt);
+  const receipt = {
+    transport: printer?.port.split(":")[0] ?? "unknown",
+    printer: name,
+    spool_id: null,
+    bytes: Math.max(1, act?.bytes ?? 1),
+    note: `${why}: how many of these bytes left isn't known`,
+    sha256: act?.sha256 ?? "0".repeat(64),
+    accepted_at: instant(clock),
+    ...(printer?.simulated ? { simulated: true } : {}),
+  };
+  tell(floor, attempt.attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
 }
 
 // --- PRINTED_ATTESTED
@@ -405,10 +423,19 @@ const answers: Record<Ask | "scan", Answer> = {
   },
 };
 
+/** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
+export function askAgain(floor: Floor, { attemptId, jobRef, work }: Attempt, counter: number): void {
+  const moved = counter - (work.counter ?? counter);
+  const unknown = `the printer's counter has moved by ${moved} since this label was sent: look again`;
+  floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, unknown, counter } });
+  floor.say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${unknown}`);
+  floor.news.beat();
+}
+
 /** After the printer was told to drop what it holds: only then can nothing come out any more. `waiting` is what it says is still in it. */
-export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string }): void {
+export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string; asked: boolean }): void {
   const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
-  const stillIn = (flushed.waiting ?? 0) > 0;
+  const stillIn = !flushed.asked || (flushed.waiting ?? 0) > 0;
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
   if (verdict === "misprint") floor.store.relabel(attempt.attemptId, ["unknown", "printed"], "printed", "a misprint, to be destroyed");
   fail(floor, attempt, stillIn ? `${reason}, but ${flushed.words}` : reason, {

@@ -45,12 +45,11 @@ export function loadTemplates(from: URL = folder): Template[] {
     .filter((name) => name.endsWith(".json"))
     .toSorted()
     .map((name) => {
-      const template: unknown = JSON.parse(readFileSync(new URL(name, from), "utf8"));
-      const fault = fits(template) ? faultIn(template as Template) : `${fits.errors?.[0]?.instancePath} ${fits.errors?.[0]?.message}`;
+      const template = JSON.parse(readFileSync(new URL(name, from), "utf8")) as Template;
+      const fault = fits(template) ? faultIn(template) : `${fits.errors?.[0]?.instancePath} ${fits.errors?.[0]?.message}`;
       if (fault) throw new Error(`template file ${name}: ${fault}`);
-      if (name !== `${(template as Template).name}.json`)
-        throw new Error(`template file ${name} says that it is ${(template as Template).name}`);
-      return template as Template;
+      if (name !== `${template.name}.json`) throw new Error(`template file ${name} says that it is ${template.name}`);
+      return template;
     });
 }
 
@@ -58,13 +57,8 @@ export function loadTemplates(from: URL = folder): Template[] {
 function faultIn({ elements, widthMm, heightMm }: Template): string | undefined {
   for (const kind of ["qr", "simulated"])
     if (elements.filter((element) => element.kind === kind).length !== 1) return `it needs one element of the kind ${kind}`;
-  for (const [
-    i,
-    {
-      kind,
-      box: [x, y, width, height],
-    },
-  ] of elements.entries()) {
+  for (const [i, { kind, box }] of elements.entries()) {
+    const [x, y, width, height] = box;
     if (x + width > widthMm || y + height > heightMm) return `its element ${i} (${kind}) reaches beyond the label`;
     const other = elements.findIndex(
       ({ box: [left, top, wide, high] }, j) => j > i && left < x + width && x < left + wide && top < y + height && y < top + high,

@@ -13,6 +13,7 @@ import Fastify, {
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Anchor } from "./adapters/anchor.ts";
+import type { Broker } from "./adapters/broker.ts";
 import type { Registry } from "./adapters/registry.ts";
 import type { Authenticate } from "./auth.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
@@ -23,10 +24,12 @@ import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
 import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
+import type { Packs } from "./packs.ts";
 import { bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
+import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
 import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
@@ -38,6 +41,7 @@ export type Deps = {
   authenticate: Authenticate;
   metrics: Metrics;
   log: Log;
+  packs: Packs;
   /** The origin in links and tokens; known once the port is. */
   origin: () => string;
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
@@ -48,6 +52,12 @@ export type Deps = {
   /** The external registry, where one is configured. */
   registry: Registry | undefined;
   scans: Scans;
+  /** What secrets are sealed with that we have to know again. */
+  seal: Seal;
+  /** Webhooks may go to private addresses. */
+  allowPrivate: boolean;
+  /** Where stations are told by MQTT that work waits; what it does is done without it too, later. */
+  broker: () => Broker;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */
@@ -230,22 +240,56 @@ function pathnameOf(url: string): string {
   }
 }
 
-/** 405 with what is allowed where the path exists, else 404. */
-function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit): void {
-  const shapeOf = (route: Route) =>
-    pathOf(route)
+type Verbs = { own: string[]; neighbours: string[] };
+/** The methods that an address has under its very name, and those of the addresses that have a parameter in its place. */
+function verbsOf(table: readonly Route[]): (path: string) => Verbs {
+  const shapeOf = (path: string) =>
+    path
       .split(/\{\w+\}/)
       .map((part) => RegExp.escape(part))
       .join("[^/]+");
-  const paths = table.flatMap((route) => {
-    const shape = new RegExp(`^${shapeOf(route)}$`);
-    return [route.method, ...(route.open ? ["OPTIONS"] : [])].map((method) => ({ method, shape }));
+  const known = table.flatMap((route) => {
+    const path = pathOf(route);
+    const shape = new RegExp(`^${shapeOf(path)}$`);
+    return [route.method, ...(route.open ? ["OPTIONS"] : [])].map((method) => ({ method, path, shape }));
   });
+  return (asked) => {
+    const fitting = known.filter(({ shape }) => shape.test(asked));
+    const methods = (isOwn: boolean) => fitting.filter(({ path }) => (path === asked) === isOwn).map(({ method }) => method);
+    return { own: methods(true), neighbours: methods(false) };
+  };
+}
+
+function wrongVerb(method: string, allowed: readonly string[]): Refusal {
+  const all = [...new Set([...allowed, ...(allowed.includes("GET") ? ["HEAD"] : [])])].toSorted().join(", ");
+  return new Refusal("METHOD_NOT_ALLOWED", `${method} isn't possible here, ${all} is`, undefined, { allow: all });
+}
+
+/** 405 with what is allowed where the path exists, else 404. */
+function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit): void {
+  const verbsAt = verbsOf(table);
   app.setNotFoundHandler({ preHandler: limit }, (request) => {
     const path = pathnameOf(request.url);
-    const allowed = path.startsWith("/docs") ? ["GET"] : paths.filter(({ shape }) => shape.test(path)).map(({ method }) => method);
+    const { own, neighbours } = path.startsWith("/docs") ? { own: ["GET"], neighbours: [] } : verbsAt(path);
+    const allowed = own.length > 0 ? own : neighbours;
     if (allowed.length === 0) throw new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
-    const all = [...new Set([...allowed, ...(allowed.includes("GET") ? ["HEAD"] : [])])].toSorted().join(", ");
-    throw new Refusal("METHOD_NOT_ALLOWED", `${request.method} isn't possible here, ${all} is`, undefined, { allow: all });
+    throw wrongVerb(request.method, allowed);
+  });
+  for (const url of new Set(table.map(pathOf).filter((path) => !path.includes("{")))) answerShadowed(app, url, verbsAt(url), limit);
+}
+
+/** A verb that only a neighbour knows is the wrong one all the same: GET /carriers/batch doesn't ask for a serial named batch. */
+function answerShadowed(app: FastifyInstance, url: string, { own, neighbours }: Verbs, limit: Limit): void {
+  const method = [...new Set(neighbours)].filter((verb) => !own.includes(verb));
+  if (method.length === 0) return;
+  app.route({
+    method,
+    url,
+    schema: { hide: true },
+    onRequest: async (request, reply) => {
+      await limit(request, reply);
+      throw wrongVerb(request.method, own);
+    },
+    handler: async () => {},
   });
 }

@@ -39,6 +39,18 @@ const service = (value: string): string | undefined => {
     throw new Error("must have no user or password in it");
   return parsed;
 };
+const broker = (value: string): string | undefined => {
+  const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
+  if (parsed === undefined) return undefined;
+  const { hostname, username, password } = new URL(parsed);
+  if (hostname === "") throw new Error("must name a host");
+  try {
+    decodeURIComponent(username + password);
+  } catch {
+    throw new Error("must have its user and password percent-encoded");
+  }
+  return parsed;
+};
 /** A header has to carry it: ASCII, and spaces only inside. */
 export const bootstrapKey = (value: string): string | undefined => {
   if (value === "") return undefined;
@@ -46,6 +58,11 @@ export const bootstrapKey = (value: string): string | undefined => {
   if (value.length < least || value.length > most || !/^[\x21-\x7e][\x20-\x7e]*[\x21-\x7e]$/.test(value))
     throw new Error(`must have ${least} to ${most} printable ASCII characters, spaces only inside`);
   if (!looksWhole(value)) throw new Error("looks like a key that Imprimatur made, and its checksum doesn't fit: was it cut when copied?");
+  return value;
+};
+const sealingKey = (value: string): string | undefined => {
+  if (value === "") return undefined;
+  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH) throw new Error(`must have at least ${limits.BOOTSTRAP_KEY_MIN_LENGTH} characters`);
   return value;
 };
 const folder = (value: string): string => {
@@ -71,10 +88,14 @@ export const settings = {
   },
   IMPRIMATUR_MQTT_URL: {
     default: "",
-    says: "an external MQTT broker (checked now, used once the broker is part of the build)",
-    parse: url("mqtt", "mqtts", "ws", "wss"),
+    says: "an external MQTT broker, with user and password where it wants them; absent: an embedded one",
+    parse: broker,
   },
-  IMPRIMATUR_MQTT_PORT: { default: "1883", says: "the embedded broker's port (likewise)", parse: port },
+  IMPRIMATUR_MQTT_PORT: {
+    default: "1883",
+    says: "the embedded broker's port, on `IMPRIMATUR_HOST`; 0, or where it is taken: any free one",
+    parse: port,
+  },
   IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry; absent: 503 REGISTRY_UNAVAILABLE", parse: service },
   IMPRIMATUR_ANCHOR: {
     default: "log",
@@ -82,7 +103,16 @@ export const settings = {
     parse: anchor,
   },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
-  IMPRIMATUR_WEBHOOK_PRIVATE: { default: "off", says: "`on` lets webhooks go to private addresses (likewise)", parse: oneOf("on", "off") },
+  IMPRIMATUR_WEBHOOK_PRIVATE: {
+    default: "off",
+    says: "`on` lets webhooks go to private addresses, and by http",
+    parse: oneOf("on", "off"),
+  },
+  IMPRIMATUR_SEALING_KEY: {
+    default: "",
+    says: "seals webhook secrets, the same on all nodes; absent: one in the data dir, or on PostgreSQL in the store",
+    parse: sealingKey,
+  },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
     says: "JSON on stdout, pretty on a terminal",

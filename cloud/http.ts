@@ -14,7 +14,7 @@ import { receive, type Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
 import { type Asked, type Caller, isSchema, mediaOf, pathOf, type Reply, type Route, sentWith } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
-import { type Check, checkOf, fitting } from "./validate.ts";
+import { checkOf, fitting, type Parts } from "./validate.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -44,7 +44,7 @@ export type Limit = (request: FastifyRequest, reply: FastifyReply) => Promise<vo
 export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps, limit: Limit): void {
   for (const route of routes) {
     const endpoint = pathOf(route);
-    const check = checkOf(route);
+    const judge = judgeOf(route, deps);
     const shown = deps.checkReplies ? replyChecker(route) : undefined;
     const url = endpoint.replaceAll(/\{(\w+)\}/g, ":$1");
     const always = { ...(route.open ? CORS : {}), ...route.headers };
@@ -61,7 +61,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
         refuseMediaType(route, request);
       },
       handler: async (request, reply) => {
-        const answer = await handle(route, request, reply, deps, check, limit);
+        const answer = await handle(route, request, reply, deps, judge, limit);
         if (!(answer.body instanceof Readable)) shown?.({ ...answer, body: answer.body });
         if (route.replay) void reply.header("cache-control", "no-store"); // it holds a secret
         return send(reply, answer);
@@ -143,12 +143,12 @@ function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
 
 const mediaIn = ({ "content-type": type = "" }: IncomingHttpHeaders): string => type.split(";")[0]?.trim().toLowerCase() ?? "";
 
-async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, check: Check, limit: Limit): Promise<Sent> {
+async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, judge: Judge, limit: Limit): Promise<Sent> {
   const { params, query, body = {} } = request; // no body at all is an object without fields
   route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
-  const headers = headersFor(route, request, faults);
-  if (!route.readsAddress) check({ params, query, body }, faults);
+  const said = headersFor(route, request, faults);
+  if (!route.readsAddress) await judge(request, { params, query, body }, faults);
   if (route.scope === "client") request.caller = await client(request, reply, deps, limit);
   const caller = request.caller;
   const upload = route.takesFile ? await received(request, deps) : undefined;
@@ -166,7 +166,6 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     bytes: bytes ?? NO_BYTES,
     mediaType: mediaIn(request.headers),
     asked: askedBy(request),
-    headers,
     deps,
   };
   if (route.kind === "serve") return sentOf(route, await route.run(input));
@@ -193,8 +192,35 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     const prepared = await prepare?.();
     return deps.store.write(label, (tx) => act(tx, prepared)).catch((error: unknown) => tellOf(error, deps.store, refused));
   }
-  const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request, headers), ...lockOf(route, body) };
+  const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request, said), ...lockOf(route, body) };
   return once(deps.store, label, sent, { act, refused, prepare });
+}
+
+type Judge = (request: FastifyRequest, parts: Parts, faults: FieldFault[]) => Promise<void>;
+
+/** The route's check, which refuses an unfit body as such only where a fit one might have been taken. */
+function judgeOf(route: Route, { store }: Deps): Judge {
+  const check = checkOf(route);
+  const guard = route.kind === "write" ? route.guard : undefined;
+  if (!guard) return async (_, parts, faults) => check(parts, faults);
+  const address = checkOf({ params: route.params });
+  return async ({ caller, params }, parts, faults) => {
+    try {
+      check(parts, faults);
+    } catch (unfit) {
+      if (isFit(() => address({ params, query: {}, body: {} }, []))) await store.read("guard", (tx) => guard({ tx, caller, params }));
+      throw unfit;
+    }
+  };
+}
+
+function isFit(check: () => void): boolean {
+  try {
+    check();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The bytes of the file, whichever way it was sent. What ends in the middle of it is its sender's fault. */
@@ -264,22 +290,21 @@ function idempotencyKey(route: Route, { headers }: FastifyRequest): [key: string
   return [key, []];
 }
 
-/** The headers that a route takes, and what is wrong with them. */
-function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyRequest, faults: FieldFault[]): Record<string, string> {
-  const taken: Record<string, string> = {};
-  for (const [name, { oneOf }] of Object.entries(takesHeaders)) {
+/** What the headers say that a route takes, and what is wrong with them. */
+function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyRequest, faults: FieldFault[]): string[] {
+  return Object.entries(takesHeaders).flatMap(([name, { oneOf }]) => {
     const value = headers[name.toLowerCase()];
-    if (value === undefined) continue;
-    if (typeof value === "string" && oneOf.includes(value)) taken[name.toLowerCase()] = value;
-    else faults.push({ field: name, rule: "enum", message: `must be one of ${oneOf.join(", ")}` });
-  }
-  return taken;
+    if (value === undefined) return [];
+    if (typeof value !== "string" || !oneOf.includes(value))
+      faults.push({ field: name, rule: "enum", message: `must be one of ${oneOf.join(", ")}` });
+    return `${name}: ${String(value)}`;
+  });
 }
 
 /** What "the same request" means: method, address, what its headers say to the route, and the bytes of the body. */
-const fingerprint = ({ method, url, headers, bytes }: FastifyRequest, taken: Record<string, string>): Buffer => {
-  const said = [headers["if-match"] ?? "", ...Object.entries(taken).map((pair) => pair.join(": "))].join("\n");
-  return hash("sha256", Buffer.concat([Buffer.from(`${method} ${url}\n${said}\n`), bytes ?? NO_BYTES]), "buffer");
+const fingerprint = ({ method, url, headers, bytes }: FastifyRequest, said: string[]): Buffer => {
+  const head = [`${method} ${url}`, headers["if-match"] ?? "", ...said, ""].join("\n");
+  return hash("sha256", Buffer.concat([Buffer.from(head), bytes ?? NO_BYTES]), "buffer");
 };
 const NO_BYTES = Buffer.alloc(0);
 

@@ -34,6 +34,12 @@ export function createMetrics() {
   });
   const commits = new Histogram({ name: "store_commit_duration_seconds", help: "A durable commit", buckets: COMMIT_SECONDS, registers });
   const commitUnits = new Histogram({ name: "store_commit_units", help: "Units of work that shared a commit", buckets: UNITS, registers });
+  const tries = new Counter({
+    name: "webhook_tries_total",
+    help: "Tries of webhook deliveries by this node, by what was answered",
+    labelNames: ["answer"],
+    registers,
+  });
   const unitsOf = { read: units.labels({ mode: "read" }), write: units.labels({ mode: "write" }) };
   type Series = { count(): void; time(seconds: number): void };
   const series = new Map<string, Series>(); // as many as there are routes and statuses; finding one by its labels costs more than counting
@@ -60,6 +66,8 @@ export function createMetrics() {
       commits.observe(seconds);
       commitUnits.observe(count);
     },
+    /** 2xx, 4xx …, or none. */
+    tried: (status: number | null) => tries.inc({ answer: status === null ? "none" : `${Math.floor(status / 100)}xx` }),
     /** A figure that is read when somebody asks. */
     watch(name: string, help: string, value: () => number) {
       const gauge: Gauge = new Gauge({ name, help, registers, collect: () => gauge.set(value()) });

@@ -10,6 +10,7 @@ import { DppFailure } from "#shared/wire/dpps.ts";
 import { isEn18222 } from "./en18222.ts";
 import type { Limit } from "./http.ts";
 import { withHeaders } from "./openapi-headers.ts";
+import { withWebhooks } from "./openapi-webhooks.ts";
 import { isSchema, mediaOf, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
@@ -136,7 +137,9 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         { name: "verifiable credentials", description: "The signed form of a passport's versions: judged, looked at, revoked" },
         { name: "EN 18222", description: "Published passports as any other system's look: the mandatory reads of the European standard" },
         { name: "epcis", description: "What happened to things, in EPCIS 2.0: captured once, found by what they name" },
+        { name: "compliance", description: "Law as data, judged fail-closed; no legal advice" },
         { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
+        { name: "webhooks", description: "Who is told what, by signed messages that arrive at least once" },
         { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
         { name: "operations", description: "Health, figures, discovery" },
       ],
@@ -147,7 +150,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         },
       },
     },
-    transformObject: (made) => ("openapiObject" in made ? withHeaders(made.openapiObject, routes) : made.swaggerObject),
+    transformObject: (made) => ("openapiObject" in made ? withWebhooks(withHeaders(made.openapiObject, routes)) : made.swaggerObject),
     refResolver: { buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === "string" ? json.$id : `def-${i}`) },
   });
   // The plugin's types know only hooks with a callback; fastify takes those that answer with a promise as well.

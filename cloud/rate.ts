@@ -14,9 +14,24 @@ function fullBucket(perMinute: number): TokenBucket {
   return bucket;
 }
 
+export type Budgets = (key: string, perMinute: number) => { isAllowed: boolean; bucket: TokenBucket };
+/** A bucket a key, made full when first asked for; takes one from it if there is one. */
+export function budgets(): Budgets {
+  const buckets = new Map<string, TokenBucket>();
+  return (key, perMinute) => {
+    let bucket = buckets.get(key);
+    if (bucket?.tokensPerInterval !== perMinute) {
+      if (buckets.size >= BUCKETS_KEPT) buckets.delete(buckets.keys().next().value as string);
+      bucket = fullBucket(perMinute);
+      buckets.set(key, bucket);
+    }
+    return { isAllowed: bucket.tryRemoveTokens(1), bucket };
+  };
+}
+
 /** The plugin asks for "how many of max are used": max minus what is left in the bucket; one more than max when it is empty. */
 export function bucketStore(): FastifyRateLimitStoreCtor {
-  const buckets = new Map<string, TokenBucket>();
+  const take = budgets();
   const store: FastifyRateLimitStore = {
     incr(
       key: string,
@@ -24,15 +39,9 @@ export function bucketStore(): FastifyRateLimitStoreCtor {
       _window?: number,
       perMinute: number = tiers.anonymous,
     ) {
-      let bucket = buckets.get(key);
-      if (bucket?.tokensPerInterval !== perMinute) {
-        if (buckets.size >= BUCKETS_KEPT) buckets.delete(buckets.keys().next().value as string);
-        bucket = fullBucket(perMinute);
-        buckets.set(key, bucket);
-      }
-      const allowed = bucket.tryRemoveTokens(1);
-      const used = allowed ? perMinute - Math.floor(bucket.content) : perMinute + 1;
-      const ttl = allowed ? (bucket.bucketSize - bucket.content) * (MINUTE_MS / perMinute) : bucket.getWaitTime(1);
+      const { isAllowed, bucket } = take(key, perMinute);
+      const used = isAllowed ? perMinute - Math.floor(bucket.content) : perMinute + 1;
+      const ttl = isAllowed ? (bucket.bucketSize - bucket.content) * (MINUTE_MS / perMinute) : bucket.getWaitTime(1);
       answer(null, { current: used, ttl });
     },
     child: () => store,

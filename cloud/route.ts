@@ -48,8 +48,6 @@ type Input<P, Q, B> = {
   bytes: Buffer;
   mediaType: string;
   asked: Asked;
-  /** Those of `takesHeaders` that were sent, by their names in lower case. */
-  headers: Readonly<Record<string, string>>;
   deps: Deps;
 };
 
@@ -75,10 +73,10 @@ type Face<P, Q, B> = {
   judge?(body: Record<string, unknown>, found: readonly FieldFault[]): FieldFault[];
   /** Its body is a list whose items the route judges one by one: what is unfit in one must not refuse the others. */
   judgesItems?: boolean;
-  /** It judges its body itself, in `prepare`, in the words of a standard. */
-  judgesBody?: boolean;
   /** Refuses a body with a code of its own before any of its fields is judged. */
   refuse?(body: unknown): void;
+  /** What the body may be is judged by the route's `prepare`: its schema only shows it. */
+  judgesBody?: boolean;
   /** Headers of the request that say something to this route. */
   takesHeaders?: Readonly<Record<string, { says: string; oneOf: readonly string[] }>>;
   /** A standard's names for refusals by their status, and the headers that tell its limits with a 413. */
@@ -115,6 +113,8 @@ type Face<P, Q, B> = {
 type Read<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B> & { tx: Tx }): Promise<Reply> };
 type Write<P, Q, B, R> = Face<P, Q, B> & {
   audit: AuditAction;
+  /** What stands in the way of any body at all: it is told before what is wrong with this one. */
+  guard?(input: Pick<Input<P, Q, B>, "caller" | "params"> & { tx: Tx }): Promise<unknown>;
   /** What has to happen outside before anything is written: a call over the network, heavy crypto. Not for a replay; its outcome goes to `run`. */
   prepare?(input: Input<P, Q, B>): Promise<R>;
   run(input: Input<P, Q, B> & { tx: Tx; prepared: R }): Promise<Reply>;
@@ -158,7 +158,7 @@ export const pathOf = (route: Route): string => (route.root ? route.path : API +
 export const mediaOf = ({ takesFile, takesForm, takesBytes, takesJsonAs = [] }: Route): string[] =>
   takesFile
     ? [takesFile, "multipart/form-data"]
-    : [...(takesBytes ?? ["application/json"]), ...takesJsonAs, ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
+    : [...(takesBytes ?? ["application/json", ...takesJsonAs]), ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
 
 /** The headers that tell something and stand at a success of this status: 200 is the thing itself, so it has no Location. */
 export const sentWith = ({ sends = [] }: Route, status: number): ("ETag" | "Location")[] =>

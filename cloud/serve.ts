@@ -39,6 +39,6 @@ function whyNot(error: Error & { code?: string }): string {
   if (code === "STORE_UNAVAILABLE") return `${error.cause instanceof Error ? error.cause.message : message}: see IMPRIMATUR_DATABASE_URL`;
   if (["EACCES", "ENOENT", "EROFS", "ENOTDIR", "EEXIST", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY"].includes(code))
     return `${message}: see IMPRIMATUR_DATA_DIR`;
-  const cause = error.cause instanceof Error ? `: ${error.cause.message || (error.cause as { code?: string }).code}` : "";
-  return `can't start: ${message || code || "unknown fault"}${cause}`;
+  const cause = error.cause instanceof Error ? error.cause.message || ((error.cause as { code?: string }).code ?? "") : "";
+  return `can't start: ${message || code || "unknown fault"}${message.includes(cause) ? "" : `: ${cause}`}`;
 }

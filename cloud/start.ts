@@ -5,24 +5,32 @@ import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
 import { anchorAt } from "./adapters/anchor.ts";
+import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
 import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
 import { bootstrapKey, type Config } from "./config.ts";
 import * as bootstrap from "./domain/bootstrap.ts";
+import * as regulations from "./domain/regulations.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
 import { openKeys } from "./keys.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
+import { loadPacks } from "./packs.ts";
+import { openSeal } from "./seal.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
+import { startCourier } from "./adapters/courier-thread.ts";
+import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
 import { startReaper } from "./workers/reaper.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startKeyKeeper } from "./workers/key-keeper.ts";
+import { reportQueue, startStationListener } from "./workers/station-listener.ts";
 import { startSweeper } from "./workers/sweeper.ts";
+import { startWaker } from "./workers/waker.ts";
 import type { Worker } from "./workers/worker.ts";
 
 export type Cloud = {
@@ -37,11 +45,16 @@ export type Extras = {
   onNewKey?: (secret: string, file: string) => void;
   clock?: () => number;
   checkReplies?: boolean;
+  /** How long one try of a delivery may take, where the real time is too long to wait for. */
+  tryMaxMs?: number;
   onFatal?: (line: string, cause: unknown) => void;
+  /** Another folder of regulation packs. */
+  packsFrom?: URL;
 };
 
 export async function startCloud(config: Config, log: Log, extras: Extras = {}): Promise<Cloud> {
   const metrics = createMetrics();
+  const packs = loadPacks(extras.packsFrom);
   const onFatal = extras.onFatal ?? ((line) => dieNow(log, line));
   const store = await openStore({
     dataDir: config.DATA_DIR,
@@ -52,24 +65,35 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     ...(extras.clock ? { clock: extras.clock } : {}),
   });
   try {
+    await store.write("regulation packs", (tx) => regulations.keep(tx, packs));
     const bootstrapFile = join(config.DATA_DIR, "bootstrap-key");
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
     const keys = await openKeys(store, config.DATA_DIR);
+    const seal = await openSeal(store, config.DATA_DIR, config.SEALING_KEY);
+    if (seal.from === "store")
+      log.warn({ event: "sealing-key-in-store" }, "webhook secrets are as safe as the database: set IMPRIMATUR_SEALING_KEY");
+    const allowPrivate = config.WEBHOOK_PRIVATE === "on";
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
     const workers: Worker[] = [];
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
     const scans = scanQueue(metrics);
+    const reports = reportQueue(metrics);
+    const authenticate = authenticator({ store, keys, origin });
+    const rateLimited = config.RATE_LIMIT === "on";
+    let broker: Broker = noBroker;
     const app = await buildApp({
       store,
       scans,
       keys,
       metrics,
       log,
+      packs,
       origin,
-      authenticate: authenticator({ store, keys, origin }),
+      authenticate,
+      broker: () => broker,
       notReady: async () => [
         ...(draining ? ["draining"] : []),
         ...(await storeFault(store)),
@@ -77,11 +101,18 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       ],
       anchor: config.ANCHOR === "log" || config.ANCHOR === "off" ? config.ANCHOR : anchorAt(config.ANCHOR),
       registry: config.REGISTRY_URL === undefined ? undefined : registryAt(config.REGISTRY_URL),
-      rateLimited: config.RATE_LIMIT === "on",
+      seal,
+      allowPrivate,
+      rateLimited,
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
+    const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
+    const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status) });
+    metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
+    workers.push(dispatcher);
+    broker = await openBroker(config, { authenticate, hear: reports.add, origin, log, metrics, rateLimited });
     // They sign in the name of the origin, which is known from here on.
     workers.push(
       startSweeper(store, log),
@@ -90,6 +121,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startGenerator(store, log, { keys, origin }),
       startScanRecorder(store, log, scans),
       startKeyKeeper(keys, log),
+      startStationListener(store, log, reports),
+      startWaker(store, log, { broker, metrics }),
     );
     const close = async () => {
       draining = true;
@@ -97,6 +130,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       const closing = setInterval(() => app.server.closeIdleConnections(), 50);
       await app.close().finally(() => clearInterval(closing));
       await Promise.all(workers.map((worker) => worker.stop()));
+      await broker.end(); // nobody listens any more: that we go doesn't make a station offline
       await store.close();
     };
     return { app, store, url, bootstrapFile, close };

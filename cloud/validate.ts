@@ -108,17 +108,19 @@ function sentence({ keyword, params, message = "is wrong" }: ErrorObject): strin
   if (keyword === "additionalProperties") return "isn't a known field";
   if (keyword === "pattern" && (params["pattern"] === VISIBLE || params["pattern"] === READABLE))
     return "must have something to see in it and no control characters";
+  if (keyword === "format" && params["format"] === "date-time") return "must be an instant of ISO 8601, such as 2026-01-31T12:00:00Z";
   if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
   return message;
 }
 
-/** What no schema sees: text that a database can't hold, keys that reach for prototypes, nesting that eats the stack. */
+/** What no schema sees: text that a database can't hold, numbers that JSON can't, keys that reach for prototypes, nesting that eats the stack. */
 function unsafeIn(value: unknown, path: string, depth = 0): FieldFault | undefined {
   const fault = (rule: string, message: string): FieldFault => ({ field: path || "body", rule, message });
   if (typeof value === "string") {
     if (value.includes("\0")) return fault("nul", "contains a NUL character");
     return value.isWellFormed() ? undefined : fault("unicode", "contains half a surrogate pair, which isn't text");
   }
+  if (typeof value === "number" && !Number.isFinite(value)) return fault("number", "is larger than a number can be");
   if (typeof value !== "object" || value === null) return undefined;
   if (depth >= limits.JSON_MAX_DEPTH)
     return { ...fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`), field: path.split(".")[0] || "body" };

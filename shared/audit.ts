@@ -46,6 +46,13 @@ export const auditActions = {
   "passport.credential_revoked": "the credential of a passport's version was revoked",
   "product.import_begun": "a file of products was taken in for import",
   "product.events_captured": "EPCIS events were handed in; the details say how many were new",
+  "webhook.created": "a webhook was created",
+  "webhook.updated": "a webhook was changed, disabled or enabled",
+  "webhook.deleted": "a webhook was deleted",
+  "webhook.secret_rotated": "a webhook's secret was replaced; the old one signs beside it for a day",
+  "webhook.tested": "a webhook was sent an example",
+  "webhook.redelivered": "a delivery was sent again by hand",
+  "webhook.disabled": "the dispatcher disabled a webhook that is gone or has failed for days",
 } as const;
 
 export type AuditAction = keyof typeof auditActions;

@@ -100,8 +100,8 @@ export const eventTable = {
   }),
   "compliance.verified": event({
     says: "A product was evaluated against a regulation pack",
-    data: judged,
-    example: { ...verdict, status: "FullyCompliant", score: 100 },
+    data: { ...judged, obligationIds: Type.Array(text, { description: "Those that are met" }) },
+    example: { ...verdict, status: "FullyCompliant", score: 100, obligationIds: ["ESPR_ART7_DURABILITY"] },
   }),
   "compliance.violation_created": event({
     says: "An evaluation found obligations violated that weren't before",

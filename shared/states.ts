@@ -15,7 +15,8 @@ export const productStatuses = [...Object.values(productStages).map(({ status })
 export const passportCommands = {
   edit: { from: ["draft", "published"], draft: true },
   delete: { from: ["draft"], draft: true },
-  publish: { from: ["draft", "published"], draft: true },
+  publish: { from: ["draft", "published", "suspended"], draft: true },
+  reinstate: { from: ["suspended"], draft: false },
   revise: { from: ["published"], draft: false },
   suspend: { from: ["published"], draft: false },
   archive: { from: ["published", "suspended"], draft: false },

@@ -23,11 +23,11 @@ export function dialogue<Answer>(
   port.onData((bytes) => {
     for (const answer of lex(bytes)) {
       onAnswer(answer);
-      for (const wait of [...waiting]) wait(answer);
+      for (const wait of waiting) wait(answer); // one that is served takes itself out
     }
   });
   port.onClose(() => {
-    for (const wait of [...waiting]) wait(undefined);
+    for (const wait of waiting) wait(undefined);
   });
 
   const hear = <T>(pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined> =>
@@ -47,7 +47,9 @@ export function dialogue<Answer>(
     hear,
     send: (bytes, stallMs) =>
       port.write(typeof bytes === "string" ? Uint8Array.from(bytes, (letter) => letter.charCodeAt(0)) : bytes, { stallMs }),
-    pause: async (ms) => void (await hear(() => undefined, ms)),
+    pause: async (ms) => {
+      await hear(() => undefined, ms);
+    },
     closed: () => port.closed,
   };
 }

@@ -44,8 +44,20 @@ const TIMING: Timing = { answerMs: 1_000, pollMs: 500, completionMs: 30_000, set
 export const timingOf = ({ timing }: Profile): Timing => ({ ...TIMING, ...timing });
 
 export type FaultName =
-  | "media-out" | "ribbon-out" | "head-open" | "paused" | "over-temperature" | "under-temperature"
-  | "head-element" | "cutter" | "jam" | "labels-waiting" | "label-not-taken" | "offline" | "silent" | "other"; // oxfmt-ignore
+  | "media-out"
+  | "ribbon-out"
+  | "head-open"
+  | "paused"
+  | "over-temperature"
+  | "under-temperature"
+  | "head-element"
+  | "cutter"
+  | "jam"
+  | "labels-waiting"
+  | "label-not-taken"
+  | "offline"
+  | "silent"
+  | "other";
 export type Fault = { name: FaultName; words: string };
 export type Status = {
   at: number;
@@ -73,6 +85,8 @@ export type Capabilities = {
   ceiling: Grade;
   /** In words for the station's page: what nothing this printer says could show. */
   cannotDetect: string[];
+  /** What it says of itself that doesn't go with how it was set up. */
+  warnings?: string[];
   simulated: boolean;
 };
 
@@ -112,19 +126,20 @@ export type Completion = {
   toDestroy: number | null;
   evidence: CompletionEvidence;
 };
-export type Flush = { clean: boolean; waiting: number | null; words: string };
+/** Clean: nothing of ours comes out any more. With the counters one sees whether something came out before that. */
+export type Flush = { clean: boolean; waiting: number | null; words: string; counters?: Counters };
 
 export type Printer = {
   /** Asks without printing. */
   probe(): Promise<Capabilities>;
   preflight(): Promise<Status>;
-  /** Pure but for the token, which is drawn unless given; refuses what this language can't carry. */
+  /** Pure but for the token, which is drawn unless given; refuses what this language can't carry. May have to ask the printer first how it answers. */
   encode(bitmap: Bitmap, options?: { epc?: string; token?: string }): Promise<Encoded>;
-  /** The caller has written its intent down before this is called. One label is in flight at a time. */
+  /** The caller has written its intent down before this is called. One label is in flight at a time; one that was cut has to be flushed first. */
   submit(encoded: Encoded): Promise<Submission>;
   /** May be called again after `blocked`. */
   awaitCompletion(submission: Submission, options?: { withinMs?: number; signal?: AbortSignal }): Promise<Completion>;
-  /** Drops what waits in the printer and says whether it is known to be gone. */
+  /** Drops what waits in the printer and says whether it is known to be gone; if not, nothing more is sent until it is opened anew. */
   flush(): Promise<Flush>;
   /** Lets what was written go out. */
   close(): Promise<void>;

@@ -122,10 +122,11 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return { at: clock.now(), source, ready: source.length === 0 ? null : named.length === 0, faults: named, warnings, waiting: null };
   }
 
-  /** Printing nothing, the questions that stand behind a label are answered at once by a printer that knows them. */
-  async function findFence(): Promise<Fence> {
+  /** Printing nothing, the questions that stand behind a label are answered at once by a printer that knows them, unless it is blocked. */
+  async function findFence(): Promise<Fence | undefined> {
     if (await isDone()) return "gs-h";
-    return (await settle()) ? "gs-r" : "none";
+    if (await settle()) return "gs-r";
+    return (await health()).faults.length > 0 ? undefined : "none";
   }
   /** Answers to GS r have no name, so each one still under way has to arrive before a new question means anything. */
   async function settle(): Promise<boolean> {
@@ -137,13 +138,13 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   }
 
   async function probe(): Promise<Capabilities> {
-    fence = profile.fence ?? (await findFence());
+    fence ??= await findFence();
     const { source } = await health();
     const ceiling: Grade = fence === "gs-h" ? "A" : fence === "gs-r" ? "B" : source.length > 0 ? "C" : "E";
     return {
       driver: "escpos",
       identity: null, // clones answer with the name of what they imitate
-      fence,
+      fence: fence ?? "none",
       status: source.length > 0,
       counter: false,
       rfid: "none",
@@ -156,8 +157,11 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         ...(fence === "gs-r"
           ? ["whether the label came out whole: it answers when it has read the label, in order, and the last lines may still be printing"]
           : []),
-        ...(fence === "none" ? ["whether the label was printed at all: it answers no question that waits for the label"] : []),
+        ...(fence === "none" || fence === undefined
+          ? ["whether the label was printed at all: it answers no question that waits for the label"]
+          : []),
       ],
+      ...(fence === undefined ? { warnings: ["it was blocked when it was asked how it answers for a label: ask again"] } : {}),
       simulated: profile.simulated ?? false,
     };
   }
@@ -185,7 +189,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const { token } = submission;
     const until = clock.now() + withinMs;
     const done = (completion: Completion) => {
-      if (inFlight === token && completion.outcome !== "blocked") inFlight = undefined;
+      const isCut = submission.bytesAccepted > 0 && submission.bytesAccepted < submission.bytesOffered; // what comes next would be taken for its rest
+      if (inFlight === token && completion.outcome !== "blocked" && !isCut) inFlight = undefined;
       if (completion.outcome === "unknown") settled = false;
       return completion;
     };
@@ -231,6 +236,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         throw new Refusal("LABEL_REFUSED", `the printer ${profile.name} has no RFID encoder, and this label needs a tag`);
       if (!/^[0-9A-Z]{4}$/.test(token)) throw new TypeError(`the token ${token} isn't four of 0-9 and A-Z`);
       fence ??= await alone(findFence);
+      if (fence === undefined) throw new Error(`the printer ${profile.name} is blocked, and can't be asked now how it answers for a label`);
       const question = fence === "gs-h" ? askDone(token) : fence === "gs-r" ? askPaper : bytes();
       const whole = Buffer.concat([await rasterOf(bitmap, profile), question]);
       return { bytes: whole, sha256: hash("sha256", whole, "hex"), token };
@@ -239,9 +245,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     awaitCompletion: (submission, options) => alone(() => awaitCompletion(submission, options)),
     flush: () =>
       alone(async () => {
-        const cleared = await ask(dropAll, (answer) => (answer.kind === "cleared" ? true : undefined));
-        const answers = fence === "gs-h" ? await isDone() : fence === "gs-r" && (await settle());
-        const clean = cleared === true && answers;
+        // A blocked printer answers nothing that stands in its queue, so its word that the queue is empty has to do.
+        const clean = (await ask(dropAll, (answer) => (answer.kind === "cleared" ? true : undefined))) ?? false;
+        settled = false;
         if (clean) inFlight = undefined;
         return { clean, waiting: clean ? 0 : null, words: clean ? "nothing waits in it" : "it doesn't say what waits in it" };
       }),

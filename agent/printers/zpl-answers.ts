@@ -104,3 +104,10 @@ export function waitingIn(lines: HostStatus): number | null {
   const waiting = Number(lines[1][FORMATS_WAITING]) + Number(lines[1][PARTIAL_FORMAT]) + Number(lines[2]?.[REMAINING] ?? 0);
   return Number.isNaN(waiting) ? null : waiting;
 }
+
+/** From ~HI: model, firmware, dots a millimetre, memory. */
+const DPI: Record<string, number> = { "6": 152, "8": 203, "12": 300, "24": 600 };
+export const resolutionIn = (identity = ""): number | undefined => DPI[identity.split(",")[2]?.trim() ?? ""];
+
+/** Its class identifier is E0 to E2; a printer that only reads EPCs answers with one. */
+export const tidIn = (value = ""): string | undefined => /^E[0-2][0-9A-F]{6,}$/i.exec(value.trim())?.[0].toUpperCase();

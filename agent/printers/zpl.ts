@@ -2,37 +2,27 @@
 import { Buffer } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
 import { Refusal } from "#shared/errors.ts";
-import type { Bitmap } from "../bitmap.ts";
 import type { Clock } from "../clock.ts";
 import type { Port } from "../port.ts";
 import { dialogue, lane } from "./dialogue.ts";
 import {
-  type Capabilities, type Completion, type CompletionEvidence, type Counters, type Encoded, type Fault, type FaultName, type Grade,
-  NO_COUNTERS, overBytes, type Printer, type Profile, type Status, type Submission, timingOf,
-} from "./driver.ts"; // oxfmt-ignore
-import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, waitingIn, warningsOf } from "./zpl-answers.ts";
-import { graphicField } from "./zpl-graphics.ts";
-
-// --- the label
-
-const RFID_TRIES = 3;
-const TID_BANK = 2;
-
-/** In the order in which the printer has to earn them: dots, tag, and last the answer that says so. */
-export function formatOf(bitmap: Bitmap, token: string, profile: Profile, epc?: string): string {
-  const answer = (field: number, length: number, kind: "E" | "T" | "F") => `^HV${field},${length},[${token}${kind}:,],L^FS`;
-  const tag = [
-    `^RS,,,${profile.rfidTries ?? RFID_TRIES},P`, // pause when no tag took it: the default drops the label without a word
-    `^RFW,H^FD${epc}^FS`,
-    `^FN2^RFR,H,0,12,${TID_BANK}^FS${answer(2, 24, "T")}`,
-    `^FN1^RFR,H^FS${answer(1, 24, "E")}`,
-  ];
-  // A field beside the label, so that it is processed and never seen.
-  const beside = [`^FO${bitmap.widthDots + 100},0^A0N,20,20^FN9^FD${token}^FS${answer(9, token.length, "F")}`];
-  return ["^XA", profile.setup ?? "", `^FO0,0${graphicField(bitmap)}^FS`, ...(epc === undefined ? beside : tag), "^PQ1^XZ\r\n"].join("\n");
-}
-
-// --- the printer
+  type Capabilities,
+  type Completion,
+  type CompletionEvidence,
+  type Counters,
+  type Encoded,
+  type Fault,
+  type Grade,
+  NO_COUNTERS,
+  overBytes,
+  type Printer,
+  type Profile,
+  type Status,
+  type Submission,
+  timingOf,
+} from "./driver.ts";
+import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, resolutionIn, tidIn, waitingIn, warningsOf } from "./zpl-answers.ts";
+import { formatOf, RFID_TRIES } from "./zpl-format.ts";
 
 const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
 const FIELDS_MAX = 64;
@@ -57,6 +47,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let fenceSeen = false;
   let inFlight: string | undefined;
   let inStep = true;
+  let usesHostStatus: boolean | undefined; // once it answered ~HS, its silence means something
 
   async function ask<T>(question: string, pick: (answer: Answer) => T | undefined): Promise<T | undefined> {
     const heard = talk.hear(pick, timing.answerMs);
@@ -92,7 +83,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const source = [...(lines[1] ? ["~HS"] : []), ...(flags ? ["~HQES"] : [])];
     const faults = flags ? faultsOf(flags) : [];
     faults.push(...flagsOf(lines).filter(({ name }) => !faults.some((fault) => fault.name === name)));
-    if (flags && !lines[1] && faults.length === 0)
+    usesHostStatus = lines[1] !== undefined || (usesHostStatus ?? false);
+    if (usesHostStatus && !lines[1] && flags && faults.length === 0)
       faults.push({ name: "silent", words: "it doesn't answer ~HS, which it does when something keeps it from printing" });
     const ready = source.length === 0 ? null : faults.length === 0;
     return { at: clock.now(), source, ready, faults, warnings: warningsOf(flags), waiting: waitingIn(lines) };
@@ -111,6 +103,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const { source, counters } = await preflight();
     const counter = counters.labels !== null;
     const twoWay = identity !== undefined || source.length > 0 || counter;
+    const dpi = resolutionIn(identity);
+    const warnings =
+      dpi && dpi !== profile.dpi ? [`it says that it prints ${dpi} dpi, and is set up for ${profile.dpi}: labels have the wrong size`] : [];
     const rfid = profile.rfid ? (twoWay ? "write+readback" : "write") : "none";
     return {
       driver: "zpl",
@@ -139,6 +134,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           : []),
         ...(twoWay ? [] : ["anything at all: it never answers"]),
       ],
+      ...(warnings.length > 0 ? { warnings } : {}),
       simulated: profile.simulated ?? false,
     };
   }
@@ -154,6 +150,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       fault,
     });
     if (inFlight !== undefined) return refused("another label is in flight");
+    if (usesHostStatus === undefined) await health();
     const before = await counters();
     if (counts && before.labels === null) return refused("it no longer tells its label counter: is it on?");
     const at = clock.now();
@@ -171,7 +168,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const until = clock.now() + withinMs;
     const awaited = `${token}${epc === undefined ? "F" : "E"}`;
     const done = (completion: Completion): Completion => {
-      if (inFlight === token && completion.outcome !== "blocked") inFlight = undefined;
+      const isCut = submission.bytesAccepted > 0 && submission.bytesAccepted < submission.bytesOffered; // its head still stands in the printer
+      if (inFlight === token && completion.outcome !== "blocked" && !isCut) inFlight = undefined;
       return completion;
     };
     if (submission.retryable) return done(verdict(submission, "failed", "nothing of the label left the station: it may be sent again"));
@@ -221,7 +219,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const after = await counters();
       const voids = moved(submission.before.voids, after.voids) ?? 0;
       const labels = moved(submission.before.labels, after.labels);
-      const isOut = (labels === null || labels < 0 || labels > voids) && (waiting === 0 || (waiting === null && faults.length === 0));
+      const isOut = (labels === null || labels < 0 || labels > voids) && (waiting === 0 || (!usesHostStatus && faults.length === 0));
       if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels);
       const why = faults.map(({ words }) => words).join(", ");
       if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
@@ -234,7 +232,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   }
 
   function agreed({ token, epc, before }: Submission, fence: Heard, after: Counters, voids: number, labels: number | null): Completion {
-    const tid = fields.get(`${token}T`)?.value.trim();
+    const tid = tidIn(fields.get(`${token}T`)?.value);
     const readBack = fence.value.trim().toUpperCase();
     const tag = epc === undefined ? {} : { epc: readBack, ...(tid ? { tid } : {}) };
     const answered = { ...tag, answered_at: new Date(fence.at).toISOString() };
@@ -301,7 +299,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           : waiting === null
             ? "it doesn't say what waits in it"
             : `${waiting} labels still wait in it`;
-        return { clean, waiting, words };
+        return { clean, waiting, words, counters: await counters() };
       }),
     close: () => port.end(),
   };

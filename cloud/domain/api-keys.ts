@@ -5,7 +5,7 @@ import { invalid, Refusal } from "#shared/errors.ts";
 import { holds } from "#shared/scopes.ts";
 import type { ApiKey } from "#shared/wire/credentials.ts";
 import type { Caller } from "../route.ts";
-import { apiKeys } from "../store/schema.ts";
+import { apiKeys, devices } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Tx } from "../store/store.ts";
 import { credentialDied } from "./credentials.ts";
@@ -91,9 +91,10 @@ export async function revoke(tx: Tx, caller: Caller, id: string): Promise<Row> {
   return revoked;
 }
 
-/** Makes a key the device's; only one that is nobody's yet can become it. */
+/** Makes a key the device's, by whoever could have minted it: it dies with the device. Only one that is nobody's yet can become it. */
 export async function bind(tx: Tx, caller: Caller, id: string, deviceId: string): Promise<Row> {
   const found = await row(tx, caller, id);
+  mayGrant(caller, found.scopes);
   if (found.revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `api_key_id: "${found.name}" is revoked`);
   if (found.deviceId !== null || found.bootstrap)
     throw invalid([{ field: "api_key_id", rule: "bound", message: "is a key that another device, or the operator, has" }]);
@@ -106,11 +107,17 @@ export async function revokeIfLive(tx: Tx, caller: Caller, id: string): Promise<
   if ((await row(tx, caller, id)).revokedAt === null) await revoke(tx, caller, id);
 }
 
-/** The old secret dies in the commit that brings the new one; the new key is a new row with a new id. */
+/** The old secret dies in the commit that brings the new one; the new key is a new row with a new id, and its device's key from then on. */
 export async function rotate(tx: Tx, caller: Caller, id: string): Promise<Minted> {
   mayGrant(caller, (await row(tx, caller, id)).scopes);
   const { name, scopes, deviceId, bootstrap } = await revoke(tx, caller, id);
-  return insert(tx, caller.tenantId, { name, scopes, deviceId, bootstrap });
+  const minted = await insert(tx, caller.tenantId, { name, scopes, deviceId, bootstrap });
+  if (deviceId !== null)
+    await tx.db
+      .update(devices)
+      .set({ apiKeyId: minted.id, updatedAt: tx.now })
+      .where(and(eq(devices.tenantId, caller.tenantId), eq(devices.id, deviceId)));
+  return minted;
 }
 
 export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {

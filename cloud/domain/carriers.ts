@@ -60,6 +60,7 @@ export async function allocate(tx: Tx, by: By, productId: string, count: number)
     printBatch: null,
     openJob: null,
     sealedJob: null,
+    strayJob: null,
     voidedAt: null,
     voidReason: null,
     createdAt: tx.now,

@@ -2,16 +2,19 @@
 import { and, desc, eq, inArray, isNull, lt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { topicsOf } from "#shared/mqtt.ts";
 import { jobStateNames, leaseOf } from "#shared/states.ts";
 import type { Device, DeviceCreate, DevicePatch, Station, StationReport } from "#shared/wire/devices.ts";
 import type { Need } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { prepared } from "../store/prepared.ts";
 import { devices, printJobs, tenants } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, overtaken, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
 import { newId } from "./ids.ts";
+import { ANY_STATION, maskOf } from "./jobs.ts";
 import { pageOf, pageReply } from "./page.ts";
+import type { Waiting } from "./wakes.ts";
 
 export type Row = typeof devices.$inferSelect;
 const KEY_SCOPES = ["aidc:read", "aidc:write"];
@@ -19,10 +22,10 @@ const SEEN_EVERY_MS = 10_000; // how exactly it is known when a device was last 
 const POLL_INTERVAL_MS = 2_000;
 
 const instant = (at: number) => new Date(at).toISOString();
-/** What it says of itself counts while it is heard of. */
-function statusOf({ report, lastSeenAt }: Row, now: number): Device["status"] {
+/** What it says of itself counts while it is heard of; who is heard of after it was said to be offline isn't. */
+function statusOf({ report: { status = "online", statusAt = 0 }, lastSeenAt }: Row, now: number): Device["status"] {
   if (lastSeenAt === null || now - lastSeenAt > limits.DEVICE_SILENCE_MAX_MS) return "offline";
-  return report.status ?? "online";
+  return status === "offline" && lastSeenAt > statusAt ? "online" : status;
 }
 
 const toWire = (row: Row, now: number): Device => ({
@@ -138,23 +141,41 @@ export async function seen(tx: Tx, tenantId: string, id: string): Promise<void> 
 
 export const capabilitiesOf = async (tx: Tx, tenantId: string, id: string): Promise<Need[]> => (await find(tx, tenantId, id)).capabilities;
 
-/** What a station says of itself. */
-export async function report(tx: Tx, tenantId: string, id: string, said: StationReport): Promise<Device> {
+/** What a station says of itself; `isHeard` unless it was said by somebody else, or some time ago. */
+export async function report(tx: Tx, tenantId: string, id: string, said: StationReport, isHeard = true): Promise<Device> {
   const row = await find(tx, tenantId, id);
-  const changed = { report: { ...row.report, ...said }, lastSeenAt: tx.now };
-  await tx.db.update(devices).set(changed).where(isMine(tenantId, id));
+  const statusAt = said.status === undefined ? {} : { statusAt: tx.now };
+  const changed = { report: { ...row.report, ...said, ...statusAt }, lastSeenAt: isHeard ? tx.now : row.lastSeenAt };
+  const written = await tx.db
+    .update(devices)
+    .set(changed)
+    .where(and(isMine(tenantId, id), eq(devices.report, row.report)))
+    .returning({ id: devices.id });
+  if (written.length === 0) throw overtaken(`the report of device ${id}`);
   return toWire({ ...row, ...changed }, tx.now);
 }
 
+/** The devices that could take any of these jobs: of its station, or of a job's that has none, with all that it needs. */
+export async function ableTo(tx: Tx, tenantId: string, waiting: readonly Waiting[]): Promise<string[]> {
+  const { id, station, capabilities } = devices;
+  const rows = await tx.db
+    .select({ id, station, capabilities })
+    .from(devices)
+    .where(and(eq(devices.tenantId, tenantId), isNull(devices.deletedAt)));
+  const able = (row: (typeof rows)[number]) =>
+    waiting.some((job) => (job.station === ANY_STATION || job.station === row.station) && (job.needs & ~maskOf(row.capabilities)) === 0);
+  return rows.filter(able).map((row) => row.id);
+}
+
 /** What a station has to know of its cloud. */
-export async function station(tx: Tx, caller: Caller, id: string): Promise<Station> {
+export async function station(tx: Tx, caller: Caller, id: string, brokerUrl: string | undefined): Promise<Station> {
   const device = await get(tx, caller, id);
   const tenant = await tx.db.select({ sandbox: tenants.sandbox }).from(tenants).where(eq(tenants.id, caller.tenantId)).get();
   return {
     device,
     tenant: { id: caller.tenantId, sandbox: tenant?.sandbox ?? false },
     poll_interval_ms: POLL_INTERVAL_MS,
-    mqtt: null,
+    mqtt: brokerUrl === undefined ? null : { url: brokerUrl, ...topicsOf({ tenantId: caller.tenantId, deviceId: id }) },
     limits: {
       claims: limits.CLAIMS_MAX_ITEMS,
       results: limits.RESULTS_MAX_ITEMS,

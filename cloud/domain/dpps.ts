@@ -1,7 +1,7 @@
 // Passports as EN 18222 reads them: found by their own id or by their product's Digital Link, in EN 18223's envelope, over all tenants.
 import { and, asc, eq, gt, inArray, isNotNull } from "../store/drizzle.ts";
+import { keyOf } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
-import { gtin14, gtinFault, serialFault } from "#shared/gs1.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -73,24 +73,19 @@ export async function idsOf(tx: Tx, names: string[], query: { limit?: number; cu
 }
 
 type Named = { identity: string; granularity: "model" | "batch" | "item" };
-const LINK = /^\/01\/(\d{8}|\d{12,14})(?:\/(21|10)\/([^/]+))?$/;
 
-/** What a Digital Link names, on whichever host it stands: the identifier is its path. */
+/** What a Digital Link names, on whichever host it stands: the identifier is its path. What isn't one names nothing. */
 function namedBy(link: string): Named | undefined {
-  if (!URL.canParse(link)) return undefined;
-  const [, gtin, key, value] = LINK.exec(new URL(link).pathname) ?? [];
-  if (gtin === undefined || gtinFault(gtin)) return undefined;
-  if (value === undefined) return { identity: gtin14(gtin), granularity: "model" };
-  const serial = decoded(value);
-  if (serial === undefined || serialFault(serial)) return undefined;
-  return { identity: `${gtin14(gtin)}/${serial}`, granularity: key === "21" ? "item" : "batch" };
-}
-
-function decoded(part: string): string | undefined {
+  const path = URL.parse(link)?.pathname;
+  if (!path?.startsWith("/01/")) return undefined;
   try {
-    return decodeURIComponent(part);
-  } catch {
-    return undefined; // not well-formed: it names nothing
+    const { gtin, cpv, lot, serial } = keyOf(path);
+    if (serial !== undefined) return { identity: `${gtin}/${serial}`, granularity: "item" };
+    if (lot !== undefined) return { identity: `${gtin}/${lot}`, granularity: "batch" };
+    return cpv === undefined ? { identity: gtin, granularity: "model" } : undefined;
+  } catch (error) {
+    if (error instanceof Refusal) return undefined;
+    throw error;
   }
 }
 

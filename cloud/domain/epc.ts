@@ -1,4 +1,6 @@
 // Names of things in EPCIS: GS1 Digital Links and EPC URNs. What is wrong with one where its digits tell, and the one form to find it by.
+import { keyOf as linkKey } from "#shared/digital-link.ts";
+import { Refusal } from "#shared/errors.ts";
 import { serialFault, withCheckDigit } from "#shared/gs1.ts";
 
 export const HOME = "https://id.gs1.org"; // the canonical host: which resolver a link names says nothing about the thing
@@ -21,7 +23,7 @@ const short = (value: string): string | undefined => {
 /** Primary keys of a link, the qualifiers that may follow each in their order, and the rule of its value. */
 const PRIMARY: Record<string, { next: readonly string[]; fault?: (value: string) => string | undefined }> = {
   "00": { next: [], fault: numeric(18, "SSCC") },
-  "01": { next: ["22", "10", "21"], fault: numeric(14, "GTIN") },
+  "01": { next: ["22", "10", "21"] },
   "253": { next: [] },
   "255": { next: [] },
   "401": { next: [] },
@@ -45,9 +47,9 @@ function decoded(text: string): string | undefined {
   }
 }
 
-type Pair = [ai: string, value: string | undefined];
+type Pair = [ai: string, value: string];
 
-/** Where in the path the link's keys begin: a primary key, its value and nothing but its qualifiers after it. */
+/** Where in the path the link's keys begin, undecoded: a primary key, its value and nothing but its qualifiers after it. */
 function pairsOf(uri: string): Pair[] | undefined {
   const path = /^https?:\/\/[^/?#]+(\/[^?#]*)/i.exec(uri)?.[1];
   const segments = path?.replace(/\/$/, "").split("/").slice(1) ?? [];
@@ -55,7 +57,7 @@ function pairsOf(uri: string): Pair[] | undefined {
     const primary = PRIMARY[segments[i] ?? ""];
     const rest = segments.slice(i);
     if (!primary || rest.length % 2 !== 0 || !/^[\d%]/.test(rest[1] ?? "")) continue;
-    const pairs = Array.from({ length: rest.length / 2 }, (_, n): Pair => [rest[2 * n] ?? "", decoded(rest[2 * n + 1] ?? "")]);
+    const pairs = Array.from({ length: rest.length / 2 }, (_, n): Pair => [rest[2 * n] ?? "", rest[2 * n + 1] ?? ""]);
     if (pairs.slice(1).every(([ai]) => primary.next.includes(ai))) return pairs;
   }
   return undefined;
@@ -63,22 +65,24 @@ function pairsOf(uri: string): Pair[] | undefined {
 const MOST_QUALIFIERS = 3;
 
 function link(pairs: Pair[]): Reading {
-  const [[primary, main = ""] = ["", ""], ...qualifiers] = pairs;
-  if (pairs.some(([, value]) => value === undefined)) return { fault: "has a percent sign that begins no encoded character" };
-  const { next = [], fault } = PRIMARY[primary] ?? {};
-  const wrong = fault?.(main);
-  if (wrong) return { fault: wrong };
-  const order = qualifiers.map(([ai]) => next.indexOf(ai));
-  if (order.some((place, i) => i > 0 && place <= (order[i - 1] ?? 0)))
-    return { fault: `has its qualifiers out of order: ${next.join(", ")}` };
-  for (const [ai, value = ""] of qualifiers) {
-    const unfit = ai === "10" || ai === "21" ? short(value) : undefined;
-    if (unfit && value !== "*") return { fault: unfit };
+  const [[primary, main] = ["", ""]] = pairs;
+  if (primary === "01") return gtinLink(pairs.flat().join("/"), pairs);
+  const values = pairs.map(([, value]) => decoded(value));
+  if (values.includes(undefined)) return { fault: "has a percent sign that begins no encoded character" };
+  const wrong = PRIMARY[primary]?.fault?.(decoded(main) ?? "");
+  return wrong ? { fault: wrong } : { key: written(pairs) };
+}
+const written = (pairs: Pair[]) => `${HOME}/${pairs.map(([ai, value]) => `${ai}/${encodeURIComponent(decoded(value) ?? "")}`).join("/")}`;
+
+/** As the resolver reads it. */
+function gtinLink(path: string, pairs: Pair[]): Reading {
+  try {
+    const { gtin, serial } = linkKey(`/${path}`);
+    return serial === undefined ? { key: written(pairs), level: "class" } : { key: written(pairs), level: "item", item: { gtin, serial } };
+  } catch (error) {
+    if (error instanceof Refusal) return { fault: `is no GS1 Digital Link: ${error.message}` };
+    throw error;
   }
-  const key = `${HOME}/${pairs.map(([ai, value = ""]) => `${ai}/${encodeURIComponent(value)}`).join("/")}`;
-  if (primary !== "01") return { key };
-  const serial = qualifiers.find(([ai]) => ai === "21")?.[1];
-  return serial === undefined ? { key, level: "class" } : { key, level: "item", item: { gtin: main, serial } };
 }
 
 /** The thirteen digits of a URN's company prefix and item reference, put back in a GTIN's order. */

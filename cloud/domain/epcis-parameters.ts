@@ -161,6 +161,9 @@ export type Plan = {
   ceiling: number | undefined;
 };
 
+/** A page may be smaller than what was asked for: the link says that there is more. */
+export const pageSize = (asked: number = limits.EPCIS_PAGE_DEFAULT_ITEMS): number => Math.min(asked, limits.EPCIS_PAGE_MAX_ITEMS);
+
 export function planOf(query: Query): Plan {
   const faults: FieldFault[] = [];
   const conditions: Condition[] = [];
@@ -180,5 +183,5 @@ export function planOf(query: Query): Plan {
   if (faults.length > 0) refuse(faults);
   const page = pageIn(query["nextPageToken"] as string | undefined);
   const order: Order = { by: by === "recordTime" ? by : "eventTime", descending: direction === "DESC" };
-  return { conditions, order, page, perPage: count("perPage") ?? limits.EPCIS_PAGE_DEFAULT_ITEMS, most: page?.left ?? most, ceiling };
+  return { conditions, order, page, perPage: pageSize(count("perPage")), most: page?.left ?? most, ceiling };
 }

@@ -12,6 +12,7 @@ import { epcisCaptures, epcisContexts, epcisEvents, epcisTerms, serials } from "
 import { db, type Tx } from "../store/store.ts";
 import { itemOf, keyOf } from "./epc.ts";
 import { type Prepared, problemOf, type Ready } from "./epcis-document.ts";
+import { pageSize } from "./epcis-parameters.ts";
 import { absent } from "./epcis-query.ts";
 import { type Json, textsIn } from "./epcis-rules.ts";
 import type { By } from "./events.ts";
@@ -27,9 +28,9 @@ const mine = and(eq(epcisEvents.tenantId, sql.placeholder("tenantId")), eq(epcis
 const bodyOf = prepared(db.select({ body: epcisEvents.body }).from(epcisEvents).where(mine));
 const insertTerm = prepared(db.insert(epcisTerms).values(placesOf(epcisTerms)));
 const insertContext = prepared(db.insert(epcisContexts).values(placesOf(epcisContexts)).onConflictDoNothing());
-const gtinOf = prepared(
+const carrierOf = prepared(
   db
-    .select({ gtin: serials.gtin })
+    .select({ gtin: serials.gtin, productId: serials.productId })
     .from(serials)
     .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")))),
 );
@@ -54,8 +55,8 @@ const rowOf = (tx: Tx, tenantId: string, event: Json, eventId: string, contextId
 });
 
 /** A scan that was told of through EPCIS: somebody looked at a label of ours. */
-type Scan = { gtin: string; serial: string; at: string; source: "epcis"; eventId: string };
-const tellScan = async (tx: Tx, by: By, scan: Scan): Promise<void> => void (await emit(tx, by, "scan.recorded", scan));
+type Scan = { gtin: string; serial: string; productId: string; at: string; source: "epcis"; eventId: string };
+const tellScan = (tx: Tx, by: By, scan: Scan): Promise<number> => emit(tx, by, "scan.recorded", scan);
 
 /** Inspecting a label is verifying it: each of this tenant's serials in sight is a scan. */
 async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<void> {
@@ -65,8 +66,8 @@ async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<
   for (let i = 0; i < items.length; i += SLICE_TERMS)
     await Promise.all(
       items.slice(i, i + SLICE_TERMS).map(async (item) => {
-        const known = await gtinOf.get({ tenantId: by.tenantId, serial: item.serial });
-        if (known?.gtin === item.gtin) await tellScan(tx, by, { ...item, at, source: "epcis", eventId });
+        const known = await carrierOf.get({ tenantId: by.tenantId, serial: item.serial });
+        if (known?.gtin === item.gtin) await tellScan(tx, by, { ...item, productId: known.productId, at, source: "epcis", eventId });
       }),
     );
 }
@@ -155,7 +156,8 @@ export async function job(tx: Tx, caller: Caller, id: string): Promise<CaptureJo
 }
 
 export async function jobs(tx: Tx, caller: Caller, query: { perPage?: number; nextPageToken?: string }) {
-  const { perPage = limits.EPCIS_PAGE_DEFAULT_ITEMS, nextPageToken: cursor } = query;
+  const cursor = query.nextPageToken;
+  const perPage = pageSize(query.perPage);
   const { after } = pageOf(cursor === undefined ? {} : { cursor });
   const rows = await tx.db
     .select()

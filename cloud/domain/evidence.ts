@@ -47,6 +47,12 @@ function judgeCompletion({ basis, grade, before, after, voids = 0 }: Completion,
   if (!grades[grade].attests)
     throw wrong("completion.grade", "grade", `${grade} is ${grades[grade].says}: a device attests from grade B on, else an operator does`);
   if (HEARSAY.test(basis)) throw wrong("completion.basis", "basis", `${basis} says that bytes were handed over, not that paper came out`);
+  if ((before === undefined) !== (after === undefined))
+    throw wrong(
+      before === undefined ? "completion.before" : "completion.after",
+      "counter",
+      "is missing: a counter is read before and after",
+    );
   if (typeof before !== "number" || typeof after !== "number") return;
   if (after - before !== 1 + voids)
     throw wrong(

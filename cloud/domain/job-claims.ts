@@ -1,13 +1,11 @@
 // Claims: a device takes the oldest waiting jobs of the highest priority under a lease, each with an envelope that says what to print and that we said so.
 import { randomUUIDv7 } from "node:crypto";
-import { and, eq, inArray } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { leaseOf } from "#shared/states.ts";
 import { type ClaimBatch, type Claimed, needNames } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
-import { printJobs } from "../store/schema.ts";
 import { overtaken, run, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import { capabilitiesOf, seen } from "./devices.ts";
 import * as jobs from "./jobs.ts";
@@ -27,20 +25,23 @@ function claimSql(offered: number, withStation: boolean): string {
   const doable = doableOf(offered);
   const stations = withStation ? ["?", "''"] : ["''"];
   const first = (where: string) =>
-    `SELECT job_ref, priority FROM print_jobs WHERE tenant_id = ? AND ${where} ORDER BY priority DESC, job_ref LIMIT ? ${SKIP_LOCKED}`;
-  const waiting = stations.flatMap((station) => doable.map((mask) => first(`pool = 1 AND station = ${station} AND needs = ${mask}`)));
+    `SELECT tenant_id, job_ref, priority FROM print_jobs WHERE ${where} ORDER BY priority DESC, job_ref LIMIT ? ${SKIP_LOCKED}`;
+  const waiting = stations.flatMap((station) =>
+    doable.map((mask) => first(`tenant_id = ? AND pool = 1 AND station = ${station} AND needs = ${mask}`)),
+  );
   const lost = first(
-    `pool = 0 AND due_at <= ? AND state IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+    // Spelled so that the index of what is due is taken, and not the tenant's whole history.
+    `tenant_id || '' = ? AND pool = 0 AND due_at <= ? AND state IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
   const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
   return `UPDATE print_jobs
     SET state = 'CLAIMED', from_state = state, reached = 1, revision = revision + 1, pool = 0, due_at = ?, attempt_id = substr(?, picked.place, ${UUID_LENGTH}),
       attempt = attempt + 1, device_id = ?, lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
     FROM (
-      SELECT job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
+      SELECT tenant_id, job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
       FROM (${ranges}) AS found ORDER BY priority DESC, job_ref LIMIT ?
     ) AS picked
-    WHERE print_jobs.tenant_id = ? AND print_jobs.job_ref = picked.job_ref
+    WHERE print_jobs.tenant_id = picked.tenant_id AND print_jobs.job_ref = picked.job_ref
     RETURNING print_jobs.job_ref`;
 }
 const statements = new Map<string, string>();
@@ -73,7 +74,6 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
     ...at,
     most,
     most,
-    tenantId,
   ];
   const { rows } = await run(statementOf(offered, station !== undefined), values, "all");
   return rows.map((row) => String((row as unknown[])[0]));
@@ -114,21 +114,28 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
     max = 1,
     lease_seconds: leaseSeconds = limits.LEASE_DEFAULT_S,
   } = wanted;
-  const refs = await take(tx, { tenantId: caller.tenantId, deviceId, most: max, offered: jobs.maskOf(needs), station, leaseSeconds });
-  if (refs.length === 0) return [];
-  const rows = await tx.db
-    .select()
-    .from(printJobs)
-    .where(and(eq(printJobs.tenantId, caller.tenantId), inArray(printJobs.jobRef, refs)));
+  const who = { tenantId: caller.tenantId, deviceId, offered: jobs.maskOf(needs), station, leaseSeconds };
   const claimed: Claimed[] = [];
+  for (let round = 0, ended = true; ended && claimed.length < max && round < limits.CLAIMS_MAX_ITEMS; round += 1) {
+    const refs = await take(tx, { ...who, most: max - claimed.length });
+    const granted = await grant(tx, caller.tenantId, deviceId, refs, signing);
+    claimed.push(...granted);
+    ended = granted.length < refs.length; // in the place of those that had to end, others may wait
+  }
+  return claimed;
+}
+
+async function grant(tx: Tx, tenantId: string, deviceId: string, refs: string[], signing: Signing): Promise<Claimed[]> {
+  const rows = await Promise.all(refs.map((ref) => jobs.find(tx, tenantId, ref)));
+  const granted: Claimed[] = [];
   for (const row of rows.toSorted(bySooner)) {
     if (await isVoided(tx, row)) continue;
     await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     const lease = jobs.leaseShown(row);
     if (!lease || row.attemptId === null) throw overtaken(`print job ${row.jobRef}`);
-    claimed.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, signing, tx.now) });
+    granted.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, signing, tx.now) });
   }
-  return claimed;
+  return granted;
 }
 /** A product that was voided since gets no label; its jobs end as they come up. */
 async function isVoided(tx: Tx, row: jobs.Row): Promise<boolean> {

@@ -25,11 +25,12 @@ import type { By } from "./events.ts";
 import { jobRef } from "./ids.ts";
 import { pageOf, pageReply } from "./page.ts";
 import * as products from "./products.ts";
+import { waits } from "./wakes.ts";
 
 export type Row = typeof printJobs.$inferSelect;
 export type Actor = { kind: Assertor; id: string | null };
 export const DEFAULT_TEMPLATE = "default";
-const ANY_STATION = "";
+export const ANY_STATION = "";
 export const maskOf = (needs: readonly Need[]): number => needs.reduce((mask, need) => mask | (1 << needNames.indexOf(need)), 0);
 export const needsRfid = ({ needs }: Row): boolean => (needs & maskOf(["rfid"])) !== 0;
 const needsIn = (mask: number): Need[] => needNames.filter((_, bit) => mask & (1 << bit));
@@ -103,6 +104,7 @@ export type Change = Partial<Pick<Row, (typeof CHANGING)[number]>>;
 export async function change(tx: Tx, row: Row, changes: Change): Promise<Row> {
   const next: Row = { ...row, ...changes, updatedAt: tx.now };
   if ((await write.run(next)) === 0) throw overtaken(`print job ${row.jobRef}`);
+  if (next.pool && !row.pool) waits(tx, next);
   return { ...next, revision: row.revision + 1 };
 }
 
@@ -193,7 +195,7 @@ async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Pr
 
 async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promise<Row> {
   const { needs = ["qr"], template, priority = 0, station, max_attempts: most, reprint = false, reason = null } = input;
-  const { gtin, serial, productId } = await printable(tx, by, input, common);
+  const { gtin, serial, productId, strayJob } = await printable(tx, by, input, common);
   const named = carriers.epcOf(common.tenant.prefixes, gtin, serial);
   if (needs.includes("rfid") && "fault" in named) throw new Refusal("EPC_UNAVAILABLE", named.fault);
   const row: Row = {
@@ -223,13 +225,14 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
     leaseExpiresAt: null,
     envelopeExpiresAt: null,
     simulated: false,
-    duplicateRisk: false,
+    duplicateRisk: strayJob !== null,
     reason: null,
     createdAt: tx.now,
     updatedAt: tx.now,
   };
   if ((await open.run(row)) === 0) throw overtaken(`serial ${serial}`);
   await insertJob.run(row);
+  waits(tx, row);
   await record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason });
   await products.nowPrinted(tx, by.tenantId, productId);
   return row;
@@ -278,8 +281,14 @@ export async function list(tx: Tx, caller: Caller, query: JobQuery) {
   return pageReply(rows, limit, (row) => row.jobRef, toWire);
 }
 
-export const eventsOf = (tx: Tx, ref: string) =>
-  tx.db.select().from(printEvents).where(eq(printEvents.jobRef, ref)).orderBy(asc(printEvents.n));
+const eventsByRef = prepared(
+  db
+    .select()
+    .from(printEvents)
+    .where(eq(printEvents.jobRef, sql.placeholder("ref")))
+    .orderBy(asc(printEvents.n)),
+);
+export const eventsOf = (_tx: Tx, ref: string) => eventsByRef.all({ ref });
 
 export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobHistory> {
   await find(tx, caller.tenantId, ref);
@@ -299,12 +308,14 @@ export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobH
 }
 
 const itsSerial = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));
-const close = prepared(db.update(serials).set({ openJob: null }).where(itsSerial));
+const strayJob = sql`${sql.placeholder("strayJob")}`;
+const close = prepared(db.update(serials).set({ openJob: null, strayJob }).where(itsSerial));
 const settle = prepared(
   db
     .update(serials)
     .set({
       openJob: null,
+      strayJob,
       sealedJob: sql`COALESCE(${sql.placeholder("sealedJob")}, ${serials.sealedJob})`,
       printStatus: sql`${sql.placeholder("status")}`,
       printReason: sql`${sql.placeholder("reason")}`,
@@ -319,14 +330,20 @@ export type PrintOutcome = { status: "printed" | "failed"; reason: string | null
 export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}, outcome?: PrintOutcome): Promise<Row> {
   const moved = await move(tx, row, to, word, { pool: false, dueAt: null, ...changes });
   const { tenantId, serial, jobRef: ref } = row;
-  if (!outcome) await close.run({ tenantId, serial });
-  else await settle.run({ tenantId, serial, ...outcome, now: tx.now, sealedJob: to === "SEALED" ? ref : null });
+  const isSealed = to === "SEALED";
+  const left = { tenantId, serial, strayJob: row.duplicateRisk && !isSealed ? ref : null };
+  if (!outcome) await close.run(left);
+  else await settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null });
   return moved;
 }
 
 /** The label of an attempt is known to be gone: nobody has to look for it any more. */
 export async function accountFor(tx: Tx, row: Row, attemptId: string): Promise<void> {
-  if (row.duplicateRisk && row.attemptId === attemptId && row.state === "FAILED") await change(tx, row, { duplicateRisk: false });
+  if (!row.duplicateRisk || row.attemptId !== attemptId) return;
+  if (row.state === "FAILED") await change(tx, row, { duplicateRisk: false });
+  const { tenantId, serial, jobRef: ref } = row;
+  const ours = and(eq(serials.tenantId, tenantId), eq(serials.serial, serial), eq(serials.strayJob, ref));
+  if (hasEnded(row.state)) await tx.db.update(serials).set({ strayJob: null }).where(ours);
 }
 
 const illegal = (from: JobState, to: JobState, allowed: readonly string[], message: string) =>

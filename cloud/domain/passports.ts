@@ -1,8 +1,8 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
-import { and, asc, desc, eq, gte, lt, lte, ne, or, sql } from "../store/drizzle.ts";
+import { and, asc, desc, eq, gte, isNull, lt, lte, ne, or, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
-import { invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { type PassportCommand, passportCommands } from "#shared/states.ts";
 import type { Passport, PassportWhole } from "#shared/wire/passports.ts";
 import type { Signing } from "../keys.ts";
@@ -68,9 +68,10 @@ export async function currentVersion(tx: Tx, row: Row): Promise<Version | undefi
   return current === null ? undefined : versionOf(tx, row, current);
 }
 
-export async function get(tx: Tx, caller: Caller, id: string): Promise<PassportWhole> {
+export async function get(tx: Tx, caller: Caller, id: string, asked?: number): Promise<PassportWhole> {
   const row = await find(tx, caller.tenantId, id);
-  const version = await currentVersion(tx, row);
+  const version = asked === undefined ? await currentVersion(tx, row) : await versionOf(tx, row, asked);
+  if (asked !== undefined && !version) throw new Refusal("NOT_FOUND", `the passport has no version ${asked}`);
   const { content = null, digest = null, credential = null, credentialId = null } = version ?? {};
   return { ...toWire(row), content, digest, credential, credentialId, registration: await latestOf(tx, id) };
 }
@@ -129,8 +130,8 @@ export const request = async (tx: Tx, by: By, productId: string): Promise<Row> =
 /** Made at once, with the content given or the product's own. */
 export async function create(tx: Tx, by: By, productId: string, content: Content | undefined, signing: Signing): Promise<Passport> {
   const { row, product } = await insert(tx, by, productId, "draft");
-  if (content) refuseOtherIdentity(content, contentOf(product, signing.origin()));
-  return toWire(await addVersion(tx, row, content ?? contentOf(product, signing.origin()), signing));
+  const own = contentOf(product, signing.origin());
+  return toWire(await addVersion(tx, row, content ? identified(content, own) : own, signing));
 }
 
 /** Writes the changes if nobody was faster. */
@@ -170,19 +171,27 @@ function guard(row: Row, command: PassportCommand): void {
   throw new Refusal("GUARD_REJECTED", `${command} isn't possible: the passport ${lacks}`, { state: row.state, command, from });
 }
 
-/** A passport speaks of its product and of no other. */
-function refuseOtherIdentity(content: Content, own: Content): void {
-  const of = (subject: Content, field: string) => (subject["product"] as Record<string, unknown> | undefined)?.[field];
-  const faults = ["id", "registeredId"]
-    .filter((field) => of(content, field) !== of(own, field))
-    .map((field) => ({
-      field: `content.product.${field}`,
-      rule: "const",
-      message: `must be ${String(of(own, field))}: it names the product`,
-    }));
-  if (content["granularityLevel"] !== own["granularityLevel"])
-    faults.push({ field: "content.granularityLevel", rule: "const", message: `must be ${String(own["granularityLevel"])}` });
+const WHAT_KIND = ["type", "granularityLevel"];
+const WHICH_PRODUCT = ["type", "id", "name", "registeredId", "serialNumber", "batchNumber"];
+const from = (own: Content, names: readonly string[]): Content =>
+  Object.fromEntries(names.filter((name) => own[name] !== undefined).map((name) => [name, own[name]]));
+
+/** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
+function identified(content: Content, own: Content): Content {
+  const product = own["product"] as Content;
+  const said = content["product"] ?? {};
+  if (typeof said !== "object" || Array.isArray(said))
+    throw invalid([{ field: "content.product", rule: "type", message: "must be object" }]);
+  const whole: Content = { ...from(own, WHAT_KIND), ...content, product: { ...from(product, WHICH_PRODUCT), ...said } };
+  const names = whole["product"] as Content;
+  const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
+    is === must ? [] : [{ field: `content.${field}`, rule: "const", message: `must be ${String(must)}: it names the product` }];
+  const faults = [
+    ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
+    ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
+  ];
   if (faults.length > 0) throw invalid(faults);
+  return whole;
 }
 
 const revokeDraft = async (tx: Tx, row: Row): Promise<void> => {
@@ -190,10 +199,16 @@ const revokeDraft = async (tx: Tx, row: Row): Promise<void> => {
   if (draft) await revoke(tx, row.tenantId, [draft.credentialId]);
 };
 
-export async function edit(tx: Tx, by: By, id: string, content: Content, signing: Signing): Promise<Passport> {
-  const row = await find(tx, by.tenantId, id);
+/** Refuses where no content at all could be taken. */
+export async function mayEdit(tx: Tx, tenantId: string, id: string): Promise<Row> {
+  const row = await find(tx, tenantId, id);
   guard(row, "edit");
-  refuseOtherIdentity(content, contentOf(await products.find(tx, by.tenantId, row.productId), signing.origin()));
+  return row;
+}
+
+export async function edit(tx: Tx, by: By, id: string, sent: Content, signing: Signing): Promise<Passport> {
+  const row = await mayEdit(tx, by.tenantId, id);
+  const content = identified(sent, contentOf(await products.find(tx, by.tenantId, row.productId), signing.origin()));
   const version = row.draftVersion as number;
   await revokeDraft(tx, row); // what it said is no longer what anybody stands for
   const { id: credentialId, jws: credential } = await issue(tx, { passport: row, version, content }, signing);
@@ -257,7 +272,7 @@ async function claim(tx: Tx, product: products.Row): Promise<void> {
   throw new Refusal("GTIN_CLAIMED", `another tenant publishes ${gtin}`);
 }
 
-/** The draft becomes what the public sees; the product tells of it. */
+/** The draft becomes what the public sees, or what was suspended is seen again; the product tells of it. */
 export async function publish(tx: Tx, by: By, productId: string): Promise<Passport> {
   const product = await products.find(tx, by.tenantId, productId);
   const row = await ofProduct(tx, by.tenantId, productId);
@@ -266,13 +281,13 @@ export async function publish(tx: Tx, by: By, productId: string): Promise<Passpo
       "PASSPORT_NOT_PUBLISHABLE",
       row ? `the passport is ${product.voidedAt === null ? row.state : "voided"}` : "the product has no passport",
     );
-  guard(row, "publish");
+  guard(row, row.state === "suspended" && row.draftVersion === null ? "reinstate" : "publish");
   await claim(tx, product);
-  const version = row.draftVersion as number;
+  const version = (row.draftVersion ?? row.publishedVersion) as number;
   await tx.db
     .update(passportVersions)
     .set({ publishedAt: tx.now })
-    .where(and(eq(passportVersions.passportId, row.id), eq(passportVersions.version, version)));
+    .where(and(eq(passportVersions.passportId, row.id), eq(passportVersions.version, version), isNull(passportVersions.publishedAt)));
   const published = await change(tx, row, { state: "published", publishedVersion: version, draftVersion: null });
   await products.tellPublished(tx, by, product, { passportId: row.id, passportVersion: version });
   return toWire(published);

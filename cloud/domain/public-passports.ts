@@ -3,7 +3,7 @@ import { and, desc, eq, sql } from "../store/drizzle.ts";
 import { serialFault } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
 import { prepared, unseen } from "../store/prepared.ts";
-import { passports, passportVersions, products, serials, tenants, validations } from "../store/schema.ts";
+import { issuedCredentials, passports, passportVersions, products, serials, tenants, validations } from "../store/schema.ts";
 import { db } from "../store/store.ts";
 import { unknown, voided } from "./resolver.ts";
 
@@ -15,7 +15,6 @@ const byUid = prepared(
       passportId: passports.id,
       state: passports.state,
       publishedVersion: passports.publishedVersion,
-      revokedAt: passports.revokedAt,
       updatedAt: passports.updatedAt,
       gtin: products.gtin,
       granularity: products.granularity,
@@ -28,10 +27,12 @@ const byUid = prepared(
     .innerJoin(tenants, eq(tenants.id, passports.tenantId))
     .where(eq(passports.productId, unseen("uid"))),
 );
+const { content, digest, credential, publishedAt } = passportVersions;
 const itsVersion = prepared(
   db
-    .select()
+    .select({ content, digest, credential, publishedAt, revokedAt: issuedCredentials.revokedAt })
     .from(passportVersions)
+    .leftJoin(issuedCredentials, eq(issuedCredentials.id, passportVersions.credentialId))
     .where(and(eq(passportVersions.passportId, placeholder("passportId")), eq(passportVersions.version, placeholder("version")))),
 );
 const lastAnchored = prepared(
@@ -78,9 +79,9 @@ export async function open(uid: string, asked: string | undefined, host: string)
   const fault = asked === undefined ? undefined : serialFault(asked);
   if (fault) throw new Refusal("INVALID_SERIAL", `the serial ${fault}`);
   const row = await byUid.get({ uid });
-  if (row?.voidedAt != null) throw voided();
+  if (row && row.voidedAt !== null) throw voided();
   if (!row || row.publishedVersion === null) throw new Refusal("NOT_FOUND", "there is no public passport at this address");
-  const { tenantId, passportId, publishedVersion, state, gtin, granularity, serialNumber, issuer, revokedAt } = row;
+  const { tenantId, passportId, publishedVersion, state, gtin, granularity, serialNumber, issuer } = row;
   const serial = asked ?? (granularity === "item" ? serialNumber : undefined);
   const carrier = serial === undefined ? undefined : await allocated.get({ tenantId, serial, uid });
   if (carrier && carrier.voidedAt !== null) throw voided();
@@ -88,21 +89,16 @@ export async function open(uid: string, asked: string | undefined, host: string)
   if (state !== "published") throw new Refusal("PASSPORT_WITHDRAWN");
   const version = await itsVersion.get({ passportId, version: publishedVersion });
   if (!version) throw new Error(`passport ${passportId} has lost its version ${publishedVersion}`);
-  const { content, digest, credential, publishedAt } = version;
   return {
+    ...version,
     uid,
     gtin,
     serial,
     lot: granularity === "batch" ? serialNumber : undefined,
     issuer,
     version: publishedVersion,
-    digest,
-    content,
-    credential,
-    publishedAt,
     anchored: await lastAnchored.get({ passportId, version: publishedVersion }),
     sealedAt: carrier?.printStatus === "printed" ? (carrier.printReportedAt ?? undefined) : undefined,
-    revokedAt,
   };
 }
 

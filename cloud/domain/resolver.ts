@@ -70,7 +70,7 @@ const voidedProducts = prepared(
 
 type Target = NonNullable<Awaited<ReturnType<typeof ofProduct.get>>>;
 const OWNERS_MAX = 10; // tenants that publish serials of one GTIN; more is nobody's honest trade
-const PUBLIC: readonly Target["state"][] = ["published", "suspended", "archived"]; // the page says which
+const PUBLIC: ReadonlySet<Target["state"]> = new Set(["published", "suspended", "archived"]); // the page says which
 
 export const voided = () => new Refusal("SERIAL_VOIDED");
 export const unknown = (
@@ -85,7 +85,7 @@ export const unknown = (
     ...more,
   });
 
-const isPublic = (target: Target | undefined): target is Target => target !== undefined && PUBLIC.includes(target.state);
+const isPublic = (target: Target | undefined): target is Target => target !== undefined && PUBLIC.has(target.state);
 
 export async function resolve(tx: Tx, key: LinkKey, host: string): Promise<Resolution> {
   const { gtin, lot, serial } = key;

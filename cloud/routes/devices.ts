@@ -84,7 +84,7 @@ export const devices: Route[] = [
     tag,
     replies: { 200: Station },
     refusals: ["DEVICE_KEY_REQUIRED"],
-    run: async ({ tx, caller }) => ({ status: 200, body: await domain.station(tx, caller, deviceOf(caller)) }),
+    run: async ({ tx, caller, deps }) => ({ status: 200, body: await domain.station(tx, caller, deviceOf(caller), deps.broker().url()) }),
   }),
   write({
     method: "POST",

@@ -5,7 +5,7 @@ import { closed, IdParams } from "#shared/wire/common.ts";
 import { behaviours, type Behaviour, Captured, CaptureJob, EventAnswer, eventQuery, JobQuery, OneEvent } from "#shared/wire/epcis.ts";
 import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/epcis.ts";
-import { LIMIT_HEADERS, prepare, type Prepared } from "../domain/epcis-document.ts";
+import { LIMIT_HEADERS, prepare } from "../domain/epcis-document.ts";
 import { parameterNames } from "../domain/epcis-parameters.ts";
 import { absent, byId, CONTEXT, query as find } from "../domain/epcis-query.ts";
 import { API, read, type Reply, type Route, write } from "../route.ts";
@@ -26,7 +26,7 @@ const exceptions = (invalid: string): Record<number, string> => ({
 });
 const captures = { tag, scope, standard: { exceptions: exceptions("ValidationException"), limits: LIMIT_HEADERS } };
 const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {} } };
-const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES };
+const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesBody: true };
 
 const inspecting = {
   "@context": [CONTEXT],
@@ -101,8 +101,7 @@ export const epcis: Route[] = [
     sends: ["Location"],
     refusals: ["CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
-    judgesBody: true,
-    prepare: async ({ body, headers }) => prepare(body, (headers[BEHAVIOUR.toLowerCase()] ?? "rollback") as Behaviour, { bare: false }),
+    prepare: async ({ body, asked }) => prepare(body, (asked.headers[BEHAVIOUR.toLowerCase()] ?? "rollback") as Behaviour, { bare: false }),
     run: async ({ tx, caller, prepared, requestId }) => {
       const { behaviour } = prepared;
       const { id, stored, failed } = await domain.capture(tx, byOf(caller, requestId), prepared);
@@ -145,7 +144,6 @@ export const epcis: Route[] = [
     sends: ["Location"],
     refusals: ["EVENT_EXISTS", "CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
-    judgesBody: true,
     prepare: async ({ body }) => prepare(body, "rollback", { bare: true }),
     run: async ({ tx, caller, prepared, requestId }) => {
       const { eventId, stored } = await domain.captureOne(tx, byOf(caller, requestId), prepared);

@@ -6,6 +6,7 @@ import { carriers } from "./carriers.ts";
 import { devices } from "./devices.ts";
 import { dpps } from "./dpps.ts";
 import { epcis } from "./epcis.ts";
+import { compliance } from "./compliance.ts";
 import { imports } from "./imports.ts";
 import { jobs } from "./jobs.ts";
 import { log } from "./log.ts";
@@ -17,6 +18,7 @@ import { publicPassports } from "./public-passports.ts";
 import { resolver } from "./resolver.ts";
 import { schemas } from "./schemas.ts";
 import { tenants } from "./tenants.ts";
+import { webhooks } from "./webhooks.ts";
 import { verifiableCredentials } from "./verifiable-credentials.ts";
 
 export const routes: readonly Route[] = [
@@ -26,6 +28,7 @@ export const routes: readonly Route[] = [
   ...products,
   ...imports,
   ...schemas,
+  ...compliance,
   ...passports,
   ...carriers,
   ...jobs,
@@ -36,6 +39,7 @@ export const routes: readonly Route[] = [
   ...dpps,
   ...epcis,
   ...log,
+  ...webhooks,
   ...auditLogs,
   ...operations,
 ];

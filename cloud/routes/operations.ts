@@ -5,7 +5,10 @@ import { closed } from "#shared/wire/common.ts";
 import { type Route, serve } from "../route.ts";
 
 const Alive = closed({ status: Type.Literal("ok") });
-const Ready = closed({ status: Type.Literal("ready") });
+const Ready = closed({
+  status: Type.Literal("ready"),
+  degraded: Type.Optional(Type.Array(Type.String(), { description: "What is away and made up for: `broker`, by polling" })),
+});
 
 export const operations: Route[] = [
   serve({
@@ -32,7 +35,7 @@ export const operations: Route[] = [
     run: async ({ deps }) => {
       const notReady = await deps.notReady();
       if (notReady.length > 0) throw new Refusal("NOT_READY", `not ready: ${notReady.join(", ")}`, { notReady });
-      return { status: 200, body: { status: "ready" } };
+      return { status: 200, body: { status: "ready", ...(deps.broker().isUp() ? {} : { degraded: ["broker"] }) } };
     },
   }),
   serve({

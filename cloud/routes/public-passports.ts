@@ -22,7 +22,8 @@ function split(name: string): { uid: string; media: Media | undefined } {
     : { uid: name, media: undefined };
 }
 
-function formOf(passport: PublicPassport, media: Media, asked: Asked, origin: string): Required<Pick<Reply, "body" | "headers">> {
+type Form = { body: string; headers: Record<string, string> };
+function formOf(passport: PublicPassport, media: Media, asked: Asked, origin: string): Form {
   if (media === "application/vc+jwt") return { body: passport.credential, headers: { "content-type": media } };
   if (media !== "text/html") return { body: documentOf(passport), headers: { "content-type": media } };
   const language = languageOf(asked);
@@ -30,8 +31,8 @@ function formOf(passport: PublicPassport, media: Media, asked: Asked, origin: st
 }
 
 /** The same bytes need not travel twice; whether they are the same is asked every time, since a void must be seen at once. */
-function unlessKnown({ body, headers }: ReturnType<typeof formOf>, known: string | undefined): Reply {
-  const etag = `"${hash("sha256", String(body), "base64url").slice(0, 27)}"`;
+function unlessKnown({ body, headers }: Form, known: string | undefined): Reply {
+  const etag = `"${hash("sha256", body, "base64url").slice(0, 27)}"`;
   const tags = known?.split(",").map((tag) => tag.trim().replace(/^W\//, "")) ?? [];
   return tags.includes(etag) || tags.includes("*")
     ? { status: 304, headers: { etag } }

@@ -1,5 +1,6 @@
 // Every table, once. Both engines hold only text, integers (instants are ms since 1970) and bytes, so values come out alike.
 import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
+import type { ComplianceStatus, Sector } from "#shared/compliance.ts";
 import type { EventName } from "#shared/events.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { Assertor, JobState, PassportState, ProductStage } from "#shared/states.ts";
@@ -311,6 +312,7 @@ export const serials = sqliteTable(
     printBatch: blob("print_batch", { mode: "buffer" }), // the print-status request that this outcome came in
     openJob: text("open_job"), // the one print job that is under way
     sealedJob: text("sealed_job"), // the latest that ended well
+    strayJob: text("stray_job"), // the latest that ended badly, where it may have left a label
     voidedAt: integer("voided_at"),
     voidReason: text("void_reason"),
     createdAt: integer("created_at").notNull(),
@@ -483,7 +485,7 @@ export const devices = sqliteTable(
     station: text(),
     capabilities: text({ mode: "json" }).$type<Need[]>().notNull(),
     apiKeyId: text("api_key_id").notNull(),
-    report: text({ mode: "json" }).$type<StationReport>().notNull(), // what it last said of itself
+    report: text({ mode: "json" }).$type<StationReport & { statusAt?: number }>().notNull(), // what it last said of itself, and when of its status
     lastSeenAt: integer("last_seen_at"),
     deletedAt: integer("deleted_at"),
     createdAt: integer("created_at").notNull(),
@@ -552,4 +554,36 @@ export const epcisCaptures = sqliteTable(
     createdAt: integer("created_at").notNull(),
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.id] })],
+);
+
+/** Digests as first seen: whatever node starts later, a version stays what it was. */
+export const regulationPacks = sqliteTable(
+  "regulation_packs",
+  {
+    celexId: text("celex_id").notNull(),
+    version: text().notNull(),
+    digest: text().notNull(),
+    seenAt: integer("seen_at").notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.celexId, row.version] })],
+);
+
+export const evaluations = sqliteTable(
+  "evaluations",
+  {
+    tenantId: text("tenant_id").notNull(),
+    productId: text("product_id").notNull(),
+    productVersion: integer("product_version").notNull(),
+    passport: text().notNull(), // its id and revision; nothing where there is none, or the pack doesn't look at it
+    sector: text().$type<Sector>().notNull(),
+    packDigest: text("pack_digest").notNull(),
+    id: text().notNull(),
+    celexId: text("celex_id").notNull(),
+    packVersion: text("pack_version").notNull(),
+    status: text().$type<ComplianceStatus>().notNull(),
+    score: integer().notNull(),
+    result: blob({ mode: "buffer" }).notNull(), // the very bytes that were answered, deflated: a fifth of them
+    at: integer().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.productId, row.productVersion, row.passport, row.sector, row.packDigest] })],
 );

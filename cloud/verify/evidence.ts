@@ -31,7 +31,7 @@ const PrintFile = Type.Object({
   attempt_id: Type.String(),
   items: Type.Array(Type.Object({ status: Type.String() })),
   sha256: Type.String(),
-  proof: LogProof,
+  proof: Type.Union([LogProof, Type.Null()]),
 });
 
 export async function linesOf(text: string, given: Given): Promise<Line[]> {
@@ -101,8 +101,9 @@ function printLines({ items, sha256, proof }: Type.Static<typeof PrintFile>, giv
     told
       ? said("holds", `the ${items.length} items of the bundle give the digest that it names, ${sha256}`)
       : said("fails", `the items give another digest than the bundle names: one was changed, added, dropped or moved`),
-    digestLine(items, proof, "print_bundle"),
-    ...proofLines(proof, given, given.keys),
+    ...(proof
+      ? [digestLine(items, proof, "print_bundle"), ...proofLines(proof, given, given.keys)]
+      : [said("unknown", "the attempt wasn't sealed when this was saved: nothing of it is in the log yet")]),
   ];
 }
 

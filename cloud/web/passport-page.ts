@@ -105,7 +105,8 @@ function materials(list: unknown, language: Language): Html[] {
         const fraction = typeof massFraction === "number" ? massFraction : undefined;
         return html`<li>
           <span class="row"
-            ><span>${theirs(String(name ?? "–"))}</span>${fraction !== undefined && html`<span>${percent(fraction, language)}</span>`}</span
+            ><span>${theirs(typeof name === "string" ? name : "–")}</span
+            >${fraction !== undefined && html`<span>${percent(fraction, language)}</span>`}</span
           >
           ${fraction !== undefined && bar(fraction)}${hasFacts(rest) && factsOf(rest, language, 1)}
         </li>`;

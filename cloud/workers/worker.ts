@@ -1,7 +1,7 @@
 // What every worker is: work, a pause where there is none, an error told and tried again, and an end that waits for what was begun.
 import type { Logger } from "pino";
 
-export type Worker = { runs(): boolean; stop(): Promise<void> };
+export type Worker = { runs(): boolean; stop(): Promise<void>; /** There is something to do: no pause now. */ wake(): void };
 type Work = {
   /** What its errors are logged as. */
   event: string;
@@ -12,18 +12,26 @@ type Work = {
 
 export function startWorker(log: Logger, { event, idleMs, step }: Work): Worker {
   let stopped = false;
-  let wake = () => {};
+  let woken = false; // also in the middle of a step, which may have looked already
+  let endPause = () => {};
   const pause = () =>
     new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, idleMs).unref();
-      wake = () => {
+      endPause = () => {
         clearTimeout(timer);
         resolve();
       };
     });
+  const wake = () => {
+    woken = true;
+    endPause();
+  };
 
   async function loop(): Promise<void> {
-    while (!stopped) if (!(await tried()) && !stopped) await pause();
+    while (!stopped) {
+      woken = false;
+      if (!(await tried()) && !stopped && !woken) await pause();
+    }
   }
   async function tried(): Promise<boolean> {
     try {
@@ -37,6 +45,7 @@ export function startWorker(log: Logger, { event, idleMs, step }: Work): Worker 
   const done = loop();
   return {
     runs: () => !stopped,
+    wake,
     stop: async () => {
       stopped = true;
       wake();

@@ -138,7 +138,7 @@ export const OneEvent = Type.Union([...Object.values(eventSchemas), ExtendedEven
 export const Captured = Type.Union([EpcisDocument, EpcisQueryDocument, OneEvent], { description: "A document of EPCIS 2.0, or one event" });
 
 const Count = Type.Integer({ minimum: 1, maximum: 1_000_000_000 });
-const PerPage = Type.Integer({ minimum: 1, maximum: limits.EPCIS_PAGE_MAX_ITEMS, default: limits.EPCIS_PAGE_DEFAULT_ITEMS });
+const PerPage = Type.Integer({ minimum: 1, maximum: 1_000_000_000, default: limits.EPCIS_PAGE_DEFAULT_ITEMS });
 const NextPageToken = Type.String({ minLength: 1, maxLength: 2_000, description: "From the Link of the page before" });
 export const JobQuery = closed(some({ perPage: PerPage, nextPageToken: NextPageToken }));
 /** The query language's parameters by their names; which there are is the query's own table. */

@@ -48,19 +48,31 @@ test("what may be left out has the documented defaults", () => {
 
 const wrong: [what: string, settings: object, says: RegExp][] = [
   ["an unknown key", { ...least, scaners: [] }, /^scaners isn't a setting; did you mean scanners\?$/],
-  ["an unknown key inside", { ...least, printers: [{ ...printer, dip: 203 }] }, /^printers\.0\.dip isn't a setting; did you mean printers\.0\.dpi\?$/],
+  [
+    "an unknown key inside",
+    { ...least, printers: [{ ...printer, dip: 203 }] },
+    /^printers\.0\.dip isn't a setting; did you mean printers\.0\.dpi\?$/,
+  ],
   ["an unknown key of the console", { ...least, console: { prot: 1 } }, /^console\.prot isn't a setting; did you mean console\.port\?$/],
   ["no key", { printers: [printer] }, /^key is missing$/],
   ["no printer", { key: "k", printers: [] }, /^printers/],
   ["an unknown driver", { ...least, printers: [{ ...printer, driver: "pcl" }] }, /^printers\.0\.driver must be one of zpl, escpos, ipp$/],
   ["a port that isn't one", { ...least, printers: [{ ...printer, port: "127.0.0.1:9100" }] }, /^printers\.0\.port /],
-  ["a queue for a language of bytes", { ...least, printers: [{ ...printer, port: "ipp://h/printers/x" }] }, /^printers\.0\.port of this driver/],
+  [
+    "a queue for a language of bytes",
+    { ...least, printers: [{ ...printer, port: "ipp://h/printers/x" }] },
+    /^printers\.0\.port of this driver/,
+  ],
   ["a camera on a stream", { ...least, scanners: [{ name: "e", driver: "camera", port: "tcp://h:1" }] }, /^scanners\.0\.port /],
   ["a scanner without its port", { ...least, scanners: [{ name: "e", driver: "line" }] }, /^scanners\.0\.port /],
   ["a lease too long", { ...least, claim: { leaseSeconds: 601 } }, /^claim\.leaseSeconds must be <= 600$/],
   ["a cloud with a path", { ...least, cloud: "http://h/api" }, /^cloud must be an origin/],
   ["two printers of one name", { ...least, printers: [printer, printer] }, /"zd621r" is there twice$/],
-  ["two operators with one badge", { ...least, operators: [1, 2].map((i) => ({ id: `o${i}`, name: "n", badge: "b" })) }, /the badge "b" is there twice$/],
+  [
+    "two operators with one badge",
+    { ...least, operators: [1, 2].map((i) => ({ id: `o${i}`, name: "n", badge: "b" })) },
+    /the badge "b" is there twice$/,
+  ],
   ["a list", [], /one JSON object/],
 ];
 test.each(wrong)("%s is refused by name", (_what, settings, says) => {
@@ -108,7 +120,9 @@ test.each([
   [["--colour"], /usage: imprimatur agent/],
 ])("a start with %j ends at once with one line", async (args, says) => {
   const { code, stderr } = await new Promise<{ code: number; stderr: string }>((resolve) => {
-    execFile(process.execPath, ["agent/main.ts", ...args], { timeout: 30_000 }, (error, _out, stderr) => resolve({ code: Number(error?.code), stderr }));
+    execFile(process.execPath, ["agent/main.ts", ...args], { timeout: 30_000 }, (error, _out, stderr) =>
+      resolve({ code: Number(error?.code), stderr }),
+    );
   });
   expect(code).toBe(1);
   expect(stderr).toMatch(says);

@@ -24,7 +24,12 @@ afterAll(async () => {
 });
 
 /** As fetch wouldn't: any Host, any header. */
-const raw = (method: string, path: string, headers: Record<string, string>, body = ""): Promise<{ status: number; body: string; headers: object }> =>
+const raw = (
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body = "",
+): Promise<{ status: number; body: string; headers: object }> =>
   new Promise((resolve, reject) => {
     const sent = request(station.url + path, { method, headers }, (response) => {
       let text = "";
@@ -78,13 +83,20 @@ test("events are the same state, at once and after every change", async () => {
 });
 
 test("a badge opens a session; an unknown one doesn't", async () => {
-  expect((await ask(station, "POST", "/api/operator", { badge: "B-0007" })).body).toEqual({ operator: { id: "op-7", name: "Ada" }, session: expect.any(String) });
-  expect(await ask(station, "POST", "/api/operator", { badge: "B-0008" })).toMatchObject({ status: 401, body: { error: { code: "UNAUTHORIZED" } } });
+  expect((await ask(station, "POST", "/api/operator", { badge: "B-0007" })).body).toEqual({
+    operator: { id: "op-7", name: "Ada" },
+    session: expect.any(String),
+  });
+  expect(await ask(station, "POST", "/api/operator", { badge: "B-0008" })).toMatchObject({
+    status: 401,
+    body: { error: { code: "UNAUTHORIZED" } },
+  });
 });
 
 test("a verdict needs a session, a job of ours and an answer to what is asked", async () => {
   const session = await sessionAt(station);
-  const attest = (verdict: string, of = ref, given: string | undefined = session) => ask(station, "POST", `/api/jobs/${of}/attest`, { verdict, session: given });
+  const attest = (verdict: string, of = ref, given: string | undefined = session) =>
+    ask(station, "POST", `/api/jobs/${of}/attest`, { verdict, session: given });
   expect((await ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict: "good" })).status).toBe(401);
   expect((await attest("good", ref, "made-up")).status).toBe(401);
   expect((await attest("good", "pj_unknown")).status).toBe(404);
@@ -94,7 +106,12 @@ test("a verdict needs a session, a job of ours and an answer to what is asked", 
 
 test("the label is shown as it was printed; metrics and health are for machines", async () => {
   const label = await fetch(`${station.url}/api/jobs/${ref}/label.png`);
-  expect([label.headers.get("content-type"), Buffer.from(await label.arrayBuffer()).subarray(1, 4).toString()]).toEqual(["image/png", "PNG"]);
+  expect([
+    label.headers.get("content-type"),
+    Buffer.from(await label.arrayBuffer())
+      .subarray(1, 4)
+      .toString(),
+  ]).toEqual(["image/png", "PNG"]);
   expect((await ask(station, "GET", "/api/jobs/pj_no/label.png")).status).toBe(404);
   expect((await ask(station, "GET", "/healthz")).body).toEqual({ status: "ok" });
   const { body } = await ask(station, "GET", "/metrics");
@@ -114,11 +131,14 @@ describe("somebody else's page", () => {
     ["an unknown field", "POST", "/api/scan", { "content-type": "application/json" }, '{"text":"x","by":"me"}', 400],
     ["a list", "POST", "/api/scan", { "content-type": "application/json" }, "[]", 400],
     ["a path that isn't", "GET", "/api/nothing", {}, "", 404],
-  ] as [string, string, string, Record<string, string>, string, number][])("%s is refused", async (_what, method, path, headers, body, status) => {
-    const answer = await raw(method, path, headers, body);
-    expect(answer.status).toBe(status);
-    expect(JSON.parse(answer.body).error.code).toEqual(expect.any(String));
-    expect(answer.headers).not.toHaveProperty("access-control-allow-origin");
-    expect(station.state().paused).toBe(false);
-  });
+  ] as [string, string, string, Record<string, string>, string, number][])(
+    "%s is refused",
+    async (_what, method, path, headers, body, status) => {
+      const answer = await raw(method, path, headers, body);
+      expect(answer.status).toBe(status);
+      expect(JSON.parse(answer.body).error.code).toEqual(expect.any(String));
+      expect(answer.headers).not.toHaveProperty("access-control-allow-origin");
+      expect(station.state().paused).toBe(false);
+    },
+  );
 });

@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tmpdir } from "node:os";
 import { pathToFileURL } from "node:url";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { PNG } from "pngjs";
 import { describe, expect, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
@@ -207,7 +207,13 @@ describe("a bitmap", () => {
   });
 
   test("has no dots outside itself", () => {
-    for (const [x, y] of [[-1, 0], [0, -1], [8, 0], [0, 8]] as const) expect(() => setDot(blank(8, 8), x, y)).toThrow(RangeError); // oxfmt-ignore
+    for (const [x, y] of [
+      [-1, 0],
+      [0, -1],
+      [8, 0],
+      [0, 8],
+    ] as const)
+      expect(() => setDot(blank(8, 8), x, y)).toThrow(RangeError);
   });
 
   test("of a preview needs no decoder's word", () => {

@@ -158,7 +158,7 @@ describe("over TCP", () => {
     expect(await port.write(Buffer.from("next"))).toEqual({ accepted: 0, fault: "an earlier write has not gone out yet" });
     let arrived = 0;
     far?.on("data", (bytes) => (arrived += bytes.length)).resume();
-    await expect.poll(() => arrived, { timeout: 10_000 }).toBe(first.accepted);
+    await expect.poll(() => arrived).toBe(first.accepted);
     await expect.poll(async () => (await port.write(Buffer.from("next"))).accepted).toBe(4);
   });
 
@@ -225,6 +225,19 @@ describe.skipIf(!hasSocat)("over a serial line", () => {
     expect(await why).toEqual({ by: "fault", words: expect.stringContaining("was it unplugged?") });
     expect(await port.write(Buffer.from("label"))).toMatchObject({ accepted: 0, fault: expect.stringContaining("unplugged") });
     await port.end(); // and ending what has ended is no fault
+  });
+
+  test("unplugged while it reads, twenty times over: every time it is noticed", async () => {
+    const clock: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms / 10, act) };
+    for (let round = 0; round < 20; round += 1) {
+      const plugged = await cable(folder());
+      const [port, far] = [await opened(`serial:${plugged.near}`, { clock }), await opened(`serial:${plugged.far}`, { clock })];
+      const gone = Promise.all([whyOf(port), whyOf(far)]);
+      void far.write(Buffer.alloc(3_000, "x")); // some of it is on its way when the cable goes
+      await new Promise((resolve) => setImmediate(resolve));
+      await plugged.unplug();
+      expect((await gone).map(({ by }) => by)).toEqual(["fault", "fault"]);
+    }
   });
 
   test("unplugged while writing: the write ends with a count and a reason, though the library never calls back", async () => {

@@ -67,5 +67,10 @@ describe("an independent reading", () => {
     expect(whyOf(tag(), [tag(), tag({ tid: "E280000000000002", read_at: at(9) })])).toBe("two_tags"); // two chips with one EPC
     expect(whyOf(tag(), [tag(), tag({ read_at: at(9) })])).toBe("good"); // the same again
   });
+  test("of another chip than the printer wrote to is none, though the EPC is equal", () => {
+    const verdictBy = (printerTid: string) => judgeTag(EPC, tag(), { submittedAt: at(0), recent: [tag()], printerTid });
+    expect(verdictBy(TID.toLowerCase())).toMatchObject({ good: true });
+    expect(verdictBy("E280000000000001")).toMatchObject({ good: false, why: "other_chip" });
+  });
   test("of a chip that an earlier label ended with is that label", () => expect(whyOf(tag(), [tag()], new Set([TID]))).toBe("used_tag"));
 });

@@ -13,7 +13,8 @@ const w = await startWorld();
 afterAll(() => w.end());
 
 type Moment = { name: string; when: "request" | "answer" | "printer"; of: (passing: Passing) => boolean };
-const reports = (status: string) => (passing: Passing) => passing.path.endsWith("/result") || passing.path.endsWith("/results") ? passing.body.includes(`"${status}"`) : false;
+const reports = (status: string) => (passing: Passing) =>
+  passing.path.endsWith("/result") || passing.path.endsWith("/results") ? passing.body.includes(`"${status}"`) : false;
 const claims = ({ path }: Passing) => path.endsWith("/claim/batch");
 const moments: Moment[] = [
   { name: "when its claim is granted and the answer isn't here yet", when: "answer", of: claims },
@@ -94,7 +95,8 @@ test("SIGTERM in the middle of a label ends with 0 and leaves nothing unwritten"
   expect(await floor.links()).toHaveLength(1);
   const second = await start();
   t.onTestFinished(async () => void (await second.end("SIGKILL")));
-  const job = async (): Promise<Job | undefined> => (await ask(second, "GET", "/api/state")).body.jobs.find(({ job_ref }: Job) => job_ref === ref);
+  const job = async (): Promise<Job | undefined> =>
+    (await ask(second, "GET", "/api/state")).body.jobs.find(({ job_ref }: Job) => job_ref === ref);
   // It heard the printer out before it ended: what is left is the scan, or nothing.
   expect((await job())?.ask ?? null).toBeNull();
   if ((await job())?.state === "PRINTED_ATTESTED") await ask(second, "POST", "/api/scan", { text: (await floor.links())[0] });

@@ -20,7 +20,8 @@ async function behind(t: T, options: FloorOptions = {}, cloud = w): Promise<Sett
   return { shop, net, station: await running(t, net.url, shop, options) };
 }
 const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
-const statusOf = ({ path, body }: Passing): string | undefined => (path.endsWith("/result") ? (JSON.parse(body) as { status: string }).status : undefined);
+const statusOf = ({ path, body }: Passing): string | undefined =>
+  path.endsWith("/result") ? (JSON.parse(body) as { status: string }).status : undefined;
 const movesOf = async (shop: Shop, ref: string): Promise<string[]> =>
   (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
 const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"];
@@ -85,7 +86,8 @@ describe.concurrent("answers get lost", () => {
     const { shop, net, station } = await behind(t);
     const lost = new Set<string>();
     net.rule((passing) => {
-      const status = statusOf(passing) ?? (passing.path.endsWith("/claim/batch") ? "claim" : passing.path.endsWith("/results") ? "results" : undefined);
+      const status =
+        statusOf(passing) ?? (passing.path.endsWith("/claim/batch") ? "claim" : passing.path.endsWith("/results") ? "results" : undefined);
       if (status === undefined || lost.has(status)) return "pass";
       lost.add(status);
       return "lose";
@@ -158,6 +160,23 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state().ledger.counts).toMatchObject({ destroyed: 1, printed: 1 });
   });
 
+  test("in a burst one attempt's refusal drops what follows on it, and holds up nobody else", async (t) => {
+    const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 3, leaseSeconds: 600 } } });
+    await ask(station, "POST", "/api/pause");
+    const jobs = await Promise.all([1, 2, 3].map(() => shop.issue()));
+    await ask(station, "POST", "/api/resume");
+    net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
+    await until(() => station.state().sealing === 3);
+    const voided = await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial: jobs[1].serial });
+    expect(voided.status).toBeLessThan(300);
+    net.rule(() => "pass");
+    await sealed(shop, jobs[0].job_ref);
+    await sealed(shop, jobs[2].job_ref);
+    await until(() => asked(station, jobs[1].job_ref) === "destroy_earlier");
+    await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 1);
+    expect(station.state()).toMatchObject({ buffer_depth: 0, quarantine: [], ledger: { counts: { orphan: 1, sealed: 2 } } });
+  });
+
   test("evidence that the cloud won't have is shown to people, and nothing after it is sent", async (t) => {
     const shop = await printShop(w, { sandbox: false });
     const station = await running(t, w.url, shop);
@@ -170,7 +189,17 @@ describe.concurrent("the cloud refuses", () => {
 });
 
 test("every code that a report can meet has its place in the table, and what isn't there is judged by its status", () => {
-  const perReport = ["STALE_ATTEMPT", "ENVELOPE_EXPIRED", "ILLEGAL_TRANSITION", "DEVICE_KEY_REQUIRED", "EVIDENCE_REQUIRED", "EVIDENCE_INVALID", "SCAN_MISMATCH", "BUNDLE_MISMATCH", "SIMULATED_EVIDENCE"] as const;
+  const perReport = [
+    "STALE_ATTEMPT",
+    "ENVELOPE_EXPIRED",
+    "ILLEGAL_TRANSITION",
+    "DEVICE_KEY_REQUIRED",
+    "EVIDENCE_REQUIRED",
+    "EVIDENCE_INVALID",
+    "SCAN_MISMATCH",
+    "BUNDLE_MISMATCH",
+    "SIMULATED_EVIDENCE",
+  ] as const;
   expect(perReport.map((code) => [code, fateOf({ code, status: errors[code].status })])).toEqual([
     ["STALE_ATTEMPT", "drop"],
     ["ENVELOPE_EXPIRED", "drop"],

@@ -19,7 +19,12 @@ describe.concurrent("what goes well", () => {
     const station = await running(t, w.url, shop, { rfid: true });
     await sealed(shop, ref);
     const { items, sha256, proof } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
-    expect(items.map(({ status }: { status: string }) => status)).toEqual(["RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED"]);
+    expect(items.map(({ status }: { status: string }) => status)).toEqual([
+      "RENDERED",
+      "SPOOL_SUBMITTED",
+      "PRINTED_ATTESTED",
+      "SCAN_VERIFIED",
+    ]);
     expect(items[2].evidence.completion).toMatchObject({ grade: "A", simulated: true });
     expect(items[3].evidence.scan_result.rfid).toMatchObject({ reader: "printer", epc: expect.stringMatching(/^[0-9A-F]{24}$/) });
     expect(proof.entry.digest).toBe(sha256);
@@ -81,7 +86,7 @@ describe.concurrent("what goes well", () => {
     const { job_ref: ref } = await shop.issue();
     const station = await running(t, w.url, shop, { config: { attest: "operator" } });
     await isAsked(station, ref, "attest");
-    await say(station, ref, "good");
+    expect((await say(station, ref, "good")).status).toBe(200);
     await sealed(shop, ref);
   });
 
@@ -117,18 +122,21 @@ describe.concurrent("what isn't this label moves nothing", () => {
     expect(await station.floor.links()).toHaveLength(2);
   });
 
-  test.for(["mirrored", "two-labels", "blur", "inverted", "void"] as const)("a camera's view that is %s verifies nothing", async (fault, t) => {
-    const shop = await printShop(w);
-    const { job_ref: ref } = await shop.issue();
-    const station = await running(t, w.url, shop, { eyes: "camera" });
-    station.floor.camera?.set({ fault });
-    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
-    const frames = station.floor.camera?.frames() ?? 0;
-    await until(() => (station.floor.camera?.frames() ?? 0) > frames + 2);
-    expect(jobAt(station, ref)?.state).toBe("PRINTED_ATTESTED");
-    station.floor.camera?.set({ fault: "none" });
-    await sealed(shop, ref);
-  });
+  test.for(["mirrored", "two-labels", "blur", "inverted", "void"] as const)(
+    "a camera's view that is %s verifies nothing",
+    async (fault, t) => {
+      const shop = await printShop(w);
+      const { job_ref: ref } = await shop.issue();
+      const station = await running(t, w.url, shop, { eyes: "camera" });
+      station.floor.camera?.set({ fault });
+      await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+      const frames = station.floor.camera?.frames() ?? 0;
+      await until(() => (station.floor.camera?.frames() ?? 0) > frames + 2);
+      expect(jobAt(station, ref)?.state).toBe("PRINTED_ATTESTED");
+      station.floor.camera?.set({ fault: "none" });
+      await sealed(shop, ref);
+    },
+  );
 
   test("a label that can't be scanned is given up by a person, and the next attempt asks for it first", async (t) => {
     const shop = await printShop(w);
@@ -175,7 +183,10 @@ describe.concurrent("when nobody knows what came out", () => {
     expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ attempt: 2, duplicate_risk: false });
   });
 
-  test.for([["misprint", true], ["destroyed", false]] as const)("%s ends the attempt; the next one warns: %s", async ([verdict, risk], t) => {
+  test.for([
+    ["misprint", true],
+    ["destroyed", false],
+  ] as const)("%s ends the attempt; the next one warns: %s", async ([verdict, risk], t) => {
     const { shop, ref, station } = await unknown(t);
     await say(station, ref, verdict);
     await until(() => jobAt(station, ref)?.attempt === 2 || station.state().recent.some(({ attempt }) => attempt === 2));
@@ -223,19 +234,22 @@ describe.concurrent("when nobody knows what came out", () => {
 });
 
 describe.concurrent("a printer that waits for a person", () => {
-  test.for(["paper-out", "head-open", "ribbon-out", "paused", "over-temperature"] as const)("%s before a label: it says why, and prints once when it is mended", async (fault, t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop);
-    await until(() => station.state().printers[0]?.status === "ready");
-    station.floor.machine?.fault(fault);
-    const { job_ref: ref } = await shop.issue();
-    await until(() => station.state().printers[0]?.status === "blocked");
-    expect(station.state().printers[0]?.words).toMatch(/out of|open|paused|hot/);
-    expect(station.state().status).toBe("degraded");
-    station.floor.machine?.clear();
-    await sealed(shop, ref);
-    expect(await station.floor.links()).toHaveLength(1);
-  });
+  test.for(["paper-out", "head-open", "ribbon-out", "paused", "over-temperature"] as const)(
+    "%s before a label: it says why, and prints once when it is mended",
+    async (fault, t) => {
+      const shop = await printShop(w);
+      const station = await running(t, w.url, shop);
+      await until(() => station.state().printers[0]?.status === "ready");
+      station.floor.machine?.fault(fault);
+      const { job_ref: ref } = await shop.issue();
+      await until(() => station.state().printers[0]?.status === "blocked");
+      expect(station.state().printers[0]?.words).toMatch(/out of|open|paused|hot/);
+      expect(station.state().status).toBe("degraded");
+      station.floor.machine?.clear();
+      await sealed(shop, ref);
+      expect(await station.floor.links()).toHaveLength(1);
+    },
+  );
 
   test("out of paper in the middle of a label: its lease lives, and it comes out once", async (t) => {
     const shop = await printShop(w);

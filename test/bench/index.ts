@@ -1,20 +1,28 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target.
+import { complianceBench } from "./compliance.bench.ts";
 import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
 import { passportsBench } from "./passports.bench.ts";
+import { peersBench } from "./peers.bench.ts";
+import { printBench } from "./print.bench.ts";
 import { productsBench } from "./products.bench.ts";
 import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
+import { webhooksBench } from "./webhooks.bench.ts";
 
 const benches: Record<string, () => Promise<Line[]>> = {
   store: storeBench,
   http: httpBench,
   products: productsBench,
   passports: passportsBench,
+  print: printBench,
+  peers: peersBench,
   log: logBench,
+  webhooks: webhooksBench,
   resolve: resolveBench,
+  compliance: complianceBench,
   start: startBench,
 };
 const asked = process.argv.slice(2);

@@ -1,6 +1,5 @@
 // The public page in a real browser, as somebody who has just scanned a label sees it: on a phone, in their language, by day and by night.
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import axe from "axe-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { browserPath, openBrowser } from "../../fixtures/browser.ts";
@@ -11,7 +10,6 @@ const executable = browserPath();
 if (!executable)
   process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const PHONE = { viewport: { width: 375, height: 740 }, deviceScaleFactor: 2 };
 const SHOTS = process.env["SCREENSHOTS"];
 
@@ -81,7 +79,11 @@ describe.skipIf(!executable)("in a browser", async () => {
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("dialog", (dialog) => void complaints.push(`a dialog: ${dialog.message()}`));
     await page.goto(w.url + path);
-    await look({ page, requests, complaints }).finally(() => context.close());
+    try {
+      await look({ page, requests, complaints });
+    } finally {
+      await context.close();
+    }
   }
 
   const looks = (["en", "de"] as const).flatMap((locale) =>
@@ -94,7 +96,7 @@ describe.skipIf(!executable)("in a browser", async () => {
     "$name in $locale, $colorScheme: nothing for axe to find, nothing runs off the side",
     async ({ name, path, locale, colorScheme }) => {
       await visit(path, { locale, colorScheme, bypassCSP: true }, async ({ page }) => {
-        await page.evaluate(axe);
+        await page.evaluate(axe.source);
         const { violations, passes } = await page.evaluate<Record<"violations" | "passes", { id: string; nodes: { html: string }[] }[]>>(
           `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`,
         );

@@ -159,7 +159,7 @@ test("thousands of events are one job, and all are found", async () => {
   const { as } = await tenant();
   const many = Array.from({ length: 5_000 }, (_, n) => observed({ epcList: [`urn:epc:id:sgtin:9506000.013435.${n + 1}`] }));
   expect(await job(as, await capture(as, document(many)))).toMatchObject({ success: true });
-  expect((await walk(w.url, as, "perPage=1000")).flat()).toHaveLength(5_000);
+  expect((await walk(w.url, as, "perPage=100000")).map((page) => page.length)).toEqual(Array(5).fill(1_000));
   const pattern = await walk(w.url, as, `perPage=1000&MATCH_epc=${encodeURIComponent("urn:epc:idpat:sgtin:9506000.013435.*")}`);
   expect(new Set(pattern.flat())).toEqual(new Set(idsOf(many)));
   expect((await walk(w.url, as, "MATCH_epc=urn:epc:idpat:sgtin:9506000.013435.*&EQ_bizStep=loading")).flat()).toEqual([]);

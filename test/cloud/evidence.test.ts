@@ -49,6 +49,8 @@ describe("a word without what it needs is refused, and the job stays where it is
     ["PRINTED_ATTESTED", "a spooler's completed", { basis: "spooler completed" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "a counter that stood still", { after: 100 }, "evidence.completion.after"],
     ["PRINTED_ATTESTED", "a counter that moved by two without a void", { after: 102 }, "evidence.completion.after"],
+    ["PRINTED_ATTESTED", "a counter that was read only before", { after: undefined }, "evidence.completion.after"],
+    ["PRINTED_ATTESTED", "a counter that was read only after", { before: undefined }, "evidence.completion.before"],
     ["SCAN_VERIFIED", "an unknown source", { source: "ear" }, "evidence.scan_result.source"],
   ];
   test.each(wrong)("%s with %s", async (status, _what, changes, field) => {

@@ -1,7 +1,9 @@
 // Print jobs over the real API: issued, claimed, reported and sealed, and every way in which that may not go.
 import { jwtVerify, createLocalJWKSet } from "jose";
 import { describe, expect, test } from "vitest";
+import { gtinOf } from "../../fixtures/gtin.ts";
 import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { productMaker } from "../../fixtures/publishing.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -164,6 +166,18 @@ test("a product that was voided since gets no label", async () => {
   await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
   expect((await home.device.api.post("/aidc/jobs/claim")).status).toBe(204);
   expect((await home.admin.get(`/aidc/jobs/${job.job_ref}`)).body).toMatchObject({ state: "CANCELLED", reason: "PRODUCT_VOIDED" });
+});
+
+test("the jobs of a voided product don't stand before those that a claim can have", async () => {
+  const home = await printShop(w);
+  const other = await productMaker(home.admin)({ gtin: gtinOf(690_001) });
+  await home.admin.post(`/passports/${other.passportId}/validations`);
+  const [serial] = (await home.admin.post("/carriers/batch", { productId: other.id, count: 1 })).body.serials;
+  for (let i = 0; i < 3; i += 1) await home.issue();
+  const good = (await home.admin.post("/aidc/jobs", { gtin: other.gtin, serial })).body;
+  await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
+  expect((await home.device.claim()).job.job_ref).toBe(good.job_ref);
+  expect((await home.admin.get("/aidc/jobs?state=CANCELLED")).body.data).toHaveLength(3);
 });
 
 test("a product whose serials were in the print loop is not deleted", async () => {

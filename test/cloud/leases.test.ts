@@ -1,6 +1,6 @@
 // Leases: what time does to a claim, who is still heard when it is over, and what devices come and go with.
 import { expect, test } from "vitest";
-import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { goodItems, printShop, sealOf, stationOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -68,6 +68,26 @@ test("a budget used up is a dead letter, and its serial stands in the re-print f
   const file = (await admin.get(`/carriers/export?productId=${shop.product.id}&printState=failed`)).text;
   expect(file.trim().split("\n").at(-1)).toContain(job.serial);
   expect((await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: job.serial })).status).toBe(201); // it may be tried again
+});
+
+test("a serial whose job ended with its label perhaps on paper gets its next job with the warning, until the label is destroyed", async () => {
+  const { device, admin, gtin, ...shop } = await printShop(w);
+  const issued = await shop.issue({ max_attempts: 1 });
+  const spoil = async () => {
+    const claimed = await device.claim();
+    await device.upTo(claimed, "SPOOL_SUBMITTED");
+    await device.say(claimed, { status: "FAILED", reason: "jam" });
+    const { job_ref: ref } = claimed.job;
+    await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+    return { job_ref: ref, attempt_id: claimed.attempt_id, evidence: {}, actor: { kind: "operator", id: "op-7" } };
+  };
+  const again = async () => (await admin.post("/aidc/jobs", { gtin, serial: issued.serial, max_attempts: 1 })).body;
+  await spoil();
+  expect((await again()).duplicate_risk).toBe(true);
+  const stray = await spoil();
+  await admin.post("/aidc/orphans", { ...stray, disposition: "destroyed" });
+  expect((await again()).duplicate_risk).toBe(false);
+  await device.seal(await device.claim());
 });
 
 test("a lease that runs out on the last attempt before paper is a dead letter as well", async () => {
@@ -150,4 +170,26 @@ test("a device may get a key that exists, and its mint is shown once", async () 
     null,
     first.body.device.id,
   ]);
+});
+
+test("a device goes on under the key that its own was rotated to, and that key dies with it", async () => {
+  const { admin, device, ...shop } = await printShop(w);
+  const { data: next } = (await admin.post(`/api-keys/${device.keyId}/rotate`)).body;
+  const { api } = stationOf(w.as(next.secret));
+  expect((await device.api.get("/aidc/station")).status).toBe(401);
+  expect((await api.get("/aidc/station")).body.device).toMatchObject({ id: device.id, api_key_id: next.id });
+  await shop.issue();
+  expect((await api.post("/aidc/jobs/claim")).body.lease.device_id).toBe(device.id);
+  expect((await admin.delete(`/devices/${device.id}`)).status).toBe(204);
+  expect((await api.post("/aidc/jobs/claim", { needs: ["qr"] })).status).toBe(401);
+  expect(code(await admin.delete(`/api-keys/${next.id}`))).toBe("ALREADY_REVOKED");
+});
+
+test("who manages devices can't make a device's key of one that says more than theirs, and so end it", async () => {
+  const { admin } = await printShop(w);
+  const mint = async (...scopes: string[]) => (await admin.post("/api-keys", { name: "k", scopes })).body.data;
+  const [foreman, boss] = [await mint("aidc:read", "aidc:write"), await mint("*:*")];
+  const asked = await w.as(foreman.secret).post("/devices", { name: "trap", api_key_id: boss.id });
+  expect([asked.status, code(asked)]).toEqual([403, "API_SCOPE_DENIED"]);
+  expect((await w.as(boss.secret).get("/devices")).status).toBe(200);
 });

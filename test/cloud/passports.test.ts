@@ -153,8 +153,56 @@ test("commands out of place are GUARD_REJECTED with what they would take", async
   expect((await w.admin.post(`/passports/${id}/revise`)).body).toMatchObject({ status: "published", publishedVersion: 1, draftVersion: 2 });
   expect(refusal(await w.admin.post(`/passports/${id}/revise`))).toEqual([403, "GUARD_REJECTED"]);
   expect((await w.admin.get(`/passports/${id}`)).body).toMatchObject({ version: 1, content: edited });
+  expect((await w.admin.get(`/passports/${id}?version=2`)).body.content).toEqual(content);
+  expect((await w.admin.get(`/passports/${id}?version=1`)).body.content).toEqual(edited);
+  expect(refusal(await w.admin.get(`/passports/${id}?version=3`))).toEqual([404, "NOT_FOUND"]);
   expect((await w.admin.post(`/passports/${id}/archive`)).body.status).toBe("archived");
   expect(refusal(await w.admin.post(`/passports/${id}/archive`))).toEqual([403, "GUARD_REJECTED"]);
+});
+
+test("an edit that isn't possible is refused as that, whatever its body says; nothing is told of a passport that isn't there", async () => {
+  const { id, productId } = await generated();
+  expect(refusal(await w.admin.patch(`/passports/${id}`, { name: "Kettle" }))).toEqual([400, "VALIDATION_ERROR"]);
+  await publish(productId);
+  for (const body of [undefined, {}, { name: "Kettle" }, { content: "text" }, { content: {} }])
+    expect(refusal(await w.admin.patch(`/passports/${id}`, body))).toEqual([403, "GUARD_REJECTED"]);
+  expect(refusal(await w.admin.patch(`/passports/${crypto.randomUUID()}`, {}))).toEqual([404, "NOT_FOUND"]);
+  expect(refusal(await w.admin.patch("/passports/%00", {}))).toEqual([400, "VALIDATION_ERROR"]);
+});
+
+test("content of one's own is completed by what names its product, and can't name another", async () => {
+  const productId = await ready();
+  const made = await w.admin.post("/dpps", { productId, content: { circularityScorecard: { recycledContent: 0.4 } } });
+  expect(made.status).toBe(201);
+  const shown = async () => (await w.admin.get(`/passports/${made.body.id}`)).body;
+  const names = {
+    type: ["ProductPassport"],
+    granularityLevel: "item",
+    product: { type: ["Product"], id: `${w.url}/01/${gtinOf(n)}/21/SN%2F1`, name: "Kettle", registeredId: gtinOf(n), serialNumber: "SN/1" },
+  };
+  expect((await shown()).content).toEqual({ ...names, circularityScorecard: { recycledContent: 0.4 } });
+  const { credential } = await shown();
+  expect((await w.admin.post("/credentials/verify", { credential })).body.verdict).toBe("valid");
+  expect((await w.admin.patch(`/passports/${made.body.id}`, { content: { product: { name: "Better kettle" } } })).status).toBe(200);
+  expect((await shown()).content).toEqual({ ...names, product: { ...names.product, name: "Better kettle" } });
+  for (const product of ["text", ["text"], { id: "https://other.example/01/1" }])
+    expect(refusal(await w.admin.patch(`/passports/${made.body.id}`, { content: { product } }))).toEqual([400, "VALIDATION_ERROR"]);
+});
+
+test("a suspended passport is published again: as it was, or with the draft that was opened before", async () => {
+  const { id, productId } = await generated();
+  await publish(productId);
+  await w.admin.post(`/passports/${id}/validations`);
+  await w.admin.post(`/passports/${id}/suspend`);
+  expect((await w.nobody.get(`//p/${productId}`)).status).toBe(410);
+  expect((await publish(productId)).body).toMatchObject({ status: "published", publishedVersion: 1, draftVersion: null });
+  expect((await w.nobody.get(`//p/${productId}`)).status).toBe(200);
+  expect((await w.admin.get(`/passports/${id}/validations`)).body.readyToPrint).toBe(true);
+  await w.admin.post(`/passports/${id}/revise`);
+  await w.admin.post(`/passports/${id}/suspend`);
+  expect((await publish(productId)).body).toMatchObject({ status: "published", publishedVersion: 2, draftVersion: null });
+  await w.admin.post(`/passports/${id}/archive`);
+  expect(refusal(await publish(productId))).toEqual([403, "GUARD_REJECTED"]);
 });
 
 test("a passport needs a ready product, once; publishing needs a passport, a key, and says FORBIDDEN without the scope", async () => {

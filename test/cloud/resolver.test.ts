@@ -2,6 +2,8 @@
 import { connect } from "node:net";
 import { expect, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
+import { limits } from "#shared/limits.ts";
+import { forgetScans, recordScans } from "../../cloud/domain/scans.ts";
 import { scans } from "../../cloud/store/schema.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
@@ -335,6 +337,16 @@ test("a scan is recorded for a GET that resolved a serial, once, after the answe
   await at(link);
   await w.restart(); // what waits when it ends is written first
   expect(await seen()).toHaveLength(3);
+});
+
+test("a scan is forgotten once it is older than it is kept", async () => {
+  const at = Date.UTC(2026, 0, 1);
+  const scan = { tenantId: "t", productId: "p", gtin: "g", serial: "old", at, agent: "program" as const };
+  const forgotten = await w.store.write("scans", async (tx) => {
+    await recordScans(tx, [scan, { ...scan, at: tx.now }]);
+    return forgetScans({ ...tx, now: at + limits.SCAN_KEEP_MS + 1 }, 10);
+  });
+  expect(forgotten).toBe(1);
 });
 
 test("a revised passport resolves to the version that is published, and publishing the draft changes nothing of the address", async () => {

@@ -48,11 +48,30 @@ async function furnished() {
     return product;
   };
   const readyProduct = await ready();
-  const event = { type: "ObjectEvent", eventTime: "2026-11-21T09:00:00Z", eventTimeZoneOffset: "+00:00", action: "OBSERVE" };
-  const captured = (await admin.post("/epcis/capture", { ...event, epcList: ["urn:x:1"] })).headers.get("location") ?? "";
-  ids["epcis"] = captured.replace(/^.*\//, ""); // a job's; to all else of EPCIS it is an id like another
+  // An event that says nothing but what is this tenant's own.
+  const own = () => `urn:uuid:${crypto.randomUUID()}`;
+  const [events, epcs, eventTypes, bizSteps, dispositions, readPoints, bizLocations] = Array.from({ length: 7 }, own);
+  const [readPoint, bizLocation] = [{ id: readPoints }, { id: bizLocations }];
+  const when = { eventTime: "2026-11-21T09:00:00Z", eventTimeZoneOffset: "+00:00" };
+  const said = { type: eventTypes, eventID: events, epcList: [epcs], bizStep: bizSteps, disposition: dispositions, readPoint, bizLocation };
+  const captured = (await admin.post("/epcis/capture", { ...when, ...said })).headers.get("location") ?? "";
+  Object.assign(ids, {
+    capture: captured.replace(/^.*\//, ""),
+    events,
+    epcs,
+    eventTypes,
+    bizSteps,
+    dispositions,
+    readPoints,
+    bizLocations,
+  });
+  for (const noun of ["events", "epcs", "eventTypes", "bizSteps", "dispositions", "readPoints", "bizLocations"])
+    expect((await admin.get(`/epcis/${noun}/${ids[noun]}${noun === "events" ? "" : "/events"}`)).status).toBe(200);
   ids["passports"] = await id("/dpps", { productId: await ready() });
   const { content, credentialId } = (await admin.get(`/passports/${ids["passports"]}`)).body;
+  const quiet = { url: "https://erp.example.invalid/hook", events: ["print.confirmed"] };
+  ids["webhooks"] = await id("/webhooks", quiet);
+  ids["deliveryId"] = await id(`/webhooks/${ids["webhooks"]}/test`, {});
   // A shop that prints, with a job under way, one to cancel and a picture.
   const shop = await printShop(w);
   const job = await shop.issue();
@@ -69,13 +88,13 @@ type Furnished = Awaited<ReturnType<typeof furnished>>;
 /** What its path names: the word before the first place, or the first word. */
 const nounOf = ({ path }: Route) => /([\w-]+)\/\{/.exec(path)?.[1] ?? path.split("/")[1] ?? "";
 /** Nouns that live in the shop's tenant. */
-const OF_SHOP = ["jobs", "evidence", "devices", "carriers", "aidc"];
-const ofShop = (route: Route) => OF_SHOP.includes(nounOf(route));
+const OF_SHOP = new Set(["jobs", "evidence", "devices", "carriers", "aidc"]);
+const ofShop = (route: Route) => OF_SHOP.has(nounOf(route));
 const filled = (route: Route, ids: Record<string, string>) => {
   const id = ids[nounOf(route)];
   if (id === undefined && route.path.includes("{"))
     throw new Error(`${route.path} names a thing that this test doesn't have: add it to furnished()`);
-  return (route.root ? "/" : "") + route.path.replaceAll(/\{\w+\}/g, id ?? "");
+  return (route.root ? "/" : "") + route.path.replaceAll(/\{(\w+)\}/g, (_, place: string) => ids[place] ?? id ?? "");
 };
 const name = ({ method, path }: Route) => `${method} ${path}`;
 const named = (picked: readonly Route[]) => picked.map((route) => [name(route), route] as const);
@@ -99,6 +118,7 @@ const also = (
       "/aidc/jobs/{ref}/result": { attempt_id: claimed.attempt_id },
       "/aidc/results": { results: [{ job_ref: ids["jobs"], status: "FAILED", attempt_id: claimed.attempt_id, reason: "x" }] },
       "/aidc/orphans": { job_ref: ids["jobs"], attempt_id: claimed.attempt_id },
+      "/compliance/evaluations": { productIds: [ids["products"]] },
     }[route.path] ?? {},
 });
 

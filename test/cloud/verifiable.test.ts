@@ -134,6 +134,7 @@ test("revoking sets one version's bit for good: not ready to print, twice is ALR
   const ready = async () => (await w.admin.get(`/passports/${id}/validations`)).body.readyToPrint;
   const first = await passportOf(id);
   expect([await ready(), await bitOf(first.credential)]).toEqual([true, 0]);
+  expect((await w.nobody.get(`//p/${productId}`)).text).not.toContain("was withdrawn");
   const revoked = await w.admin.post(`/credentials/${first.credentialId}/revoke`);
   expect([revoked.status, revoked.body.revokedAt, await bitOf(first.credential), await ready()]).toEqual([
     200,
@@ -143,6 +144,7 @@ test("revoking sets one version's bit for good: not ready to print, twice is ALR
   ]);
   expect(refusal(await w.admin.post(`/credentials/${first.credentialId}/revoke`))).toEqual([409, "ALREADY_REVOKED"]);
   expect(await outcomesOf(first.credential)).toEqual({ verdict: "invalid", ...GOOD, status: "failed" });
+  expect((await w.nobody.get(`//p/${productId}`)).text).toContain("The signature of this passport was withdrawn");
   await w.admin.post(`/passports/${id}/validations`);
   expect(await ready()).toBe(false); // a new anchor doesn't undo it
 

@@ -12,6 +12,7 @@ import { startAnchor } from "../../fixtures/anchor.ts";
 import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publishedPassport } from "../../fixtures/passports.ts";
+import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -93,6 +94,25 @@ test("a print's evidence holds by its items, its digest and its proof; one item 
   const rehashed = { ...print, items: print.items.slice(1), sha256: digestOf(print.items.slice(1)) };
   expect((await verify(rehashed, "--keys", didFile)).said).toMatch(/fails: the file's digest is/);
   expect((await verify({ ...print, proof: bundle.proof }, "--keys", didFile)).code).toBe(1); // a proof of something else
+});
+
+test("what the cloud itself says of a sealed label holds, and of one that isn't sealed yet that much can't be told", async () => {
+  const w = await startWorld({ databaseUrl: await freshDatabase() });
+  const shop = await printShop(w);
+  const { job_ref } = await shop.issue();
+  const claimed = await shop.device.claim();
+  const items = goodItems(claimed);
+  const evidence = async () => (await shop.admin.get(`/aidc/jobs/${job_ref}/evidence`)).body;
+  for (const item of items) await shop.device.say(claimed, item);
+  const open = await evidence();
+  await shop.device.say(claimed, sealOf(items));
+  const sealed = await evidence();
+  const keys = saved((await w.nobody.get("//.well-known/did.json")).body);
+  await w.end();
+  const good = await verify(sealed, "--keys", keys);
+  expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 0 }]);
+  const early = await verify(open, "--keys", keys);
+  expect([early.code, early.said]).toEqual([1, expect.stringMatching(/unknown: the attempt wasn't sealed/)]);
 });
 
 test("a proof by itself, and a credential by itself, as far as they go", async () => {

@@ -1,10 +1,14 @@
 // Writes the README's tables from the code, or with --check says which of them no longer say what the code does.
 import { readFileSync, writeFileSync } from "node:fs";
 import { auditActions } from "#shared/audit.ts";
+import { outcomes, statuses } from "#shared/compliance.ts";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
+import { eventNames, eventTable } from "#shared/events.ts";
 import { BURST_SHARE, limitTable, tiers } from "#shared/limits.ts";
 import { otherGrants, scopes } from "#shared/scopes.ts";
+import { grades, jobStateNames, jobStates } from "#shared/states.ts";
 import { settings } from "../../cloud/config.ts";
+import { loadPacks } from "../../cloud/packs.ts";
 import { pathOf } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
 
@@ -20,6 +24,12 @@ const needs = (scope: (typeof routes)[number]["scope"]): string => {
   if (typeof scope === "string") return { credential: "any credential", client: "client id and secret", public: "none" }[scope];
   return scope.map(code).join(" or ");
 };
+
+/** Names of the fields; those that may be absent with a question mark. */
+const fieldsOf = ({ properties, required = [] }: { properties: object; required?: readonly string[] }): string =>
+  Object.keys(properties)
+    .map((name) => code(required.includes(name) ? name : `${name}?`))
+    .join(", ");
 
 const tables: Record<string, string> = {
   settings: table(
@@ -49,9 +59,45 @@ const tables: Record<string, string> = {
     ["limit", "value", "of"],
     Object.entries(limitTable).map(([name, [value, says]]) => [code(name), number(value), says]),
   ),
+  states: table(
+    ["state", "means", "then", "on the word of", "evidence"],
+    jobStateNames.map((name) => {
+      const { says, next, by, evidence } = jobStates[name];
+      return [code(name), says, next.map(code).join(", "), by.join(", "), evidence === null ? "" : code(evidence)];
+    }),
+  ),
+  grades: table(
+    ["grade", "because", "attests by itself"],
+    Object.entries(grades).map(([name, { says, attests }]) => [name, says, attests ? "yes" : "an operator does"]),
+  ),
   tiers: table(
     ["tier", "requests a minute", "at once"],
     Object.entries(tiers).map(([name, perMinute]) => [name, number(perMinute), number(perMinute * BURST_SHARE)]),
+  ),
+  packs: table(
+    ["CELEX", "version", "regulation", "sector", "of", "priority", "in effect from", "obligations"],
+    loadPacks().all.map(({ celexId, version, title, sectors, categories, priority, effectiveFrom, rules, quarantined }) => [
+      code(celexId),
+      version,
+      title,
+      sectors.map(code).join(", "),
+      categories?.join(", ") ?? "any category",
+      priority,
+      effectiveFrom?.slice(0, 10) ?? "a draft",
+      quarantined ? `${rules.length}, quarantined: never evaluated` : rules.length,
+    ]),
+  ),
+  outcomes: table(
+    ["outcome", "the rule"],
+    Object.entries(outcomes).map(([name, says]) => [code(name), says]),
+  ),
+  statuses: table(
+    ["status", "the product, in the sector"],
+    Object.entries(statuses).map(([name, says]) => [code(name), says]),
+  ),
+  events: table(
+    ["event", "meaning", "data"],
+    eventNames.map((name) => [code(name), eventTable[name].says, fieldsOf(eventTable[name].data)]),
   ),
   audit: table(
     ["action", "meaning"],

@@ -17,6 +17,8 @@ test.each([
   [["credential:read", "credential:write"], "credential:verify", false],
   [["passport:write"], "dpp:edit", false],
   [["*:*"], "dpp:edit", true],
+  [["dpp:*"], "dpp:edit", true],
+  [["dpp:*"], "products:read", false],
   [["*:*"], "platform:admin", false],
   [["*:*"], "platform:*", false],
   [["platform:*"], "platform:admin", true],
@@ -40,6 +42,9 @@ test.each([
   [{ IMPRIMATUR_BOOTSTRAP_KEY: "short" }, "IMPRIMATUR_BOOTSTRAP_KEY"],
   [{ IMPRIMATUR_RATE_LIMIT: "maybe" }, "on or off"],
   [{ IMPRIMATUR_PUBLIC_URL: "https://a.example/path" }, "IMPRIMATUR_PUBLIC_URL"],
+  [{ IMPRIMATUR_MQTT_URL: "tcp://broker.example" }, "begins with mqtt://"],
+  [{ IMPRIMATUR_MQTT_URL: "mqtt://" }, "must name a host"],
+  [{ IMPRIMATUR_MQTT_URL: "mqtt://cloud:100%@broker.example" }, "percent-encoded"],
   [{ IMPRIMATUR_PROT: "1" }, "did you mean IMPRIMATUR_PORT"],
 ])("the setting %j is refused by name", (env, words) => expect(() => configFrom(env)).toThrow(words));
 

@@ -48,6 +48,7 @@ CREATE TABLE lanes (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lanes_due ON lanes (due_at) WHERE due_at IS NOT NULL;
 
+-- Rows lie in the order they came, not by webhook: an event for a hundred webhooks fills few pages, and so do the outcomes of its tries.
 CREATE TABLE deliveries (
   webhook_id TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -62,8 +63,9 @@ CREATE TABLE deliveries (
   created_at INTEGER NOT NULL,
   ended_at INTEGER,
   PRIMARY KEY (webhook_id, id)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX deliveries_due ON deliveries (webhook_id, due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX deliveries_by_end ON deliveries (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX deliveries_unwell ON deliveries (webhook_id, state, id) WHERE state IN ('failed', 'exhausted', 'held');
 
 -- What secrets are sealed with, where several nodes have to open them and no key was set.

@@ -1,6 +1,7 @@
-// A bitmap as ^GFA in ZPL's own run-length letters: the one compression that every firmware since ZPL II reads, in plain ASCII.
+// A label in ZPL: its dots in ZPL's own run-length letters, which every firmware since ZPL II reads, its tag, and the answer behind both.
 import { Buffer } from "node:buffer";
 import type { Bitmap } from "../bitmap.ts";
+import type { Profile } from "./driver.ts";
 
 const UNITS = "GHIJKLMNOPQRSTUVWXY"; // 1 to 19 times
 const TWENTIES = "ghijklmnopqrstuvwxyz"; // 20 to 400 times, by twenties
@@ -34,4 +35,21 @@ export function graphicField({ rowBytes, bytes }: Bitmap): string {
     before = digits;
   }
   return `^GFA,${bytes.length},${bytes.length},${rowBytes},${data.join("")}`;
+}
+
+export const RFID_TRIES = 3;
+const TID_BANK = 2;
+
+/** In the order in which the printer has to earn them: dots, tag, and last the answer that says so. */
+export function formatOf(bitmap: Bitmap, token: string, profile: Profile, epc?: string): string {
+  const answer = (field: number, length: number, kind: "E" | "T" | "F") => `^HV${field},${length},[${token}${kind}:,],L^FS`;
+  const tag = [
+    `^RS,,,${profile.rfidTries ?? RFID_TRIES},P`, // pause when no tag took it: the default drops the label without a word
+    `^RFW,H^FD${epc}^FS`,
+    `^FN2^RFR,H,0,12,${TID_BANK}^FS${answer(2, 24, "T")}`,
+    `^FN1^RFR,H^FS${answer(1, 24, "E")}`,
+  ];
+  // A field beside the label, so that it is processed and never seen.
+  const beside = [`^FO${bitmap.widthDots + 100},0^A0N,20,20^FN9^FD${token}^FS${answer(9, token.length, "F")}`];
+  return ["^XA", profile.setup ?? "", `^FO0,0${graphicField(bitmap)}^FS`, ...(epc === undefined ? beside : tag), "^PQ1^XZ\r\n"].join("\n");
 }

@@ -1,0 +1,148 @@
+// Claims: as many jobs ahead as the line needs not to wait for the network, each believed only on its envelope.
+import { randomUUID } from "node:crypto";
+import type { ClaimBatch, Claimed } from "#shared/wire/jobs.ts";
+import { askOf } from "./attempt.ts";
+import { verifyEnvelope } from "./envelope.ts";
+import type { LeaseDeps } from "./leases.ts";
+import type { ProductNames } from "./product-names.ts";
+import { pulse } from "./pulse.ts";
+import type { Standing } from "./standing.ts";
+
+const POLL_MS = 2_000; // until the cloud has said otherwise
+const INFO_MS = 300_000;
+const LET_GO_MS = 120_000;
+const ASKS_MAX = 50; // jobs that wait for a person before they can even begin
+
+type ClaimDeps = LeaseDeps & { standing: Standing; products: ProductNames; blocked(): boolean; paused(): boolean };
+
+export function claimsOf({ config, store, clock, cloud, uplink, standing, floor, products, blocked, paused }: ClaimDeps) {
+  const { news, say } = floor;
+  const hunger = pulse(clock);
+  let over = false;
+  let wasEmpty = false;
+  let called = false;
+  let asked: { key: string; body: ClaimBatch; at: number } | undefined;
+  let infoAt = -Infinity;
+
+  const ahead = () => store.open().filter(({ stage }) => stage === "waiting" || stage === "rendered");
+  function room(): number {
+    const waiting = ahead();
+    const asking = waiting.filter((attempt) => askOf(attempt) !== null).length;
+    const most = standing.info()?.limits.claims ?? config.claim.ahead;
+    return asking >= ASKS_MAX ? 0 : Math.min(config.claim.ahead * config.printers.length - (waiting.length - asking), most);
+  }
+  let toldOfDisk = false;
+  /** Whether what a claim brings could be written down; said once. */
+  function hasRoom(): boolean {
+    const fault = store.fault();
+    const is = fault === null || store.probe();
+    if (!is && !toldOfDisk) say("error", { event: "disk" }, `no more jobs are claimed: ${fault}`);
+    if (is && toldOfDisk) say("info", { event: "disk" }, "the buffer can be written again");
+    toldOfDisk = !is;
+    return is;
+  }
+  const mayClaim = () => hasRoom() && !paused() && uplink.stopped() === null && !blocked();
+
+  async function claim(most: number): Promise<number> {
+    const needs: ClaimBatch["needs"] = config.printers.some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];
+    const { leaseSeconds } = config.claim;
+    // The same request until it is answered: a lost answer's jobs come again instead of waiting for their leases to end.
+    if (!asked || clock.now() - asked.at > leaseSeconds * 500)
+      asked = {
+        key: randomUUID(),
+        at: clock.now(),
+        body: { needs, max: most, lease_seconds: leaseSeconds, ...(config.station ? { station: config.station } : {}) },
+      };
+    const { key, body, at } = asked;
+    const said = await cloud.claim(body, key);
+    uplink.heard(said);
+    if (!said.ok) {
+      if (said.status > 0) asked = undefined;
+      return 0;
+    }
+    for (const claimed of said.value.claims) await take(claimed, at);
+    asked = undefined;
+    return said.value.claims.length;
+  }
+
+  async function verified(claimed: Claimed) {
+    const judge = () =>
+      verifyEnvelope(claimed, { keys: standing.keys() ?? { keys: [] }, deviceId: standing.info()?.device.id ?? "", now: clock.now() });
+    const first = await judge();
+    if (first.good || !first.unknownKey) return first;
+    await standing.refreshKeys();
+    return judge();
+  }
+  async function take(claimed: Claimed, at: number): Promise<void> {
+    const { job, attempt_id: attemptId, envelope } = claimed;
+    const verdict = await verified(claimed);
+    if (!verdict.good) {
+      const message = `the envelope of ${job.job_ref} isn't to be trusted: ${verdict.why}`;
+      store.quarantine({ jobRef: job.job_ref, attemptId, code: "ENVELOPE_REFUSED", message, what: envelope });
+      say("error", { event: "envelope", job_ref: job.job_ref }, message);
+      return; // its lease ends by itself; a stranger's claim deserves no answer
+    }
+    const { leaseSeconds } = config.claim;
+    const taken = store.take({
+      attemptId,
+      task: verdict.task,
+      envelope,
+      leaseSeconds,
+      leaseUntil: at + leaseSeconds * 1_000,
+      envelopeUntil: verdict.until,
+    });
+    if (taken) say("info", { event: "claimed", job_ref: job.job_ref, attempt: verdict.task.attempt }, `claimed ${job.job_ref}`);
+    news.beat();
+    products
+      .learn(verdict.task.gtin, job.product_id)
+      .then(news.beat, (error: unknown) => say("debug", { event: "product" }, String(error)));
+  }
+
+  /** What waits behind a printer that can't print, or at a station that was paused, others could do. */
+  function letGo(): void {
+    if (!blocked() && !paused()) return;
+    for (const attempt of ahead())
+      if (clock.now() - attempt.createdAt > Math.max(LET_GO_MS, config.claim.leaseSeconds * 4_000))
+        store.change(attempt.attemptId, { ended: "let go" });
+  }
+
+  async function round(): Promise<void> {
+    if (clock.now() - infoAt > INFO_MS || !standing.info() || !standing.keys()) {
+      await standing.refresh();
+      await standing.refreshKeys();
+      if (uplink.online()) infoAt = clock.now();
+    }
+    if (!standing.info() || !standing.keys()) return;
+    letGo();
+    const most = mayClaim() ? room() : 0;
+    wasEmpty = most > 0 ? (await claim(most)) < most : false;
+  }
+  async function rounds(): Promise<void> {
+    while (!over) {
+      called = false;
+      try {
+        await round();
+      } catch (error) {
+        say("error", { event: "claims" }, (error as Error).message);
+      }
+      if (!over && !called) await hunger.next(standing.info()?.poll_interval_ms ?? POLL_MS);
+    }
+  }
+  const running = rounds();
+  /** Also heard in the middle of a round. */
+  const wake = () => {
+    called = true;
+    hunger.beat();
+  };
+  return {
+    wake,
+    hungry: () => {
+      if (!wasEmpty) wake();
+    },
+    end: async () => {
+      over = true;
+      hunger.beat();
+      await running;
+    },
+  };
+}

@@ -1,0 +1,67 @@
+// Leases: whoever holds a job says so before half of its time is over, and makes sure of it before the first byte of a label leaves.
+import type { Attempt } from "./attempt.ts";
+import type { Clock } from "./clock.ts";
+import type { AgentConfig } from "./config.ts";
+import type { Lease } from "./lane.ts";
+import { pulse } from "./pulse.ts";
+import * as steps from "./steps.ts";
+import type { Talks } from "./standing.ts";
+import { fateOf } from "./uplink.ts";
+
+const ROUND_MS = 500;
+const LEASE_MARGIN = 0.15;
+
+export type LeaseDeps = Pick<Talks, "cloud" | "store" | "uplink"> & { config: AgentConfig; clock: Clock; floor: steps.Floor };
+
+export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDeps) {
+  let over = false;
+  const stop = pulse(clock);
+  async function beat(attempt: Attempt): Promise<Lease> {
+    const askedAt = clock.now();
+    const { leaseSeconds } = config.claim;
+    const said = await cloud.heartbeat(attempt.jobRef, attempt.attemptId, leaseSeconds);
+    uplink.heard(said);
+    if (said.ok) {
+      const now = store.attempt(attempt.attemptId);
+      if (now?.ended === null) store.change(attempt.attemptId, { leaseUntil: askedAt + leaseSeconds * 1_000, leaseSeconds });
+      return "alive";
+    }
+    if (fateOf(said) !== "drop") return "unknown";
+    steps.lost(floor, attempt.attemptId, `${said.code}: ${said.message}`);
+    return "lost";
+  }
+  const remains = ({ leaseUntil, leaseSeconds }: Attempt) => (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
+  const isHeld = (attempt: Attempt) => !["sealing", "orphan"].includes(attempt.stage) && attempt.envelopeUntil > clock.now();
+
+  async function rounds(): Promise<void> {
+    while (!over) {
+      try {
+        for (const attempt of store.open().filter(isHeld)) {
+          if (over) break;
+          if (remains(attempt) > 0.5) continue;
+          if ((await beat(attempt)) === "unknown") break;
+        }
+      } catch (error) {
+        floor.say("error", { event: "leases" }, (error as Error).message);
+      }
+      await stop.next(ROUND_MS);
+    }
+  }
+  const running = rounds();
+  return {
+    holds: async (attempt: Attempt): Promise<Lease> => {
+      if (attempt.envelopeUntil <= clock.now()) {
+        steps.lost(floor, attempt.attemptId, "ENVELOPE_EXPIRED: it waited here for a day");
+        return "lost";
+      }
+      const now = store.attempt(attempt.attemptId);
+      if (!now || now.ended !== null) return "lost";
+      return remains(now) > LEASE_MARGIN ? "alive" : beat(now);
+    },
+    end: async () => {
+      over = true;
+      stop.beat();
+      await running;
+    },
+  };
+}

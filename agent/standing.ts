@@ -1,0 +1,91 @@
+// Who we are for the cloud, by whose keys it speaks, and what it is told of us; kept in the buffer, so that a start without a network knows it.
+import type { JSONWebKeySet } from "jose";
+import type { Station as StationInfo, StationReport } from "#shared/wire/devices.ts";
+import type { Store } from "./buffer.ts";
+import type { Clock } from "./clock.ts";
+import type { CloudClient } from "./cloud.ts";
+import { pulse } from "./pulse.ts";
+import type { State } from "./state.ts";
+import type { Say } from "./steps.ts";
+import type { Uplink } from "./uplink.ts";
+
+export type Standing = {
+  info(): StationInfo | null;
+  keys(): JSONWebKeySet | null;
+  refresh(): Promise<void>;
+  refreshKeys(): Promise<void>;
+};
+export type Talks = { cloud: CloudClient; store: Store; uplink: Uplink; say: Say };
+
+/** Kept in the buffer, so that a start without a network knows who it is. */
+export function standingOf({ cloud, store, uplink, say }: Talks): Standing {
+  let info = JSON.parse(store.meta("station") ?? "null") as StationInfo | null;
+  let keys = JSON.parse(store.meta("jwks") ?? "null") as JSONWebKeySet | null;
+  return {
+    info: () => info,
+    keys: () => keys,
+    refresh: async () => {
+      const said = await cloud.station();
+      uplink.heard(said);
+      if (!said.ok) return;
+      info = said.value;
+      store.setMeta("station", JSON.stringify(info));
+    },
+    refreshKeys: async () => {
+      const said = await cloud.jwks();
+      uplink.heard(said);
+      if (!said.ok || !Array.isArray(said.value.keys)) return say("warn", { event: "keys" }, "the cloud's keys can't be had");
+      keys = said.value;
+      store.setMeta("jwks", JSON.stringify(keys));
+    },
+  };
+}
+
+/** The station in the words of the cloud, the same over HTTP and MQTT. */
+export const reportOf = ({ status, version, buffer_depth, printers }: State): StationReport => ({
+  status,
+  version,
+  buffer_depth,
+  printers: printers.map(({ name, status, words, ceiling, simulated }) => ({
+    name,
+    status: `${status}: ${words}`.slice(0, 200),
+    ceiling,
+    simulated,
+  })),
+});
+
+type TellDeps = Pick<Talks, "cloud" | "uplink"> & { clock: Clock; report(): State };
+
+const TELL_MS = 20_000;
+
+/** What is new, soon; that it is still there, now and then. */
+export function tellingOf({ cloud, clock, uplink, report }: TellDeps) {
+  let over = false;
+  const stop = pulse(clock);
+  let told = "";
+  let toldAt = -Infinity;
+  async function rounds(): Promise<void> {
+    while (!over) {
+      try {
+        const said = reportOf(report());
+        const text = JSON.stringify({ ...said, buffer_depth: 0 });
+        if (text !== told || clock.now() - toldAt > TELL_MS) {
+          const answer = await cloud.tell(said);
+          uplink.heard(answer);
+          if (answer.ok) [told, toldAt] = [text, clock.now()];
+        }
+      } catch {
+        // the next round tells it
+      }
+      if (!over) await stop.next(TELL_MS / 10);
+    }
+  }
+  const running = rounds();
+  return {
+    end: async () => {
+      over = true;
+      stop.beat();
+      await running;
+    },
+  };
+}

@@ -1,0 +1,219 @@
+// The station's line to the MQTT broker: it hears that work waits sooner than it would by polling, and says how it is. Without a broker nothing is lost but time.
+import type { MqttClient } from "mqtt";
+import type { Logger } from "pino";
+import { Type } from "typebox";
+import { Value } from "typebox/value";
+import { limits } from "#shared/limits.ts";
+import { type Topics, topicsOf } from "#shared/mqtt.ts";
+import { nullable } from "#shared/wire/common.ts";
+import type { StationReport } from "#shared/wire/devices.ts";
+import { type Clock, systemClock, within } from "./clock.ts";
+import { type Link, PAUSES_MS } from "./reconnecting.ts";
+
+export type WakeSettings = {
+  cloud: string;
+  key: string;
+  /** Overrides where the cloud says that the broker is. */ mqtt?: string | undefined;
+};
+export type WakeOptions = {
+  settings: WakeSettings;
+  /** Work may wait: at each hint, and whenever the line is up again, for hints may have been missed. */
+  onWake: () => void;
+  /** How the station is, asked whenever it is said. */
+  report: () => StationReport;
+  log: Pick<Logger, "info" | "warn">;
+  clock?: Clock;
+  pausesMs?: readonly number[];
+};
+export type Wake = {
+  link(): Link;
+  /** Something changed: says how the station is, soon. */
+  say(): void;
+  /** Says that it goes, and goes. */
+  stop(): Promise<void>;
+};
+
+const ASK_MAX_MS = 10_000;
+const CONNECT_MAX_MS = 10_000;
+const KEEPALIVE_S = 20; // a cable that is pulled out shows as offline after half as long again
+const TELEMETRY_EVERY_MS = 30_000;
+const SAY_AFTER_MS = 250;
+const STEADY_MS = 10_000;
+const FAREWELL_MAX_MS = 1_000;
+const HEADERS_BYTES = 512;
+const OFFLINE = JSON.stringify({ status: "offline" } satisfies StationReport);
+
+export function startWake({ settings, onWake, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
+  let link: Link = { up: false, why: "not connected yet" };
+  let told: boolean | undefined;
+  let line: Line | undefined;
+  let failures = 0;
+  let over = false;
+  let callOff = () => {};
+  let hush: (() => void) | undefined;
+  const leaving = new AbortController();
+
+  const tell = (news: Link) => {
+    link = news;
+    if (told === news.up || over) return;
+    told = news.up;
+    if (news.up) log.info({ event: "wake-up" }, "connected to the MQTT broker");
+    else log.warn({ event: "wake-down" }, `no MQTT broker (${news.why}): jobs are found by polling`);
+  };
+  const later = () => {
+    if (over) return;
+    const pause = pausesMs[Math.min(failures, pausesMs.length - 1)] ?? 0;
+    failures += 1;
+    // Stations that lost their broker together don't come back together.
+    callOff = clock.after(pause * (0.5 + Math.random() / 2), () => {
+      attempting = attempt();
+    });
+  };
+  const attempt = async () => {
+    try {
+      // Asked anew each time: a broker that was restarted may be elsewhere.
+      const place = await placeOf(settings, leaving.signal);
+      if (over) return;
+      line = await connect(place, onWake, leaving.signal);
+    } catch (error) {
+      tell({ up: false, why: (error as Error).message });
+      return later();
+    }
+    const since = clock.now();
+    tell({ up: true });
+    void line.ended.then((why) => {
+      line = undefined;
+      callOff();
+      if (clock.now() - since >= STEADY_MS) failures = 0;
+      tell({ up: false, why });
+      later();
+    });
+    if (over) return; // stop() waits for us, and leaves
+    saying();
+    onWake();
+  };
+  /** Now, and from time to time. */
+  const saying = () => {
+    line?.say(report());
+    callOff();
+    callOff = clock.after(TELEMETRY_EVERY_MS, saying);
+  };
+  let attempting = attempt();
+
+  return {
+    link: () => link,
+    say: () => {
+      hush ??= clock.after(SAY_AFTER_MS, () => {
+        hush = undefined;
+        if (line && !over) saying();
+      });
+    },
+    stop: async () => {
+      over = true;
+      leaving.abort(new Error("the station stops"));
+      callOff();
+      hush?.();
+      await attempting;
+      await line?.leave(clock);
+    },
+  };
+}
+
+const Told = Type.Object({
+  device: Type.Object({ id: Type.String() }),
+  tenant: Type.Object({ id: Type.String() }),
+  mqtt: nullable(Type.Object({ url: Type.String(), wake: Type.String(), status: Type.String(), telemetry: Type.String() })),
+});
+type BrokerPlace = { url: string; username: string; password: string; deviceId: string; topics: Topics };
+
+async function placeOf({ cloud, key, mqtt }: WakeSettings, leaving: AbortSignal): Promise<BrokerPlace> {
+  const signal = AbortSignal.any([leaving, AbortSignal.timeout(ASK_MAX_MS)]);
+  const answer = await fetch(`${cloud}/api/v2/aidc/station`, { headers: { authorization: `Bearer ${key}` }, redirect: "error", signal });
+  if (!answer.ok) {
+    await answer.body?.cancel();
+    throw new Error(`the cloud answers ${answer.status} when asked where it is`);
+  }
+  const told: unknown = await answer.json();
+  if (!Value.Check(Told, told)) throw new Error("the cloud's answer to where it is isn't what was agreed");
+  const url = mqtt ?? told.mqtt?.url;
+  if (url === undefined) throw new Error("the cloud has none");
+  const deviceId = told.device.id;
+  const topics = told.mqtt ?? topicsOf({ tenantId: told.tenant.id, deviceId });
+  return { ...reachable(url, cloud, { username: deviceId, password: key }), deviceId, topics };
+}
+
+/** A cloud that listens everywhere can't know by which name it is reached, but we do. A user in the address is used instead of ours. */
+function reachable(url: string, cloud: string, ours: { username: string; password: string }) {
+  const address = new URL(url);
+  if (address.hostname === "0.0.0.0" || address.hostname === "[::]") address.hostname = new URL(cloud).hostname;
+  const own = { username: decodeURIComponent(address.username), password: decodeURIComponent(address.password) };
+  address.username = "";
+  address.password = "";
+  return { url: address.href, ...(own.username ? own : ours) };
+}
+
+type Line = {
+  say(report: StationReport): void;
+  leave(clock: Clock): Promise<void>;
+  /** Why it ended. */
+  ended: Promise<string>;
+};
+
+async function connect(place: BrokerPlace, onWake: () => void, leaving: AbortSignal): Promise<Line> {
+  const { url, username, password, deviceId, topics } = place;
+  const mqtt = await import("mqtt");
+  const client = mqtt.connect(url, {
+    protocolVersion: 4, // what every broker speaks
+    clientId: deviceId, // the same each time, so that the broker knows an old connection of ours for dead
+    username,
+    password,
+    clean: true,
+    keepalive: KEEPALIVE_S,
+    connectTimeout: CONNECT_MAX_MS,
+    reconnectPeriod: 0,
+    queueQoSZero: false,
+    will: { topic: topics.status, payload: Buffer.from(OFFLINE), qos: 1, retain: true },
+  });
+  let why = "the connection is closed";
+  client.on("error", (error) => {
+    why = error.message || (error as { code?: string }).code || why;
+  });
+  client.on("message", (topic) => {
+    if (topic === topics.wake) onWake();
+  });
+  const ended = new Promise<string>((resolve) => client.once("close", () => resolve(why))).finally(() => client.end(true));
+  const up = new Promise<void>((resolve) => client.once("connect", () => resolve()));
+  const cut = () => void client.end(true);
+  leaving.addEventListener("abort", cut);
+  const first = await Promise.race([up, ended]).finally(() => leaving.removeEventListener("abort", cut));
+  if (typeof first === "string") throw new Error(first);
+  client.subscribe(topics.wake, { qos: 1 }, (error) => {
+    if (!error) return;
+    why = `it doesn't let us hear hints: ${error.message}`;
+    client.end(true);
+  });
+  return { ...speaking(client, topics), ended };
+}
+
+function speaking(client: MqttClient, topics: Topics): Omit<Line, "ended"> {
+  const publish = (topic: string, payload: string, retain: boolean) =>
+    new Promise<void>((resolve) => client.publish(topic, payload, { qos: 1, retain }, () => resolve())); // unsaid is said again later
+  return {
+    say: (report) => {
+      const { status = "online", version } = report;
+      void publish(topics.status, JSON.stringify({ status, ...(version === undefined ? {} : { version }) }), true);
+      void publish(topics.telemetry, whole(report), false);
+    },
+    leave: async (clock) => {
+      await within(clock, FAREWELL_MAX_MS, publish(topics.status, OFFLINE, true), () => {});
+      await within(clock, FAREWELL_MAX_MS, client.endAsync(), () => void client.end(true));
+    },
+  };
+}
+
+/** What printers tell beside their state may be any length; a broker cuts off who says too much. */
+function whole(report: StationReport): string {
+  const text = JSON.stringify(report);
+  if (Buffer.byteLength(text) <= limits.MQTT_PACKET_MAX_BYTES - HEADERS_BYTES) return text;
+  return JSON.stringify({ ...report, printers: report.printers?.map(({ name, status }) => ({ name, status })) });
+}

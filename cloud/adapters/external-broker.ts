@@ -1,0 +1,60 @@
+// A broker that somebody else runs: we are one of its clients, hear all stations, and come back by ourselves when it was away.
+import { randomUUID } from "node:crypto";
+import { EVERY_STATION } from "#shared/mqtt.ts";
+import type { Broker, Surroundings } from "./broker.ts";
+
+const RETRY_MS = 2_000;
+const CONNECT_MS = 10_000;
+
+export async function externalBroker(url: string, { hear, log }: Pick<Surroundings, "hear" | "log">): Promise<Broker> {
+  const { connect } = await import("mqtt"); // only who names a broker loads it
+  const address = new URL(url);
+  const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
+  address.username = "";
+  address.password = "";
+  const shown = address.href;
+  const client = connect(shown, {
+    ...(username ? { username, password } : {}),
+    protocolVersion: 4, // what every broker speaks
+    clientId: `imprimatur-${randomUUID()}`,
+    reconnectPeriod: RETRY_MS,
+    reconnectOnConnackError: true,
+    connectTimeout: CONNECT_MS,
+    resubscribe: false,
+    queueQoSZero: false,
+  });
+  let listens = false;
+  let told: string | undefined;
+  const tell = (state: string, act: () => void) => {
+    if (told !== state) act();
+    told = state;
+  };
+  const away = (why: string) => {
+    listens = false;
+    tell("away", () => log.warn({ event: "broker-away", url: shown }, `the MQTT broker is away (${why}): stations poll meanwhile`));
+  };
+  client.on("connect", () => {
+    const wanted = { [EVERY_STATION.status]: { qos: 1 }, [EVERY_STATION.telemetry]: { qos: 0 } } as const;
+    client.subscribe(wanted, (error) => {
+      if (error) return away(`it doesn't let us hear the stations: ${error.message}`);
+      listens = true;
+      tell("up", () => log.info({ event: "broker-up", url: shown }, "the MQTT broker is there"));
+    });
+  });
+  client.on("message", (topic, payload, { retain }) => hear({ topic, payload, isRetained: retain }));
+  client.on("error", (error) => away(error.message || (error as { code?: string }).code || "no reason given"));
+  client.on("close", () => away("the connection is closed"));
+  return {
+    url: () => shown,
+    isUp: () => listens,
+    hint: (topic) => {
+      // A hint that doesn't get through is made up for by the next poll.
+      if (client.connected)
+        client.publish(topic, "", { qos: 0 }, (error) => error && log.debug({ event: "hint-lost", err: error }, "a hint was lost"));
+    },
+    end: async () => {
+      client.removeAllListeners("close");
+      await client.endAsync(true);
+    },
+  };
+}

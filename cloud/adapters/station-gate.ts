@@ -1,0 +1,89 @@
+// Who may be at the embedded broker and what is theirs there: by the keys of HTTP, and only for as long as HTTP would take them.
+import type { Client } from "aedes";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { placeOf, type TopicKind } from "#shared/mqtt.ts";
+import { holds, type Scope } from "#shared/scopes.ts";
+import { credentialEpoch } from "../domain/credentials.ts";
+import type { Caller } from "../route.ts";
+import { startWorker } from "../workers/worker.ts";
+import type { Surroundings } from "./broker.ts";
+
+export type Gate = {
+  /** Throws a refusal where the name isn't the device that the key is bound to. */
+  admit(client: Client, username: string | undefined, secret: string | undefined): Promise<void>;
+  /** Whether a topic is one of these of the client's own device; what isn't is counted. */
+  isOwn(client: Client | null, topic: string, kinds: readonly TopicKind[], scope: Scope): boolean;
+  end(): Promise<void>;
+};
+/** When it was last found good: which keys had died until then, and how long ago that is. */
+type Station = { caller: Caller; secret: string; goodIn: number; goodAt: number };
+
+const RECHECK_EVERY_MS = 50;
+
+export function stationGate({ authenticate, log, metrics }: Surroundings): Gate {
+  const stations = new Map<Client, Station>();
+  const callers = new WeakMap<Client, Caller>(); // longer than its connection: a last will is published after it
+  let [denied, cut] = [0, 0];
+  metrics.watch("mqtt_connections", "Stations connected to the embedded broker", () => stations.size);
+  metrics.watch("mqtt_denied", "Topics that a station had no business with", () => denied);
+  metrics.watch("mqtt_cut", "Connections that were ended because their key had died", () => cut);
+
+  async function stationOf(username: string | undefined, secret = ""): Promise<Station> {
+    const [goodIn, goodAt] = [credentialEpoch(), performance.now()];
+    const { caller, expired } = await authenticate({ "x-api-key": secret });
+    if (expired) throw new Refusal("SANDBOX_EXPIRED");
+    if (caller.deviceId === null || caller.deviceId !== username)
+      throw new Refusal("UNAUTHORIZED", "the username has to be the id of the device whose key the password is");
+    return { caller, secret, goodIn, goodAt };
+  }
+
+  async function recheck(client: Client, station: Station): Promise<void> {
+    try {
+      Object.assign(station, await stationOf(station.caller.deviceId ?? undefined, station.secret));
+    } catch (error) {
+      if (error instanceof Refusal && error.status >= 500) return; // the store is away, which says nothing about the key
+      cut += 1;
+      client.close();
+    }
+  }
+  // As soon as any key has died here, and now and then for what happened on other nodes.
+  const isOld = ({ goodIn, goodAt }: Station) => goodIn !== credentialEpoch() || performance.now() - goodAt > limits.MQTT_RECHECK_MS;
+  const rechecker = startWorker(log, {
+    event: "mqtt-recheck-failed",
+    idleMs: RECHECK_EVERY_MS,
+    step: async (stopping) => {
+      for (const [client, station] of stations) if (isOld(station) && !stopping()) await recheck(client, station);
+      return false;
+    },
+  });
+
+  /** A device that lost its connections without a word must be able to come back, so that it is the oldest who goes. */
+  function endOldest(deviceId: string | null): void {
+    const its = [...stations].filter(([, { caller }]) => caller.deviceId === deviceId);
+    for (const [client] of its.slice(0, -limits.MQTT_DEVICE_MAX_CONNECTIONS)) client.close();
+  }
+
+  return {
+    admit: async (client, username, secret) => {
+      const station = await stationOf(username, secret);
+      if (client.conn.destroyed) return;
+      callers.set(client, station.caller);
+      stations.set(client, station);
+      client.conn.once("close", () => stations.delete(client));
+      endOldest(station.caller.deviceId);
+    },
+    isOwn: (client, topic, kinds, scope) => {
+      const [place, caller] = [placeOf(topic), client ? callers.get(client) : undefined];
+      const isOwn =
+        place !== undefined &&
+        place.tenantId === caller?.tenantId &&
+        place.deviceId === caller.deviceId &&
+        kinds.includes(place.kind) &&
+        holds(caller.scopes, scope);
+      if (!isOwn) denied += 1;
+      return isOwn;
+    },
+    end: () => rechecker.stop(),
+  };
+}

@@ -1,0 +1,137 @@
+// Deliveries as their tenant sees them: listed with every try, sent again by hand, and a first one made to try an endpoint out.
+import { and, asc, desc, eq, inArray, isNull, lt, sql } from "../store/drizzle.ts";
+import type { SQL } from "drizzle-orm";
+import { EVENT_API_VERSION, eventTable } from "#shared/events.ts";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import type { Delivery, DeliveryQuery, WebhookTest } from "#shared/wire/webhooks.ts";
+import type { Caller } from "../route.ts";
+import { deliveries, outbox } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { newId } from "./ids.ts";
+import { send } from "./outbox.ts";
+import { pageOf, pageReply } from "./page.ts";
+import * as webhooks from "./webhooks.ts";
+
+export type Row = typeof deliveries.$inferSelect;
+
+const instant = (at: number) => new Date(at).toISOString();
+const toWire = (row: Row): Delivery => ({
+  id: row.id,
+  webhookId: row.webhookId,
+  eventId: row.eventId,
+  type: row.type,
+  status: row.state,
+  attempts: row.attempts,
+  nextTryAt: row.dueAt === null ? null : instant(Math.max(row.dueAt, row.createdAt)),
+  createdAt: instant(row.createdAt),
+  endedAt: row.endedAt === null ? null : instant(row.endedAt),
+});
+
+export const fresh = (tx: Tx, of: Pick<Row, "tenantId" | "webhookId" | "eventId" | "type">, byHand = false): Row => ({
+  ...of,
+  id: newId(),
+  state: "pending",
+  dueAt: 0,
+  tries: 0,
+  byHand,
+  attempts: [],
+  createdAt: tx.now,
+  endedAt: null,
+});
+
+/** Ids in a state, found by an index that holds no delivered ones: a long past doesn't slow the look at what went wrong. */
+const INDEXED: Partial<Record<Row["state"], SQL>> = {
+  pending: sql`due_at IS NOT NULL`,
+  failed: sql`state IN ('failed', 'exhausted', 'held')`,
+  exhausted: sql`state IN ('failed', 'exhausted', 'held')`,
+  held: sql`state IN ('failed', 'exhausted', 'held')`,
+};
+const inState = (state: Row["state"], webhookId: string, after: string | undefined, most: number): SQL => {
+  const indexed = INDEXED[state];
+  if (!indexed) return eq(deliveries.state, state);
+  return sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} AND state = ${state} AND ${indexed}
+    AND id < ${after ?? "g"} ORDER BY id DESC LIMIT ${most})`; // no id reaches "g"
+};
+
+export async function list(tx: Tx, caller: Caller, webhookId: string, query: DeliveryQuery) {
+  await webhooks.find(tx, caller.tenantId, webhookId);
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(deliveries)
+    .where(
+      and(
+        eq(deliveries.tenantId, caller.tenantId),
+        eq(deliveries.webhookId, webhookId),
+        query.status === undefined ? undefined : inState(query.status, webhookId, after, limit + 1),
+        after === undefined ? undefined : lt(deliveries.id, after),
+      ),
+    )
+    .orderBy(desc(deliveries.id))
+    .limit(limit + 1);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
+}
+
+const mine = (caller: Caller, webhookId: string, id: string) =>
+  and(eq(deliveries.tenantId, caller.tenantId), eq(deliveries.webhookId, webhookId), eq(deliveries.id, id));
+const absent = () => new Refusal("NOT_FOUND", "there is no such delivery of this webhook");
+
+export async function get(tx: Tx, caller: Caller, webhookId: string, id: string): Promise<Delivery> {
+  const row = await tx.db
+    .select()
+    .from(deliveries)
+    .where(mine(caller, webhookId, id))
+    .get();
+  if (!row) throw absent();
+  return toWire(row);
+}
+
+/** A new round of tries under the same id, begun now, even where the webhook is disabled. */
+export async function redeliver(tx: Tx, caller: Caller, webhookId: string, id: string): Promise<Delivery> {
+  await webhooks.find(tx, caller.tenantId, webhookId);
+  const [row] = await tx.db
+    .update(deliveries)
+    .set({ state: "pending", dueAt: tx.now, tries: 0, byHand: true, endedAt: null })
+    .where(mine(caller, webhookId, id))
+    .returning();
+  if (!row) throw absent();
+  const event = await tx.db.select({ id: outbox.id }).from(outbox).where(eq(outbox.id, row.eventId)).get();
+  if (!event) throw new Refusal("NOT_FOUND", "its event is too old: it was forgotten");
+  await webhooks.touchLane(tx, webhookId);
+  return toWire(row);
+}
+
+/** The catalogue's example of an event, on its way like a real one. */
+export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }: WebhookTest): Promise<Delivery> {
+  const webhook = await webhooks.find(tx, caller.tenantId, webhookId);
+  const [name = webhook.events[0] ?? "product.created"] = type === undefined ? [] : webhooks.known([type]);
+  const message = { id: newId(), tenantId: caller.tenantId, type: name };
+  const envelope = {
+    id: message.id,
+    type: name,
+    timestamp: instant(tx.now),
+    apiVersion: EVENT_API_VERSION,
+    data: eventTable[name].example,
+  };
+  await send(tx, { ...message, body: JSON.stringify(envelope), targets: null });
+  const row = fresh(tx, { tenantId: caller.tenantId, webhookId, eventId: message.id, type: name }, true);
+  await tx.db.insert(deliveries).values(row);
+  await webhooks.touchLane(tx, webhookId);
+  return toWire(row);
+}
+
+/** Forgets what ended long ago, and events that nobody can ask for any more, a slice of each; says whether there may be more. */
+export async function forget(tx: Tx, most: number): Promise<boolean> {
+  const before = tx.now - limits.WEBHOOK_KEEP_MS;
+  const gone = await tx.db
+    .delete(deliveries)
+    .where(
+      sql`(webhook_id, id) IN (SELECT webhook_id, id FROM deliveries WHERE ended_at IS NOT NULL AND ended_at < ${before} ORDER BY ended_at LIMIT ${most})`,
+    )
+    .returning({ id: deliveries.id });
+  const oldest = await tx.db.select({ id: outbox.id, at: outbox.at }).from(outbox).orderBy(asc(outbox.id)).limit(most);
+  const old = oldest.filter(({ at }) => at < before).map(({ id }) => id);
+  if (old.length > 0) await tx.db.delete(outbox).where(and(inArray(outbox.id, old), isNull(outbox.targets)));
+  return gone.length === most || old.length === most;
+}

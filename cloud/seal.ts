@@ -1,0 +1,70 @@
+// Secrets that we have to know again, to sign with: sealed in the store, with a key that isn't in it where that is possible.
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { writeDurably } from "./files.ts";
+import { asc } from "./store/drizzle.ts";
+import { sealingKeys } from "./store/schema.ts";
+import type { Store } from "./store/store.ts";
+
+export type Seal = {
+  close(text: string): string;
+  /** Undefined where it was closed with a key that this node doesn't have, or changed since. */
+  open(sealed: string): string | undefined;
+  /** Where the key comes from: a setting, a file of the data folder, or the store itself. */
+  from: "setting" | "file" | "store";
+};
+
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const idOf = (key: Buffer): string => hash("sha256", key, "hex").slice(0, 8);
+
+/** A store with one node keeps the key beside it, so that a copy of the database opens nothing. */
+function keyOfFile(file: string): Buffer {
+  if (!existsSync(file)) writeDurably(file, `${randomBytes(KEY_BYTES).toString("base64")}\n`);
+  const key = Buffer.from(readFileSync(file, "utf8").trim(), "base64");
+  if (key.length !== KEY_BYTES)
+    throw new Error(`${file} doesn't hold a key of ${KEY_BYTES} bytes in base64: restore it, or webhooks can't be signed`);
+  return key;
+}
+
+/** A store with many nodes keeps it for all of them; whoever comes first makes it. */
+const keyOfStore = (store: Store): Promise<Buffer> =>
+  store.write("sealing key", async ({ db, now }) => {
+    const oldest = () => db.select().from(sealingKeys).orderBy(asc(sealingKeys.id)).limit(1).get();
+    const fresh = randomBytes(KEY_BYTES);
+    if (!(await oldest())) await db.insert(sealingKeys).values({ id: "shared", key: fresh, createdAt: now }).onConflictDoNothing();
+    return (await oldest())?.key ?? fresh;
+  });
+
+export async function openSeal(store: Store, dataDir: string, configured: string | undefined): Promise<Seal> {
+  const own = store.sole ? keyOfFile(join(dataDir, "sealing-key")) : await keyOfStore(store);
+  const set = configured === undefined ? undefined : Buffer.from(hkdfSync("sha256", configured, "", "imprimatur sealing", KEY_BYTES));
+  const current = set ?? own;
+  const keys = new Map([own, ...(set ? [set] : [])].map((key) => [idOf(key), key])); // what was sealed before the setting opens still
+  return {
+    from: set ? "setting" : store.sole ? "file" : "store",
+    close: (text) => {
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv("aes-256-gcm", current, nonce);
+      const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+      return `${idOf(current)}.${Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64")}`;
+    },
+    open: (sealed) => {
+      const [id = "", text = ""] = sealed.split(".");
+      const key = keys.get(id);
+      return key && opened(Buffer.from(text, "base64"), key);
+    },
+  };
+}
+
+function opened(bytes: Buffer, key: Buffer): string | undefined {
+  const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES));
+  decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+  try {
+    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString("utf8");
+  } catch {
+    return undefined; // who asked says so, in the delivery that couldn't be signed
+  }
+}

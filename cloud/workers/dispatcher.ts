@@ -1,0 +1,148 @@
+// Sends what the outbox holds: one turn after another writes down what came of tries, makes deliveries of events and begins new tries.
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { Courier, Outcome } from "../adapters/courier.ts";
+import * as dispatch from "../domain/dispatch.ts";
+import { onEmission } from "../domain/outbox.ts";
+import type { Seal } from "../seal.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { startWorker, type Worker } from "./worker.ts";
+
+const IDLE_MS = 200;
+/** Of each kind in one turn: a unit stays short, because requests wait behind it. */
+const TURN_ROWS = 32;
+/** From one turn to the next: what comes in between shares a commit, and requests have the store for most of the time. */
+const PACE_MS = 10;
+/** Some thousand receivers that hang leave room for the others: each has at most one try once this many are on their way. */
+const TRIES_BUSY = 1_000;
+const TRIES_MAX = 4_000;
+const LANES_MAX = 4_000;
+/** What was begun may end this long after the stop; the rest is sent again by whoever comes next. */
+const DRAIN_MS = 3_000;
+
+export type Dispatcher = Worker & { inFlight(): number };
+
+type Means = {
+  courier: Courier;
+  seal: Seal;
+  /** Hears of each try that has ended. */
+  tried?: (outcome: Outcome) => void;
+};
+
+export function startDispatcher(store: Store, log: Logger, { courier, seal, tried }: Means): Dispatcher {
+  const owner = randomUUID();
+  let lanes = new Map<string, dispatch.Lane>();
+  let toLookAt = new Set<string>();
+  let settled: dispatch.Settled[] = [];
+  const flying = new Set<Promise<void>>();
+  let nextTurnAt = 0;
+  let mayHoldLeases = store.sole !== undefined; // our own from before, if we are the only node
+
+  async function step(stopping: () => boolean): Promise<boolean> {
+    await sleep(Math.max(0, nextTurnAt - performance.now()));
+    const again = await turn(stopping);
+    nextTurnAt = performance.now() + PACE_MS;
+    return again;
+  }
+
+  async function turn(stopping: () => boolean): Promise<boolean> {
+    if (mayHoldLeases) await store.write("webhook lanes", (tx) => dispatch.letGo(tx));
+    mayHoldLeases = false;
+    const [over, left] = [settled.slice(0, TURN_ROWS), settled.slice(TURN_ROWS)];
+    const landed = Map.groupBy(over, ({ made }) => made.delivery.webhookId);
+    const known = new Map(lanes);
+    for (const [webhookId, tries] of landed) {
+      const lane = known.get(webhookId);
+      if (lane) known.set(webhookId, without(lane, tries));
+    }
+    const asked = new Set([...toLookAt, ...landed.keys()].filter((webhookId) => known.has(webhookId)));
+    const done = await store.write("webhook turn", async (tx) => {
+      await Promise.all([...landed.values()].map((tries) => settleAll(tx, tries)));
+      if (stopping()) return { looks: [], more: false };
+      const more = await dispatch.fanOut(tx, TURN_ROWS);
+      const room = flying.size < TRIES_MAX;
+      const claimed = room ? await dispatch.claim(tx, owner, Math.min(TURN_ROWS, LANES_MAX - known.size)) : [];
+      const due = [...asked].slice(0, TURN_ROWS).flatMap((id) => known.get(id) ?? []);
+      const looks = await Promise.all((room ? [...due, ...claimed] : []).map((lane) => lookAt(tx, lane)));
+      return { looks, more: more || claimed.length === TURN_ROWS };
+    });
+    settled = settled.slice(over.length);
+    lanes = known;
+    toLookAt = asked;
+    for (const [webhookId, { lane, tries, again }] of done.looks) {
+      if (!again) toLookAt.delete(webhookId);
+      if (lane) lanes.set(webhookId, withTries(lane, tries));
+      else lanes.delete(webhookId);
+      for (const one of tries) begin(one);
+    }
+    return done.more || left.length > 0 || (toLookAt.size > 0 && done.looks.length > 0);
+  }
+
+  const lookAt = async (tx: Tx, lane: dispatch.Lane) =>
+    [lane.webhookId, await dispatch.look(tx, owner, lane, flying.size < TRIES_BUSY ? undefined : 1)] as const;
+
+  function begin(made: dispatch.Try): void {
+    const flight = sent(made).then((outcome) => {
+      flying.delete(flight);
+      settled.push({ made, outcome });
+      tried?.(outcome);
+      worker.wake();
+    });
+    flying.add(flight);
+  }
+
+  async function sent({ delivery, body, url, sealed, at }: dispatch.Try): Promise<Outcome> {
+    const secrets = sealed.map((text) => seal.open(text)).filter((secret) => secret !== undefined); // one of two is enough to sign
+    if (secrets.length === 0) return NO_SECRET;
+    return courier.send({ url, body, secrets, deliveryId: delivery.id, at: Math.floor(at / 1000) });
+  }
+
+  const worker = startWorker(log, { event: "dispatch-failed", idleMs: IDLE_MS, step });
+  const deaf = onEmission(worker.wake);
+
+  /** Waits a little for what is on its way, writes down what came of it and leaves the lanes to others. */
+  async function drain(): Promise<void> {
+    const late = new Promise((resolve) => setTimeout(resolve, DRAIN_MS).unref());
+    await Promise.race([Promise.allSettled(flying), late]);
+    try {
+      while (settled.length > 0) await turn(() => true);
+      await store.write("webhook lanes", (tx) => dispatch.letGo(tx, owner));
+    } catch (error) {
+      log.error({ event: "dispatch-failed", err: error }, "the last tries couldn't be written down: they will be made again");
+    } finally {
+      await courier.close();
+    }
+  }
+
+  return {
+    ...worker,
+    inFlight: () => flying.size,
+    stop: async () => {
+      deaf();
+      await worker.stop();
+      await drain();
+    },
+  };
+}
+
+/** Tries of one webhook one after another: the first may disable what the second would. */
+async function settleAll(tx: Tx, tries: readonly dispatch.Settled[]): Promise<void> {
+  for (const one of tries) await dispatch.settle(tx, one);
+}
+
+const NO_SECRET: Outcome = {
+  status: null,
+  error: "this node can't open the webhook's secret: was IMPRIMATUR_SEALING_KEY changed? Rotate the secret",
+  latencyMs: 0,
+  head: null,
+};
+
+const withTries = (lane: dispatch.Lane, tries: readonly dispatch.Try[]): dispatch.Lane => ({
+  ...lane,
+  inFlight: new Set([...lane.inFlight, ...tries.map(({ delivery }) => delivery.id)]),
+});
+const without = (lane: dispatch.Lane, over: readonly dispatch.Settled[]): dispatch.Lane => {
+  const ended = new Set(over.map(({ made }) => made.delivery.id));
+  return { ...lane, inFlight: new Set([...lane.inFlight].filter((id) => !ended.has(id))) };
+};

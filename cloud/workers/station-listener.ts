@@ -1,0 +1,116 @@
+// Writes down what stations say of themselves over MQTT, as if they had said it over HTTP: many a commit, a bounded number, junk dropped and counted.
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { type Place, placeOf } from "#shared/mqtt.ts";
+import { StationReport } from "#shared/wire/devices.ts";
+import type { Message } from "../adapters/broker.ts";
+import { report } from "../domain/devices.ts";
+import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { judgeOf } from "../validate.ts";
+import { startWorker, type Worker } from "./worker.ts";
+
+const IDLE_MS = 100; // also how often a device's row is written at most
+const DEVICES_A_COMMIT = 100;
+
+type Station = Place & { messages: Message[] };
+export type Reports = { add(message: Message): void; take(mostDevices: number): Station[]; wasJunk(count: number): void };
+
+export function reportQueue(metrics: Metrics): Reports {
+  const waiting = new Map<string, Station>();
+  let [held, dropped, junk] = [0, 0, 0];
+  metrics.watch("mqtt_reports_waiting", "Reports by MQTT that wait to be written", () => held);
+  metrics.watch("mqtt_reports_dropped", "Reports by MQTT that were dropped: too many, or overtaken by the device's next", () => dropped);
+  metrics.watch("mqtt_junk", "Messages by MQTT that were no report of a device we know", () => junk);
+  return {
+    wasJunk: (count) => {
+      junk += count;
+    },
+    add: (message) => {
+      const { topic, payload } = message;
+      const place = placeOf(topic);
+      if (place?.kind === "wake" || payload.length === 0) return; // our own, or a kept status that was taken away
+      if (place === undefined || payload.length > limits.MQTT_PACKET_MAX_BYTES) return void (junk += 1);
+      const key = `${place.tenantId}/${place.deviceId}`;
+      const station = waiting.get(key) ?? { ...place, messages: [] };
+      const { messages } = station;
+      const isFull = messages.filter((other) => other.topic === topic).length >= limits.MQTT_TOPIC_REPORTS_MAX_ITEMS;
+      if (isFull || held >= limits.MQTT_REPORTS_MAX_ITEMS) dropped += 1;
+      // The newest word of a topic is the one that counts: a flood must not hide that its sender is gone.
+      if (isFull)
+        messages.splice(
+          messages.findLastIndex((other) => other.topic === topic),
+          1,
+        );
+      else if (held >= limits.MQTT_REPORTS_MAX_ITEMS) return;
+      else held += 1;
+      messages.push(message);
+      waiting.set(key, station);
+    },
+    take: (mostDevices) => {
+      const taken = waiting.entries().take(mostDevices).toArray();
+      for (const [key, { messages }] of taken) {
+        waiting.delete(key);
+        held -= messages.length;
+      }
+      return taken.map(([, station]) => station);
+    },
+  };
+}
+
+export function startStationListener(store: Store, log: Log, reports: Reports): Worker {
+  return startWorker(log, {
+    event: "station-reports-failed",
+    idleMs: IDLE_MS,
+    step: async () => {
+      const taken = reports.take(DEVICES_A_COMMIT);
+      const said = taken.flatMap((station) => wordOf(station, reports));
+      if (said.length > 0) reports.wasJunk(await store.write("station reports", (tx) => write(tx, said)));
+      return taken.length === DEVICES_A_COMMIT;
+    },
+  });
+}
+
+type Word = Place & { said: StationReport; isHeard: boolean };
+const judge = judgeOf(StationReport);
+const BARE = /^(online|degraded|offline)$/;
+
+/** All that a station said since, as one; nothing where it was all junk. Who is said to be offline, now or earlier, wasn't heard. */
+function wordOf({ messages, tenantId, deviceId }: Station, { wasJunk }: Reports): Word[] {
+  const said: StationReport[] = [];
+  let isHeard = false;
+  for (const { payload, isRetained } of messages) {
+    const one = reportIn(payload.toString("utf8"));
+    if (one === undefined) wasJunk(1);
+    else {
+      said.push(one);
+      isHeard = one.status === "offline" ? false : isHeard || !isRetained;
+    }
+  }
+  return said.length === 0 ? [] : [{ tenantId, deviceId, said: Object.assign({}, ...said) as StationReport, isHeard }];
+}
+
+/** A report as JSON, or the status as a bare word. */
+function reportIn(text: string): StationReport | undefined {
+  if (BARE.test(text)) return { status: text as "online" };
+  try {
+    const said: unknown = JSON.parse(text);
+    return judge(said).length === 0 ? (said as StationReport) : undefined;
+  } catch {
+    return undefined; // counted by who asked
+  }
+}
+
+/** Says how many of them are no devices of ours. */
+async function write(tx: Tx, words: readonly Word[]): Promise<number> {
+  let strangers = 0;
+  for (const { tenantId, deviceId, said, isHeard } of words)
+    try {
+      await report(tx, tenantId, deviceId, said, isHeard);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      strangers += 1;
+    }
+  return strangers;
+}

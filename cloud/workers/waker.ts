@@ -1,0 +1,39 @@
+// Tells stations over MQTT that work waits: after the commit, once a window and device, and off everybody's way. Who misses it polls.
+import { topicsOf } from "#shared/mqtt.ts";
+import { limits } from "#shared/limits.ts";
+import type { Broker } from "../adapters/broker.ts";
+import { ableTo } from "../domain/devices.ts";
+import { onWaiting, type Waiting } from "../domain/wakes.ts";
+import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Store } from "../store/store.ts";
+import { startWorker, type Worker } from "./worker.ts";
+
+export function startWaker(store: Store, log: Log, { broker, metrics }: { broker: Broker; metrics: Metrics }): Worker {
+  let waiting = new Map<string, Waiting>(); // a thousand jobs of a kind are one reason to wake somebody
+  let hints = 0;
+  metrics.watch("mqtt_hints", "Hints that work waits, sent to stations", () => hints);
+  const silence = onWaiting((job) => waiting.set(JSON.stringify([job.tenantId, job.station, job.needs]), job));
+  const worker = startWorker(log, {
+    event: "wake-failed",
+    idleMs: limits.WAKE_WINDOW_MS,
+    step: async () => {
+      if (waiting.size === 0) return false;
+      const jobs = Map.groupBy(waiting.values(), ({ tenantId }) => tenantId);
+      waiting = new Map();
+      for (const [tenantId, its] of jobs)
+        for (const deviceId of await store.read("wake", (tx) => ableTo(tx, tenantId, its))) {
+          broker.hint(topicsOf({ tenantId, deviceId }).wake);
+          hints += 1;
+        }
+      return false;
+    },
+  });
+  return {
+    ...worker,
+    stop: async () => {
+      silence();
+      await worker.stop();
+    },
+  };
+}

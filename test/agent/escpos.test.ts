@@ -1,0 +1,129 @@
+// What is ESC/POS's own: rasters of a limited width, answers without a frame, and a question behind the label that clones may not know.
+import * as fc from "fast-check";
+import { expect, onTestFinished, test } from "vitest";
+import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
+import type { Profile } from "../../agent/printers/driver.ts";
+import { driver, rasterOf } from "../../agent/printers/escpos.ts";
+import { lexer } from "../../agent/printers/escpos-answers.ts";
+import { startEscposPrinter } from "../../fixtures/printers/escpos.ts";
+
+const TIMING = { answerMs: 800, pollMs: 30, completionMs: 5_000, settleMs: 600, stallMs: 1_000 };
+async function pairOf(profile: Partial<Profile> = {}, options: Parameters<typeof startEscposPrinter>[0] = {}) {
+  const machine = await startEscposPrinter({ scale: 0, ...options });
+  onTestFinished(machine.stop);
+  const printer = await driver.open(machine.url, { name: "receipts", dpi: 203, simulated: true, timing: TIMING, ...profile });
+  onTestFinished(() => printer.close());
+  return { machine, printer };
+}
+function dotsOf(width = 20): Bitmap {
+  const dots = blank(width, 8);
+  setDot(dots, width - 1, 3);
+  return dots;
+}
+
+test("a raster is sent with its own width, whatever the library makes of widths that aren't whole bytes", async () => {
+  for (const width of [1, 7, 8, 9, 396, 400]) {
+    const bytes = await rasterOf(dotsOf(width), {});
+    const at = bytes.indexOf(Buffer.from([0x1d, 0x76, 0x30]));
+    expect([bytes[at + 4], bytes[at + 5], bytes[at + 6]]).toEqual([Math.ceil(width / 8), 0, 8]);
+  }
+});
+
+test("a label wider than a raster can be is refused with how much is too much, not sent as garbage", async () => {
+  await expect(rasterOf(dotsOf(2_048), {})).rejects.toMatchObject({
+    code: "LABEL_REFUSED",
+    message: expect.stringContaining("8 too many"),
+  });
+  await expect((await pairOf()).printer.encode(dotsOf(), { epc: "30364433400D1EDCBE991A14" })).rejects.toMatchObject({
+    code: "LABEL_REFUSED",
+  });
+});
+
+test("two labels are two labels: nothing of the first is in the second's bytes", async () => {
+  const { printer } = await pairOf({ fence: "none", cut: false });
+  const [first, second] = [await printer.encode(dotsOf()), await printer.encode(dotsOf())];
+  expect(second.bytes).toEqual(first.bytes);
+});
+
+test("which answer stands behind a label is found by asking without printing", async () => {
+  const found = async (firmware: { knowsGsH?: boolean; knowsGsR?: boolean }) => {
+    const { machine, printer } = await pairOf({}, firmware);
+    const { fence, ceiling } = await printer.probe();
+    expect(machine.labels).toEqual([]);
+    return [fence, ceiling];
+  };
+  expect(await found({})).toEqual(["gs-h", "A"]);
+  expect(await found({ knowsGsH: false })).toEqual(["gs-r", "B"]);
+  expect(await found({ knowsGsH: false, knowsGsR: false })).toEqual(["none", "C"]);
+});
+
+test("a printer that is blocked when it is asked how it answers is asked again, not taken for one that never answers", async () => {
+  const { machine, printer } = await pairOf();
+  machine.fault("paper-out");
+  expect(await printer.probe()).toMatchObject({ fence: "none", warnings: [expect.stringContaining("ask again")] });
+  await expect(printer.encode(dotsOf())).rejects.toThrow("is blocked");
+  machine.clear();
+  expect((await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())))).evidence.grade).toBe("A");
+});
+
+test("an answer to GS r that nobody asked for makes the next label wait until answers can be told apart again", async () => {
+  const { machine, printer } = await pairOf({ fence: "gs-r" });
+  machine.fault("fence-twice");
+  expect((await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())))).outcome).toBe("confirmed");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  machine.clear();
+  machine.fault("fence-never");
+  expect(await printer.submit(await printer.encode(dotsOf()))).toMatchObject({ bytesAccepted: 0, retryable: true });
+});
+
+test("an answer for a label from before the connection was lost isn't taken for the next label", async () => {
+  const timing = { ...TIMING, completionMs: 20, pollMs: 10 };
+  const { machine, printer } = await pairOf({ fence: "gs-r", timing }, { scale: 1, heightMm: 10 });
+  const first = await printer.submit(await printer.encode(dotsOf(9)));
+  expect((await printer.awaitCompletion(first)).outcome).toBe("unknown"); // it is still printing
+  await printer.close();
+  const again = await driver.open(machine.url, { name: "receipts", dpi: 203, fence: "gs-r", timing: { ...TIMING, answerMs: 2_000 } });
+  onTestFinished(() => again.close());
+  const completion = await again.awaitCompletion(await again.submit(await again.encode(dotsOf(10))));
+  expect([completion.outcome, machine.labels.length]).toEqual(["confirmed", 2]);
+});
+
+test.each([
+  ["paper-out", "media-out"],
+  ["head-open", "head-open"],
+  ["over-temperature", "over-temperature"],
+] as const)("%s is told by its name before anything is sent", async (fault, told) => {
+  const { machine, printer } = await pairOf();
+  machine.fault(fault);
+  expect(await printer.preflight()).toMatchObject({ ready: false, faults: [{ name: told }] });
+});
+
+const ANSWERS: [kind: string, bytes: number[]][] = [
+  ["realtime", [0x12]],
+  ["realtime", [0x7e]],
+  ["paper", [0x00]],
+  ["paper", [0x6f]],
+  ["unasked", [0x10, 0x00, 0x00, 0x0f]],
+  ["unasked", [0x38, 0x20, 0x0c, 0x00]],
+  ["done", [0x37, 0x22, 0x50, 0x30, 0x30, 0x31, 0x00]],
+  ["cleared", [0x37, 0x25, 0x00]],
+  ["", [0x11]], // XON
+  ["", [0x13]], // XOFF
+];
+
+test("answers are told apart by their fixed bits in any order and any pieces, real-time ones even inside an unasked status", () => {
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...ANSWERS), { maxLength: 20 }), fc.integer({ min: 1, max: 5 }), (sequence, size) => {
+      const bytes = Buffer.from(sequence.flatMap(([, bytes]) => bytes));
+      const lex = lexer();
+      const heard = [];
+      for (let at = 0; at < bytes.length; at += size) heard.push(...lex(bytes.subarray(at, at + size)));
+      expect(heard.map(({ kind }) => kind)).toEqual(sequence.map(([kind]) => kind).filter((kind) => kind !== ""));
+    }),
+  );
+  const inside = lexer()(Buffer.from([0x10, 0x00, 0x16, 0x00, 0x00]));
+  expect(inside).toEqual([
+    { kind: "realtime", bits: 0x16 },
+    { kind: "unasked", bytes: [0x10, 0, 0, 0] },
+  ]);
+});

@@ -1,0 +1,145 @@
+// Simulated printers are for people too: a page of their own over HTTP, a command line, labels that a camera can see, and no doubt that they are simulated.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import ky from "ky";
+import { PNG } from "pngjs";
+import { expect, onTestFinished, test } from "vitest";
+import { type Bitmap, isBlack, pictureOf } from "../../agent/bitmap.ts";
+import { decode } from "../../agent/decode.ts";
+import { renderLabel } from "../../agent/label.ts";
+import { driver as escpos } from "../../agent/printers/escpos.ts";
+import { driver as zpl } from "../../agent/printers/zpl.ts";
+import { loadTemplates, templateFor } from "../../agent/template.ts";
+import type { StartOptions } from "../../fixtures/printers/control.ts";
+import { startEscposPrinter } from "../../fixtures/printers/escpos.ts";
+import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
+
+const PAYLOAD = "https://id.example.com/01/09506000134352/21/123456789012";
+const TIMING = { answerMs: 1_000, pollMs: 30, completionMs: 8_000, settleMs: 600, stallMs: 1_000 };
+const template = templateFor(loadTemplates(), { widthMm: 50, heightMm: 25 });
+const label = () =>
+  renderLabel({ payload: PAYLOAD, gtin: "09506000134352", serial: "123456789012" }, { template, dpi: 203, simulated: true });
+
+async function printOn(url: string, { name, driver }: { name: string; driver: typeof zpl }) {
+  const { bitmap } = await label();
+  const printer = await driver.open(url, { name, dpi: 203, simulated: true, timing: TIMING });
+  onTestFinished(() => printer.close());
+  const encoded = await printer.encode(bitmap);
+  return { bitmap, printer, encoded, print: async () => printer.awaitCompletion(await printer.submit(encoded)) };
+}
+async function started(start: typeof startZplPrinter, options: StartOptions = {}) {
+  const machine = await start({ scale: 0, control: 0, ...options });
+  onTestFinished(machine.stop);
+  return machine;
+}
+
+test.each([
+  ["ZPL", startZplPrinter, zpl],
+  ["ESC/POS", startEscposPrinter, escpos],
+] as const)("over HTTP a simulated %s printer shows its labels and takes faults", async (language, start, driver) => {
+  const machine = await started(start);
+  const { print } = await printOn(machine.url, { name: language, driver });
+  const http = ky.create({ prefix: machine.controlUrl ?? "", throwHttpErrors: false });
+  expect(await http.get("").json()).toMatchObject({ printer: `SIMULATED ${language} printer: nothing is printed here` });
+  expect(await http.post("faults", { json: { name: "paper-out" } }).json()).toEqual({ faults: { "paper-out": {} } });
+  expect(await http.get("state").json()).toMatchObject({ simulated: true, stuck: "paper-out" });
+  expect((await http.post("faults", { json: { name: "on-fire" } })).status).toBe(400);
+  expect((await http.post("faults", { json: { name: "paper-out", after: "two" } })).status).toBe(400);
+  expect((await http.post("faults")).status).toBe(400);
+  expect((await print()).outcome).toBe("blocked");
+  expect(await http.get("labels").json()).toEqual({ data: [] });
+  await http.post("mend");
+  await machine.printed(1);
+  expect(await http.get("labels").json()).toMatchObject({ data: [{ n: 0, isVoid: false, png: "/labels/0.png" }] });
+  const png = await http.get("labels/0.png").arrayBuffer();
+  expect((await decode(new Uint8Array(png))).map(({ text }) => text)).toEqual([PAYLOAD]);
+  expect((await http.get("labels/1.png")).status).toBe(404);
+  expect((await http.get("labels/x.png")).status).toBe(404);
+  expect(await http.delete("faults/paper-out").json()).toEqual({ faults: {} });
+});
+
+test("from the command line it says what it is, misbehaves as told, prints, and ends when told", async () => {
+  const program = spawn(process.execPath, [
+    "fixtures/printers/zpl.ts",
+    "--port",
+    "0",
+    "--control",
+    "0",
+    "--scale",
+    "0",
+    "--fault",
+    "paper-out:after=1",
+  ]);
+  onTestFinished(() => void program.kill("SIGKILL"));
+  const lines: string[] = [];
+  for await (const line of createInterface({ input: program.stdout })) if (lines.push(line) === 3) break;
+  expect(lines[0]).toBe("SIMULATED zpl printer: nothing is printed here.");
+  const { print, printer } = await printOn(/tcp:\S+/.exec(lines[1] ?? "")?.[0] ?? "", { name: "cli", driver: zpl });
+  expect((await print()).outcome).toBe("blocked"); // it is out, and the printer is out of labels behind it
+  expect((await printer.preflight()).faults).toMatchObject([{ name: "media-out" }]);
+  expect(await ky(`${/http:\S+/.exec(lines[2] ?? "")?.[0]}/labels`).json()).toMatchObject({ data: [{ n: 0 }] });
+  program.kill("SIGTERM");
+  expect((await once(program, "exit"))[0]).toBe(0);
+});
+
+const column = (dots: Bitmap, x: number) => Array.from({ length: dots.heightDots }, (_, y) => isBlack(dots, x, y));
+const inkOf = (dots: Bitmap) => pictureOf(dots).data.filter((value, i) => i % 4 === 0 && value === 0).length;
+
+test("what the head does to a label is on the label: dead elements, heat, VOID", async () => {
+  const machine = await started(startZplPrinter, { rfid: true });
+  const { bitmap, print } = await printOn(machine.url, { name: "zebra", driver: zpl });
+  machine.fault("dead-element", { dot: 60, width: 2 });
+  await print();
+  machine.clear();
+  machine.fault("print-gain", { dots: 1 });
+  await print();
+  machine.clear();
+  await machine.consume(bitmap, { isVoid: true });
+  machine.fault("drift", { dots: 5 });
+  await machine.consume(bitmap);
+  const [dead, heavy, voided, low] = machine.labels.map(({ dots }) => dots) as [Bitmap, Bitmap, Bitmap, Bitmap];
+  expect(column(low, 60).slice(5)).toEqual(column(bitmap, 60).slice(0, -5));
+  expect(column(bitmap, 60)).toContain(true);
+  expect([...column(dead, 60), ...column(dead, 61)]).not.toContain(true);
+  expect(column(dead, 62)).toEqual(column(bitmap, 62));
+  expect(inkOf(heavy)).toBeGreaterThan(inkOf(bitmap));
+  expect(inkOf(voided)).toBeGreaterThan(inkOf(bitmap));
+  expect(await decode(pictureOf(voided))).toEqual([]);
+});
+
+test("losing power drops connections and what waits, and keeps the counter", async () => {
+  const machine = await started(startZplPrinter);
+  const { printer, encoded } = await printOn(machine.url, { name: "zebra", driver: zpl });
+  machine.fault("paused");
+  const submission = await printer.submit(encoded);
+  expect((await printer.awaitCompletion(submission)).outcome).toBe("blocked");
+  machine.fault("power-off");
+  expect(await printer.awaitCompletion(submission)).toMatchObject({
+    outcome: "unknown",
+    reason: expect.stringContaining("the connection was lost"),
+  });
+  machine.clear();
+  await machine.idle();
+  expect([machine.labels.length, machine.counters.labels, machine.waiting()]).toEqual([0, 1_000, 0]);
+});
+
+test("paper that runs out in the middle leaves a scrap, and the whole label comes out on the next roll", async () => {
+  const machine = await started(startZplPrinter);
+  const { bitmap, printer, encoded } = await printOn(machine.url, { name: "zebra", driver: zpl });
+  machine.fault("paper-out", { after: 1, mid: 1 });
+  const submission = await printer.submit(encoded);
+  expect((await printer.awaitCompletion(submission)).outcome).toBe("blocked");
+  expect([machine.labels.length, machine.scraps.length]).toEqual([0, 1]);
+  machine.clear();
+  expect((await printer.awaitCompletion(submission)).outcome).toBe("confirmed");
+  expect(machine.labels[0]?.dots).toEqual(bitmap);
+});
+
+test("a label's picture is a PNG of its own dots", async () => {
+  const { bitmap } = await label();
+  const machine = await started(startZplPrinter);
+  await machine.consume(bitmap);
+  const png = PNG.sync.read(Buffer.from(await ky(`${machine.controlUrl}/labels/0.png`).arrayBuffer()));
+  expect([png.width, png.height]).toEqual([bitmap.widthDots, bitmap.heightDots]);
+});

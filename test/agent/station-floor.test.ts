@@ -1,0 +1,214 @@
+// What a station doesn't believe, what it can't write down, and labels that nobody ordered.
+import { createServer } from "node:net";
+import { afterAll, describe, expect, test } from "vitest";
+import { startNetwork } from "../../fixtures/network.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startLineScanner } from "../../fixtures/scanners/line.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, asked, floorOf, jobAt, running, say, stateInCloud, stationOn, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+type Shop = Awaited<ReturnType<typeof printShop>>;
+const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+
+describe.concurrent("an envelope that isn't the cloud's word to this device", () => {
+  type Claim = { attempt_id: string; envelope: string; job: Record<string, unknown> };
+  const tampering: [what: string, how: (claim: Claim) => Claim, why: RegExp][] = [
+    ["a serial changed beside it", (claim) => ({ ...claim, job: { ...claim.job, serial: "1" } }), /another serial/],
+    ["a link changed beside it", (claim) => ({ ...claim, job: { ...claim.job, digital_link: "http://evil.example/01/1/21/1" } }), /another digital_link/],
+    ["another attempt", (claim) => ({ ...claim, attempt_id: "019a0000-0000-7000-8000-000000000000" }), /another attempt_id/],
+    ["its risk hidden", (claim) => ({ ...claim, job: { ...claim.job, duplicate_risk: true } }), /another duplicate_risk/],
+    ["a bit of its signature", (claim) => ({ ...claim, envelope: claim.envelope.slice(0, -6) + (claim.envelope.endsWith("AAAAAA") ? "BBBBBB" : "AAAAAA") }), /signature/],
+    ["no signature", (claim) => ({ ...claim, envelope: `${Buffer.from('{"alg":"none","typ":"imprimatur-job+jwt"}').toString("base64url")}.${claim.envelope.split(".")[1]}.` }), /alg/],
+  ]; // oxfmt-ignore
+  test.for(tampering)("%s: nothing is printed, and people can see it", async ([, how, why], t) => {
+    const shop = await printShop(w);
+    const net = await startNetwork(() => w.url);
+    t.onTestFinished(net.end);
+    net.alter(({ path }, answer) => {
+      if (!path.endsWith("/claim/batch")) return answer;
+      const { claims } = JSON.parse(answer) as { claims: Claim[] };
+      return JSON.stringify({ claims: claims.map(how) });
+    });
+    const station = await running(t, net.url, shop);
+    await shop.issue();
+    await until(() => station.state().quarantine.length > 0);
+    expect(station.state().quarantine[0]).toMatchObject({ code: "ENVELOPE_REFUSED", message: expect.stringMatching(why) });
+    expect(station.state().jobs).toEqual([]);
+    expect(await station.floor.links()).toEqual([]);
+  });
+
+  test("one for another device", async (t) => {
+    const shop = await printShop(w);
+    const other = await shop.newDevice("line 2");
+    const net = await startNetwork(() => w.url);
+    t.onTestFinished(net.end);
+    const { job_ref: ref } = await shop.issue();
+    const stolen = await other.claim();
+    net.alter(({ path }, answer) =>
+      path.endsWith("/claim/batch")
+        ? JSON.stringify({ claims: [{ lease: { device_id: other.id, expires_at: new Date().toISOString() }, ...stolen }] })
+        : answer,
+    );
+    const station = await running(t, net.url, shop);
+    await until(() => station.state().quarantine.length > 0);
+    expect(station.state().quarantine[0]).toMatchObject({ job_ref: ref, message: expect.stringContaining("aud") });
+    expect(await station.floor.links()).toEqual([]);
+  });
+});
+
+describe.concurrent("labels", () => {
+  test("one that doesn't fit isn't printed: the attempt fails with the reason", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop);
+    const { job_ref: ref } = await shop.issue({ template: "poster", max_attempts: 1 });
+    await until(async () => ["FAILED", "DEAD_LETTER"].includes(await stateInCloud(shop, ref)));
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.reason).toContain("there is no template poster");
+    expect(await station.floor.links()).toEqual([]);
+  });
+
+  test("that come out without a job of ours are counted, and explained by a person", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop);
+    const { job_ref: ref } = await shop.issue();
+    await sealed(shop, ref);
+    await until(() => station.store.meta("odometer:printer") !== "null" && station.state().printers[0]?.job_ref === null);
+    const machine = station.floor.machine;
+    if (machine) machine.counters.labels += 2; // somebody pressed feed, twice
+    await until(() => station.state().ledger.counts["unexplained"] === 2);
+    const [label] = station.state().ledger.open;
+    const session = (await ask(station, "POST", "/api/operator", { badge: "B-0007" })).body.session as string;
+    expect((await ask(station, "POST", `/api/labels/${label?.n}/explain`, { words: "test print", session })).status).toBe(200);
+    expect(station.state().ledger.counts).toMatchObject({ unexplained: 1, explained: 1, sealed: 1 });
+  });
+
+  test("a second label of a sealed serial is asked for by a reprint, and is scanned as its own", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop);
+    const first = await shop.issue();
+    await sealed(shop, first.job_ref);
+    await until(() => station.state().ledger.counts["sealed"] === 1);
+    const { body: again } = await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial: first.serial, reprint: true, reason: "torn" });
+    await sealed(shop, again.job_ref);
+    expect(await station.floor.links()).toEqual([first.digital_link, first.digital_link]);
+  });
+
+  test("an independent reader finds the neighbour's inlay that the printer can't", async (t) => {
+    const shop = await printShop(w);
+    const reader = await startLineScanner();
+    t.onTestFinished(reader.end);
+    const floor = await floorOf(t, w.url, shop, { rfid: true, eyes: "line" });
+    floor.config.scanners.push({ name: "gate", driver: "rfid", port: reader.url ?? "", simulated: true });
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(() => station.state().printers[0]?.status === "ready" && reader.listeners() === 1);
+    const { job_ref: ref, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => station.state().scanners[0]?.last?.words.includes("tag has to be read") ?? false);
+    await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED");
+    await reader.scan("30364433400D1EDCBE991A14,E280110000000001");
+    await until(() => station.state().scanners[0]?.last?.words.includes("the job's EPC is") ?? false);
+    await new Promise((resolve) => setTimeout(resolve, 2_100)); // out of the field
+    await reader.scan(`${epc},E280110000000002`);
+    await sealed(shop, ref);
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[3].evidence.scan_result.rfid).toMatchObject({ reader: "independent", tid: "E280110000000002" });
+  });
+});
+
+describe.concurrent("a buffer that can't be written", () => {
+  test("stops the claiming and says so; what was claimed is neither lost nor printed twice, and it goes on when there is room", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const first = await shop.issue({ priority: 2 });
+    const second = await shop.issue({ priority: 1 });
+    await until(
+      () =>
+        jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED" &&
+        jobAt(station, second.job_ref) !== undefined &&
+        station.state().buffer_depth === 0,
+    );
+    station.store.limit("full");
+    const fill = () => {
+      for (let i = 0; ; i += 1) station.store.setMeta(`fill ${i}`, "x".repeat(1_000));
+    };
+    expect(fill).toThrow("can't be written");
+    expect(station.state().stopped).toContain("can't be written");
+    const third = await shop.issue();
+    station.wake();
+    await until(() => station.lines.some((line) => line.includes("can't be written")));
+    await ask(station, "POST", "/api/scan", { text: first.digital_link }); // kept or refused, as there is room; it moves on later either way
+    expect(jobAt(station, third.job_ref)).toBeUndefined();
+    expect(jobAt(station, second.job_ref)?.state).toBe("CLAIMED");
+    expect(await station.floor.links()).toEqual([first.digital_link]);
+    station.store.limit("none");
+    if (jobAt(station, first.job_ref)) await ask(station, "POST", "/api/scan", { text: first.digital_link });
+    await sealed(shop, first.job_ref);
+    await until(() => jobAt(station, second.job_ref)?.state === "PRINTED_ATTESTED");
+    expect(station.state().stopped).toBeNull();
+    expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
+  });
+});
+
+describe.concurrent("a printer that never says anything", () => {
+  test.for(["zpl", "escpos"] as const)("%s: its labels are sent once, and a person is asked each time", async (language, t) => {
+    const shop = await printShop(w);
+    const heard: Buffer[] = [];
+    const sink = createServer((socket) => void socket.on("error", () => {}).on("data", (bytes: Buffer) => heard.push(bytes)));
+    await new Promise<void>((resolve) => sink.listen(0, "127.0.0.1", resolve));
+    t.onTestFinished(() => void sink.close());
+    const { port } = sink.address() as { port: number };
+    const station = await running(t, w.url, shop, { language, eyes: "hand", port: () => `tcp://127.0.0.1:${port}` });
+    for (const { job_ref: ref, digital_link: text } of [await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })]) {
+      await until(() => asked(station, ref) === "attest");
+      await say(station, ref, "good");
+      await ask(station, "POST", "/api/scan", { text });
+      await sealed(shop, ref);
+    }
+    const all = Buffer.concat(heard).toString("latin1");
+    expect(all.match(language === "zpl" ? /\^XZ/g : /\x1dv0/g)).toHaveLength(2);
+    expect(station.state().printers[0]?.ceiling).toBe("E");
+  });
+});
+
+describe.concurrent("people", () => {
+  test("pausing lets the label in hand end and begins no other; it survives a restart", async (t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+    const first = await stationOn(floor);
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(first, ref)?.state === "PRINTED_ATTESTED");
+    await ask(first, "POST", "/api/pause");
+    await ask(first, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
+    await first.end();
+    const other = await shop.issue();
+    const second = await stationOn(floor);
+    t.onTestFinished(second.end);
+    await until(() => second.state().online);
+    second.wake();
+    expect(second.state().paused).toBe(true);
+    expect(await floor.links()).toEqual([text]);
+    await ask(second, "POST", "/api/resume");
+    await until(() => jobAt(second, other.job_ref)?.state === "PRINTED_ATTESTED");
+  });
+
+  test("a label of an earlier attempt elsewhere is asked for before another is printed; others aren't kept waiting", async (t) => {
+    const shop = await printShop(w);
+    const risky = await shop.issue({ priority: 9 });
+    const earlier = await shop.device.claim();
+    await shop.device.upTo(earlier, "SPOOL_SUBMITTED");
+    await shop.device.say(earlier, { status: "FAILED", reason: "printer on fire" });
+    const station = await running(t, w.url, shop);
+    const other = await shop.issue();
+    await until(() => asked(station, risky.job_ref) === "destroy_earlier");
+    await sealed(shop, other.job_ref);
+    expect(await station.floor.links()).toEqual([other.digital_link]);
+    expect((await say(station, risky.job_ref, "misprint")).body.error.details).toEqual({
+      ask: "destroy_earlier",
+      allowed: ["destroyed", "not_printed"],
+    });
+    await say(station, risky.job_ref, "destroyed");
+    await sealed(shop, risky.job_ref);
+  });
+});

@@ -1,0 +1,247 @@
+// The station's line to the broker, against a real cloud with its broker and a real mosquitto: hints come, breaks heal, and nothing waits for it.
+import { createServer, type Server } from "node:http";
+import { afterEach, describe, expect, test } from "vitest";
+import { topicsOf } from "#shared/mqtt.ts";
+import type { StationReport } from "#shared/wire/devices.ts";
+import { type Clock, systemClock } from "../../agent/clock.ts";
+import { startWake, type Wake, type WakeSettings } from "../../agent/wake.ts";
+import { freePort, mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
+import { printShop, type Shop } from "../../fixtures/print-shop.ts";
+import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
+
+if (mosquittoMissing) process.stderr.write(`skipped: a station at an external MQTT broker: ${mosquittoMissing}\n`);
+const SOON = { timeout: 30_000, interval: 20 };
+const after: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const act of after.splice(0).toReversed()) await act();
+});
+
+type Station = { wake: Wake; wakes: () => number; lines: string[]; state: StationReport };
+function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: readonly number[] = [20, 50]): Station {
+  const lines: string[] = [];
+  const state: StationReport = { status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd", status: "ready" }] };
+  let wakes = 0;
+  const note = (_line: object, words: string) => void lines.push(words);
+  const log = { info: note, warn: note } as never;
+  const wake = startWake({ settings, onWake: () => (wakes += 1), report: () => state, log, clock, pausesMs });
+  after.push(() => wake.stop());
+  return { wake, wakes: () => wakes, lines, state };
+}
+async function aWorld(options: WorldOptions = {}): Promise<{ w: World; shop: Shop }> {
+  const w = await startWorld(options);
+  after.push(() => w.end());
+  return { w, shop: await printShop(w) };
+}
+const isUp = async ({ wake }: Station) => {
+  await expect.poll(() => wake.link().up, SOON).toBe(true);
+};
+const shown = async ({ admin, device }: Shop) => (await admin.get(`/devices/${device.id}`)).body;
+const topics = ({ tenantId, device }: Shop) => topicsOf({ tenantId, deviceId: device.id });
+async function witness(shop: Shop): Promise<Peer> {
+  const { url } = (await shop.device.api.get("/aidc/station")).body.mqtt;
+  const made = await peer(url, { username: shop.device.id, password: shop.device.secret });
+  after.push(() => made.leave());
+  return made;
+}
+
+describe("at the cloud's own broker", () => {
+  test("a station is woken when it connects, and for each work that comes up", async () => {
+    const { w, shop } = await aWorld();
+    const it = station({ cloud: w.url, key: shop.device.secret });
+    await expect.poll(it.wakes, SOON).toBe(1);
+    await shop.issue();
+    await expect.poll(it.wakes, SOON).toBe(2);
+    await shop.issue({ station: "line-9" });
+    await shop.issue();
+    await expect.poll(it.wakes, SOON).toBe(3);
+  });
+
+  test("it says how it is: a kept status, telemetry, again when something changes, and that it goes", async () => {
+    const { w, shop } = await aWorld();
+    const it = station({ cloud: w.url, key: shop.device.secret });
+    await expect
+      .poll(() => shown(shop), SOON)
+      .toMatchObject({ status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd" }] });
+    const seen = await witness(shop);
+    await seen.subscribe(topics(shop).status);
+    await expect
+      .poll(() => seen.heard, SOON)
+      .toEqual([{ topic: topics(shop).status, text: '{"status":"online","version":"0.1.0"}', isRetained: true }]);
+    Object.assign(it.state, { status: "degraded", buffer_depth: 12 });
+    it.wake.say();
+    it.wake.say();
+    await expect.poll(() => shown(shop), SOON).toMatchObject({ status: "degraded", buffer_depth: 12 });
+    await it.wake.stop();
+    expect(seen.heard.map(({ text }) => JSON.parse(text).status)).toEqual(["online", "degraded", "offline"]); // and no last will beside
+    await expect.poll(async () => (await shown(shop)).status, SOON).toBe("offline");
+  });
+
+  test("telemetry comes again by itself, often enough to be heard of", async () => {
+    const { w, shop } = await aWorld();
+    const hurried: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms / 300, act) };
+    const it = station({ cloud: w.url, key: shop.device.secret }, hurried);
+    await isUp(it);
+    const seen = await witness(shop);
+    await seen.subscribe(topics(shop).telemetry);
+    it.state.buffer_depth = 5;
+    await expect.poll(() => seen.heard.filter(({ text }) => text.includes('"buffer_depth":5')).length, SOON).toBeGreaterThan(1);
+  });
+
+  test("more than a broker takes is cut to what matters", async () => {
+    const { w, shop } = await aWorld();
+    const it = station({ cloud: w.url, key: shop.device.secret });
+    await isUp(it);
+    it.state.printers = [{ name: "zd", status: "jammed", note: "ü".repeat(40_000) } as never];
+    it.wake.say();
+    await expect.poll(async () => (await shown(shop)).printers, SOON).toEqual([{ name: "zd", status: "jammed" }]);
+    expect(it.wake.link().up).toBe(true);
+  });
+
+  test("a cloud and its broker that come back elsewhere are found again, and missed hints made up for", async () => {
+    const port = String(await freePort());
+    const { w, shop } = await aWorld({ settings: { IMPRIMATUR_PORT: port } });
+    const it = station({ cloud: w.url, key: shop.device.secret });
+    await isUp(it);
+    const { url } = (await shop.device.api.get("/aidc/station")).body.mqtt;
+    await w.restart(); // the broker is on any free port
+    await expect.poll(it.wakes, SOON).toBe(2);
+    await isUp(it);
+    expect((await shop.device.api.get("/aidc/station")).body.mqtt.url).not.toBe(url);
+    await shop.issue();
+    await expect.poll(it.wakes, SOON).toBe(3);
+    expect(it.lines.filter((line) => line.startsWith("no MQTT broker"))).toHaveLength(1); // told once, however often it tried
+  });
+
+  test("where a cloud listens everywhere, the broker is where the cloud is", async () => {
+    const { shop } = await aWorld();
+    const told = (await shop.device.api.get("/aidc/station")).body;
+    const everywhere = JSON.stringify({ ...told, mqtt: { ...told.mqtt, url: told.mqtt.url.replace("127.0.0.1", "[::]") } });
+    const cloud = createServer((_, response) => response.end(everywhere));
+    await new Promise<void>((resolve) => cloud.listen(0, "127.0.0.1", resolve));
+    after.push(() => cloud.close());
+    const it = station({ cloud: `http://127.0.0.1:${(cloud.address() as { port: number }).port}`, key: shop.device.secret });
+    await isUp(it);
+    await expect.poll(async () => (await shown(shop)).status, SOON).toBe("online");
+  });
+
+  test("a revoked key ends the line, and it says why nothing can be done about it", async () => {
+    const { w, shop } = await aWorld();
+    const it = station({ cloud: w.url, key: shop.device.secret });
+    await isUp(it);
+    await shop.admin.delete(`/api-keys/${shop.device.keyId}`);
+    await expect.poll(() => it.wake.link(), SOON).toMatchObject({ up: false, why: expect.stringContaining("401") });
+  });
+
+  test("two agents with one key take the line from one another, no faster than they may", async () => {
+    const { w, shop } = await aWorld();
+    const [one, two] = [0, 1].map(() => station({ cloud: w.url, key: shop.device.secret }, systemClock, [500]));
+    await expect.poll(() => (one?.wakes() ?? 0) + (two?.wakes() ?? 0), SOON).toBeGreaterThan(3);
+    await shop.issue();
+    expect((await shop.device.claim()).job.gtin).toBe(shop.gtin);
+  });
+});
+
+describe("without a broker", () => {
+  test.each<[string, (cloud: Server) => void, RegExp]>([
+    [
+      "has none",
+      (cloud) =>
+        void cloud.on("request", (_, response) => response.end(JSON.stringify({ device: { id: "d" }, tenant: { id: "t" }, mqtt: null }))),
+      /has none/,
+    ],
+    ["answers nonsense", (cloud) => void cloud.on("request", (_, response) => response.end("{}")), /isn't what was agreed/],
+    ["answers no JSON", (cloud) => void cloud.on("request", (_, response) => response.end("<html>")), /JSON/],
+    ["is broken", (cloud) => void cloud.on("request", (_, response) => response.writeHead(502).end()), /502/],
+    ["hangs up", (cloud) => void cloud.on("request", (request) => request.socket.destroy()), /./],
+    [
+      "names a place where nothing is",
+      (cloud) =>
+        void cloud.on("request", (_, response) =>
+          response.end(
+            JSON.stringify({
+              device: { id: "d" },
+              tenant: { id: "t" },
+              mqtt: { url: "mqtt://127.0.0.1:1", wake: "w", status: "s", telemetry: "t" },
+            }),
+          ),
+        ),
+      /ECONNREFUSED/,
+    ],
+  ])("a cloud that %s is asked again, told once, and left at once", async (_, answer, why) => {
+    const cloud = createServer();
+    let asked = 0;
+    cloud.on("request", () => (asked += 1));
+    answer(cloud);
+    await new Promise<void>((resolve) => cloud.listen(0, "127.0.0.1", resolve));
+    after.push(() => cloud.close());
+    const it = station({ cloud: `http://127.0.0.1:${(cloud.address() as { port: number }).port}`, key: "k" });
+    await expect.poll(() => asked, SOON).toBeGreaterThan(2);
+    expect(it.wake.link()).toMatchObject({ up: false, why: expect.stringMatching(why) });
+    expect([it.lines.length, it.wakes()]).toEqual([1, 0]);
+    await it.wake.stop();
+    const before = asked;
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    expect(asked).toBe(before);
+  });
+
+  test.each(["never answers", "never lets anybody in"])("a broker that %s doesn't keep a station from ending", async (what) => {
+    const { createServer: listenTcp } = await import("node:net");
+    const held = new Set<{ destroy(): void }>();
+    const broker = listenTcp((socket) => void held.add(socket.on("error", () => {})));
+    await new Promise<void>((resolve) => broker.listen(0, "127.0.0.1", resolve));
+    after.push(() => {
+      for (const socket of held) socket.destroy();
+      broker.close();
+    });
+    const { w, shop } = await aWorld();
+    const url = `mqtt://127.0.0.1:${(broker.address() as { port: number }).port}`;
+    if (what.includes("in")) broker.on("connection", (socket) => socket.once("data", () => socket.write(Buffer.from([0x20, 2, 0, 5]))));
+    const it = station({ cloud: w.url, key: shop.device.secret, mqtt: url });
+    await expect.poll(() => held.size, SOON).toBeGreaterThan(0);
+    await it.wake.stop();
+    expect(it.wake.link().up).toBe(false);
+  });
+});
+
+describe.skipIf(mosquittoMissing)("at an external broker", () => {
+  test("it is woken there, shown there, and back after the broker was killed", async () => {
+    const broker = await startMosquitto();
+    after.push(() => broker.end());
+    const { w, shop } = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: broker.url } });
+    broker.addUser(shop.device.id, shop.device.secret);
+    const it = station({ cloud: w.url, key: shop.device.secret });
+    await isUp(it);
+    await expect.poll(async () => (await shown(shop)).status, SOON).toBe("online");
+    const before = it.wakes();
+    await shop.issue();
+    await expect.poll(it.wakes, SOON).toBe(before + 1);
+    await broker.stop("SIGKILL");
+    await expect.poll(() => it.wake.link().up, SOON).toBe(false);
+    await shop.device.claim();
+    await broker.start();
+    await isUp(it);
+    await expect.poll(async () => (await w.nobody.get("//readyz")).body.degraded, SOON).toBeUndefined();
+    const again = it.wakes();
+    await shop.issue();
+    await expect.poll(it.wakes, SOON).toBe(again + 1);
+    await it.wake.stop();
+    await expect.poll(async () => (await shown(shop)).status, SOON).toBe("offline");
+  });
+
+  test("an address in its settings is used instead of the cloud's, with a user of its own where it names one", async () => {
+    const broker = await startMosquitto();
+    after.push(() => broker.end());
+    const { w, shop } = await aWorld();
+    broker.addUser(shop.device.id, "the operator's choice");
+    const own = broker.address.replace("//", `//${shop.device.id}:${encodeURIComponent("the operator's choice")}@`);
+    const it = station({ cloud: w.url, key: shop.device.secret, mqtt: own });
+    await isUp(it);
+    const cloud = await peer(broker.address, { username: "cloud", password: "cloud's own" });
+    after.push(() => cloud.leave());
+    const before = it.wakes();
+    await cloud.say(topics(shop).wake, "");
+    await expect.poll(it.wakes, SOON).toBe(before + 1);
+    await cloud.subscribe(topics(shop).status);
+    await expect.poll(() => cloud.heard[0]?.text, SOON).toContain("online");
+  });
+});

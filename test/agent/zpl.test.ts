@@ -1,0 +1,255 @@
+// What is Zebra's own: dots as every firmware reads them, tags written and read back, void labels, the counter, and silences that mean something.
+import { createRequire } from "node:module";
+import * as fc from "fast-check";
+import { expect, onTestFinished, test } from "vitest";
+import { encodeSgtin96 } from "#shared/gs1.ts";
+import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
+import { decode } from "../../agent/decode.ts";
+import { renderLabel } from "../../agent/label.ts";
+import type { Profile } from "../../agent/printers/driver.ts";
+import { driver } from "../../agent/printers/zpl.ts";
+import { lexer } from "../../agent/printers/zpl-answers.ts";
+import { graphicField } from "../../agent/printers/zpl-format.ts";
+import { loadTemplates, templateFor } from "../../agent/template.ts";
+import { decodeGraphic, startZplPrinter } from "../../fixtures/printers/zpl.ts";
+
+const GTIN = "09506000134352";
+const SERIAL = "123456789012";
+const EPC = encodeSgtin96({ gtin: GTIN, serial: SERIAL, companyPrefixLength: 7, filter: 1 });
+const PAYLOAD = `https://id.example.com/01/${GTIN}/21/${SERIAL}`;
+const TIMING = { answerMs: 1_000, pollMs: 30, completionMs: 8_000, settleMs: 600, stallMs: 1_000 };
+
+async function pairOf(profile: Partial<Profile> = {}, options: Parameters<typeof startZplPrinter>[0] = {}) {
+  const machine = await startZplPrinter({ scale: 0, rfid: profile.rfid ?? false, ...options });
+  onTestFinished(machine.stop);
+  const printer = await driver.open(machine.url, { name: "zebra", dpi: 203, simulated: true, timing: TIMING, ...profile });
+  onTestFinished(() => printer.close());
+  const print = async (dots: Bitmap, epc?: string) =>
+    printer.awaitCompletion(await printer.submit(await printer.encode(dots, epc === undefined ? {} : { epc })));
+  return { machine, printer, print };
+}
+function dotsOf(n = 1): Bitmap {
+  const dots = blank(24, 8);
+  setDot(dots, n, 3);
+  return dots;
+}
+const labelOf = () =>
+  renderLabel(
+    { payload: PAYLOAD, gtin: GTIN, serial: SERIAL },
+    { template: templateFor(loadTemplates(), { widthMm: 50, heightMm: 25 }), dpi: 203 },
+  );
+
+// --- dots
+
+test("any dots at all come back from their compressed form", () => {
+  const rows = fc.array(fc.oneof(fc.constantFrom(0, 255), fc.nat(255)), { minLength: 1, maxLength: 60 });
+  fc.assert(
+    fc.property(fc.array(rows, { minLength: 1, maxLength: 6 }), fc.integer({ min: 1, max: 4 }), (rows, repeats) => {
+      const width = Math.max(...rows.map((row) => row.length));
+      const dots = blank(width * 8, rows.length * repeats);
+      for (const [y, row] of rows.entries()) for (let i = 0; i < repeats; i += 1) dots.bytes.set(row, (y * repeats + i) * width);
+      expect(decodeGraphic(graphicField(dots).slice("^GF".length))).toEqual(dots);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("a renderer that isn't ours draws the label from our bytes, and it reads as the payload", async () => {
+  // 27 MB for one test, so only here; by its CommonJS door, because the test runner looks for a source map behind the other.
+  const { ready } = createRequire(import.meta.url)("zpl-renderer-js") as typeof import("zpl-renderer-js");
+  const { api } = await ready;
+  const { bitmap } = await labelOf();
+  const { printer } = await pairOf();
+  const { bytes } = await printer.encode(bitmap);
+  const png = Buffer.from(await api.zplToBase64Async(Buffer.from(bytes).toString("latin1"), 50, 25, 8), "base64");
+  expect((await decode(png)).map(({ text }) => text)).toEqual([PAYLOAD]);
+});
+
+test("a label leaves the printer's own settings alone unless the operator wrote some down", async () => {
+  const sent = async (profile: Partial<Profile>) =>
+    Buffer.from((await (await pairOf(profile)).printer.encode(dotsOf())).bytes).toString("latin1");
+  const SETTINGS = /\^(MN|MT|MM|MD|PW|LL|LT|LH|LS|PR|PO|JU)|~SD/;
+  expect(await sent({})).not.toMatch(SETTINGS);
+  expect(await sent({ setup: "^MNW^PR2" })).toContain("^XA\n^MNW^PR2\n");
+});
+
+test("a label that needs a tag is refused by a printer that has no encoder", async () => {
+  const { printer } = await pairOf();
+  await expect(printer.encode(dotsOf(), { epc: EPC })).rejects.toMatchObject({
+    code: "LABEL_REFUSED",
+    message: expect.stringContaining("no RFID encoder"),
+  });
+  await expect(printer.encode(dotsOf(), { token: "^XZ" })).rejects.toThrow("isn't eight hex digits");
+});
+
+// --- tags
+
+test("a tag is written and read back, with the identity of the very tag", async () => {
+  const { machine, print } = await pairOf({ rfid: true });
+  const completion = await print(dotsOf(), EPC);
+  const [label] = machine.labels;
+  expect(label?.tag?.epc).toBe(EPC);
+  expect(completion).toMatchObject({
+    outcome: "confirmed",
+    evidence: { basis: "zpl-hv+odometer", epc: EPC, tid: label?.tag?.tid, before: 1_000, after: 1_001 },
+  });
+  expect(completion.evidence).not.toHaveProperty("voids");
+});
+
+test("a tag that refuses costs a void label, which is counted and has to be destroyed", async () => {
+  const { machine, print } = await pairOf({ rfid: true });
+  machine.fault("rfid-void", { times: 2 });
+  expect(await print(dotsOf(), EPC)).toMatchObject({
+    outcome: "confirmed",
+    toDestroy: 2,
+    evidence: { voids: 2, before: 1_000, after: 1_003, grade: "A" },
+  });
+  expect(machine.labels.map(({ isVoid }) => isVoid)).toEqual([true, true, false]);
+});
+
+test("when no tag takes the EPC the label has failed, nothing of it comes later, and the next one prints", async () => {
+  const { machine, printer, print } = await pairOf({ rfid: true });
+  await printer.probe();
+  machine.fault("rfid-void", { times: 3 });
+  expect(await print(dotsOf(1), EPC)).toMatchObject({
+    outcome: "failed",
+    toDestroy: 3,
+    reason: "no tag took the EPC: 3 labels came out void",
+  });
+  expect((await printer.preflight()).faults).toMatchObject([{ name: "paused" }, { name: "labels-waiting" }]);
+  expect(await printer.flush()).toEqual({ clean: true, waiting: 0, words: "nothing waits in it", counters: { labels: 1_003, voids: 3 } });
+  expect((await printer.preflight()).ready).toBe(true);
+  expect((await print(dotsOf(2), EPC)).outcome).toBe("confirmed");
+  expect(machine.labels.map(({ isVoid }) => isVoid)).toEqual([true, true, true, false]);
+});
+
+test("a tag that reads back as another EPC has failed, and its label has to be destroyed", async () => {
+  const { machine, print } = await pairOf({ rfid: true });
+  machine.fault("epc-shift");
+  const completion = await print(dotsOf(), EPC);
+  expect(completion).toMatchObject({ outcome: "failed", toDestroy: 1, evidence: { grade: "E", epc: machine.labels[0]?.tag?.epc } });
+  expect(completion.reason).toContain(`not as ${EPC}`);
+});
+
+test("an EPC in the neighbour's tag looks right to the printer, and the station says that it can't see this", async () => {
+  const { machine, printer, print } = await pairOf({ rfid: true });
+  machine.fault("neighbour-inlay");
+  expect((await print(dotsOf(), EPC)).outcome).toBe("confirmed");
+  expect(machine.labels[0]?.tag?.epc).toBeNull();
+  expect(machine.tagAt(1).epc).toBe(EPC);
+  expect((await printer.probe()).cannotDetect).toContainEqual(expect.stringContaining("neighbouring label"));
+});
+
+// --- the counter
+
+// At this pace the answer comes when the other's label is out and ours isn't: for a moment the counter has moved by exactly one.
+test("a label of somebody else between makes the counter disagree: unknown, however good the answer", async () => {
+  const { machine, print } = await pairOf({}, { scale: 1 });
+  machine.fault("foreign-writer");
+  expect(await print(dotsOf())).toMatchObject({
+    outcome: "unknown",
+    toDestroy: null,
+    evidence: { before: 1_000, after: 1_002, grade: "E" },
+  });
+});
+
+test("an answer before anything was printed isn't believed, because the counter stands still", async () => {
+  const { machine, print } = await pairOf();
+  machine.fault("fence-early");
+  expect(await print(dotsOf())).toMatchObject({ outcome: "unknown", evidence: { before: 1_000, after: 1_000 } });
+  expect(machine.labels).toEqual([]);
+});
+
+test("a counter that service set back makes the outcome unknown, not a negative number of labels", async () => {
+  const { machine, print } = await pairOf();
+  machine.fault("odometer-reset");
+  expect(await print(dotsOf())).toMatchObject({ outcome: "unknown", toDestroy: null, evidence: { after: 0 } });
+});
+
+test("a counter that was there and falls silent stops the next label before its first byte", async () => {
+  const { machine, printer } = await pairOf();
+  await printer.probe();
+  machine.fault("no-counter");
+  expect(await printer.submit(await printer.encode(dotsOf()))).toMatchObject({
+    bytesAccepted: 0,
+    retryable: true,
+    fault: expect.stringContaining("label counter"),
+  });
+});
+
+test("an answer that came too late for its question isn't taken for the next one's", async () => {
+  const { machine, printer, print } = await pairOf({ timing: { ...TIMING, answerMs: 120 } });
+  await printer.probe();
+  machine.fault("slow-reader", { bytes: 8, ms: 60 });
+  await printer.preflight(); // it times out all over, and the answers trickle in later
+  machine.clear();
+  await expect.poll(async () => (await printer.preflight()).ready).toBe(true);
+  expect(await print(dotsOf())).toMatchObject({ outcome: "confirmed", evidence: { before: 1_000, after: 1_001 } });
+});
+
+// --- health
+
+test.each([
+  ["paper-out", "media-out"],
+  ["ribbon-out", "ribbon-out"],
+  ["head-open", "head-open"],
+  ["over-temperature", "over-temperature"],
+  ["paused", "paused"],
+] as const)(
+  "%s is told by its name before anything is sent, by firmware that falls silent and by firmware that doesn't",
+  async (fault, told) => {
+    for (const silentOnFault of [true, false]) {
+      const { machine, printer } = await pairOf({}, { silentOnFault });
+      machine.fault(fault);
+      const status = await printer.preflight();
+      expect(status).toMatchObject({ ready: false, faults: [{ name: told }] });
+      expect(status.source.includes("~HS")).toBe(!silentOnFault || fault === "paused");
+    }
+  },
+);
+
+test("the last label of a roll is confirmed when the next roll is in: until then the printer doesn't say that it is done", async () => {
+  const { machine, printer } = await pairOf();
+  machine.fault("paper-out", { after: 1 });
+  const submission = await printer.submit(await printer.encode(dotsOf()));
+  expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "blocked", faults: [{ name: "media-out" }] });
+  machine.clear();
+  expect((await printer.awaitCompletion(submission)).outcome).toBe("confirmed");
+  expect(machine.labels).toHaveLength(1);
+});
+
+test("a label that somebody left in the printer stands in the way of ours", async () => {
+  const { machine, printer } = await pairOf();
+  machine.fault("paper-out");
+  machine.queue(async () => void (await machine.consume(dotsOf())));
+  machine.clear("paper-out");
+  machine.fault("paused");
+  expect((await printer.preflight()).faults).toMatchObject([{ name: "paused" }, { name: "labels-waiting" }]);
+});
+
+test("a printer of another resolution than it was set up for is told of, and one that fits isn't", async () => {
+  expect((await (await pairOf({}, { dpi: 300 })).printer.probe()).warnings).toEqual([
+    expect.stringContaining("it prints 300 dpi, and is set up for 203"),
+  ]);
+  expect(await (await pairOf()).printer.probe()).not.toHaveProperty("warnings");
+});
+
+test("error bits that no table knows still say that something is wrong", () => {
+  const answers = lexer()(Buffer.from("\x02\r\n PRINTER STATUS\r\n ERRORS: 1 00000000 00200000\r\n WARNINGS: 1 00000000 00000002\r\n\x03"));
+  expect(answers).toEqual([{ kind: "hqes", errors: 0x20_0000n, warnings: 2n, hasErrors: true }]);
+});
+
+test("noise between answers, of any kind and in any pieces, loses none of them", () => {
+  const answer = '\x02030,0,0,0200,003,0,0,0,000,0,0,0\x03\r\n[0A0B0C0DF:0A0B0C0D]"1234"';
+  const noise = fc.string({ unit: fc.constantFrom("a", "Z", "0", " ", "\r", "\n", ",", "]", "\x03"), maxLength: 12 });
+  fc.assert(
+    fc.property(noise, noise, fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 80 }), (before, after, cuts) => {
+      const bytes = Buffer.from(before + answer + after, "latin1");
+      const lex = lexer();
+      const heard = [];
+      for (let at = 0, i = 0; at < bytes.length; at += cuts[i % cuts.length] ?? 1, i += 1)
+        heard.push(...lex(bytes.subarray(at, at + (cuts[i % cuts.length] ?? 1))));
+      expect(heard.map(({ kind }) => kind)).toEqual(["hs", "field", "sgd"]);
+    }),
+  );
+});

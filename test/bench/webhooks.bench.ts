@@ -1,0 +1,206 @@
+// Webhooks: how many deliveries a second of one core's time, what a fan-out costs the request that causes it, and what a past of a million costs.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import * as dispatch from "../../cloud/domain/dispatch.ts";
+import { emit } from "../../cloud/domain/outbox.ts";
+import { DEFAULT_TENANT, ensureDefault } from "../../cloud/domain/tenants.ts";
+import * as webhooks from "../../cloud/domain/webhooks.ts";
+import { createLog } from "../../cloud/log.ts";
+import { openSeal } from "../../cloud/seal.ts";
+import { openStore } from "../../cloud/store/open.ts";
+import { type Client, client } from "../../fixtures/client.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { manyDeliveries } from "../../fixtures/many-deliveries.ts";
+
+import { startServer } from "./http.bench.ts";
+import { duel, type Line, ratioLine } from "./measure.ts";
+
+const KEY = "a-bench-key-of-24-characters";
+const ENDPOINTS = 100;
+const EVENTS = 100;
+const ROUNDS = 40;
+const ROUND_MS = 1_000;
+const CALLS_PER_S = 10; // with 100 endpoints that is a thousand deliveries a second
+const MANY = 1_000_000;
+const TEN = 10;
+const TICKS_PER_S = 100;
+
+const freshFolder = () => mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
+type Cloud = { url: string; pid: number; admin: Client; end(): Promise<void> };
+async function cloudOn(folder: string): Promise<Cloud> {
+  const server = await startServer("../../cloud/main.ts", {
+    IMPRIMATUR_PORT: "0",
+    IMPRIMATUR_DATA_DIR: folder,
+    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
+    IMPRIMATUR_RATE_LIMIT: "off",
+    IMPRIMATUR_WEBHOOK_PRIVATE: "on",
+    IMPRIMATUR_LOG_LEVEL: "info",
+  });
+  return { ...server, admin: client(() => server.url, { authorization: `Bearer ${KEY}` }) };
+}
+async function good<T extends { status: number; text: string }>(answer: Promise<T>): Promise<T> {
+  const { status, text } = await answer;
+  if (status >= 300) throw new Error(`answered ${status}: ${text}`);
+  return answer;
+}
+/** Seconds of processor time that the process has used. */
+const usedS = (pid: number): number => {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
+};
+const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
+
+let n = 500_000;
+/** A tenant with serials, and a way to report the next of them as printed. */
+async function floor(cloud: Cloud, hooks: number, receiver: string) {
+  const made = (await good(cloud.admin.post("/tenants", { name: `floor ${(n += 1)}` }))).body;
+  const admin = client(() => cloud.url, { authorization: `Bearer ${made.adminKey.secret}` });
+  const kettle = {
+    name: "Kettle",
+    description: "A kettle of 1.7 litres",
+    category: "electronics",
+    gtin: gtinOf(n),
+    serialNumber: "1",
+    extensions: {},
+  };
+  const { id: productId } = (await good(admin.post("/products", kettle))).body;
+  const { serials } = (await good(admin.post("/carriers/batch", { productId, count: 10_000 }))).body;
+  for (let i = 0; i < hooks; i += 1) await good(admin.post("/webhooks", { url: `${receiver}/${i}`, events: ["print.confirmed"] }));
+  let next = 0;
+  return async () => {
+    const began = performance.now();
+    const results = [{ serial: serials[next % serials.length] as string, status: "printed" }];
+    next += 1;
+    await good(admin.post("/carriers/print-status", { results }));
+    return performance.now() - began;
+  };
+}
+const countAt = async (receiver: string) => Number(await (await fetch(receiver)).text());
+async function until(receiver: string, count: number): Promise<void> {
+  while ((await countAt(receiver)) < count) await sleep(20);
+}
+
+async function throughput(cloud: Cloud, receiver: string): Promise<Line> {
+  const print = await floor(cloud, ENDPOINTS, receiver);
+  const run = async (events: number) => {
+    const before = await countAt(receiver);
+    const [beganAt, used] = [performance.now(), usedS(cloud.pid)];
+    for (let i = 0; i < events; i += 1) await print();
+    await until(receiver, before + events * ENDPOINTS);
+    await sleep(100); // the last ones are written down
+    return { wall: (events * ENDPOINTS * 1000) / (performance.now() - beganAt), core: (events * ENDPOINTS) / (usedS(cloud.pid) - used) };
+  };
+  await run(EVENTS / 5);
+  const { wall, core } = await run(EVENTS);
+  const rate = (value: number) => Math.round(value).toLocaleString("en-US");
+  return {
+    name: `webhooks: deliveries to ${ENDPOINTS} endpoints that answer in 20 ms, in a second of one core`,
+    figure: `${rate(core)} (${rate(wall)} by the clock on this machine as it is)`,
+    target: "at least 1,000",
+    met: core >= 1_000,
+  };
+}
+
+/** Calls at a steady pace, whatever the answers take; the times they took. */
+async function paced(call: () => Promise<number>, ms: number): Promise<number[]> {
+  const calls: Promise<number>[] = [];
+  const beganAt = performance.now();
+  for (let i = 0; performance.now() - beganAt < ms; i += 1) {
+    calls.push(call());
+    await sleep(Math.max(0, beganAt + ((i + 1) * 1000) / CALLS_PER_S - performance.now()));
+  }
+  return Promise.all(calls);
+}
+
+async function fanOut(cloud: Cloud, receiver: string): Promise<Line> {
+  const [loud, quiet] = [await floor(cloud, ENDPOINTS, receiver), await floor(cloud, 0, receiver)];
+  const took: { loud: number[]; quiet: number[] } = { loud: [], quiet: [] };
+  for (const call of [loud, quiet]) await paced(call, 2 * ROUND_MS);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    took.loud.push(...(await paced(loud, ROUND_MS)));
+    await sleep(300); // what it set off is over
+    took.quiet.push(...(await paced(quiet, ROUND_MS)));
+  }
+  const [with100, without] = [percentile(took.loud, 0.99), percentile(took.quiet, 0.99)];
+  return {
+    name: `webhooks: p99 of POST /carriers/print-status with ${ENDPOINTS} endpoints told, against none`,
+    figure: `${(with100 / without).toFixed(2)} (${with100.toFixed(1)} against ${without.toFixed(1)} ms)`,
+    target: "at most 1.2",
+    met: with100 <= 1.2 * without,
+  };
+}
+
+/** The whole way of an event to ten webhooks and back, without the network: fan-out, claim, pick, record. */
+async function picker(folder: string, past: number) {
+  const store = await openStore({
+    dataDir: folder,
+    log: createLog("error"),
+    onFatal: (line) => {
+      throw new Error(line);
+    },
+  });
+  const tenantId = DEFAULT_TENANT;
+  const seal = await openSeal(store, folder, undefined);
+  const caller = { tenantId, credential: { kind: "system", id: "", name: "" }, scopes: [], deviceId: null, tier: "pro" } as const;
+  const ids: string[] = [];
+  await store.write("webhooks", async (tx) => {
+    await ensureDefault(tx);
+    for (let i = 0; i < TEN; i += 1) {
+      const made = await webhooks.create(
+        tx,
+        caller,
+        { url: "https://erp.example.com/", events: ["print.confirmed"] },
+        { seal, allowPrivate: false },
+      );
+      ids.push(made.id);
+    }
+  });
+  await manyDeliveries(store, tenantId, ids, past);
+  const outcome = { status: 204, error: null, head: null, latencyMs: 20 };
+  const cycle = () =>
+    store.write("cycle", async (tx) => {
+      await emit(tx, { tenantId }, "print.confirmed", { serials: ["1"] });
+      await dispatch.fanOut(tx, TEN);
+      for (const lane of await dispatch.claim(tx, "bench", TEN)) {
+        const { tries, lane: held } = await dispatch.look(tx, "bench", lane);
+        for (const made of tries) await dispatch.settle(tx, { made, outcome });
+        if (held) await dispatch.look(tx, "bench", held);
+      }
+    });
+  const run = async (ms: number) => {
+    const until = performance.now() + ms;
+    let done = 0;
+    for (; performance.now() < until; done += TEN) await cycle();
+    return done;
+  };
+  return { run, end: () => store.close() };
+}
+
+async function picking(): Promise<Line> {
+  const folders = [freshFolder(), freshFolder()] as const;
+  const [old, young] = [await picker(folders[0], MANY), await picker(folders[1], 0)];
+  const result = await duel({ name: "after a million", run: old.run }, { name: "after none", run: young.run });
+  await Promise.all([old.end(), young.end()]);
+  for (const folder of folders) rmSync(folder, { recursive: true });
+  return ratioLine(
+    "webhooks: picking and recording due deliveries beside 1,000,000 delivered ones, against none",
+    result,
+    1 / 1.3,
+    "deliveries",
+  );
+}
+
+export async function webhooksBench(): Promise<Line[]> {
+  const folder = freshFolder();
+  const receiver = await startServer("./slow-receiver.ts", {});
+  const cloud = await cloudOn(folder);
+  try {
+    return [await throughput(cloud, receiver.url), await fanOut(cloud, receiver.url), await picking()];
+  } finally {
+    await cloud.end();
+    await receiver.end();
+    rmSync(folder, { recursive: true });
+  }
+}

@@ -1,0 +1,220 @@
+// The dispatcher among many webhooks: order, patience with the slow, the end of the hopeless, what is held, what is forgotten, clocks and keys that change.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { SCHEDULE_MS } from "../../cloud/domain/dispatch.ts";
+import { forget } from "../../cloud/domain/deliveries.ts";
+import { emit } from "../../cloud/domain/outbox.ts";
+import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
+import { limits } from "#shared/limits.ts";
+import { answering, ended, hooked, receiving, serialsOf, tried } from "../hooks.ts";
+import { engine, freshDatabase, world } from "../world.ts";
+
+const PRIVATE = { IMPRIMATUR_WEBHOOK_PRIVATE: "on" };
+const w = await world({ settings: PRIVATE });
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const WIDE = { timeout: 20_000, interval: 10 };
+const hangs = () => {};
+
+test("a few events of one webhook arrive one after another, in the order they happened", async () => {
+  let open = 0;
+  let most = 0;
+  const h = await hooked(w, ["print.confirmed"], (_n, response) => {
+    open += 1;
+    most = Math.max(most, open);
+    setTimeout(() => {
+      open -= 1;
+      response.writeHead(204).end();
+    }, 20);
+  });
+  const serials = Array.from({ length: 8 }, (_, i) => String(i));
+  for (const serial of serials) await h.print(serial);
+  await expect.poll(() => serialsOf(h.receiver.received), WIDE).toEqual(serials);
+  expect(most).toBe(1);
+});
+
+test("many that wait go several at a time, begun in order and never more than the limit", async () => {
+  let open = 0;
+  let most = 0;
+  const h = await hooked(w, ["print.confirmed"], (_n, response) => {
+    open += 1;
+    most = Math.max(most, open);
+    setTimeout(() => {
+      open -= 1;
+      response.writeHead(204).end();
+    }, 5);
+  });
+  const count = 150;
+  await w.store.write("burst", async (tx) => {
+    for (let i = 0; i < count; i += 1) await emit(tx, { tenantId: h.tenantId }, "print.confirmed", { serials: [String(i)] });
+  });
+  await expect.poll(() => h.receiver.received.length, WIDE).toBe(count);
+  expect([most > 1, most <= limits.WEBHOOK_IN_FLIGHT_MAX]).toEqual([true, true]);
+  const early = serialsOf(h.receiver.received).filter((serial, place) => Number(serial) >= place + limits.WEBHOOK_IN_FLIGHT_MAX);
+  expect(early).toEqual([]); // nothing overtakes what wasn't even begun
+});
+
+test("a receiver that hangs holds up nobody but itself", async () => {
+  const h = await hooked(w, ["print.confirmed"], hangs);
+  const fast = await receiving();
+  await h.add(fast.url);
+  for (let i = 0; i < 40; i += 1) expect(await h.print(String(i))).toBe(2);
+  await expect.poll(() => fast.received.length, WIDE).toBe(40);
+  expect(h.receiver.requests()).toBeLessThanOrEqual(limits.WEBHOOK_IN_FLIGHT_MAX);
+});
+
+test("a webhook of which no try succeeds for days is disabled, which the audit log and its own data say; a success begins the days anew", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(500, 204, 500, 500));
+  const after = async (ms: number, tries: number) => {
+    w.later(ms);
+    await h.print();
+    await h.latest(tried(tries));
+  };
+  await h.print();
+  await h.latest(tried(1));
+  expect((await h.admin.get(h.path)).body).toMatchObject({ enabled: true, failingSince: expect.any(String) });
+  w.later(SCHEDULE_MS[0] * 1.2);
+  await h.latest(ended);
+  expect((await h.admin.get(h.path)).body.failingSince).toBeNull();
+  await after(4 * DAY_MS, 1);
+  expect((await h.admin.get(h.path)).body).toMatchObject({ enabled: true, failingSince: expect.any(String) });
+  w.later(limits.WEBHOOK_FAILING_MAX_MS);
+  await h.latest(tried(2));
+  const { failingSince, ...shown } = (await h.admin.get(h.path)).body;
+  expect(shown).toMatchObject({ enabled: false, disabledReason: "failing", disabledAt: expect.any(String) });
+  const [row] = (await h.admin.get("/audit-logs?action=webhook.disabled")).body.data;
+  expect(row).toMatchObject({ subject: h.id, actor: { kind: "system" }, details: { reason: "failing", url: h.receiver.url } });
+  expect(await h.print()).toBe(0);
+  expect((await h.admin.get("/audit-logs/verify")).body.valid).toBe(true);
+});
+
+test("what waits when a webhook is disabled is held, and goes out in order when it is enabled again", async () => {
+  let isOpen = false;
+  const h = await hooked(w, ["print.confirmed"], (_n, response) => void response.writeHead(isOpen ? 204 : 500).end());
+  for (const serial of ["1", "2", "3"]) await h.print(serial);
+  await expect.poll(async () => (await h.deliveries()).every(({ attempts }) => attempts.length === 1), WIDE).toBe(true);
+  expect((await h.admin.patch(h.path, { enabled: false })).body).toMatchObject({ enabled: false, disabledReason: "by_hand" });
+  expect(await h.print("unheard")).toBe(0);
+  w.later(HOUR_MS);
+  await expect.poll(async () => (await h.admin.get(`${h.path}/deliveries?status=held`)).body.data.length, WIDE).toBe(3);
+  isOpen = true;
+  const before = h.receiver.received.length;
+  expect((await h.admin.patch(h.path, { enabled: true })).body).toMatchObject({ enabled: true, disabledReason: null, disabledAt: null });
+  await expect.poll(() => serialsOf(h.receiver.received.slice(before)), WIDE).toEqual(["1", "2", "3"]);
+  await expect.poll(async () => (await h.deliveries()).map(({ status }) => status), WIDE).toEqual(Array(3).fill("delivered"));
+});
+
+test("a webhook that is deleted is sent nothing more, and its deliveries go with it", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(500));
+  for (let i = 0; i < 100; i += 1) await h.print(String(i));
+  expect((await h.admin.delete(h.path)).status).toBe(204);
+  expect((await h.admin.get(h.path)).status).toBe(404);
+  const left = () =>
+    w.store.read("left", async ({ db }) => [
+      (await db.select().from(table)).filter((row) => row.webhookId === h.id).length,
+      (await db.select().from(lanes)).filter((row) => row.webhookId === h.id).length,
+    ]);
+  await expect.poll(left, WIDE).toEqual([0, 0]);
+  const told = h.receiver.requests();
+  w.later(DAY_MS);
+  expect([await h.print(), h.receiver.requests()]).toEqual([0, told]);
+});
+
+test("deliveries that ended 30 days ago are forgotten with their events; what still waits is not", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(204, 500));
+  await h.print("old");
+  const { id } = await h.latest(ended);
+  w.later(limits.WEBHOOK_KEEP_MS - HOUR_MS);
+  await h.print("young");
+  await h.latest(tried(1));
+  const sweep = async () => {
+    while (await w.store.write("sweep", (tx) => forget(tx, 50)));
+  };
+  await sweep();
+  expect(await h.deliveries()).toHaveLength(2);
+  w.later(2 * HOUR_MS);
+  await sweep();
+  expect((await h.deliveries()).map(({ id }) => id)).not.toContain(id);
+  expect(await h.deliveries()).toHaveLength(1);
+  expect((await h.admin.post(`${h.path}/deliveries/${id}/redeliver`)).status).toBe(404);
+  const events = await w.store.read("events", async ({ db }) =>
+    (await db.select().from(outbox)).filter((row) => row.tenantId === h.tenantId),
+  );
+  expect(events).toHaveLength(1);
+});
+
+test("a clock that is set back delays no first try; one that leaps ahead makes a retry due once", async () => {
+  const own = await world({ settings: PRIVATE });
+  const h = await hooked(own, ["print.confirmed"], answering(204, 500, 204));
+  own.later(-2 * HOUR_MS);
+  await h.print("after the clock went back");
+  await h.latest(ended);
+  await h.print("to be tried again");
+  await h.latest(tried(1));
+  own.later(6 * HOUR_MS);
+  await h.latest(ended);
+  await h.print("after the leap");
+  await h.latest(ended);
+  expect(serialsOf(h.receiver.received)).toEqual(["after the clock went back", "to be tried again", "to be tried again", "after the leap"]);
+});
+
+test("a secret that can't be opened with this node's key is told in the delivery, and a rotation mends it", async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-seal-"));
+  const databaseUrl = await freshDatabase();
+  const begin = (key: string) => world({ dataDir, databaseUrl, settings: { ...PRIVATE, IMPRIMATUR_SEALING_KEY: key } });
+  const first = await begin("the first sealing key, long enough");
+  const h = await hooked(first, ["print.confirmed"]);
+  const adminKey = (await h.admin.post("/api-keys", { name: "k", scopes: ["*:*"] })).body.data.secret;
+  await first.close();
+  const second = await begin("another sealing key, long enough");
+  const admin = second.as(adminKey);
+  const delivery = (await admin.post(`${h.path}/test`, {})).body;
+  const now = async () => (await admin.get(`${h.path}/deliveries/${delivery.id}`)).body;
+  await expect.poll(async () => (await now()).attempts[0]?.error, WIDE).toContain("IMPRIMATUR_SEALING_KEY");
+  await admin.post(`${h.path}/rotate-secret`);
+  await admin.post(`${h.path}/deliveries/${delivery.id}/redeliver`);
+  await expect.poll(async () => (await now()).status, WIDE).toBe("delivered");
+  await second.close();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+test.runIf(engine === "postgres")("two nodes on one database: each try is made by one of them, and both work", async () => {
+  const databaseUrl = await freshDatabase();
+  const [one, two] = [await world({ databaseUrl, settings: PRIVATE }), await world({ databaseUrl, settings: PRIVATE })];
+  const h = await hooked(two, ["print.confirmed"]); // who came last has the bootstrap key that lives
+  const hooks = 20;
+  const events = 20;
+  for (let i = 1; i < hooks; i += 1) await h.add(`${h.receiver.url}/${i}`);
+  const print = (node: typeof one, serial: string) =>
+    node.store.write("emit", (tx) => emit(tx, { tenantId: h.tenantId }, "print.confirmed", { serials: [serial] }));
+  const all = async () => {
+    const rows = await one.store.read("all", async ({ db }) => db.select().from(table));
+    return rows.filter(({ state }) => state === "delivered");
+  };
+  for (const [i, node] of [one, two, one, two].entries()) {
+    await print(node, `one by one ${i}`); // who writes it hears of it first
+    await expect.poll(async () => (await all()).length, WIDE).toBe(hooks * (i + 1));
+  }
+  await Promise.all(Array.from({ length: events - 4 }, (_, i) => print(i % 2 === 0 ? one : two, String(i))));
+  await expect.poll(async () => (await all()).length, WIDE).toBe(hooks * events);
+  expect((await all()).every(({ attempts }) => attempts.length === 1)).toBe(true);
+  expect(h.receiver.requests()).toBe(hooks * events);
+  expect(new Set(h.receiver.received.map(({ deliveryId }) => deliveryId)).size).toBe(hooks * events);
+  const made = async (node: typeof one) =>
+    Number(/webhook_tries_total\{answer="2xx"\} (\d+)/.exec((await node.as(two.adminKey).get("/metrics")).text)?.[1] ?? 0);
+  const shares = [await made(one), await made(two)];
+  expect([shares[0]! + shares[1]!, Math.min(...shares) > 0]).toEqual([hooks * events, true]);
+});
+
+test("hundreds of receivers that hang leave the others as they were", async () => {
+  const own = await world({ settings: PRIVATE });
+  const h = await hooked(own, ["print.confirmed"], hangs);
+  for (let i = 0; i < 600; i += 1) await h.add(`${h.receiver.url}/${i}`);
+  expect(await h.print()).toBe(601);
+  await expect.poll(() => h.receiver.requests(), WIDE).toBeGreaterThan(500);
+  const other = await hooked(own, ["print.confirmed"]);
+  for (const serial of ["1", "2", "3"]) await other.print(serial);
+  await expect.poll(() => serialsOf(other.receiver.received), WIDE).toEqual(["1", "2", "3"]);
+});

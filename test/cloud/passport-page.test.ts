@@ -1,0 +1,220 @@
+// The public passport: who sees what, in which form and language, and that nothing is seen of what isn't public.
+import { decodeJwt } from "jose";
+import { expect, test } from "vitest";
+import { languageWanted, mediaWanted } from "../../cloud/accept.ts";
+import { allocate, publishing } from "../../fixtures/publishing.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const { published, publish } = publishing(w, 750_000);
+const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
+const at = (path: string, headers: Record<string, string> = {}, method = "GET") => w.nobody.send(method, `//p/${path}`, { headers });
+const type = ({ headers }: { headers: Headers }) => headers.get("content-type");
+/** What a person reads. */
+const read = (page: string) =>
+  page
+    .replaceAll(/<(style|script)[^]*?<\/\1>|<[^>]*>/g, " ")
+    .replaceAll("&#39;", "'")
+    .replaceAll(/\s+/g, " ");
+const code = ({ status, body }: { status: number; body?: { error?: { code: string } } }) => [status, body?.error?.code];
+
+const kettle = await published({
+  name: "Kettle </script><script>alert(1)</script>",
+  extensions: { energyEfficiencyClass: "A", recycledContentPercentage: 30, hazardousSubstances: ["lead <b>"], repairabilityScore: 7.5 },
+});
+await allocate(w, kettle, ["1", "2"]);
+const { credential } = (await w.admin.get(`/passports/${kettle.passportId}`)).body;
+
+test.each([
+  ["nothing said", kettle.id, {}, "text/html; charset=utf-8"],
+  ["a browser", kettle.id, BROWSER, "text/html; charset=utf-8"],
+  ["something that isn't there", kettle.id, { accept: "image/png" }, "text/html; charset=utf-8"],
+  ["JSON-LD", kettle.id, { accept: "application/ld+json" }, "application/ld+json"],
+  ["JSON", kettle.id, { accept: "application/json" }, "application/json"],
+  ["the credential", kettle.id, { accept: "application/vc+jwt" }, "application/vc+jwt"],
+  ["weights", kettle.id, { accept: "text/html;q=0.2, application/vc+jwt;q=0.8, application/ld+json;q=0.5" }, "application/vc+jwt"],
+  ["the suffix .jsonld", `${kettle.id}.jsonld`, BROWSER, "application/ld+json"],
+  ["the suffix .vc", `${kettle.id}.vc`, BROWSER, "application/vc+jwt"],
+])("asked for by %s it comes in that form, readable from any page, never kept without asking", async (_how, path, headers, expected) => {
+  const answer = await at(path, headers);
+  expect([answer.status, type(answer)]).toEqual([200, expected]);
+  expect(["vary", "cache-control", "access-control-allow-origin"].map((name) => answer.headers.get(name))).toEqual([
+    "Accept, Accept-Language",
+    "no-cache",
+    "*",
+  ]);
+  const head = await at(path, headers, "HEAD");
+  expect([head.status, type(head), head.headers.get("etag"), head.text]).toEqual([200, expected, answer.headers.get("etag"), ""]);
+});
+
+test("the data is the signed document to the letter, and the credential is the one that was issued", async () => {
+  expect((await at(`${kettle.id}.vc`)).text).toBe(credential);
+  const { body } = await at(`${kettle.id}.jsonld`);
+  expect(body).toEqual(decodeJwt(credential));
+  expect(body.credentialSubject.product.registeredId).toBe(kettle.gtin);
+});
+
+test("an ETag that is known is answered 304 without a body, in each form and language by itself", async () => {
+  const tags = new Set<string>();
+  for (const headers of [
+    BROWSER,
+    { ...BROWSER, "accept-language": "de" },
+    { accept: "application/ld+json" },
+    { accept: "application/vc+jwt" },
+  ]) {
+    const etag = (await at(kettle.id, headers)).headers.get("etag") ?? "";
+    tags.add(etag);
+    const again = await at(kettle.id, { ...headers, "if-none-match": `"x", W/${etag}` });
+    expect([again.status, again.text, again.headers.get("etag")]).toEqual([304, "", etag]);
+  }
+  expect(tags.size).toBe(4);
+});
+
+test.each([
+  ["de", "de"],
+  ["de-AT,de;q=0.9", "de"],
+  ["fr,de;q=0.7,en;q=0.3", "de"],
+  ["en;q=0.5, de;q=0.4", "en"],
+  ["de;q=0, *;q=0.1", "en"],
+  ["fr", "en"],
+  ["*", "en"],
+  ["", "en"],
+])("who reads %j gets the page in %s", async (accepted, language) => {
+  const answer = await at(kettle.id, { ...BROWSER, "accept-language": accepted });
+  expect([answer.headers.get("content-language"), answer.text.includes(`<html lang="${language}">`)]).toEqual([language, true]);
+});
+
+test("negotiation weighs by the most specific range, and takes nonsense for nothing", () => {
+  const offers = ["text/html", "application/ld+json"] as const;
+  expect(mediaWanted("text/*;q=0.3, application/ld+json;q=0.2, */*;q=0.9", offers)).toBe("text/html");
+  expect(mediaWanted("*/*;q=0", offers)).toBe(undefined);
+  expect(mediaWanted("text/html;q=0, */*", offers)).toBe("application/ld+json");
+  expect(mediaWanted("text/html;q=9", offers)).toBe(undefined);
+  expect(mediaWanted(`${",".repeat(100_000)}text/html`, offers)).toBe(undefined);
+  expect(languageWanted(undefined, ["en", "de"])).toBe("en");
+});
+
+test("the page says what there is to know, and what it says of a label depends on what was reported of it", async () => {
+  const page = async (query = "") => read((await at(`${kettle.id}${query}`, BROWSER)).text);
+  expect(await page()).toContain(kettle.gtin);
+  expect(await page()).not.toContain("Serial number");
+  expect(await page("?serial=1&serial=2&utm=x")).toMatch(/Serial number 1 /);
+  expect(await page("?serial=1")).toContain("hasn't been reported as sealed");
+  expect(await page()).toContain("isn't anchored");
+  await w.admin.post(`/passports/${kettle.passportId}/validations`);
+  expect(await page()).toMatch(/anchored in a public log on \w+ \d+, \d{4}/);
+  const sealed = await published();
+  await allocate(w, sealed, ["9"], undefined, { printStatus: "printed", printReportedAt: Date.UTC(2026, 0, 31, 12) });
+  await allocate(w, sealed, ["8"], undefined, { printStatus: "failed", printReportedAt: Date.UTC(2026, 0, 31, 12) });
+  expect((await at(`${sealed.id}?serial=9`, BROWSER)).text).toContain("sealed on January 31, 2026");
+  expect((await at(`${sealed.id}?serial=8`, BROWSER)).text).not.toContain("sealed on");
+});
+
+test("a new version's page isn't anchored by the old one's validation; a draft beside it isn't shown", async () => {
+  const { id, passportId } = await published({ name: "First" });
+  await w.admin.post(`/passports/${passportId}/validations`);
+  await w.admin.patch(`/products/${id}`, { name: "Second" });
+  await w.admin.post(`/passports/${passportId}/revise`);
+  expect((await at(id, BROWSER)).text).toMatch(/First[^]*anchored in a public log/);
+  await publish(id);
+  expect(read((await at(id, BROWSER)).text)).toMatch(/Second .* isn't anchored/);
+});
+
+test("the page holds no script that runs, no address of anybody else's, and a policy that would stop both", async () => {
+  const { text, headers } = await at(kettle.id, BROWSER);
+  expect(text.match(/<script[^>]*>/g)).toEqual(['<script type="application/ld+json">']);
+  expect(text).not.toContain("<b>");
+  const data = JSON.parse(/<script type="application\/ld\+json">(.*?)<\/script>/s.exec(text)?.[1] ?? "");
+  expect(data).toMatchObject({
+    "@context": "https://schema.org",
+    "@type": "Product",
+    gtin14: kettle.gtin,
+    name: expect.stringContaining("</script>"),
+  });
+  expect([...text.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, url = ""]) => url).filter((url) => !url.startsWith(w.url))).toEqual([
+    "data:,",
+  ]);
+  expect(headers.get("content-security-policy")).toMatch(/^default-src 'none';style-src 'sha256-[^']+';img-src data:;base-uri 'none'/);
+  expect(text).not.toMatch(/ (?:style|on\w+)=/);
+});
+
+test("content of one's own is shown whole and harmless: unknown fields, nesting, links, lists, things that aren't text", async () => {
+  const { id, passportId } = await published({}, "draft");
+  const { content } = (await w.admin.get(`/passports/${passportId}`)).body;
+  const deep = { a: { b: { c: { d: { e: { f: "too deep" } } } } } };
+  const edited = await w.admin.patch(`/passports/${passportId}`, {
+    content: {
+      ...content,
+      product: { ...content.product, producedByParty: { name: "ACME <Ltd>" }, dimensions: { weight: { value: 1.25, unit: "KGM" } } },
+      conformityClaim: [
+        {
+          type: ["Claim"],
+          id: "https://claims.example/1",
+          conformance: true,
+          assessmentDate: "2026-02-03",
+          conformityTopic: "environment.energy",
+        },
+      ],
+      traceabilityInformation: [{ valueChainProcess: "Spinning", verifiedRatio: 0.5 }],
+      dueDiligenceDeclaration: { type: ["Link"], linkURL: "https://due.example/report?a=1&b=2", linkName: "javascript:alert(1)" },
+      circularityScorecard: { recyclingInformation: { linkURL: "javascript:alert(1)" }, recycledContent: 0.3 },
+      somethingNew: [1, null, true, "x", [], {}, deep],
+      __more: "yes",
+      toString: "no prototype here",
+    },
+  });
+  expect(edited.status).toBe(200);
+  await publish(id);
+  const { status, text } = await at(id, BROWSER);
+  expect(status).toBe(200);
+  for (const part of ["ACME &lt;Ltd&gt;", "1.25&nbsp;", "Conformity", "February 3, 2026", "Spinning", "Something new", "… and more", "30%"])
+    expect([part, text.includes(part)]).toEqual([part, true]);
+  expect(text).toContain('href="https://due.example/report?a=1&amp;b=2"');
+  expect(text).not.toContain('href="javascript:');
+  expect(text).not.toContain("too deep");
+});
+
+test("unknown and draft are 404; voided, suspended and archived 410: typed for machines, a plain page for people, no content for anybody", async () => {
+  const secret = { name: "Secret kettle", description: "Not for everybody's eyes" };
+  const draft = await published(secret, "draft");
+  const gone = await published(secret);
+  await w.admin.post(`/products/${gone.id}/void`, { reason: "recalled" });
+  const away = await published(secret);
+  await w.admin.post(`/passports/${away.passportId}/suspend`);
+  const archived = await published(secret);
+  await w.admin.post(`/passports/${archived.passportId}/archive`);
+  for (const [uid, status, expected] of [
+    [draft.id, 404, "NOT_FOUND"],
+    [crypto.randomUUID(), 404, "NOT_FOUND"],
+    ["%00", 404, "NOT_FOUND"],
+    ["a%2Fb", 404, "NOT_FOUND"],
+    [`${kettle.id}.exe`, 404, "NOT_FOUND"],
+    [gone.id, 410, "SERIAL_VOIDED"],
+    [away.id, 410, "PASSPORT_WITHDRAWN"],
+    [archived.id, 410, "PASSPORT_WITHDRAWN"],
+  ] as const)
+    for (const suffix of ["", ".jsonld", ".vc"]) {
+      const machine = await at(uid + suffix, { accept: "application/ld+json" });
+      expect([uid, ...code(machine)]).toEqual([uid, status, expected]);
+      const person = await at(uid + suffix, { ...BROWSER, "accept-language": "de" });
+      expect([person.status, type(person), person.text.includes('<html lang="de">')]).toEqual([status, "text/html; charset=utf-8", true]);
+      for (const { text, headers } of [machine, person]) {
+        expect(text).not.toMatch(/Secret|everybody's eyes/);
+        expect(headers.get("access-control-allow-origin")).toBe("*");
+      }
+    }
+});
+
+test("a serial that isn't this product's is 404, one that can't be is 400, a withdrawn signature is told", async () => {
+  const other = await published();
+  await allocate(w, other, ["77"]);
+  expect(code(await at(`${kettle.id}?serial=77`))).toEqual([404, "PRODUCT_NOT_FOUND"]);
+  expect(code(await at(`${kettle.id}?serial=${"1".repeat(21)}`))).toEqual([400, "INVALID_SERIAL"]);
+  expect(code(await at(`${kettle.id}?serial=%00`))).toEqual([400, "INVALID_SERIAL"]);
+  expect(code(await at(`${kettle.id}?serial=`))).toEqual([400, "INVALID_SERIAL"]);
+  const { credentialId } = (await w.admin.get(`/passports/${other.passportId}`)).body;
+  expect((await w.admin.post(`/credentials/${credentialId}/revoke`)).status).toBe(200);
+  const { text } = await at(other.id, BROWSER);
+  expect(text).toContain("Signature withdrawn");
+  expect(text).not.toContain("Verified");
+});
