@@ -16,6 +16,7 @@ import type { Anchor } from "./adapters/anchor.ts";
 import type { Broker } from "./adapters/broker.ts";
 import type { Registry } from "./adapters/registry.ts";
 import type { Authenticate } from "./auth.ts";
+import { serveConsole } from "./console.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
 import { anonymous, askedBy, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
@@ -31,6 +32,7 @@ import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
+import type { Pulse } from "./workers/pulse.ts";
 import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
 import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
@@ -52,6 +54,8 @@ export type Deps = {
   /** The external registry, where one is configured. */
   registry: Registry | undefined;
   scans: Scans;
+  /** Tells consoles what is new. */
+  pulse: Pulse;
   /** What secrets are sealed with that we have to know again. */
   seal: Seal;
   /** Webhooks may go to private addresses. */
@@ -124,7 +128,8 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   const limit = deps.rateLimited ? (app.rateLimit() as unknown as Limit) : async () => {};
   await describe(app, routes, limit);
   mount(app, routes, deps, limit);
-  answerUnrouted(app, routes, limit);
+  const files = new Set(serveConsole(app));
+  answerUnrouted(app, routes, limit, (path) => path.startsWith("/docs") || files.has(path));
   return app;
 }
 
@@ -266,11 +271,11 @@ function wrongVerb(method: string, allowed: readonly string[]): Refusal {
 }
 
 /** 405 with what is allowed where the path exists, else 404. */
-function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit): void {
+function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit, isFile: (path: string) => boolean): void {
   const verbsAt = verbsOf(table);
   app.setNotFoundHandler({ preHandler: limit }, (request) => {
     const path = pathnameOf(request.url);
-    const { own, neighbours } = path.startsWith("/docs") ? { own: ["GET"], neighbours: [] } : verbsAt(path);
+    const { own, neighbours } = isFile(path) ? { own: ["GET"], neighbours: [] } : verbsAt(path);
     const allowed = own.length > 0 ? own : neighbours;
     if (allowed.length === 0) throw new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
     throw wrongVerb(request.method, allowed);

@@ -1,11 +1,14 @@
-// From headers to a caller: Bearer first, x-api-key too. A signature is verified once; whether its client still lives, each time.
+// From headers to a caller: Bearer first, x-api-key too, the console's cookie last. A signature is verified once; whether its client still lives, each time.
 import type { IncomingHttpHeaders } from "node:http";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { byClient, byKey, credentialEpoch, hasEnded, type Known } from "./domain/credentials.ts";
 import { looksWhole } from "./domain/secrets.ts";
+import { cookieIn } from "./console-cookie.ts";
+import * as sessions from "./domain/console-sessions.ts";
 import type { Keys } from "./keys.ts";
 import type { Caller } from "./route.ts";
+import { refuseForged } from "./same-origin.ts";
 import type { Store } from "./store/store.ts";
 
 type Claims = { client: string; tenant: string; scopes: string[]; endsAt: number };
@@ -27,10 +30,11 @@ function credentialIn(headers: IncomingHttpHeaders): string {
 }
 
 /** A caller, and whether the sandbox behind it is past its end. */
-export type Authenticate = (headers: IncomingHttpHeaders) => Promise<{ caller: Caller; expired: boolean }>;
+export type Authenticate = (headers: IncomingHttpHeaders, method?: string) => Promise<{ caller: Caller; expired: boolean }>;
 
 /** How long what was found stays true: until its token or sandbox ends, or some credential dies. */
 type Found = Known & { tokenEndsAt: number };
+const hasCredential = ({ authorization, "x-api-key": key }: IncomingHttpHeaders) => authorization !== undefined || key !== undefined;
 
 export function authenticator({ store, keys, origin }: { store: Store; keys: Keys; origin: () => string }): Authenticate {
   const verified = memory<Claims>();
@@ -93,15 +97,33 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
     });
   }
 
-  return async (headers) => {
+  /** The session of a console, which ends as a token does. */
+  async function lookSession(cookie: string): Promise<{ found: Found; now: number }> {
+    return store.read("console session", async (tx) => {
+      const session = await sessions.find(tx, cookie);
+      if (!session) throw unauthorized("the session has ended: sign in again");
+      return { found: { ...session.known, tokenEndsAt: session.endsAt }, now: tx.now };
+    });
+  }
+
+  async function known(secret: string, lookAt: (secret: string) => Promise<{ found: Found; now: number }>, as = secret) {
+    const recalled = store.sole ? recall(as) : undefined;
+    const { found, now } = recalled && store.sole ? { found: recalled, now: store.sole.now() } : await lookAt(secret);
+    if (found.tokenEndsAt <= now) throw unauthorized("the access token or session has expired: ask for a new one");
+    if (store.sole && !recalled) remembered.set(as, found);
+    return { caller: found.caller, expired: hasEnded(found, now) };
+  }
+
+  return async (headers, method = "GET") => {
+    const cookie = hasCredential(headers) ? undefined : cookieIn(headers);
+    if (cookie !== undefined) {
+      refuseForged({ method, headers }, origin());
+      return known(cookie, lookSession, `cookie\0${cookie}`); // no header can carry that as a secret
+    }
     const secret = credentialIn(headers);
     if (secret.length > limits.SECRET_MAX_LENGTH || !looksWhole(secret))
       throw unauthorized("the credential is damaged: its checksum doesn't fit, was it cut when copied?");
-    const recalled = store.sole ? recall(secret) : undefined;
-    const { found, now } = recalled && store.sole ? { found: recalled, now: store.sole.now() } : await look(secret);
-    if (found.tokenEndsAt <= now) throw unauthorized("the access token has expired: ask for a new one");
-    if (store.sole && !recalled) remembered.set(secret, found);
-    return { caller: found.caller, expired: hasEnded(found, now) };
+    return known(secret, look);
   };
 }
 

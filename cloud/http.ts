@@ -105,7 +105,7 @@ async function admit(route: Route, request: FastifyRequest, reply: FastifyReply,
     if (!route.always) await limit(request, reply);
     return anonymous;
   }
-  const { caller, expired } = await deps.authenticate(request.headers).catch(async (error: unknown) => {
+  const { caller, expired } = await deps.authenticate(request.headers, request.method).catch(async (error: unknown) => {
     await limit(request, reply); // guessing has a budget as well: the address's
     throw error;
   });

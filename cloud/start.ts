@@ -1,6 +1,7 @@
 // The cloud from settings to listening, and back: what main runs, and what tests run with their own clock and log.
 import { randomUUIDv7 } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
@@ -26,6 +27,7 @@ import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
 import { startReaper } from "./workers/reaper.ts";
+import { startPulse } from "./workers/pulse.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startKeyKeeper } from "./workers/key-keeper.ts";
 import { reportQueue, startStationListener } from "./workers/station-listener.ts";
@@ -80,6 +82,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
     const scans = scanQueue(metrics);
+    const pulse = startPulse(store, log);
     const reports = reportQueue(metrics);
     const authenticate = authenticator({ store, keys, origin });
     const rateLimited = config.RATE_LIMIT === "on";
@@ -87,6 +90,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const app = await buildApp({
       store,
       scans,
+      pulse,
       keys,
       metrics,
       log,
@@ -106,6 +110,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       rateLimited,
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
+    const closeSilent = silentConnections(app);
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
     const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
@@ -121,13 +126,18 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startGenerator(store, log, { keys, origin }),
       startScanRecorder(store, log, scans),
       startKeyKeeper(keys, log),
+      pulse,
       startStationListener(store, log, reports),
       startWaker(store, log, { broker, metrics }),
     );
     const close = async () => {
       draining = true;
+      await pulse.stop(); // its answers end only when somebody ends them
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
-      const closing = setInterval(() => app.server.closeIdleConnections(), 50);
+      const closing = setInterval(() => {
+        app.server.closeIdleConnections();
+        closeSilent();
+      }, 50);
       await app.close().finally(() => clearInterval(closing));
       await Promise.all(workers.map((worker) => worker.stop()));
       await broker.end(); // nobody listens any more: that we go doesn't make a station offline
@@ -138,6 +148,18 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     await store.close();
     throw error;
   }
+}
+
+/** Browsers open connections ahead of need. One that never said a word isn't idle to Node, and would hold up a close for ever. */
+function silentConnections(app: FastifyInstance): () => void {
+  const open = new Set<Socket>();
+  app.server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  return () => {
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
+  };
 }
 
 function urlOf(app: FastifyInstance, host: string): string {

@@ -9,6 +9,8 @@ export const auditActions = {
   "auth.client_deleted": "an OAuth client and all its tokens died",
   "auth.token_issued": "an access token was issued",
   "auth.token_refused": "a known client came with a wrong secret",
+  "auth.session_begun": "somebody signed in to the console with a credential",
+  "auth.session_ended": "somebody signed out of the console",
   "auth.scope_denied": "a good credential lacked a scope",
   "tenant.created": "a tenant was created",
   "tenant.updated": "a tenant's settings were changed",

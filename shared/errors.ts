@@ -12,6 +12,7 @@ export const errors = {
   invalid_client: { status: 401, says: "The client id is unknown or its secret is wrong" },
   API_SCOPE_DENIED: { status: 403, says: "A good credential without the scope; `details` is `{ required, available }`" },
   FORBIDDEN: { status: 403, says: "A good credential without the scope, at publish-dpp; `details` is `{ required, available }`" },
+  CROSS_SITE: { status: 403, says: "A console session is good only for requests that the console's own page makes" },
   GUARD_REJECTED: { status: 403, says: "The passport's state doesn't allow this; `details` is `{ state, command, from }`" },
   DEVICE_KEY_REQUIRED: { status: 403, says: "Only a key that is bound to a device may do this" },
   SANDBOX_EXPIRED: { status: 403, says: "The tenant is a sandbox and past its expiry date" },

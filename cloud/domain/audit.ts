@@ -85,6 +85,17 @@ export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{
   return pageReply(rows, limit, ({ seq }) => String(seq), toWire);
 }
 
+/** Where the chain stands, and of which classes the rows are that came after one. */
+export async function since(tx: Tx, tenantId: string, seq: number): Promise<{ seq: number; classes: Set<string> }> {
+  const rows = await tx.db
+    .select({ seq: auditLog.seq, action: auditLog.action })
+    .from(auditLog)
+    .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
+    .orderBy(desc(auditLog.seq))
+    .limit(SLICE_ROWS);
+  return { seq: rows[0]?.seq ?? seq, classes: new Set(rows.map(({ action }) => action.split(".")[0] ?? "")) };
+}
+
 /** Walks the chain from its first row to the head seen at the start, a slice a unit, and names the first row that doesn't hold. */
 export async function verify(store: Store, tenantId: string): Promise<AuditVerdict> {
   const [head = NO_HEAD, last] = await store.read(

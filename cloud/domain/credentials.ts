@@ -34,21 +34,44 @@ const clientById = prepared(
     .where(and(eq(oauthClients.id, sql.placeholder("id")), isNull(oauthClients.deletedAt))),
 );
 
+const keyById = prepared(
+  db
+    .select()
+    .from(apiKeys)
+    .innerJoin(tenants, eq(tenants.id, apiKeys.tenantId))
+    .where(and(eq(apiKeys.id, sql.placeholder("id")), isNull(apiKeys.revokedAt))),
+);
+
 const endOf = ({ sandbox, expiresAt }: typeof tenants.$inferSelect): number | null => (sandbox ? expiresAt : null);
 
 export async function byKey(_tx: Tx, secret: string): Promise<Known | undefined> {
   const found = await keyByLookup.get({ lookup: lookupOf(hashOf(secret)) });
-  if (!found || !matches(secret, found.api_keys.hash) || found.api_keys.revokedAt !== null) return undefined;
-  const { id, name, scopes, deviceId } = found.api_keys;
+  return found && matches(secret, found.api_keys.hash) && found.api_keys.revokedAt === null ? knownBy(found) : undefined;
+}
+
+function knownBy({
+  api_keys: key,
+  tenants: tenant,
+}: {
+  api_keys: typeof apiKeys.$inferSelect;
+  tenants: typeof tenants.$inferSelect;
+}): Known {
+  const { id, name, scopes, deviceId } = key;
   const caller: Caller = {
-    tenantId: found.tenants.id,
+    tenantId: tenant.id,
     credential: { kind: "api_key", id, name },
     scopes,
     deviceId,
-    tier: deviceId === null ? found.tenants.tier : "device",
+    tier: deviceId === null ? tenant.tier : "device",
   };
-  return { caller, endsAt: endOf(found.tenants) };
+  return { caller, endsAt: endOf(tenant) };
 }
+
+type FoundClient = { oauth_clients: typeof oauthClients.$inferSelect; tenants: typeof tenants.$inferSelect };
+const clientBy = ({ oauth_clients: { id, name, scopes: granted }, tenants: tenant }: FoundClient, scopes = granted): Known => ({
+  caller: { tenantId: tenant.id, credential: { kind: "oauth_client", id, name }, scopes, deviceId: null, tier: tenant.tier },
+  endsAt: endOf(tenant),
+});
 
 /** A token's client, or one that names itself with its secret; `genuine` says whether the secret was right. */
 export async function byClient(
@@ -58,14 +81,16 @@ export async function byClient(
 ): Promise<(Known & { genuine: boolean }) | undefined> {
   const found = await clientById.get({ id });
   if (!found) return undefined;
-  const { name, scopes, hash } = found.oauth_clients;
-  const genuine = "scopes" in proof || matches(proof.secret, hash);
-  const caller: Caller = {
-    tenantId: found.tenants.id,
-    credential: { kind: "oauth_client", id, name },
-    scopes: "scopes" in proof ? proof.scopes : scopes,
-    deviceId: null,
-    tier: found.tenants.tier,
-  };
-  return { caller, endsAt: endOf(found.tenants), genuine };
+  const genuine = "scopes" in proof || matches(proof.secret, found.oauth_clients.hash);
+  return { ...clientBy(found, "scopes" in proof ? proof.scopes : undefined), genuine };
+}
+
+/** One that proved itself before, as it is now; undefined once it has died. */
+export async function byId(_tx: Tx, kind: "api_key" | "oauth_client", id: string): Promise<Known | undefined> {
+  if (kind === "api_key") {
+    const found = await keyById.get({ id });
+    return found && knownBy(found);
+  }
+  const found = await clientById.get({ id });
+  return found && clientBy(found);
 }

@@ -1,5 +1,5 @@
 // Devices: the identities of stations. A device's key is bound to it, and dies with it.
-import { and, desc, eq, inArray, isNull, lt, sql } from "../store/drizzle.ts";
+import { and, between, desc, eq, gte, inArray, isNull, lt, or, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { topicsOf } from "#shared/mqtt.ts";
@@ -20,6 +20,7 @@ export type Row = typeof devices.$inferSelect;
 const KEY_SCOPES = ["aidc:read", "aidc:write"];
 const SEEN_EVERY_MS = 10_000; // how exactly it is known when a device was last heard of
 const POLL_INTERVAL_MS = 2_000;
+const CHANGES_MAX_ROWS = 2_000;
 
 const instant = (at: number) => new Date(at).toISOString();
 /** What it says of itself counts while it is heard of; who is heard of after it was said to be offline isn't. */
@@ -91,6 +92,26 @@ export async function list(tx: Tx, caller: Caller, query: { limit?: number; curs
   );
 }
 
+/** Those of which something was heard since, changed, fell silent or were removed. */
+export async function changedSince(tx: Tx, tenantId: string, since: number): Promise<{ devices: Device[]; removed: string[] }> {
+  const silentNow = tx.now - limits.DEVICE_SILENCE_MAX_MS;
+  const silentThen = since - limits.DEVICE_SILENCE_MAX_MS;
+  const rows = await tx.db
+    .select()
+    .from(devices)
+    .where(
+      and(
+        eq(devices.tenantId, tenantId),
+        or(gte(devices.lastSeenAt, since), gte(devices.updatedAt, since), between(devices.lastSeenAt, silentThen, silentNow)),
+      ),
+    )
+    .limit(CHANGES_MAX_ROWS);
+  return {
+    devices: rows.filter(({ deletedAt }) => deletedAt === null).map((row) => toWire(row, tx.now)),
+    removed: rows.filter(({ deletedAt }) => deletedAt !== null).map(({ id }) => id),
+  };
+}
+
 export async function patch(tx: Tx, caller: Caller, id: string, changes: DevicePatch): Promise<Device> {
   await find(tx, caller.tenantId, id);
   await tx.db
@@ -104,8 +125,9 @@ const LEASED = jobStateNames.filter((state) => leaseOf(state) !== null);
 /** Its key dies and its leases end now; what may be on paper keeps its grace, for somebody has to look. */
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
   const row = await find(tx, caller.tenantId, id);
+  const gone = await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id)).returning();
+  if (gone.length === 0) throw overtaken(`device ${id}`);
   await apiKeys.revokeIfLive(tx, caller, row.apiKeyId);
-  await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id));
   await tx.db
     .update(printJobs)
     .set({

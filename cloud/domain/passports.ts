@@ -4,7 +4,7 @@ import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { type PassportCommand, passportCommands } from "#shared/states.ts";
-import type { Passport, PassportWhole } from "#shared/wire/passports.ts";
+import type { Passport, PassportQuery, PassportWhole } from "#shared/wire/passports.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { claims, claimTurns, passports, passportVersions } from "../store/schema.ts";
@@ -76,7 +76,7 @@ export async function get(tx: Tx, caller: Caller, id: string, asked?: number): P
   return { ...toWire(row), content, digest, credential, credentialId, registration: await latestOf(tx, id) };
 }
 
-export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string; status?: Row["state"] }) {
+export async function list(tx: Tx, caller: Caller, query: PassportQuery) {
   const { limit, after } = pageOf(query);
   const rows = await tx.db
     .select()
@@ -85,6 +85,7 @@ export async function list(tx: Tx, caller: Caller, query: { limit?: number; curs
       and(
         eq(passports.tenantId, caller.tenantId),
         query.status === undefined ? undefined : eq(passports.state, query.status),
+        query.productId === undefined ? undefined : eq(passports.productId, query.productId),
         after === undefined ? undefined : lt(passports.id, after),
       ),
     )

@@ -1,5 +1,5 @@
 // Imports over HTTP: hand in a CSV file, then watch it being worked off.
-import { IdParams } from "#shared/wire/common.ts";
+import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { Import, ImportQuery, ImportTaken } from "#shared/wire/imports.ts";
 import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/imports.ts";
@@ -32,6 +32,16 @@ export const imports: Route[] = [
         about: { subject: data.id, details: { category: data.category, bytes: data.bytes } },
       };
     },
+  }),
+  read({
+    method: "GET",
+    path: "/imports",
+    scope: ["products:read"],
+    says: "The tenant's imports, newest first, with how far they are; their row errors are at each by itself",
+    tag,
+    query: closed(PageQuery),
+    replies: { 200: listOf(Import) },
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
   }),
   read({
     method: "GET",

@@ -3,6 +3,7 @@ import type { Route } from "../route.ts";
 import { apiKeys } from "./api-keys.ts";
 import { auditLogs } from "./audit-logs.ts";
 import { carriers } from "./carriers.ts";
+import { floorConsole } from "./console.ts";
 import { devices } from "./devices.ts";
 import { dpps } from "./dpps.ts";
 import { epcis } from "./epcis.ts";
@@ -41,5 +42,6 @@ export const routes: readonly Route[] = [
   ...log,
   ...webhooks,
   ...auditLogs,
+  ...floorConsole,
   ...operations,
 ];

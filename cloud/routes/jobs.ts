@@ -1,6 +1,7 @@
 // Print jobs over HTTP: issued and cancelled by whoever may, claimed and reported by stations, read by those who want to know.
 import { limits } from "#shared/limits.ts";
 import { listOf } from "#shared/wire/common.ts";
+import { Summary } from "#shared/wire/console.ts";
 import {
   BlobKept,
   BlobParams,
@@ -33,6 +34,7 @@ import * as claims from "../domain/job-claims.ts";
 import * as results from "../domain/job-results.ts";
 import * as domain from "../domain/jobs.ts";
 import * as orphans from "../domain/orphans.ts";
+import { summary } from "../domain/summary.ts";
 import { API, read, type Route, serve, write } from "../route.ts";
 import { Readable } from "node:stream";
 
@@ -126,6 +128,15 @@ export const jobs: Route[] = [
       const details = { jobs: claimed.map(({ job }) => job.job_ref) };
       return { status: 200, body: { claims: claimed }, quiet: claimed.length === 0, about: { subject: null, details } };
     },
+  }),
+  read({
+    method: "GET",
+    path: "/aidc/summary",
+    scope: ["aidc:read"],
+    says: "The floor in figures: jobs by state, labels an hour, what waits where, how many devices are heard of",
+    tag,
+    replies: { 200: Summary },
+    run: async ({ tx, caller }) => ({ status: 200, body: await summary(tx, caller) }),
   }),
   read({
     method: "GET",

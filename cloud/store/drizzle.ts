@@ -7,6 +7,7 @@ const require = createRequire(import.meta.url);
 export const {
   and,
   asc,
+  between,
   count,
   desc,
   eq,

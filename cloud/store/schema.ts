@@ -59,6 +59,16 @@ export const signingKeys = sqliteTable("signing_keys", {
   createdAt: integer("created_at").notNull(),
 });
 
+/** The cookie's hash, and whose credential it stands for: nothing in it signs anybody in. */
+export const consoleSessions = sqliteTable("console_sessions", {
+  hash: text().primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  credentialKind: text("credential_kind").$type<"api_key" | "oauth_client">().notNull(),
+  credentialId: text("credential_id").notNull(),
+  createdAt: integer("created_at").notNull(),
+  endsAt: integer("ends_at").notNull(),
+});
+
 export const idempotency = sqliteTable(
   "idempotency",
   {
@@ -427,6 +437,18 @@ export const printJobs = sqliteTable(
     updatedAt: integer("updated_at").notNull(),
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.jobRef] })],
+);
+
+/** Jobs by the end that they came to and the hour in which they did. */
+export const jobHours = sqliteTable(
+  "job_hours",
+  {
+    tenantId: text("tenant_id").notNull(),
+    state: text().$type<JobState>().notNull(),
+    hour: integer().notNull(),
+    jobs: integer().notNull(),
+  },
+  (row) => [primaryKey({ columns: [row.tenantId, row.state, row.hour] })],
 );
 
 export const printEvents = sqliteTable(

@@ -30,6 +30,7 @@ export function speak<Words>(tables: readonly [Spoken<Words>, ...Spoken<Words>[]
   };
 }
 
+const BRIEF_FROM = 100_000;
 const SECOND_MS = 1_000;
 const STEPS = [
   ["day", 86_400 * SECOND_MS],
@@ -39,11 +40,13 @@ const STEPS = [
 
 function formatsOf(code: string) {
   const count = new Intl.NumberFormat(code);
+  const brief = new Intl.NumberFormat(code, { notation: "compact", maximumFractionDigits: 1 });
   const moment = new Intl.DateTimeFormat(code, { dateStyle: "medium", timeStyle: "medium" });
   const clock = new Intl.DateTimeFormat(code, { hour: "2-digit", minute: "2-digit" });
   const relative = new Intl.RelativeTimeFormat(code, { numeric: "auto", style: "short" });
   return {
     count: (value: number) => count.format(value),
+    brief: (value: number) => (value < BRIEF_FROM ? count : brief).format(value),
     moment: (at: string) => moment.format(new Date(at)),
     clock: (at: number) => clock.format(at),
     /** How long ago, to the minute; under one it is now. */

@@ -10,6 +10,7 @@ import { productsBench } from "./products.bench.ts";
 import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
 import { storeBench } from "./store.bench.ts";
+import { summaryBench } from "./summary.bench.ts";
 import { webhooksBench } from "./webhooks.bench.ts";
 
 const benches: Record<string, () => Promise<Line[]>> = {
@@ -22,6 +23,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   log: logBench,
   webhooks: webhooksBench,
   resolve: resolveBench,
+  summary: summaryBench,
   compliance: complianceBench,
   start: startBench,
 };

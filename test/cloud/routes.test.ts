@@ -108,6 +108,7 @@ const also = (
   body:
     {
       "/oauth/token": { client_id: client.client_id, client_secret: client.client_secret },
+      "/console/session": { client_id: client.client_id, client_secret: client.client_secret },
       "/passports/generate": { productId },
       "/dpps": { productId },
       "/passports/{id}": { content },

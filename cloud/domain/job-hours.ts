@@ -1,0 +1,32 @@
+// How many jobs came to which end in which hour: counted in the commit that ends them, so that nobody ever has to count history.
+import { and, eq, gte, sql } from "../store/drizzle.ts";
+import type { JobState } from "#shared/states.ts";
+import { prepared } from "../store/prepared.ts";
+import { jobHours } from "../store/schema.ts";
+import { db, run, type Tx } from "../store/store.ts";
+
+export const HOUR_MS = 3_600_000;
+export const hourOf = (at: number): number => at - (at % HOUR_MS);
+
+const COUNT = `INSERT INTO job_hours (tenant_id, state, hour, jobs) VALUES (?, ?, ?, 1)
+  ON CONFLICT (tenant_id, state, hour) DO UPDATE SET jobs = job_hours.jobs + 1`;
+export const countEnd = (tx: Tx, tenantId: string, state: JobState) => run(COUNT, [tenantId, state, hourOf(tx.now)], "run");
+
+const ofTenant = eq(jobHours.tenantId, sql.placeholder("tenantId"));
+const sums = prepared(
+  db
+    .select({ state: jobHours.state, jobs: sql<number>`CAST(SUM(${jobHours.jobs}) AS INTEGER)`.mapWith(Number) })
+    .from(jobHours)
+    .where(ofTenant)
+    .groupBy(jobHours.state),
+);
+const hours = prepared(
+  db
+    .select({ hour: jobHours.hour, jobs: jobHours.jobs })
+    .from(jobHours)
+    .where(and(ofTenant, eq(jobHours.state, sql.placeholder("state")), gte(jobHours.hour, sql.placeholder("from")))),
+);
+
+/** All there ever were, by the state that they ended in. */
+export const endedJobs = (_tx: Tx, tenantId: string) => sums.all({ tenantId });
+export const jobsByHour = (_tx: Tx, tenantId: string, state: JobState, from: number) => hours.all({ tenantId, state, from });

@@ -1,0 +1,109 @@
+// The page: its frame, who is signed in, and the view that the address names.
+import { h, render, useEffect, useRef, type View } from "#shared/web/dom.ts";
+import { language, words } from "./language.ts";
+import { live, place, resume, session, signOut } from "./state.ts";
+import { Attention } from "./views/attention.ts";
+import { Audit } from "./views/audit.ts";
+import { Imports } from "./views/imports.ts";
+import { JobView } from "./views/job.ts";
+import { Jobs } from "./views/jobs.ts";
+import { Overview } from "./views/overview.ts";
+import { Passports } from "./views/passports.ts";
+import { ProductView } from "./views/product.ts";
+import { Products } from "./views/products.ts";
+import { SignIn } from "./views/sign-in.ts";
+import { Stations } from "./views/stations.ts";
+import { Webhooks } from "./views/webhooks.ts";
+
+/** Views by their word in the address; `one` shows a single thing of them. */
+const views = {
+  overview: { all: Overview, one: undefined },
+  jobs: { all: Jobs, one: JobView },
+  attention: { all: Attention, one: undefined },
+  stations: { all: Stations, one: undefined },
+  products: { all: Products, one: ProductView },
+  passports: { all: Passports, one: undefined },
+  webhooks: { all: Webhooks, one: Webhooks },
+  imports: { all: Imports, one: Imports },
+  audit: { all: Audit, one: undefined },
+} as const satisfies Record<string, { all: View<{ id?: string }>; one: View<{ id: string }> | undefined }>;
+type Name = keyof typeof views;
+const names = Object.keys(views) as Name[];
+const viewNow = (): Name => names.find((name) => name === place.value.view) ?? "overview";
+
+const Languages = () =>
+  h(
+    "select",
+    { "aria-label": words().language, onChange: (event: Event) => language.choose((event.currentTarget as HTMLSelectElement).value) },
+    language.tables.map(({ code, name }) => h("option", { key: code, value: code, selected: code === language.code(), lang: code }, name)),
+  );
+
+const LiveSign = () =>
+  h(
+    "span",
+    { class: `live ${live.state.value}`, role: "status" },
+    h("span", { class: "dot", "aria-hidden": "true" }),
+    words().live[live.state.value],
+  );
+
+const Header = () =>
+  h(
+    "header",
+    { class: "top" },
+    h("a", { class: "brand", href: "#/overview" }, words().product),
+    session.value && h("span", { class: "tenant" }, h("bdi", null, session.value.tenant.name)),
+    session.value?.tenant.sandbox && h("span", { class: "badge warn sandbox" }, words().sandbox),
+    h("span", { class: "space" }),
+    session.value && h(LiveSign, null),
+    h(Languages, null),
+    session.value && h("button", { type: "button", class: "quiet-button", onClick: () => void signOut() }, words().signIn.out),
+  );
+
+function Nav({ chosen }: { chosen: Name }) {
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }), [chosen]);
+  return h(
+    "nav",
+    { class: "views", "aria-label": words().nav.label, ref: nav },
+    names.map((name) => h("a", { key: name, href: `#/${name}`, "aria-current": name === chosen ? "page" : undefined }, words().nav[name])),
+  );
+}
+
+function Main() {
+  const name = viewNow();
+  const { id } = place.value;
+  const main = useRef<HTMLElement>(null);
+  const first = useRef(true);
+  useEffect(() => {
+    document.title = `${words().nav[name]} · ${words().product}`;
+    if (!first.current) main.current?.querySelector<HTMLElement>("h1")?.focus(); // who doesn't see the change is told of it
+    first.current = false;
+    main.current?.scrollTo(0, 0);
+  }, [name, id, language.code()]);
+  const { all, one } = views[name];
+  return h("main", { id: "content", ref: main, key: `${name}/${id ?? ""}` }, id !== undefined && one ? h(one, { id }) : h(all, null));
+}
+
+function Page() {
+  if (session.value === undefined) return null;
+  if (session.value === null) return h("div", { class: "page signed-out" }, h(Header, null), h("main", { id: "content" }, h(SignIn, null)));
+  return h(
+    "div",
+    { class: "page" },
+    h("a", { class: "skip", href: "#content", onClick: skip }, words().skip),
+    h(Header, null),
+    h(Nav, { chosen: viewNow() }),
+    h(Main, null),
+  );
+}
+
+/** The fragment is the page's address: skipping must not change it. */
+function skip(event: Event): void {
+  event.preventDefault();
+  document.querySelector<HTMLElement>("main h1")?.focus();
+}
+
+const root = document.querySelector("#console");
+if (!root) throw new Error("the page has no place for the console");
+render(h(Page, null), root);
+void resume();

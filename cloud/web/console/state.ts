@@ -1,0 +1,104 @@
+// What the whole page knows: who is signed in, the floor as the stream tells it, and where in the page one is.
+import { holds, type Scope } from "#shared/scopes.ts";
+import { computed, signal } from "#shared/web/dom.ts";
+import { listenTo } from "#shared/web/live.ts";
+import type { ConsoleSession, Summary } from "#shared/wire/console.ts";
+import type { Device } from "#shared/wire/devices.ts";
+import { get, onSignedOut, send } from "./api.ts";
+
+export type Session = ConsoleSession;
+/** undefined while nobody knows; null when nobody is signed in. */
+export const session = signal<Session | null | undefined>(undefined);
+export const summary = signal<Summary | undefined>(undefined);
+/** By id; those that the stations' view has loaded, kept up to date by the stream. */
+export const devices = signal<ReadonlyMap<string, Device>>(new Map());
+/** The clock that "ago" is told by. */
+export const now = signal(Date.now());
+setInterval(() => {
+  now.value = Date.now();
+}, 10_000);
+
+export const may = (scope: Scope): boolean => holds(session.value?.scopes ?? [], scope);
+
+/** Counts up when something of a topic changed; views that show it look again. */
+type Listener = { topics: readonly string[]; look(): void };
+const listeners = new Set<Listener>();
+export function whenChanged(topics: readonly string[], look: () => void): () => void {
+  const listener = { topics, look };
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+const changed = (topics?: readonly string[]) => {
+  for (const listener of listeners) if (!topics || listener.topics.some((topic) => topics.includes(topic))) listener.look();
+};
+
+export function keepDevices(found: readonly Device[], removed: readonly string[] = []): void {
+  const next = new Map(devices.value);
+  for (const device of found) next.set(device.id, device);
+  for (const id of removed) next.delete(id);
+  devices.value = next;
+}
+
+let opened = false;
+export const live = listenTo("/console/events", {
+  opened: () => {
+    if (opened) changed(); // whatever was missed meanwhile
+    opened = true;
+  },
+  ended: () => over(),
+  events: {
+    summary: (data) => {
+      summary.value = data as Summary;
+    },
+    devices: (data) => {
+      const { devices: found, removed } = data as { devices: Device[]; removed: string[] };
+      keepDevices(found, removed);
+    },
+    changed: (data) => changed((data as { topics: string[] }).topics),
+  },
+});
+
+function over(): void {
+  live.stop();
+  opened = false;
+  session.value = null;
+  summary.value = undefined;
+  devices.value = new Map();
+}
+onSignedOut(over);
+
+function begun(found: Session): void {
+  session.value = found;
+  live.start();
+}
+
+export async function resume(): Promise<void> {
+  const { data } = await get<Session>("/console/session");
+  if (data) begun(data);
+  else session.value = null;
+}
+
+export async function signIn(body: object): Promise<string | undefined> {
+  const { data, refused } = await send<Session>("POST", "/console/session", body);
+  if (data) begun(data);
+  return refused?.message;
+}
+
+export async function signOut(): Promise<void> {
+  await send("DELETE", "/console/session");
+  over();
+}
+
+// The place in the page is its fragment, so that a reload, a link and the browser's back button all lead there.
+const hash = signal(location.hash);
+addEventListener("hashchange", () => {
+  hash.value = location.hash;
+});
+export const place = computed(() => {
+  const [path = "", query = ""] = hash.value.replace(/^#\/?/, "").split("?", 2);
+  const [view = "", ...rest] = path.split("/").map(decodeURIComponent);
+  return { view, id: rest[0], query: new URLSearchParams(query) };
+});
+export const goTo = (path: string): void => {
+  location.hash = path;
+};

@@ -1,0 +1,76 @@
+// The audit log, newest first, and the check of its chain by the cloud that keeps it.
+import { auditClasses } from "#shared/audit.ts";
+import { h, useSignal } from "#shared/web/dom.ts";
+import type { AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
+import { type Answer, get } from "../api.ts";
+import { count, words } from "../language.ts";
+import { type Page, useList } from "../loading.ts";
+import { Chips, code, Moment, More, Refusal, Shown, Table, theirs, Title, toneIcon } from "../parts.ts";
+import { place } from "../state.ts";
+
+function Chain() {
+  const answer = useSignal<Answer<AuditVerdict> | undefined>(undefined);
+  const going = useSignal(false);
+  const { audit } = words();
+  async function check(): Promise<void> {
+    going.value = true;
+    answer.value = await get<AuditVerdict>("/audit-logs/verify");
+    going.value = false;
+  }
+  const { data, refused } = answer.value ?? {};
+  const tone = data?.valid ? "good" : "bad";
+  return h(
+    "div",
+    { class: "chain" },
+    h(
+      "button",
+      { type: "button", class: "primary", disabled: going.value, onClick: () => void check() },
+      going.value ? audit.checking : audit.check,
+    ),
+    h(
+      "div",
+      { role: "status" },
+      refused && h(Refusal, { refused, reload: () => void check() }),
+      data &&
+        h(
+          "p",
+          { class: `verdict ${tone}` },
+          toneIcon(tone),
+          h("strong", null, data.valid ? audit.holds(count(data.rows)) : audit.broken(count(data.firstBroken?.seq ?? 0))),
+          data.firstBroken && theirs(` ${data.firstBroken.fault}`),
+        ),
+    ),
+  );
+}
+
+export function Audit() {
+  const chosen = auditClasses.find((name) => name === place.value.query.get("class"));
+  const list = useList<AuditRow>(`/audit-logs${chosen === undefined ? "" : `?class=${chosen}`}`, ["audit"]);
+  const { audit, common } = words();
+  const columns = [
+    { title: audit.row, cell: (row: AuditRow) => count(row.seq) },
+    { title: common.at, cell: (row: AuditRow) => h(Moment, { at: row.at }) },
+    { title: audit.action, class: "whole", cell: (row: AuditRow) => code(row.action) },
+    { title: audit.who, cell: (row: AuditRow) => theirs(row.actor.name) },
+    { title: audit.subject, class: "wide", cell: (row: AuditRow) => row.subject && code(row.subject) },
+    {
+      title: common.details,
+      class: "wide",
+      cell: (row: AuditRow) =>
+        Object.keys(row.details).length > 0 &&
+        h("details", null, h("summary", null, common.open), h("pre", { tabIndex: 0 }, JSON.stringify(row.details, null, 2))),
+    },
+  ];
+  const choices = [{ value: "", text: common.all }, ...auditClasses.map((value) => ({ value, text: audit.classes[value] }))];
+  return [
+    h(Title, { text: audit.title, aside: h(Chain, null) }),
+    h(Chips, { label: audit.filter, chosen: chosen ?? "", choices, to: (value) => (value === "" ? "#/audit" : `#/audit?class=${value}`) }),
+    h(Shown<Page<AuditRow>>, {
+      loaded: list,
+      children: ({ data }) => [
+        h(Table<AuditRow>, { label: audit.title, columns, items: data, keyOf: ({ seq }) => String(seq), empty: audit.none }),
+        h(More<AuditRow>, { list }),
+      ],
+    }),
+  ];
+}

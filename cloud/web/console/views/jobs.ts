@@ -1,0 +1,61 @@
+// Print jobs, newest first: by state, or the one whose serial or reference somebody holds in their hand.
+import { type JobState, jobStateNames } from "#shared/states.ts";
+import { h, useSignal } from "#shared/web/dom.ts";
+import type { Job } from "#shared/wire/jobs.ts";
+import { get } from "../api.ts";
+import { count, words } from "../language.ts";
+import { type Page, useList } from "../loading.ts";
+import { Ago, Chips, code, More, Shown, StateBadge, Table, textIn, theirs, Title } from "../parts.ts";
+import { goTo, place } from "../state.ts";
+
+/** A scanned link counts as well: its last part is the serial. */
+const typed = (text: string): string => text.replace(/^https?:\/\/.*\/21\//, "");
+
+function Find() {
+  const missing = useSignal(false);
+  const { jobs, common } = words();
+  async function find(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    const text = typed(textIn(event));
+    if (text === "") return;
+    const ref = text.startsWith("pj_")
+      ? text
+      : (await get<Page<Job>>(`/aidc/jobs?limit=1&serial=${encodeURIComponent(text)}`)).data?.data[0]?.job_ref;
+    missing.value = ref === undefined;
+    if (ref !== undefined) goTo(`/jobs/${encodeURIComponent(ref)}`);
+  }
+  return h(
+    "form",
+    { class: "find", role: "search", onSubmit: (event: SubmitEvent) => void find(event) },
+    h("input", { name: "text", type: "search", "aria-label": jobs.find, placeholder: jobs.find, maxLength: 300 }),
+    h("button", { type: "submit" }, common.search),
+    h("span", { role: "status" }, missing.value ? jobs.notFound : ""),
+  );
+}
+
+export function Jobs() {
+  const { jobs, common, states } = words();
+  const state = jobStateNames.find((name) => name === place.value.query.get("state"));
+  const list = useList<Job>(`/aidc/jobs${state === undefined ? "" : `?state=${state}`}`, ["print"]);
+  const columns = [
+    { title: common.state, cell: (job: Job) => h(StateBadge, { state: job.state }) },
+    { title: jobs.serial, class: "whole", cell: (job: Job) => h("a", { href: `#/jobs/${job.job_ref}`, class: "code" }, job.serial) },
+    { title: jobs.gtin, class: "whole", cell: (job: Job) => code(job.gtin) },
+    { title: jobs.station, cell: (job: Job) => theirs(job.station ?? common.any) },
+    { title: jobs.attempt, cell: (job: Job) => jobs.of(count(job.attempt), count(job.max_attempts)) },
+    { title: common.reason, class: "wide", cell: (job: Job) => job.reason && theirs(job.reason) },
+    { title: jobs.changed, cell: (job: Job) => h(Ago, { at: job.updated_at }) },
+  ];
+  const choices = [{ value: "", text: common.all }, ...jobStateNames.map((value: JobState) => ({ value, text: states[value] }))];
+  return [
+    h(Title, { text: jobs.title, aside: h(Find, null) }),
+    h(Chips, { label: jobs.filter, chosen: state ?? "", choices, to: (value) => (value === "" ? "#/jobs" : `#/jobs?state=${value}`) }),
+    h(Shown<Page<Job>>, {
+      loaded: list,
+      children: ({ data }) => [
+        h(Table<Job>, { label: jobs.title, columns, items: data, keyOf: ({ job_ref: ref }) => ref, empty: jobs.none }),
+        h(More<Job>, { list }),
+      ],
+    }),
+  ];
+}

@@ -1,0 +1,47 @@
+// Passports with the state that each is in and the version that the public sees.
+import type { PassportState as State } from "#shared/states.ts";
+import { h } from "#shared/web/dom.ts";
+import type { Passport } from "#shared/wire/passports.ts";
+import { count, words } from "../language.ts";
+import { type Page, useList } from "../loading.ts";
+import { Ago, Badge, Chips, code, More, Shown, Table, Title, type Tone } from "../parts.ts";
+import { place } from "../state.ts";
+
+const TONES: Record<State, Tone> = { generating: "work", draft: "calm", published: "good", suspended: "warn", archived: "calm" };
+const states = Object.keys(TONES) as State[];
+
+export const PassportState = ({ of: { status, revokedAt } }: { of: Pick<Passport, "status" | "revokedAt"> }) =>
+  revokedAt === null
+    ? h(Badge, { tone: TONES[status], text: words().passports.status[status] })
+    : h(Badge, { tone: "bad", text: words().passports.revoked });
+
+export function Passports() {
+  const status = states.find((name) => name === place.value.query.get("status"));
+  const list = useList<Passport>(`/passports${status === undefined ? "" : `?status=${status}`}`, ["passport", "product"]);
+  const { passports, common, products } = words();
+  const version = (value: number | null) => (value === null ? common.none : count(value));
+  const columns = [
+    { title: common.state, cell: (passport: Passport) => h(PassportState, { of: passport }) },
+    { title: products.passport, class: "wide", cell: ({ id, uid }: Passport) => h("a", { href: `#/products/${uid}` }, code(id)) },
+    { title: passports.published, cell: ({ publishedVersion }: Passport) => version(publishedVersion) },
+    { title: passports.draft, cell: ({ draftVersion }: Passport) => version(draftVersion) },
+    { title: products.changed, cell: ({ updatedAt }: Passport) => h(Ago, { at: updatedAt }) },
+  ];
+  const choices = [{ value: "", text: common.all }, ...states.map((value) => ({ value, text: passports.status[value] }))];
+  return [
+    h(Title, { text: passports.title }),
+    h(Chips, {
+      label: common.state,
+      chosen: status ?? "",
+      choices,
+      to: (value) => (value === "" ? "#/passports" : `#/passports?status=${value}`),
+    }),
+    h(Shown<Page<Passport>>, {
+      loaded: list,
+      children: ({ data }) => [
+        h(Table<Passport>, { label: passports.title, columns, items: data, keyOf: ({ id }) => id, empty: passports.none }),
+        h(More<Passport>, { list }),
+      ],
+    }),
+  ];
+}

@@ -1,0 +1,53 @@
+// Products with the stage that each has come to on its way to a passport.
+import type { ProductStage } from "#shared/states.ts";
+import { h, useSignal } from "#shared/web/dom.ts";
+import type { Product } from "#shared/wire/products.ts";
+import { words } from "../language.ts";
+import { type Page, useList } from "../loading.ts";
+import { Ago, Badge, code, More, Shown, Table, textIn, theirs, Title, type Tone } from "../parts.ts";
+
+const TONES: Record<ProductStage, Tone> = { draft: "calm", validated: "work", ready_for_dpp: "good" };
+
+export const Stage = ({ of: { stage, voidedAt } }: { of: Pick<Product, "stage" | "voidedAt"> }) =>
+  voidedAt === null
+    ? h(Badge, { tone: TONES[stage], text: words().products.stages[stage] })
+    : h(Badge, { tone: "bad", text: words().products.voided });
+
+function List({ name }: { name: string }) {
+  const list = useList<Product>(`/products${name === "" ? "" : `?q=${encodeURIComponent(name)}`}`, ["product"]);
+  const { products, common } = words();
+  const columns = [
+    {
+      title: common.name,
+      class: "wide",
+      cell: (product: Product) => h("a", { href: `#/products/${product.id}` }, theirs(product.productName)),
+    },
+    { title: products.stage, cell: (product: Product) => h(Stage, { of: product }) },
+    { title: products.gtin, class: "whole", cell: (product: Product) => code(product.gtin) },
+    { title: products.category, cell: (product: Product) => theirs(product.category) },
+    { title: products.changed, cell: (product: Product) => h(Ago, { at: product.updatedAt }) },
+  ];
+  return h(Shown<Page<Product>>, {
+    loaded: list,
+    children: ({ data }) => [
+      h(Table<Product>, { label: products.title, columns, items: data, keyOf: ({ id }) => id, empty: products.none }),
+      h(More<Product>, { list }),
+    ],
+  });
+}
+
+export function Products() {
+  const name = useSignal("");
+  const { products, common } = words();
+  function find(event: SubmitEvent): void {
+    event.preventDefault();
+    name.value = textIn(event);
+  }
+  const form = h(
+    "form",
+    { class: "find", role: "search", onSubmit: find },
+    h("input", { name: "text", type: "search", "aria-label": products.find, placeholder: products.find, maxLength: 200 }),
+    h("button", { type: "submit" }, common.search),
+  );
+  return [h(Title, { text: products.title, aside: form }), h(List, { name: name.value, key: name.value })];
+}

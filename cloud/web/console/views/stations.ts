@@ -1,0 +1,91 @@
+// Stations with their presence: thousands of them, of which the page holds those in view; the stream keeps each up to date.
+import { h, useEffect, useSignal } from "#shared/web/dom.ts";
+import { Rows } from "#shared/web/rows.ts";
+import type { Device } from "#shared/wire/devices.ts";
+import { count, words } from "../language.ts";
+import { type Page, useList } from "../loading.ts";
+import { Ago, Badge, Chips, Empty, Shown, theirs, Title, type Tone } from "../parts.ts";
+import { devices, keepDevices, place } from "../state.ts";
+
+const ROW_PX = 56;
+const PAGE_ITEMS = 200;
+const PAGES_MAX = 25;
+const TONES: Record<Device["status"], Tone> = { online: "good", degraded: "warn", offline: "bad" };
+const statuses = Object.keys(TONES) as Device["status"][];
+
+const printersOf = ({ printers }: Device) => printers.map(({ name, status }) => `${name}: ${status}`).join(", ");
+
+function row(device: Device) {
+  const { stations, common } = words();
+  const cell = (kind: string, children: unknown) => h("span", { role: "cell", class: kind }, children as string);
+  return [
+    cell("presence", h(Badge, { tone: TONES[device.status], text: stations.status[device.status] })),
+    cell("name", theirs(device.name)),
+    cell("station", theirs(device.station ?? common.any)),
+    cell("printers", theirs(printersOf(device) || common.unknown)),
+    cell("buffer", device.buffer_depth === null ? "" : count(device.buffer_depth)),
+    cell("version", device.version ?? ""),
+    cell("seen", h(Ago, { at: device.last_seen })),
+  ];
+}
+
+function Header() {
+  const { presence, name, station, printers, buffer, version, seen } = words().stations;
+  return Object.entries({ presence, name, station, printers, buffer, version, seen }).map(([kind, title]) =>
+    h("span", { role: "columnheader", class: kind, key: kind }, title),
+  );
+}
+
+/** Those in trouble first, then by name. */
+const order = (a: Device, b: Device) =>
+  statuses.indexOf(b.status) - statuses.indexOf(a.status) || a.name.localeCompare(b.name, undefined, { numeric: true });
+
+function List({ all }: { all: readonly Device[] }) {
+  const wanted = useSignal("");
+  const { stations, common } = words();
+  const status = place.value.query.get("status") ?? "";
+  const text = wanted.value.trim().toLowerCase();
+  const fits = ({ name, station }: Device) => text === "" || `${name} ${station ?? ""}`.toLowerCase().includes(text);
+  const shown = all.filter((device) => (status === "" || device.status === status) && fits(device)).toSorted(order);
+  const of = (name: Device["status"]) => count(all.filter((device) => device.status === name).length);
+  return [
+    h("p", { class: "quiet", role: "status" }, stations.count(of("online"), of("degraded"), of("offline"))),
+    h(
+      "div",
+      { class: "actions" },
+      h(Chips, {
+        label: stations.presence,
+        chosen: status,
+        choices: [{ value: "", text: common.all }, ...statuses.map((value) => ({ value, text: stations.status[value] }))],
+        to: (value) => (value === "" ? "#/stations" : `#/stations?status=${value}`),
+      }),
+      h("input", {
+        type: "search",
+        "aria-label": stations.find,
+        placeholder: stations.find,
+        onInput: (event: Event) => (wanted.value = (event.currentTarget as HTMLInputElement).value),
+      }),
+    ),
+    h(Rows<Device>, {
+      items: shown,
+      keyOf: ({ id }) => id,
+      rowHeightPx: ROW_PX,
+      label: stations.title,
+      header: h(Header, null),
+      row,
+      empty: h(Empty, { text: all.length === 0 ? stations.none : stations.noMatch }),
+    }),
+  ];
+}
+
+export function Stations() {
+  const list = useList<Device>(`/devices?limit=${PAGE_ITEMS}`, [], PAGES_MAX);
+  const loaded = list.data.value;
+  useEffect(() => {
+    if (loaded) keepDevices(loaded.data);
+  }, [loaded]);
+  return [
+    h(Title, { text: words().stations.title }),
+    h(Shown<Page<Device>>, { loaded: list, children: () => h(List, { all: [...devices.value.values()] }) }),
+  ];
+}

@@ -1,0 +1,118 @@
+// Webhooks and their deliveries: what was sent, what was answered, and sending it again.
+import { h, useEffect, useSignal } from "#shared/web/dom.ts";
+import type { Delivery, DeliveryState, Webhook } from "#shared/wire/webhooks.ts";
+import { send } from "../api.ts";
+import { count, moment, words } from "../language.ts";
+import { type Page, useList } from "../loading.ts";
+import { Ago, Badge, Card, Chips, code, More, Shown, Table, theirs, Title, type Tone } from "../parts.ts";
+import { place } from "../state.ts";
+
+const TONES: Record<DeliveryState, Tone> = { pending: "work", delivered: "good", failed: "bad", exhausted: "bad", held: "warn" };
+const states = Object.keys(TONES) as DeliveryState[];
+const LOOK_EVERY_MS = 10_000; // tries aren't audited, so that nothing tells of them
+
+const Enabled = ({ of: { enabled, disabledReason } }: { of: Webhook }) => {
+  const { webhooks } = words();
+  if (enabled) return h(Badge, { tone: "good", text: webhooks.enabled });
+  return h(Badge, {
+    tone: "warn",
+    text: disabledReason === null ? webhooks.disabled : `${webhooks.disabled}: ${webhooks.disabledBy[disabledReason]}`,
+  });
+};
+
+function lastOf({ attempts, nextTryAt }: Delivery) {
+  const last = attempts.at(-1);
+  return [
+    last && theirs(last.status === null ? (last.error ?? words().common.unknown) : String(last.status)),
+    nextTryAt !== null && h("small", null, ` ${words().webhooks.next(moment(nextTryAt))}`),
+  ];
+}
+
+function Again({ of, done }: { of: Delivery; done(): void }) {
+  const said = useSignal("");
+  const { webhooks } = words();
+  async function again(): Promise<void> {
+    const { refused } = await send("POST", `/webhooks/${of.webhookId}/deliveries/${encodeURIComponent(of.id)}/redeliver`);
+    said.value = refused?.message ?? webhooks.sentAgain;
+    done();
+  }
+  if (of.status === "pending") return null;
+  return [h("button", { type: "button", onClick: () => void again() }, webhooks.again), h("span", { role: "status" }, said.value)];
+}
+
+function Deliveries({ id }: { id: string }) {
+  const status = states.find((name) => name === place.value.query.get("status"));
+  const list = useList<Delivery>(`/webhooks/${encodeURIComponent(id)}/deliveries${status === undefined ? "" : `?status=${status}`}`, [
+    "webhook",
+  ]);
+  const { webhooks, common } = words();
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || list.reload(), LOOK_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [list.data]);
+  const columns = [
+    {
+      title: common.state,
+      cell: (delivery: Delivery) => h(Badge, { tone: TONES[delivery.status], text: webhooks.status[delivery.status] }),
+    },
+    { title: webhooks.events, cell: (delivery: Delivery) => code(delivery.type) },
+    { title: webhooks.tries, cell: (delivery: Delivery) => count(delivery.attempts.length) },
+    { title: webhooks.last, class: "wide", cell: lastOf },
+    { title: common.at, cell: (delivery: Delivery) => h(Ago, { at: delivery.createdAt }) },
+    { title: "", cell: (delivery: Delivery) => h(Again, { of: delivery, done: () => list.reload(true) }) },
+  ];
+  const choices = [{ value: "", text: common.all }, ...states.map((value) => ({ value, text: webhooks.status[value] }))];
+  return h(
+    Card,
+    { title: webhooks.deliveries },
+    h(Chips, {
+      label: common.state,
+      chosen: status ?? "",
+      choices,
+      to: (value) => `#/webhooks/${id}${value === "" ? "" : `?status=${value}`}`,
+    }),
+    h(Shown<Page<Delivery>>, {
+      loaded: list,
+      children: ({ data }) => [
+        h(Table<Delivery>, {
+          label: webhooks.deliveries,
+          columns,
+          items: data,
+          keyOf: (delivery) => delivery.id,
+          empty: webhooks.noDeliveries,
+        }),
+        h(More<Delivery>, { list }),
+      ],
+    }),
+  );
+}
+
+export function Webhooks({ id }: { id?: string }) {
+  const list = useList<Webhook>("/webhooks", ["webhook"]);
+  const { webhooks, common } = words();
+  const columns = [
+    { title: common.state, cell: (webhook: Webhook) => h(Enabled, { of: webhook }) },
+    {
+      title: webhooks.url,
+      class: "wide",
+      cell: (webhook: Webhook) => h("a", { href: `#/webhooks/${webhook.id}`, class: "code" }, webhook.url),
+    },
+    { title: webhooks.events, class: "wide", cell: (webhook: Webhook) => code(webhook.events.join(", ")) },
+  ];
+  return [
+    h(Title, { text: webhooks.title, aside: id !== undefined && h("a", { href: "#/webhooks" }, common.all) }),
+    h(Shown<Page<Webhook>>, {
+      loaded: list,
+      children: ({ data }) => [
+        h(Table<Webhook>, {
+          label: webhooks.title,
+          columns,
+          items: id === undefined ? data : data.filter((webhook) => webhook.id === id),
+          keyOf: (webhook) => webhook.id,
+          empty: webhooks.none,
+        }),
+        id === undefined ? h(More<Webhook>, { list }) : h(Deliveries, { id }),
+      ],
+    }),
+  ];
+}

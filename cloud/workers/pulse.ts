@@ -1,0 +1,175 @@
+// The pulse of the floor: one look a second at each tenant that somebody watches, told to all who watch it. What a slow line misses is told as one.
+import { Readable } from "node:stream";
+import type { Logger } from "pino";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { holds } from "#shared/scopes.ts";
+import type { Summary } from "#shared/wire/console.ts";
+import type { Device } from "#shared/wire/devices.ts";
+import * as audit from "../domain/audit.ts";
+import { changedSince } from "../domain/devices.ts";
+import { movedAt } from "../domain/imports.ts";
+import { summary } from "../domain/summary.ts";
+import type { Caller } from "../route.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { startWorker, type Worker } from "./worker.ts";
+
+const EVERY_MS = 1_000;
+const SUMMARY_EVERY_MS = 10_000; // also where nothing was audited: presence and the hour move by themselves
+const OVERLAP_MS = 5_000; // a unit's instant is when it began; its commit may be a little later
+const SIGN_OF_LIFE_MS = 15_000;
+const SLOW_MAX_MS = 30_000;
+const QUEUE_MAX_BYTES = 262_144;
+
+/** Classes of the audit log by whom they may be told to. */
+const TOPICS = {
+  print: "aidc:read",
+  device: "aidc:read",
+  product: "products:read",
+  import: "products:read",
+  passport: "dpp:read",
+  webhook: "webhooks:manage",
+  audit: "*:*",
+} as const;
+type Topic = keyof typeof TOPICS;
+const topics = Object.keys(TOPICS) as Topic[];
+
+/** What one look found new. */
+type News = { summary?: Summary; devices: Device[]; removed: string[]; topics: Set<Topic> };
+type Follower = {
+  caller: Caller;
+  stream: Readable;
+  good(): Promise<boolean>;
+  ready: boolean;
+  /** What it has to be told beside the news: it came after the last summary, or missed who knows what. */
+  owed: "nothing" | "summary" | "all";
+  readyAt: number;
+  saidAt: number;
+};
+type Watched = {
+  tenantId: string;
+  followers: Set<Follower>;
+  seq: number;
+  lookedAt: number;
+  summary: { value: Summary; text: string; at: number } | undefined;
+  importsAt: number;
+  devices: Map<string, string>;
+};
+
+export type Pulse = Worker & {
+  /** Server-sent events for one console, as long as its session is good. */
+  follow(caller: Caller, good: () => Promise<boolean>): Readable;
+};
+
+export function startPulse(store: Store, log: Logger): Pulse {
+  const watched = new Map<string, Watched>();
+  let stopping = false;
+  const worker = startWorker(log, {
+    event: "pulse-failed",
+    idleMs: EVERY_MS,
+    step: async () => {
+      for (const tenant of watched.values()) await beat(store, tenant);
+      return false;
+    },
+  });
+
+  function leave(tenant: Watched, follower: Follower): void {
+    tenant.followers.delete(follower);
+    if (tenant.followers.size === 0 && watched.get(tenant.tenantId) === tenant) watched.delete(tenant.tenantId);
+  }
+
+  return {
+    ...worker,
+    follow: (caller, good) => {
+      const tenant = watched.get(caller.tenantId) ?? unseen(caller.tenantId);
+      if (stopping || tenant.followers.size >= limits.CONSOLE_STREAMS_MAX_ITEMS)
+        throw new Refusal("OVERLOADED", "as many consoles are open as can be kept up to date", undefined, { "retry-after": "10" });
+      watched.set(caller.tenantId, tenant);
+      const stream = new Readable({ highWaterMark: QUEUE_MAX_BYTES, read: () => void (follower.ready = true) });
+      const follower: Follower = { caller, stream, good, ready: true, owed: "summary", readyAt: tenant.lookedAt, saidAt: 0 };
+      stream.on("close", () => leave(tenant, follower));
+      tenant.followers.add(follower);
+      stream.push("retry: 3000\n\n");
+      return stream;
+    },
+    stop: async () => {
+      stopping = true;
+      for (const { followers } of watched.values()) for (const { stream } of followers) stream.push(null);
+      await worker.stop();
+    },
+  };
+}
+
+const unseen = (tenantId: string): Watched => ({
+  tenantId,
+  followers: new Set(),
+  seq: 0,
+  lookedAt: 0,
+  summary: undefined,
+  importsAt: 0,
+  devices: new Map(),
+});
+
+async function beat(store: Store, tenant: Watched): Promise<void> {
+  const { news, now } = await store.read("console pulse", async (tx) => ({ news: await look(tx, tenant), now: tx.now }));
+  for (const follower of tenant.followers) {
+    if (await follower.good()) tell(follower, tenant, news, now);
+    else {
+      follower.stream.push(event("end", {}));
+      follower.stream.push(null);
+    }
+  }
+}
+
+async function look(tx: Tx, tenant: Watched): Promise<News> {
+  const { tenantId } = tenant;
+  const isFirst = tenant.lookedAt === 0;
+  const { seq, classes } = await audit.since(tx, tenantId, tenant.seq);
+  const found = new Set(topics.filter((topic) => classes.has(topic)));
+  if (seq !== tenant.seq) found.add("audit");
+  const importsAt = await movedAt(tx, tenantId);
+  if (importsAt !== tenant.importsAt) found.add("import");
+  const news: News = { devices: [], removed: [], topics: isFirst ? new Set() : found };
+  const { devices, removed } = await changedSince(tx, tenantId, (isFirst ? tx.now : tenant.lookedAt) - OVERLAP_MS);
+  news.devices = devices.filter((device) => isNew(tenant.devices, device));
+  news.removed = removed.filter((id) => tenant.devices.delete(id));
+  if (seq !== tenant.seq || news.devices.length > 0 || tx.now - (tenant.summary?.at ?? 0) >= SUMMARY_EVERY_MS) {
+    const value = await summary(tx, { tenantId });
+    const text = JSON.stringify({ ...value, at: "" });
+    if (text !== tenant.summary?.text) news.summary = value;
+    tenant.summary = { value, text, at: tx.now };
+  }
+  Object.assign(tenant, { seq, importsAt, lookedAt: tx.now });
+  return news;
+}
+
+function isNew(told: Map<string, string>, device: Device): boolean {
+  const text = JSON.stringify(device);
+  if (told.get(device.id) === text) return false;
+  told.set(device.id, text);
+  return true;
+}
+
+const event = (name: string, data: object): string => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+
+/** What of the news is theirs to know. Who couldn't take the last ones gets the whole state and is told to look again. */
+function tell(follower: Follower, { summary: known }: Watched, news: News, now: number): void {
+  const { caller, stream, owed } = follower;
+  if (!follower.ready) {
+    follower.owed = "all";
+    if (now - follower.readyAt > SLOW_MAX_MS) stream.destroy();
+    return;
+  }
+  const { devices, removed } = news;
+  const may = (topic: Topic) => holds(caller.scopes, TOPICS[topic]);
+  const summaryNow = owed === "nothing" ? news.summary : known?.value;
+  const changed = (owed === "all" ? topics : [...news.topics]).filter(may);
+  const text = [
+    ...(summaryNow && may("print") ? [event("summary", summaryNow)] : []),
+    ...(devices.length + removed.length > 0 && may("device") ? [event("devices", { devices, removed })] : []),
+    ...(changed.length > 0 ? [event("changed", { topics: changed })] : []),
+  ].join("");
+  const quiet = text === "" && now - follower.saidAt < SIGN_OF_LIFE_MS;
+  Object.assign(follower, { owed: "nothing", readyAt: now, ...(quiet ? {} : { saidAt: now }) });
+  if (!quiet) follower.ready = stream.push(text || ": still here\n\n");
+}

@@ -1,0 +1,358 @@
+// The floor console in a real browser, as a shift lead sees it: on a panel of 1024×600 and on a phone, by day and by night, live, and without a thing from outside.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { browserPath, openBrowser } from "../../fixtures/browser.ts";
+import { busyFloor, STATIONS } from "../../fixtures/busy-floor.ts";
+import { world } from "../world.ts";
+
+const executable = browserPath();
+if (!executable)
+  process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const SHOTS = process.env["SCREENSHOTS"];
+const PANEL = { viewport: { width: 1024, height: 600 } };
+const PHONE = { viewport: { width: 375, height: 740 }, deviceScaleFactor: 2, hasTouch: true };
+const TOUCH_PX = 24; // WCAG 2.2 AA, 2.5.8
+
+describe.skipIf(!executable)("the console", async () => {
+  const w = await world();
+  const floor = await busyFloor(w);
+  const key = async (scopes: string[]) =>
+    (await floor.admin.post("/api-keys", { name: "shift lead", scopes })).body.data as { id: string; secret: string };
+  const lead = await key(["*:*"]);
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await openBrowser(executable ?? "");
+  });
+  afterAll(() => browser?.close());
+
+  type Seen = { page: Page; context: BrowserContext; requests: string[]; complaints: string[] };
+  /** Signs in as somebody would, by hand. */
+  async function signedIn(secret: string, options: BrowserContextOptions, look: (seen: Seen) => Promise<void>): Promise<void> {
+    const context = await browser.newContext({ ...PANEL, locale: "en", ...options });
+    const page = await context.newPage();
+    const [requests, complaints]: [string[], string[]] = [[], []];
+    page.on("request", (request) => requests.push(request.url()));
+    page.on("console", (message) => complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(error.message));
+    await page.goto(`${w.url}/console`);
+    await page.fill("input[name=key]", secret);
+    await page.click("button[type=submit]");
+    await page.waitForSelector("nav.views");
+    await look({ page, context, requests, complaints }).finally(async () => context.close());
+  }
+  const goTo = async (page: Page, path: string) => {
+    await page.evaluate(`location.hash = ${JSON.stringify(path)}`);
+    await settled(page);
+  };
+  /** Nothing loads any more, and everything that was asked for is there. */
+  const settled = async (page: Page) => {
+    await page.waitForSelector("main h1");
+    await expect.poll(() => page.locator("main p.empty[role=status]").count(), { timeout: 15_000 }).toBe(0);
+    await page.waitForTimeout(150);
+  };
+
+  const views = {
+    overview: "The floor now",
+    jobs: "Print jobs",
+    [`jobs/${floor.sealed}`]: "Print job",
+    attention: "Needs attention",
+    stations: "Stations",
+    products: "Products",
+    [`products/${floor.product.id}`]: "Kettle 1.7",
+    passports: "Passports",
+    webhooks: "Webhooks",
+    imports: "Imports",
+    audit: "Audit log",
+  };
+
+  test("every view is reached by its link and says what it is; nothing is asked of anybody else, nothing complains", async () => {
+    await signedIn(lead.secret, {}, async ({ page, requests, complaints }) => {
+      for (const [path, title] of Object.entries(views)) {
+        if (path.includes("/")) await goTo(page, `/${path}`);
+        else await page.click(`nav.views a[href="#/${path}"]`);
+        await settled(page);
+        expect([path, await page.locator("main h1").innerText()]).toEqual([path, title]);
+        expect(await page.locator("main .notice.bad").count()).toBe(0);
+      }
+      expect(requests.filter((url) => !url.startsWith(`${w.url}/`) && !url.startsWith("data:"))).toEqual([]);
+      expect(complaints.filter((text) => !/status of (401|404)/.test(text))).toEqual([]); // nobody signed in yet; a part that isn't there
+      expect(await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]")).toEqual(["", 0, 0]);
+    });
+  });
+
+  const looks = [
+    { name: "panel, light", options: PANEL, colorScheme: "light" as const, locale: "en" },
+    { name: "panel, dark", options: PANEL, colorScheme: "dark" as const, locale: "de" },
+    { name: "phone, light", options: PHONE, colorScheme: "light" as const, locale: "de" },
+    { name: "phone, dark", options: PHONE, colorScheme: "dark" as const, locale: "en" },
+  ];
+  test.each(looks)(
+    "$name, in $locale: nothing for axe to find, nothing runs off the side, all big enough for a finger",
+    async ({ name, options, colorScheme, locale }) => {
+      await signedIn(lead.secret, { ...options, colorScheme, locale, bypassCSP: true }, async ({ page }) => {
+        await page.evaluate(axe);
+        for (const path of Object.keys(views)) {
+          await goTo(page, `/${path}`);
+          if (path.startsWith("jobs/")) {
+            await page.click("main .proof button");
+            await page.waitForSelector(".verdict");
+            await page.locator("details summary").first().click();
+          }
+          if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name.replace(", ", "-")}-${path.replace("/", "-").slice(0, 12)}.png` });
+          const { violations, passes } = await page.evaluate<Record<"violations" | "passes", { id: string; nodes: { html: string }[] }[]>>(
+            `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`,
+          );
+          expect([path, violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)])]).toEqual([path, []]);
+          expect(passes.map(({ id }) => id)).toContain("color-contrast"); // it did look
+          expect([path, await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")]).toEqual([
+            path,
+            0,
+          ]);
+          const small = await page.evaluate(
+            `[...document.querySelectorAll("button, select, nav a, .button")].filter((one) => one.getBoundingClientRect().height < ${TOUCH_PX}).map((one) => one.outerHTML)`,
+          );
+          expect(small).toEqual([]);
+          expect(await page.getAttribute("html", "lang")).toBe(locale);
+        }
+      });
+    },
+  );
+
+  test("signing in by hand: a wrong key is told, a client works as well, signing out ends it", async () => {
+    const client = (await floor.admin.post("/oauth/clients", { name: "wall screen", scopes: ["aidc:read"] })).body;
+    const context = await browser.newContext({ ...PANEL, locale: "en" });
+    const page = await context.newPage();
+    await page.goto(`${w.url}/console`);
+    await page.fill("input[name=key]", "certainly nobody's key");
+    await page.click("button[type=submit]");
+    await page.waitForSelector("[role=alert] .notice");
+    await page.click("input[value=client]");
+    await page.fill("input[name=client_id]", client.client_id);
+    await page.fill("input[name=client_secret]", client.client_secret);
+    await page.click("button[type=submit]");
+    await page.waitForSelector("nav.views");
+    await page.reload();
+    await page.waitForSelector("nav.views"); // the session outlives a reload
+    await page.click("text=Sign out");
+    await page.waitForSelector("input[name=key]");
+    await page.reload();
+    await page.waitForSelector("input[name=key]");
+    expect(await context.cookies()).toEqual([]);
+    await context.close();
+  });
+
+  test("a revoked key ends the page's session before anybody touches it", async () => {
+    const { id, secret } = await key(["aidc:read"]);
+    await signedIn(secret, {}, async ({ page }) => {
+      await page.waitForSelector(".live.live");
+      await floor.admin.delete(`/api-keys/${id}`);
+      await page.waitForSelector("input[name=key]");
+      expect(await page.locator("nav.views").count()).toBe(0);
+    });
+  });
+
+  test("what the credential may not see is said to be so, and is no error", async () => {
+    const { secret } = await key(["products:read"]);
+    await signedIn(secret, {}, async ({ page }) => {
+      for (const path of ["overview", "jobs", "stations", "audit", "passports"]) {
+        await goTo(page, `/${path}`);
+        expect([path, await page.locator("main .notice strong").first().innerText()]).toEqual([path, "Not allowed"]);
+        expect(await page.locator("main .notice.bad").count()).toBe(0);
+      }
+      await goTo(page, "/products");
+      await page.waitForSelector("main table");
+    });
+  });
+
+  test("the figures move by themselves", async () => {
+    await signedIn(lead.secret, {}, async ({ page, requests }) => {
+      const sealed = () => page.locator(".flow a[href$=SEALED] .figure").innerText();
+      await page.waitForSelector(".flow");
+      const before = Number((await sealed()).replaceAll(/\D/g, ""));
+      requests.length = 0;
+      await floor.issue({ station: "line-7" });
+      await floor.device.seal(await floor.device.claim({ station: "line-7" }));
+      await expect.poll(async () => Number((await sealed()).replaceAll(/\D/g, "")), { timeout: 15_000 }).toBe(before + 1);
+      expect(requests.filter((url) => url.includes("/aidc/summary"))).toEqual([]); // the stream brought them
+    });
+  });
+
+  test("a thousand stations: only those in view are in the page, the last is reached, a change shows by itself", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, "/stations");
+      await expect.poll(() => page.getAttribute("[role=table]", "aria-rowcount")).toBe(String(STATIONS + 1));
+      const rows = () => page.locator("[role=row]").count();
+      expect(await rows()).toBeLessThan(40);
+      await page.locator(".rows-box").evaluate((box) => box.scrollTo(0, box.scrollHeight));
+      await page.waitForSelector(`[aria-rowindex="${STATIONS + 1}"]`);
+      expect(await rows()).toBeLessThan(40);
+      await page.fill("main input[type=search]", "line 1");
+      await page.waitForSelector("text=line 1");
+      await floor.device.api.post("/aidc/station", { status: "degraded", printers: [{ name: "zd621r", status: "head open" }] });
+      await page.waitForSelector("text=zd621r: head open");
+    });
+  });
+
+  const PROOF = ".proof .verdict";
+  async function verify(page: Page): Promise<{ verdict: string; checks: string[] }> {
+    await goTo(page, `/jobs/${floor.sealed}`);
+    await page.click(".proof button");
+    await page.waitForSelector(PROOF);
+    return { verdict: await page.locator(PROOF).innerText(), checks: await page.locator(".checks strong").allInnerTexts() };
+  }
+
+  test("verify says that it holds, every check of it", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      const { verdict, checks } = await verify(page);
+      expect(verdict).toMatch(/^It holds/);
+      expect(checks).toEqual(["holds", "holds", "holds", "holds", "holds", "holds"]);
+      expect(await page.locator(".picture img").evaluate("(image) => image.naturalWidth")).toBe(240);
+    });
+  });
+
+  type Bundle = {
+    sha256: string;
+    items: { evidence: Record<string, Record<string, unknown>> }[];
+    proof: { proof: string[]; root: string; checkpoint: string; entry: { at: string }; size: number; index: number };
+  };
+  const lies: [string, (bundle: Bundle) => void, string[]][] = [
+    [
+      "evidence that was changed",
+      ({ items }) => Object.assign(items[2]?.evidence["completion"] ?? {}, { grade: "A+" }),
+      ["bundle", "entry"],
+    ],
+    ["a digest that was changed along", (bundle) => Object.assign(bundle, { sha256: "0".repeat(64) }), ["bundle"]],
+    ["an entry of another time", ({ proof }) => Object.assign(proof.entry, { at: "2020-01-01T00:00:00.000Z" }), ["entry", "inclusion"]],
+    ["a path that leads elsewhere", ({ proof }) => Object.assign(proof, { proof: proof.proof.map(() => "0".repeat(64)) }), ["inclusion"]],
+    ["a path that was cut", ({ proof }) => Object.assign(proof, { proof: proof.proof.slice(1) }), ["inclusion"]],
+    ["another root", ({ proof }) => Object.assign(proof, { root: "0".repeat(64) }), ["inclusion", "head", "signature"]],
+    [
+      "a head that nobody signed",
+      ({ proof }) =>
+        Object.assign(proof, { checkpoint: proof.checkpoint.replace(/[^\n]+\n$/, `\u2014 x ${Buffer.alloc(68).toString("base64")}\n`) }),
+      ["signature"],
+    ],
+    ["a head that isn't one", ({ proof }) => Object.assign(proof, { checkpoint: "hello" }), ["head", "signature"]],
+  ];
+  const NAMES = ["bundle", "pictures", "entry", "inclusion", "head", "signature"];
+  test.each(lies)("verify finds %s", async (_what, lie, broken) => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await page.route("**/evidence", async (route) => {
+        const response = await route.fetch();
+        const bundle = (await response.json()) as Bundle;
+        lie(bundle);
+        await route.fulfill({ response, json: bundle });
+      });
+      const { verdict, checks } = await verify(page);
+      expect(verdict).toMatch(/^It doesn't hold/);
+      expect(NAMES.filter((_name, i) => checks[i] === "doesn't hold")).toEqual(broken);
+    });
+  });
+
+  test("verify finds a picture that was swapped", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await page.route("**/aidc/evidence/*", (route) => route.fulfill({ contentType: "image/png", body: Buffer.from("another picture") }));
+      const { checks } = await verify(page);
+      expect(NAMES.filter((_name, i) => checks[i] === "doesn't hold")).toEqual(["pictures"]);
+    });
+  });
+
+  test("without the browser's cryptography it computes SHA-256 itself, and says what it couldn't check", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await page.addInitScript(() => Object.defineProperty(crypto, "subtle", { value: undefined }));
+      await page.reload();
+      await page.waitForSelector("nav.views");
+      const { verdict, checks } = await verify(page);
+      expect(verdict).toMatch(/^What could be checked holds/);
+      expect(checks).toEqual(["holds", "holds", "holds", "holds", "holds", "not checked"]);
+      await page.waitForSelector("text=This page came over plain http");
+    });
+  });
+
+  test("the re-print file of a dead letter is one click away", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      const dead = (await floor.admin.get(`/aidc/jobs/${floor.dead}`)).body;
+      await page.click('nav.views a[href="#/attention"]');
+      const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Re-print file (CSV)")]);
+      const text = readFileSync(await file.path(), "utf8");
+      expect(text.split("\n")[0]).toBe("gtin,serial,digital_link,sgtin96_epc");
+      expect(text).toContain(`,${dead.serial},`);
+      expect(await page.locator("main table").first().innerText()).toContain("Ribbon out, and no spare one at the line");
+    });
+  });
+
+  test("a label is found by its serial, by its job and by what a scanner types", async () => {
+    const job = (await floor.admin.get(`/aidc/jobs/${floor.sealed}`)).body;
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      for (const text of [job.serial, job.job_ref, job.digital_link]) {
+        await goTo(page, "/jobs");
+        await page.fill("main input[type=search]", text);
+        await page.press("main input[type=search]", "Enter");
+        await page.waitForSelector(".life");
+        expect(await page.evaluate("location.hash")).toBe(`#/jobs/${job.job_ref}`);
+      }
+      await goTo(page, "/jobs");
+      await page.fill("main input[type=search]", "999");
+      await page.press("main input[type=search]", "Enter");
+      await page.waitForSelector("text=No job has this serial or reference.");
+    });
+  });
+
+  test("a delivery that was given up is sent again with one touch", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await page.click('nav.views a[href="#/webhooks"]');
+      await page.click("text=https://erp.example.invalid/hook");
+      await page.waitForSelector("text=print.confirmed");
+      expect(await page.locator("main table").last().innerText()).toContain("print.confirmed");
+      await floor.admin.patch(`/webhooks/${floor.webhook}`, { enabled: false }); // what waits is held
+      await page.click("main table button");
+      await page.waitForSelector("text=It is on its way again.");
+      const told = (await floor.admin.get("/audit-logs?action=webhook.redelivered")).body.data;
+      expect(told).toHaveLength(1);
+    });
+  });
+
+  test("the audit chain is checked on demand", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, "/audit");
+      await page.click("text=Check the chain");
+      expect(await page.locator(".chain .verdict").innerText()).toMatch(/^The chain holds: all \d+ rows/);
+    });
+  });
+
+  test("all it says is there in every language, and the choice is kept", async () => {
+    await signedIn(lead.secret, { locale: "fr" }, async ({ page }) => {
+      const said = new Set<string>();
+      for (const language of ["en", "de", "es", "zh-Hans"]) {
+        await page.selectOption("select", language);
+        expect(await page.getAttribute("html", "lang")).toBe(language);
+        said.add(await page.locator("main h1").innerText());
+      }
+      expect(said.size).toBe(4);
+      await page.reload();
+      await page.waitForSelector("nav.views");
+      expect(await page.getAttribute("html", "lang")).toBe("zh-Hans");
+    });
+  });
+
+  test("what a tenant is called is text, and no script gets in but ours", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      expect(await page.locator(".tenant").innerText()).toBe("Werk Süd <b>& Co</b>");
+      const policy = (await fetch(`${w.url}/console`)).headers.get("content-security-policy") ?? "";
+      expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
+      expect(policy).not.toMatch(/unsafe|https?:|\*/);
+      const ran = await page.evaluate(`
+        try {
+          const script = document.createElement("script");
+          script.append("globalThis.broughtIn = true");
+          document.body.append(script);
+        } catch {} // refused even as text
+        "broughtIn" in globalThis`);
+      expect(ran).toBe(false);
+    });
+  });
+});

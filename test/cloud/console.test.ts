@@ -1,0 +1,368 @@
+// The console's door: a session that holds no credential, dies with it, and listens to nobody but its own page.
+import { afterAll, describe, expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
+import type { Answer, Client } from "../../fixtures/client.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { follow, type Followed, type Heard } from "../../fixtures/sse.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const json = { "content-type": "application/json" };
+const home = { ...json, origin: w.url };
+
+const signIn = (body: object, headers: Record<string, string> = {}) => w.nobody.post("//console/session", body, headers);
+const cookieOf = ({ headers }: Answer) => (headers.get("set-cookie") ?? "").split(";")[0] ?? "";
+
+/** A browser's requests after signing in. */
+const browse = (cookie: string): Client => {
+  const with_ = (headers: Record<string, string> = {}) => ({ cookie, ...headers });
+  return {
+    ...w.nobody,
+    get: (path, sending = {}) => w.nobody.get(path, { ...sending, headers: with_(sending.headers) }),
+    post: (path, body, headers) => w.nobody.post(path, body, with_(headers)),
+    send: (method, path, sending = {}) => w.nobody.send(method, path, { ...sending, headers: with_(sending.headers) }),
+    delete: (path, headers) => w.nobody.send("DELETE", path, { body: "{}", headers: with_(headers) }),
+  };
+};
+async function signedIn(secret: string): Promise<Client> {
+  const answer = await signIn({ key: secret });
+  expect(answer.status).toBe(201);
+  return browse(cookieOf(answer));
+}
+const keyOf = async (admin: Client, scopes: string[]) => (await admin.post("/api-keys", { name: "shift lead", scopes })).body.data;
+
+describe("signing in", () => {
+  test("takes an API key and answers who it is, with a cookie that no script can read and no other site sends", async () => {
+    const shop = await printShop(w);
+    const { secret, id } = await keyOf(shop.admin, ["aidc:read"]);
+    const answer = await signIn({ key: secret });
+    expect(answer.body).toMatchObject({
+      tenant: { id: shop.tenantId, name: "print shop", sandbox: true },
+      credential: { kind: "api_key", id, name: "shift lead" },
+      scopes: ["aidc:read"],
+    });
+    const cookie = answer.headers.get("set-cookie") ?? "";
+    expect(cookie.split("; ")).toEqual([
+      expect.stringMatching(/^imprimatur_console=[\w-]{43}$/),
+      `Max-Age=${limits.CONSOLE_SESSION_LIFE_S}`,
+      "Path=/",
+      "HttpOnly",
+      "SameSite=Strict",
+    ]);
+    expect(answer.text).not.toContain(secret);
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    expect((await browse(cookieOf(answer)).get("//console/session")).body).toEqual(answer.body);
+  });
+
+  test("takes an OAuth client as well", async () => {
+    const client = (await w.admin.post("/oauth/clients", { name: "wall screen", scopes: ["products:read"] })).body;
+    const answer = await signIn({ client_id: client.client_id, client_secret: client.client_secret });
+    expect([answer.status, answer.body.credential.name, answer.body.scopes]).toEqual([201, "wall screen", ["products:read"]]);
+    const page = browse(cookieOf(answer));
+    expect((await page.get("/products")).status).toBe(200);
+    expect((await page.get("/aidc/jobs")).body.error.code).toBe("API_SCOPE_DENIED");
+    await w.admin.delete(`/oauth/clients/${client.client_id}`);
+    expect((await page.get("/products")).status).toBe(401);
+  });
+
+  test("over https its cookie is bound to the host and to https", async () => {
+    const secure = await world({ settings: { IMPRIMATUR_PUBLIC_URL: "https://dpp.example" } });
+    const answer = await secure.nobody.post("//console/session", { key: secure.adminKey }, { origin: "https://dpp.example" });
+    expect(answer.headers.get("set-cookie")).toMatch(/^__Host-imprimatur_console=.*; Secure/);
+    const cookie = cookieOf(answer);
+    expect((await secure.nobody.get("/tenant", { headers: { cookie } })).status).toBe(200);
+  });
+
+  test.each([
+    ["nothing", {}],
+    ["both ways at once", { key: "k", client_id: "c", client_secret: "s" }],
+    ["half a client", { client_id: "c" }],
+    ["a secret alone", { client_secret: "s" }],
+    ["something else", { password: "x" }],
+  ])("with %s is a 400 that names a field", async (_what, body) => {
+    const { status, body: answer } = await signIn(body);
+    expect([status, answer.error.code]).toEqual([400, "VALIDATION_ERROR"]);
+  });
+
+  test("with what isn't a credential, or no longer one, is a 401 without a cookie", async () => {
+    const { secret, id } = await keyOf(w.admin, ["aidc:read"]);
+    await w.admin.delete(`/api-keys/${id}`);
+    const client = (await w.admin.post("/oauth/clients", { name: "c", scopes: ["aidc:read"] })).body;
+    const wrong = [{ key: "nobody's key at all, long enough" }, { key: secret }, { client_id: client.client_id, client_secret: secret }];
+    for (const body of wrong) {
+      const answer = await signIn(body);
+      expect([answer.status, answer.body.error.code, answer.headers.get("set-cookie")]).toEqual([401, "UNAUTHORIZED", null]);
+    }
+    const told = (await w.admin.get("/audit-logs?action=auth.token_refused")).body.data;
+    expect(told.map(({ subject }: { subject: string }) => subject)).toContain(client.client_id);
+  });
+
+  test("a sandbox past its end isn't let in, and a session of before shows why", async () => {
+    const { adminKey } = (
+      await w.admin.post("/tenants", { name: "brief", sandbox: true, expiresAt: new Date(Date.now() + 60_000).toISOString() })
+    ).body;
+    const page = await signedIn(adminKey.secret);
+    w.later(61_000);
+    expect((await signIn({ key: adminKey.secret })).body.error.code).toBe("SANDBOX_EXPIRED");
+    expect((await page.get("/products")).body.error.code).toBe("SANDBOX_EXPIRED");
+    expect((await page.get("//console/session")).status).toBe(200);
+  });
+
+  test("is told to the audit log, and so is signing out", async () => {
+    const { adminKey } = (await w.admin.post("/tenants", { name: "told" })).body;
+    const page = await signedIn(adminKey.secret);
+    expect((await page.delete("//console/session", home)).status).toBe(204);
+    const { data } = (await w.as(adminKey.secret).get("/audit-logs?class=auth")).body;
+    expect(data.map(({ action }: { action: string }) => action)).toEqual(["auth.session_ended", "auth.session_begun"]);
+  });
+});
+
+describe("a session", () => {
+  test("does what its credential may, and nothing of another tenant's", async () => {
+    const [one, other] = [await printShop(w), await printShop(w)];
+    const job = await one.issue();
+    const page = await signedIn((await keyOf(one.admin, ["aidc:read"])).secret);
+    const foreign = await signedIn((await keyOf(other.admin, ["aidc:read"])).secret);
+    expect((await page.get(`/aidc/jobs/${job.job_ref}`)).status).toBe(200);
+    expect((await foreign.get(`/aidc/jobs/${job.job_ref}`)).status).toBe(404);
+    const denied = await page.post("/aidc/jobs", { gtin: one.gtin, serial: "1" }, home);
+    expect([denied.status, denied.body.error.details]).toEqual([403, { required: ["aidc:write"], available: ["aidc:read"] }]);
+  });
+
+  test.each(["rotate", "revoke"])("dies at once when its key is %sd", async (how) => {
+    const { secret, id } = await keyOf(w.admin, ["aidc:read"]);
+    const page = await signedIn(secret);
+    expect((await page.get("/aidc/summary")).status).toBe(200);
+    await (how === "rotate" ? w.admin.post(`/api-keys/${id}/rotate`) : w.admin.delete(`/api-keys/${id}`));
+    expect((await page.get("/aidc/summary")).status).toBe(401);
+  });
+
+  test("is over after its life, and when it is signed out", async () => {
+    const { secret } = await keyOf(w.admin, ["aidc:read"]);
+    const [short, long] = [await signedIn(secret), await signedIn(secret)];
+    const out = await short.delete("//console/session", home);
+    expect(out.headers.get("set-cookie")).toMatch(/^imprimatur_console=; Max-Age=0; /);
+    expect((await short.get("/aidc/summary")).status).toBe(401);
+    expect((await long.get("/aidc/summary")).status).toBe(200);
+    w.later(limits.CONSOLE_SESSION_LIFE_S * 1000);
+    expect((await long.get("/aidc/summary")).status).toBe(401);
+  });
+
+  test("yields to a credential that is sent beside it", async () => {
+    const page = await signedIn((await keyOf(w.admin, ["aidc:read"])).secret);
+    expect((await page.get("/products", { headers: { authorization: `Bearer ${w.adminKey}` } })).status).toBe(200);
+    expect((await page.get("/aidc/jobs", { headers: { authorization: "Bearer nonsense" } })).status).toBe(401);
+  });
+
+  test("isn't in the store in a form that signs anybody in", async () => {
+    const answer = await signIn({ key: w.adminKey });
+    const [, cookie = ""] = cookieOf(answer).split("=");
+    const rows = await w.store.read("sessions", ({ db }) => db.values("SELECT * FROM console_sessions"));
+    expect(rows.length).toBeGreaterThan(0);
+    expect(JSON.stringify(rows)).not.toContain(cookie);
+    expect(w.logged().join("\n")).not.toContain(cookie);
+  });
+
+  test("survives a restart", async () => {
+    const page = await signedIn((await keyOf(w.admin, ["aidc:read"])).secret);
+    await w.restart();
+    expect((await page.get("/aidc/summary")).status).toBe(200);
+  });
+});
+
+describe("a request that rides on the cookie", () => {
+  const issue = { name: "made by a forged request", scopes: ["aidc:read"] };
+  test.each<[string, Record<string, string>, number]>([
+    ["from the page itself", { ...json, origin: "self" }, 201],
+    ["from the page itself, said by the browser", { ...json, "sec-fetch-site": "same-origin" }, 201],
+    ["from another site", { ...json, origin: "https://evil.example" }, 403],
+    ["from a sandboxed frame", { ...json, origin: "null" }, 403],
+    ["from another port of the host", { ...json, origin: "http://127.0.0.1:1" }, 403],
+    ["from elsewhere, as the browser says", { ...json, origin: "self", "sec-fetch-site": "cross-site" }, 403],
+    ["from a sibling, as the browser says", { ...json, "sec-fetch-site": "same-site" }, 403],
+    ["from nowhere", json, 403],
+    ["as a form could send it", { "content-type": "text/plain", origin: "self" }, 415],
+    ["without a type", { "content-type": "", origin: "self" }, 403],
+  ])("%s", async (_what, given, status) => {
+    const page = await signedIn(w.adminKey);
+    const headers = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, value === "self" ? w.url : value]));
+    const answer = await page.send("POST", "/api-keys", { body: JSON.stringify(issue), headers });
+    expect(answer.status === 415 ? 403 : answer.status).toBe(status === 415 ? 403 : status);
+    if (status === 403) expect(answer.body.error.code).toBe("CROSS_SITE");
+  });
+
+  test("reads nothing for a page of another site", async () => {
+    const page = await signedIn(w.adminKey);
+    const asked = (headers: Record<string, string>) => page.get("/tenant", { headers });
+    expect((await asked({ "sec-fetch-site": "cross-site" })).body.error.code).toBe("CROSS_SITE");
+    expect((await asked({ origin: "https://evil.example" })).body.error.code).toBe("CROSS_SITE");
+    expect((await asked({ "sec-fetch-site": "none" })).status).toBe(200);
+    expect((await asked({ "sec-fetch-site": "same-origin" })).headers.get("access-control-allow-origin")).toBeNull();
+  });
+
+  test("another site can't sign somebody in either", async () => {
+    const answer = await signIn({ key: w.adminKey }, { origin: "https://evil.example" });
+    expect([answer.body.error.code, answer.headers.get("set-cookie")]).toEqual(["CROSS_SITE", null]);
+  });
+});
+
+describe("the stream", () => {
+  const open: Followed[] = [];
+  afterAll(() => open.forEach((followed) => followed.close()));
+  const watch = async (page: string, headers: Record<string, string> = {}) => {
+    const followed = await follow(`${w.url}/console/events`, { cookie: page, ...headers });
+    open.push(followed);
+    return followed;
+  };
+  const cookieFor = async (secret: string) => cookieOf(await signIn({ key: secret }));
+  const states = ({ data }: Heard) => (data as { states: Record<string, number> }).states;
+
+  test("tells the floor in figures at once, and again when a label is sealed", async () => {
+    const shop = await printShop(w);
+    const seen = await watch(await cookieFor((await keyOf(shop.admin, ["aidc:read"])).secret));
+    expect(seen.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+    expect(states(await seen.heard(({ event }) => event === "summary"))).toMatchObject({ QUEUED: 0, SEALED: 0 });
+    await shop.issue();
+    await shop.device.seal(await shop.device.claim());
+    const summary = await seen.heard((heard) => heard.event === "summary" && states(heard)["SEALED"] === 1);
+    expect(summary.data).toMatchObject({ sealed_by_hour: expect.arrayContaining([expect.objectContaining({ labels: 1 })]) });
+    const { data } = await seen.heard(({ event }) => event === "changed");
+    expect((data as { topics: string[] }).topics).toEqual(["print"]);
+    const { data: told } = await seen.heard(({ event, data }) => event === "devices" && JSON.stringify(data).includes('"online"'));
+    expect(told).toMatchObject({ devices: [{ id: shop.device.id, status: "online" }], removed: [] });
+  });
+
+  test("tells nobody of what isn't theirs to know: by scope, by tenant", async () => {
+    const shop = await printShop(w);
+    const blind = await watch(await cookieFor((await keyOf(shop.admin, ["products:read"])).secret));
+    const foreign = await watch(await cookieFor((await keyOf(w.admin, ["aidc:read"])).secret));
+    const seen = await watch(await cookieFor((await keyOf(shop.admin, ["aidc:read"])).secret));
+    await shop.issue();
+    await seen.heard((heard) => heard.event === "summary" && states(heard)["QUEUED"] === 1);
+    await shop.admin.patch(`/products/${shop.product.id}`, { name: "Kettle 1.8" });
+    await blind.heard(({ event, data }) => event === "changed" && (data as { topics: string[] }).topics.includes("product"));
+    expect(blind.all().map(({ event }) => event)).not.toContain("summary");
+    expect(JSON.stringify(foreign.all())).not.toContain(shop.device.id);
+    expect(foreign.all().some((heard) => heard.event === "summary" && states(heard)["QUEUED"] === 1 && states(heard)["SEALED"] === 0)).toBe(
+      false,
+    );
+  });
+
+  test("a device that is removed is told as gone", async () => {
+    const shop = await printShop(w);
+    const seen = await watch(await cookieFor((await keyOf(shop.admin, ["aidc:read"])).secret));
+    const { id } = await shop.newDevice("line 9");
+    await seen.heard(({ event, data }) => event === "devices" && JSON.stringify(data).includes(id));
+    await shop.admin.delete(`/devices/${id}`);
+    const gone = await seen.heard(({ event, data }) => event === "devices" && (data as { removed: string[] }).removed.includes(id));
+    expect((gone.data as { devices: { id: string }[] }).devices.map((device) => device.id)).not.toContain(id);
+  });
+
+  test("ends with the session: revoked, it says so and closes", async () => {
+    const { secret, id } = await keyOf(w.admin, ["aidc:read"]);
+    const seen = await watch(await cookieFor(secret));
+    await seen.heard(({ event }) => event === "summary");
+    await w.admin.delete(`/api-keys/${id}`);
+    expect((await seen.heard(({ event }) => event === "end")).data).toEqual({});
+    expect(await seen.closed).toBeUndefined();
+  });
+
+  test("isn't for those who aren't signed in, nor for other sites", async () => {
+    expect((await w.nobody.get("//console/events")).status).toBe(401);
+    const cookie = await cookieFor(w.adminKey);
+    const answer = await w.nobody.get("//console/events", { headers: { cookie, "sec-fetch-site": "cross-site" } });
+    expect(answer.body.error.code).toBe("CROSS_SITE");
+  });
+
+  test("is kept for so many consoles of a tenant, and refused to more", async () => {
+    const shop = await printShop(w);
+    const cookie = await cookieFor((await keyOf(shop.admin, ["aidc:read"])).secret);
+    const many: Followed[] = [];
+    for (let i = 0; i < limits.CONSOLE_STREAMS_MAX_ITEMS; i += 1) many.push(await follow(`${w.url}/console/events`, { cookie }));
+    const refused = await fetch(`${w.url}/console/events`, { headers: { cookie } });
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "10"]);
+    for (const followed of many) followed.close();
+    await expect
+      .poll(
+        async () =>
+          await follow(`${w.url}/console/events`, { cookie }).then(
+            (f) => (f.close(), 200),
+            () => 503,
+          ),
+        { timeout: 20_000 },
+      )
+      .toBe(200);
+  });
+
+  test("doesn't hold up the end of the cloud", async () => {
+    const own = await world();
+    const followed = await follow(`${own.url}/console/events`, { authorization: `Bearer ${own.adminKey}` });
+    await own.restart(); // which waits for the end
+    expect(await followed.closed).toBeUndefined();
+  });
+});
+
+describe("the summary", () => {
+  test("counts what is open, what has ended, and what waits where", async () => {
+    const shop = await printShop(w);
+    await shop.issue({ station: "line-1" });
+    await shop.issue({ station: "line-2" });
+    await shop.issue();
+    await shop.device.seal(await shop.device.claim());
+    const { job_ref } = await shop.issue();
+    await shop.admin.post(`/aidc/jobs/${job_ref}/cancel`, {});
+    const { body } = await shop.admin.get("/aidc/summary");
+    expect(body.states).toMatchObject({ QUEUED: 2, SEALED: 1, CANCELLED: 1, CLAIMED: 0, DEAD_LETTER: 0 });
+    expect(body.waiting).toEqual([
+      { station: "line-1", jobs: 1 },
+      { station: "line-2", jobs: 1 },
+    ]);
+    expect([body.capped, body.waiting_capped, body.devices]).toEqual([[], false, { all: 1, heard_of: 1 }]);
+    expect(body.sealed_by_hour).toHaveLength(24);
+    expect(body.sealed_by_hour.at(-1).labels).toBe(1);
+  });
+
+  test("an hour later the label stands in the hour before, and the station has fallen silent", async () => {
+    const shop = await printShop(w);
+    await shop.issue();
+    await shop.device.seal(await shop.device.claim());
+    w.later(3_600_000);
+    const { body } = await shop.admin.get("/aidc/summary");
+    expect(body.sealed_by_hour.slice(-2).map(({ labels }: { labels: number }) => labels)).toEqual([1, 0]);
+    expect(body.devices).toEqual({ all: 1, heard_of: 0 });
+  });
+
+  test("a job that is buried counts as one, with no way back", async () => {
+    const shop = await printShop(w);
+    const job = await shop.issue({ max_attempts: 1 });
+    await shop.device.say(await shop.device.claim(), { status: "FAILED", reason: "ribbon out" });
+    await expect.poll(async () => (await shop.admin.get(`/aidc/jobs/${job.job_ref}`)).body.state, { timeout: 20_000 }).toBe("DEAD_LETTER");
+    expect((await shop.admin.get("/aidc/summary")).body.states).toMatchObject({ FAILED: 0, DEAD_LETTER: 1 });
+    expect((await shop.admin.get("/aidc/jobs?state=DEAD_LETTER")).body.data).toMatchObject([
+      { job_ref: job.job_ref, reason: "ribbon out" },
+    ]);
+  });
+});
+
+test("imports are listed, newest first, without the faults of their rows", async () => {
+  const { adminKey } = (await w.admin.post("/tenants", { name: "importer" })).body;
+  const admin = w.as(adminKey.secret);
+  const csv = { body: "name,description,gtin,serialNumber\nPot,short,1,1\n", headers: { "content-type": "text/csv" } };
+  const ids = [];
+  for (let i = 0; i < 2; i += 1) ids.push((await admin.send("POST", "/imports?category=electronics", csv)).body.data.id);
+  await expect
+    .poll(async () => (await admin.get("/imports")).body.data.map(({ status }: { status: string }) => status), { timeout: 20_000 })
+    .toEqual(["completed", "completed"]);
+  const { data } = (await admin.get("/imports")).body;
+  expect(data.map(({ id, failed, errors }: { id: string; failed: number; errors: unknown[] }) => [id, failed, errors])).toEqual(
+    ids.toReversed().map((id) => [id, 1, []]),
+  );
+  expect((await w.admin.get("/imports")).body.data.map(({ id }: { id: string }) => id)).not.toContain(ids[0]);
+});
+
+test("a product's passport is found by its product", async () => {
+  const [one, other] = [await printShop(w), await printShop(w)];
+  const found = await one.admin.get(`/passports?productId=${one.product.id}`);
+  expect(found.body.data.map(({ id }: { id: string }) => id)).toEqual([one.passportId]);
+  expect((await other.admin.get(`/passports?productId=${one.product.id}`)).body.data).toEqual([]);
+});
