@@ -1,9 +1,9 @@
 // The station as the page knows it: its whole state as it comes, what is asked of it, and who is signed in here.
 import { computed, signal } from "#shared/web/dom.ts";
 import { listenTo } from "#shared/web/live.ts";
-import type { stateOf } from "../state.ts";
+import type { State } from "../state.ts";
 
-export type State = ReturnType<typeof stateOf>;
+export type { State } from "../state.ts";
 export type Job = State["jobs"][number];
 export type Done = State["recent"][number];
 export type PrinterState = State["printers"][number];

@@ -1,4 +1,4 @@
-// Deutsch.
+// Was die Konsole sagt, auf Deutsch: mit Sie, kurz, und so, wie es in einer Halle gesagt wird.
 import type { Words } from "./en.ts";
 
 export const de: Words = {

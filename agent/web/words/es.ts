@@ -1,4 +1,4 @@
-// Español.
+// Lo que dice la consola, en español: de usted, breve, como se dice en una nave.
 import type { Words } from "./en.ts";
 
 export const es: Words = {

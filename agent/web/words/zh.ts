@@ -1,4 +1,4 @@
-// 简体中文.
+// What the console says, in Simplified Chinese: 简体中文，简短，用“您”。
 import type { Words } from "./en.ts";
 
 export const zh: Words = {
