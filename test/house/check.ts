@@ -5,6 +5,7 @@ import { availableParallelism } from "node:os";
 const checks: Record<string, string[]> = {
   types: ["tsc", "--noEmit"],
   lint: ["oxlint", "--type-aware", "--deny-warnings", "."],
+  "types of the station's page": ["tsc", "--noEmit", "-p", "agent/web"],
   format: ["oxfmt", "--check", "."],
   "dead code": ["knip", "--no-progress"],
   "duplicate code": [
