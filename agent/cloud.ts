@@ -100,7 +100,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey }),
     issue: (job: JobCreate, idempotencyKey: string) => call("POST", "/api/v2/aidc/jobs", Job, { json: job, key: idempotencyKey }),
     /** Public, and read for people only. */
-    passport: (productId: string) => call("GET", `/p/${productId}.jsonld`, undefined) as Promise<Said<unknown>>,
+    passport: (productId: string) => call("GET", `/p/${productId}.jsonld`, undefined),
     picture: (sha256: string, mediaType: string, bytes: Uint8Array<ArrayBuffer>) =>
       call("PUT", `/api/v2/aidc/evidence/${sha256}`, undefined, { body: bytes, type: mediaType }),
   };

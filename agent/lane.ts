@@ -318,13 +318,18 @@ export function startLane(
     news.beat();
     return asked.done.promise;
   }
+  /** Asked for and not to be had: it must not come out later, when nobody looks any more. */
+  function dropTest(): void {
+    asked?.done.reject(new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print a test label now: ${state.words}`, { allowed: [] }));
+    asked = undefined;
+  }
   async function answerTest(at: Printer): Promise<void> {
     if (!asked) return;
     const { operator, done } = asked;
     try {
       done.resolve(await printTest(at, operator));
     } catch (error) {
-      done.reject(error as Error);
+      done.reject(error);
     } finally {
       asked = undefined;
     }
@@ -364,6 +369,7 @@ export function startLane(
     if (held?.stage === "closing") return closing(held);
     if (held && steps.isAbandoned(held)) return durable(() => steps.abandon(floor, held)); // a fault of ours let go of it
     if (held) {
+      dropTest();
       const ask = askOf(held);
       become(
         state.status === "offline" ? "offline" : "ready",
@@ -372,7 +378,7 @@ export function startLane(
       return news.next(LOOK_MS);
     }
     const at = await open();
-    if (!at) return;
+    if (!at) return dropTest();
     if (asked) return answerTest(at);
     const next = floor.paused() || store.fault() !== null ? undefined : pick(open_);
     const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs) || (capabilities?.counter && expected() === null);
@@ -395,7 +401,7 @@ export function startLane(
         become("blocked", (error as Error).message);
         await waitFor(() => over, LOOK_MS);
       }
-    asked?.done.reject(new Refusal("NOT_READY", "the station ended before the test label"));
+    dropTest();
     await close();
   }
   const running = rounds();

@@ -11,7 +11,7 @@ import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
 import { operatorsOf } from "./operator.ts";
 import type { Timing } from "./printers/driver.ts";
-import { type ProductNames, productNames } from "./product-names.ts";
+import { productNames } from "./product-names.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";

@@ -6,7 +6,7 @@ import { type Answer, api, here, type Job, type No, setHere, state, type Verdict
 import { looksLikeLabel } from "./wedge.ts";
 
 export type Sheet =
-  | { kind: "sign-in"; then?: () => void }
+  | { kind: "sign-in"; act?: () => void }
   | { kind: "confirm"; title: string; words: string; job?: Pick<Job, "job_ref" | "serial">; go(): void }
   | { kind: "explain"; n: number };
 export const sheet = signal<Sheet | undefined>(undefined);
@@ -15,10 +15,10 @@ export const pinFault = signal<string | undefined>(undefined);
 /** While the station hasn't answered, nothing is said twice. */
 export const busy = signal(false);
 
-export function openSignIn(then?: () => void): void {
+export function openSignIn(act?: () => void): void {
   pin.value = "";
   pinFault.value = undefined;
-  sheet.value = { kind: "sign-in", ...(then ? { then } : {}) };
+  sheet.value = { kind: "sign-in", ...(act ? { act } : {}) };
 }
 export const closeSheet = (): void => void (sheet.value = undefined);
 const signedIn = (act: () => void): void => (here.peek() ? act() : openSignIn(act));
@@ -111,9 +111,9 @@ export function printTest(printer: string): void {
 
 function arrived(said: Extract<Awaited<ReturnType<typeof api.arrive>>, { ok: true }>): void {
   setHere(said.value);
-  const then = sheet.peek()?.kind === "sign-in" ? (sheet.peek() as Extract<Sheet, { kind: "sign-in" }>).then : undefined;
+  const open = sheet.peek();
   closeSheet();
-  if (then) then();
+  if (open?.kind === "sign-in" && open.act) open.act();
   else show({ colour: "good", what: "signed_in", words: said.value.operator.name, frame: true });
 }
 export async function enterPin(): Promise<void> {

@@ -4,7 +4,7 @@ import { jobPath } from "#shared/states.ts";
 import { attest, busy, setPaused, skip } from "./acts.ts";
 import { Button, Fact, shape, Theirs, type Tone } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
-import { here, isCut, type Job, onState, type PrinterState, type ScannerState, type State, state, type Verdict } from "./station.ts";
+import { here, isCut, type Job, onState, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
 
 const picked = signal<string | undefined>(undefined);
 /** What left the station's hands while the cloud was away: sealed here, and nowhere in the list of those that are over. */
@@ -334,5 +334,3 @@ const Figure = ({ name, value, sub, tone }: FigureProps) =>
     h("dt", null, name),
     h("dd", null, h("b", null, count(value)), sub !== undefined && h("small", null, sub)),
   );
-
-export const currentState = (): State | undefined => state.value;

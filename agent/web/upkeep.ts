@@ -4,7 +4,7 @@ import { busy, printTest, tested } from "./acts.ts";
 import { PrinterRow, ScannerRow } from "./line.ts";
 import { Button, Fact, Panel, shape, Theirs } from "./parts.ts";
 import { show } from "./results.ts";
-import { age, clockTime, count, say, wordFor } from "./speech.ts";
+import { age, clockTime, count, say } from "./speech.ts";
 import { api, type Faults, type PrinterState, type ScannerState, type State } from "./station.ts";
 
 export function Upkeep({ now }: { now: State }) {

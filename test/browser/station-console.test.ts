@@ -248,7 +248,9 @@ describe.skipIf(!executable)("the console", async () => {
     await button(page, "Orphan destroyed").click();
     await button(page, "Yes, so it is").click();
     await until(() => jobAt(station, ref) === undefined);
-    await until(async () => (await shop.admin.get("/aidc/orphans?disposition=destroyed")).body.data.length === 1);
+    const destroyed = async () => (await shop.admin.get("/aidc/orphans?disposition=destroyed")).body.data;
+    await until(async () => (await destroyed()).length === 1);
+    expect((await destroyed())[0].actor).toEqual({ kind: "operator", id: OPERATOR.id });
   });
 
   test("a PIN typed on the screen or on a keyboard signs in; a wrong one is told, and after five they wait", async (t) => {
@@ -276,6 +278,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.getByText("Too many wrong PINs").waitFor();
     await wedge(page, OPERATOR.badge); // a badge always can
     await page.locator(".operator", { hasText: "Ada" }).waitFor();
+    expect(await page.locator("dialog").count()).toBe(0);
   });
 
   test("maintenance breaks a simulated printer and mends it, prints a test label that is explained, and the line shows what is wrong", async (t) => {
@@ -360,12 +363,13 @@ describe.skipIf(!executable)("the console", async () => {
       await page.getByText("Ist das Etikett heraus und gut?").waitFor();
       await page.reload();
       await page.getByText("Ist das Etikett heraus und gut?").waitFor();
+      expect(await page.getAttribute("html", "lang")).toBe("de");
     });
     test("sounds are muted by hand, and stay so", async (t) => {
       const { page } = await visit(t, station);
       await button(page, "Sound is on").click();
       await page.reload();
-      await button(page, "Sound is off").waitFor();
+      expect(await button(page, "Sound is off").getAttribute("aria-pressed")).toBe("false");
     });
     test("a person's keys do what keys do: Tab moves, Enter and the space bar press", async (t) => {
       const { page } = await visit(t, station);

@@ -12,10 +12,7 @@ export const de: Words = {
   language: "Sprache",
   soundOn: "Ton ist an",
   soundOff: "Ton ist aus",
-  close: "Schließen",
   back: "Zurück",
-  yes: "ja",
-  no: "nein",
 
   online: "Cloud verbunden",
   offline: "Cloud weg",
@@ -31,7 +28,6 @@ export const de: Words = {
   scanBadge: "Ausweis scannen",
   orPin: "oder PIN eingeben",
   pinSoFar: (count) => `PIN, bisher ${count} Ziffern`,
-  clear: "Leeren",
   erase: "Löschen",
   enter: "OK",
   wrongPin: "Diese PIN hat hier niemand",
@@ -45,7 +41,6 @@ export const de: Words = {
   printer: "Drucker",
   attempt: "Versuch",
   labelOf: (serial) => `Bild des Etiketts mit der Seriennummer ${serial}`,
-  noPicture: "Kein Bild",
   size: (wide, high) => `${wide} × ${high} mm`,
   progress: "Fortschritt",
   step: {
@@ -219,12 +214,10 @@ export const de: Words = {
   quarantine: "Von der Cloud abgelehnt",
   quarantineLong: "Meldungen, die die Cloud nicht annimmt. Jemand muss sie ansehen.",
 
-  devices: "Geräte",
   language_of_printer: "Sprache",
   condition: "Zustand",
   address: "Adresse",
   identity: "Nennt sich",
-  evidence: "Nachweis",
   ceiling: "Höchster Nachweis",
   grade: {
     "A+": "der Drucker merkt sich den Auftrag und kann später gefragt werden",

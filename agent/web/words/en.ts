@@ -11,10 +11,7 @@ export const en = {
   language: "Language",
   soundOn: "Sound is on",
   soundOff: "Sound is off",
-  close: "Close",
   back: "Back",
-  yes: "yes",
-  no: "no",
 
   online: "Cloud connected",
   offline: "Cloud away",
@@ -30,7 +27,6 @@ export const en = {
   scanBadge: "Scan your badge",
   orPin: "or type your PIN",
   pinSoFar: (count: number) => `PIN, ${count} digits so far`,
-  clear: "Clear",
   erase: "Delete",
   enter: "OK",
   wrongPin: "Nobody here has this PIN",
@@ -44,7 +40,6 @@ export const en = {
   printer: "Printer",
   attempt: "Attempt",
   labelOf: (serial: string) => `Picture of the label of serial number ${serial}`,
-  noPicture: "No picture",
   size: (wide: string, high: string) => `${wide} × ${high} mm`,
   progress: "Progress",
   step: {
@@ -218,12 +213,10 @@ export const en = {
   quarantine: "Refused by the cloud",
   quarantineLong: "Reports that the cloud doesn't take. Somebody has to look at them.",
 
-  devices: "Devices",
   language_of_printer: "Language",
   condition: "Condition",
   address: "Address",
   identity: "Says it is",
-  evidence: "Evidence",
   ceiling: "Evidence ceiling",
   grade: {
     "A+": "the printer remembers the job and can be asked later",

@@ -12,10 +12,7 @@ export const es: Words = {
   language: "Idioma",
   soundOn: "El sonido está activado",
   soundOff: "El sonido está desactivado",
-  close: "Cerrar",
   back: "Volver",
-  yes: "sí",
-  no: "no",
 
   online: "Nube conectada",
   offline: "Sin nube",
@@ -31,7 +28,6 @@ export const es: Words = {
   scanBadge: "Escanee su tarjeta",
   orPin: "o introduzca su PIN",
   pinSoFar: (count) => `PIN, ${count} cifras hasta ahora`,
-  clear: "Vaciar",
   erase: "Borrar",
   enter: "OK",
   wrongPin: "Nadie tiene aquí este PIN",
@@ -45,7 +41,6 @@ export const es: Words = {
   printer: "Impresora",
   attempt: "Intento",
   labelOf: (serial) => `Imagen de la etiqueta con el número de serie ${serial}`,
-  noPicture: "Sin imagen",
   size: (wide, high) => `${wide} × ${high} mm`,
   progress: "Progreso",
   step: {
@@ -219,12 +214,10 @@ export const es: Words = {
   quarantine: "Rechazado por la nube",
   quarantineLong: "Informes que la nube no acepta. Alguien tiene que revisarlos.",
 
-  devices: "Aparatos",
   language_of_printer: "Lenguaje",
   condition: "Estado",
   address: "Dirección",
   identity: "Dice ser",
-  evidence: "Prueba",
   ceiling: "Prueba máxima",
   grade: {
     "A+": "la impresora recuerda el trabajo y se le puede preguntar después",

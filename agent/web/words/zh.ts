@@ -12,10 +12,7 @@ export const zh: Words = {
   language: "语言",
   soundOn: "声音已开",
   soundOff: "声音已关",
-  close: "关闭",
   back: "返回",
-  yes: "是",
-  no: "否",
 
   online: "云端已连接",
   offline: "云端断开",
@@ -31,7 +28,6 @@ export const zh: Words = {
   scanBadge: "请扫描工牌",
   orPin: "或输入 PIN 码",
   pinSoFar: (count) => `PIN 码，已输入 ${count} 位`,
-  clear: "清空",
   erase: "删除",
   enter: "确定",
   wrongPin: "此处无人使用该 PIN 码",
@@ -45,7 +41,6 @@ export const zh: Words = {
   printer: "打印机",
   attempt: "次数",
   labelOf: (serial) => `序列号 ${serial} 的标签图片`,
-  noPicture: "无图片",
   size: (wide, high) => `${wide} × ${high} 毫米`,
   progress: "进度",
   step: {
@@ -211,12 +206,10 @@ export const zh: Words = {
   quarantine: "被云端拒绝",
   quarantineLong: "云端不接收的报告，需要有人查看。",
 
-  devices: "设备",
   language_of_printer: "语言",
   condition: "状态",
   address: "地址",
   identity: "自称",
-  evidence: "证据",
   ceiling: "证据上限",
   grade: {
     "A+": "打印机记住任务，之后可以查询",
