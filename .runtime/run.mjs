@@ -16,6 +16,7 @@ const commands = {
   start: ["fixtures/start.ts"],
   cloud: ["cloud/main.ts"],
   agent: ["agent/main.ts"],
+  floor: ["fixtures/simulate.ts"],
   verify: ["cloud/verify.ts"],
   test: ["node_modules/vitest/vitest.mjs", "run", "--config", "test/vitest.config.ts"],
   check: ["test/house/check.ts"],

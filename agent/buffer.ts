@@ -222,6 +222,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
             n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], body: JSON.parse(String(row["body"])),
           }) as ReportRow, // oxfmt-ignore
       ),
+    isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,
     settle: (n: number, fate: Fate, told: string | null) =>
       void write(() =>
         run("UPDATE reports SET fate = ?, told = ?, settled_at = ? WHERE n = ? AND fate IS NULL", fate, told, clock.now(), n),
@@ -236,8 +237,6 @@ export function openBuffer(dataDir: string, clock: Clock) {
           attemptId,
         ),
       ),
-    owes: (attemptId: string): boolean =>
-      get("SELECT 1 FROM reports WHERE attempt_id = ? AND fate IS NULL LIMIT 1", attemptId) !== undefined,
     /** The bundle's items, exactly as they are sent. */
     items: (attemptId: string): BundleItem[] =>
       all("SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' ORDER BY n", attemptId)

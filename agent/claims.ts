@@ -4,6 +4,7 @@ import type { ClaimBatch, Claimed } from "#shared/wire/jobs.ts";
 import { askOf } from "./attempt.ts";
 import { verifyEnvelope } from "./envelope.ts";
 import type { LeaseDeps } from "./leases.ts";
+import type { ProductNames } from "./product-names.ts";
 import { pulse } from "./pulse.ts";
 import type { Standing } from "./standing.ts";
 
@@ -12,9 +13,9 @@ const INFO_MS = 300_000;
 const LET_GO_MS = 120_000;
 const ASKS_MAX = 50; // jobs that wait for a person before they can even begin
 
-type ClaimDeps = LeaseDeps & { standing: Standing; blocked(): boolean; paused(): boolean };
+type ClaimDeps = LeaseDeps & { standing: Standing; products: ProductNames; blocked(): boolean; paused(): boolean };
 
-export function claimsOf({ config, store, clock, cloud, uplink, standing, floor, blocked, paused }: ClaimDeps) {
+export function claimsOf({ config, store, clock, cloud, uplink, standing, floor, products, blocked, paused }: ClaimDeps) {
   const { news, say } = floor;
   const hunger = pulse(clock);
   let over = false;
@@ -92,6 +93,9 @@ export function claimsOf({ config, store, clock, cloud, uplink, standing, floor,
     });
     if (taken) say("info", { event: "claimed", job_ref: job.job_ref, attempt: verdict.task.attempt }, `claimed ${job.job_ref}`);
     news.beat();
+    products
+      .learn(verdict.task.gtin, job.product_id)
+      .then(news.beat, (error: unknown) => say("debug", { event: "product" }, String(error)));
   }
 
   /** What waits behind a printer that can't print, or at a station that was paused, others could do. */

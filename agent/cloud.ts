@@ -4,7 +4,16 @@ import { Ajv, type ValidateFunction } from "ajv";
 import type { TSchema } from "typebox";
 import { ErrorReply, type Static } from "#shared/wire/common.ts";
 import { Station, type StationReport } from "#shared/wire/devices.ts";
-import { type ClaimBatch, ClaimedMany, Job, LeaseTaken, Orphan, type OrphanReport, ResultOutcomes } from "#shared/wire/jobs.ts";
+import {
+  type ClaimBatch,
+  ClaimedMany,
+  Job,
+  type JobCreate,
+  LeaseTaken,
+  Orphan,
+  type OrphanReport,
+  ResultOutcomes,
+} from "#shared/wire/jobs.ts";
 import type { ReportBody } from "./buffer.ts";
 
 /** `status` 0: no answer came, so that nobody knows whether it was done. */
@@ -12,7 +21,7 @@ export type NoAnswer = { ok: false; status: number; code: string; message: strin
 export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
-const ANSWER_MAX_MS = 15_000;
+const ANSWER_MAX_MS = 10_000;
 const ajv = new Ajv({ strict: false, validateFormats: false });
 const fits = new Map<TSchema, ValidateFunction>();
 
@@ -89,6 +98,9 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       call("POST", "/api/v2/aidc/results", ResultOutcomes, { json: { results } }),
     orphan: (orphan: OrphanReport, idempotencyKey: string) =>
       call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey }),
+    issue: (job: JobCreate, idempotencyKey: string) => call("POST", "/api/v2/aidc/jobs", Job, { json: job, key: idempotencyKey }),
+    /** Public, and read for people only. */
+    passport: (productId: string) => call("GET", `/p/${productId}.jsonld`, undefined),
     picture: (sha256: string, mediaType: string, bytes: Uint8Array<ArrayBuffer>) =>
       call("PUT", `/api/v2/aidc/evidence/${sha256}`, undefined, { body: bytes, type: mediaType }),
   };

@@ -26,6 +26,7 @@ const Printer = closed({
   rfid: Type.Optional(Type.Boolean({ default: false })),
   attest: Type.Optional(Type.Enum(["device", "operator"], { default: "device" })),
   simulated: Type.Optional(Type.Boolean({ default: false })),
+  control: Type.Optional(Url),
   setup: Type.Optional(Type.String({ maxLength: 4_000 })),
   rfidTries: Type.Optional(Type.Integer({ minimum: 1, maximum: 10 })),
   fence: Type.Optional(Type.Enum(["gs-h", "gs-r", "none"])),
@@ -56,7 +57,10 @@ const properties = {
     },
     { description: "Labels kept ready, so that the line doesn't wait for the network" },
   ),
-  operators: Type.Array(closed({ id: Word, name: Word, badge: Word }), { default: [], maxItems: 1_000 }),
+  operators: Type.Array(closed({ id: Word, name: Word, badge: Word, pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$" })) }), {
+    default: [],
+    maxItems: 1_000,
+  }),
   printers: Type.Array(Printer, { minItems: 1, maxItems: 32 }),
   scanners: Type.Array(Scanner, { default: [], maxItems: 32 }),
   mqtt: Type.Optional(Url),
@@ -70,7 +74,6 @@ export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attes
   attest: "device" | "operator";
   simulated: boolean;
 };
-export type ScannerConfig = Static<typeof Scanner>;
 export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
 
 /** A fault of the operator's: shown as one line, without a stack. */
@@ -135,8 +138,11 @@ function checkUrls(config: AgentConfig): void {
   if (!/^https?:$/.test(protocol) || pathname !== "/" || username)
     throw new ConfigError("cloud must be an origin such as https://cloud.example: scheme, host and port, nothing after it");
   config.cloud = new URL(config.cloud).origin;
-  for (const [i, { driver, port }] of config.printers.entries())
+  for (const [i, { driver, port, control, simulated }] of config.printers.entries()) {
     named(`printers.${i}.port`, () => portOf(drivers[driver]?.schemes ?? [], port));
+    if (control !== undefined && (!simulated || !/^http:\/\/[^/]/.test(control) || !URL.canParse(control)))
+      throw new ConfigError(`printers.${i}.control is the http:// address of a simulator, for a printer that is simulated`);
+  }
   for (const [i, { driver, port = "" }] of config.scanners.entries())
     named(`scanners.${i}.port`, () => {
       if (driver === "camera" && !/^(https?|file):/i.test(port)) throw new Error("of a camera is http(s)://… of a picture, or file:/…");
@@ -163,10 +169,11 @@ function checkNames(config: AgentConfig): void {
     ["scanners: the name", config.scanners.map(({ name }) => name)],
     ["operators: the id", config.operators.map(({ id }) => id)],
     ["operators: the badge", config.operators.map(({ badge }) => badge)],
+    ["operators: the PIN", config.operators.flatMap(({ pin }) => pin ?? [])],
   ];
   for (const [what, values] of lists) {
     const twice = values.find((value, i) => values.indexOf(value) !== i);
-    if (twice !== undefined) throw new ConfigError(`${what} ${JSON.stringify(twice)} is there twice`);
+    if (twice !== undefined) throw new ConfigError(`${what}${what.endsWith("PIN") ? "" : ` ${JSON.stringify(twice)}`} is there twice`);
   }
 }
 

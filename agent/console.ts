@@ -1,29 +1,26 @@
 // The console's HTTP: what the station is like, and what people say of its labels. For this machine, unless told otherwise, and for no page of another origin.
 import { hostname } from "node:os";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { Ajv } from "ajv";
-import { type Static, type TSchema, Type } from "typebox";
-import { invalid, Refusal } from "#shared/errors.ts";
+import { Type } from "typebox";
+import { Refusal } from "#shared/errors.ts";
 import { closed } from "#shared/wire/common.ts";
+import { type ActDeps, serveActs } from "./acts.ts";
 import { verdicts } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
 import type { Clock } from "./clock.ts";
-import type { Lane } from "./lane.ts";
 import { metricsOf } from "./metrics.ts";
-import type { Operators } from "./operator.ts";
+import { servePages } from "./pages.ts";
 import type { Pulse } from "./pulse.ts";
+import { bodyOf } from "./request-body.ts";
 import { openKeyboard } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
 import type { State } from "./state.ts";
-import { answer, drawingOf, type Floor } from "./steps.ts";
+import { answer, drawingOf } from "./steps.ts";
 
 export type Console = { url: string; app: FastifyInstance; close(): Promise<void> };
-type Deps = {
-  floor: Floor;
+type Deps = ActDeps & {
   state(): State;
-  operators: Operators;
   scans: Scans;
-  lanes: Lane[];
   setPaused(is: boolean): void;
   news: Pulse;
   clock: Clock;
@@ -35,31 +32,23 @@ const KEEP_ALIVE_MS = 15_000;
 const KEYBOARD = "console";
 const Text = Type.String({ minLength: 1, maxLength: 4_096 });
 const bodies = {
-  badge: closed({ badge: Text }),
+  arrival: Type.Union([closed({ badge: Text }), closed({ pin: Text })]),
   attest: closed({ verdict: Type.Enum([...verdicts]), session: Type.Optional(Text) }),
   scan: closed({ text: Text, session: Type.Optional(Text) }),
   explain: closed({ words: Type.String({ minLength: 1, maxLength: 1_000 }), session: Type.Optional(Text) }),
 };
-const ajv = new Ajv({ strictTypes: false });
-
-function bodyOf<T extends TSchema>(schema: T, body: unknown): Static<T> {
-  const fits = ajv.compile(schema);
-  if (fits(body)) return body as Static<T>;
-  const { instancePath = "", params = {}, message = "is wrong", keyword = "type" } = fits.errors?.[0] ?? {};
-  const field = String(params["missingProperty"] ?? params["additionalProperty"] ?? (instancePath.slice(1) || "body"));
-  const allowed = params["allowedValues"] as unknown[] | undefined;
-  throw invalid([{ field, rule: keyword, message: allowed ? `must be one of ${allowed.join(", ")}` : message }]);
-}
 
 export async function openConsole({ host, port }: { host: string; port: number }, deps: Deps): Promise<Console> {
   const { floor, state, operators, setPaused } = deps;
   const app = Fastify({ bodyLimit: BODY_MAX_BYTES, forceCloseConnections: true, logger: false });
   guard(app, host);
   const metrics = metricsOf(state);
+  servePages(app);
+  serveActs(app, deps);
 
   app.get("/api/state", () => state());
   app.get("/api/events", (request, reply) => events(request, reply, deps));
-  app.post("/api/operator", (request) => operators.arrive(bodyOf(bodies.badge, request.body).badge));
+  app.post("/api/operator", (request) => operators.arrive(bodyOf(bodies.arrival, request.body)));
   app.post<{ Params: { ref: string } }>("/api/jobs/:ref/attest", (request) => {
     const { verdict, session } = bodyOf(bodies.attest, request.body);
     const { id } = operators.who(session);

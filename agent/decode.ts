@@ -74,7 +74,8 @@ export async function look(image: Image | Uint8Array): Promise<{ symbols: Decode
   return { symbols, damaged, decoder: `zxing-wasm/${zxing.ZXING_WASM_VERSION}` };
 }
 
-type Pixels = { width: number; height: number; data: Uint8ClampedArray };
+/** A browser's ImageData, which the decoder takes. */
+type Pixels = { width: number; height: number; data: Uint8ClampedArray<ArrayBuffer>; colorSpace: "srgb" };
 function inputOf(image: Image | Uint8Array): Uint8Array | Pixels {
   if (image instanceof Uint8Array) return image;
   const { width, height } = image;
@@ -82,10 +83,10 @@ function inputOf(image: Image | Uint8Array): Uint8Array | Pixels {
   if (!Number.isInteger(pixels) || pixels <= 0 || pixels > PIXELS_MAX) throw new Error(`a picture of ${width} x ${height} can't be read`);
   const [given, each] = "gray" in image ? [image.gray, 1] : [image.data, 4];
   if (given.length !== pixels * each) throw new Error(`a picture of ${width} x ${height} has ${pixels * each} bytes, not ${given.length}`);
-  if (each === 4) return { width, height, data: new Uint8ClampedArray(given) };
+  if (each === 4) return { width, height, data: new Uint8ClampedArray(given), colorSpace: "srgb" };
   const data = new Uint8ClampedArray(pixels * 4).fill(255);
   for (let i = 0; i < pixels; i += 1) data.fill(given[i] ?? 0, i * 4, i * 4 + 3);
-  return { width, height, data };
+  return { width, height, data, colorSpace: "srgb" };
 }
 
 function decodedOf(result: ReadResult): Decoded {

@@ -1,9 +1,19 @@
 // One printer, one lane: one label in flight, from its drawing to its seal. It waits for paper, for people and for its lease, and never prints a label twice.
+import { Refusal } from "#shared/errors.ts";
 import { askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import type { Label } from "./label.ts";
 import { drivers } from "./printers/index.ts";
-import { attests, type Capabilities, type Printer, type Status, type Submission, type Timing } from "./printers/driver.ts";
+import {
+  attests,
+  type Capabilities,
+  type Fault,
+  type FaultName,
+  type Printer,
+  type Status,
+  type Submission,
+  type Timing,
+} from "./printers/driver.ts";
 import { PAUSES_MS } from "./reconnecting.ts";
 import * as steps from "./steps.ts";
 
@@ -15,8 +25,16 @@ export type LaneState = {
   since: number;
   capabilities: Capabilities | null;
   warnings: string[];
+  /** What keeps it from printing, by name. */
+  faults: FaultName[];
 };
-export type Lane = { config: PrinterConfig; state(): LaneState; end(): Promise<void> };
+export type Lane = {
+  config: PrinterConfig;
+  state(): LaneState;
+  /** Prints a label that is nobody's, between two jobs; says in words what came of it. */
+  test(operator: string): Promise<string>;
+  end(): Promise<void>;
+};
 export type Lease = "alive" | "lost" | "unknown";
 export type LaneFloor = steps.Floor & {
   paused(): boolean;
@@ -38,8 +56,10 @@ export const PATIENCE: LanePatience = { blockedMs: 30 * 60_000, idleMs: 10_000, 
 
 const LOOK_MS = 1_000;
 const SETTLE_MS = 500;
+const LAST_TRIES = 3;
 const FRESH_MS = 2_000;
 const UNEXPLAINED_MAX = 20;
+const TEST_MS = 10_000;
 
 export function startLane(
   floor: LaneFloor,
@@ -61,17 +81,26 @@ export function startLane(
     since: clock.now(),
     capabilities: null,
     warnings: [],
+    faults: [],
   };
 
   /** A change is told once. */
-  function become(status: LaneState["status"], words: string, warnings: string[] = []): void {
+  function become(status: LaneState["status"], words: string, warnings: string[] = [], faults: Fault[] = []): void {
     const isNews = status !== state.status || words !== state.words;
     if (isNews && (status === "blocked" || status === "offline"))
       say("warn", { event: "printer", printer: config.name, status }, `${config.name}: ${words}`);
     if (isNews && status === "ready" && (state.status === "blocked" || state.status === "offline"))
       say("info", { event: "printer", printer: config.name, status }, `${config.name} is ready again`);
     const isBack = status === "ready" && state.status !== "ready" && state.status !== "printing";
-    state = { ...state, status, words, warnings, capabilities, since: isNews ? clock.now() : state.since };
+    state = {
+      ...state,
+      status,
+      words,
+      warnings,
+      faults: faults.map(({ name }) => name),
+      capabilities,
+      since: isNews ? clock.now() : state.since,
+    };
     if (isNews) news.beat();
     if (isBack) floor.hungry();
   }
@@ -87,7 +116,7 @@ export function startLane(
       const opened = await drivers[driver]?.open(port, profile, { clock });
       if (!opened) throw new Error(`there is no driver ${driver}`);
       printer = opened;
-      capabilities = await opened.probe();
+      if (!capabilities || attests(capabilities.ceiling)) capabilities = await opened.probe(); // what never answered is spared the questions
       failures = 0;
       lookedAt = 0;
       become(state.status === "printing" ? "printing" : "ready", "ready");
@@ -125,7 +154,7 @@ export function startLane(
     }
     watchCounter(status);
     if (status.ready === false) {
-      become("blocked", status.faults.map(({ words }) => words).join(", ") || "it isn't ready", status.warnings);
+      become("blocked", status.faults.map(({ words }) => words).join(", ") || "it isn't ready", status.warnings, status.faults);
       return false;
     }
     become("ready", "ready", status.warnings);
@@ -158,17 +187,23 @@ export function startLane(
 
   async function work(attempt: Attempt, at: Printer): Promise<void> {
     const lease = await floor.holds(attempt);
-    if (lease !== "alive" || over) {
+    if (lease !== "alive" || over || store.must(attempt.attemptId).ended !== null) {
       if (lease === "unknown") become("ready", "a job waits for word from the cloud that it is still ours");
       if (lease === "unknown" && !over) await news.next(LOOK_MS);
       return;
     }
     const claimed = store.change(attempt.attemptId, { printer: config.name });
     const label = await steps.render(floor, claimed, config);
-    if (!label || over || store.must(attempt.attemptId).stage !== "rendered") return;
+    if (!label || over || !isToSend(attempt.attemptId)) return;
     become("printing", `prints ${attempt.jobRef}`);
     const submission = await send(store.must(attempt.attemptId), at, label);
     if (submission) await follow(attempt.attemptId, at, submission);
+  }
+
+  /** Its job may have gone on, or been refused, while it was drawn. */
+  function isToSend(attemptId: string): boolean {
+    const { stage, ended } = store.must(attemptId);
+    return stage === "rendered" && ended === null;
   }
 
   /** Undefined where surely nothing left: the same attempt may be sent again. */
@@ -177,6 +212,7 @@ export function startLane(
     const epc = task.needs.includes("rfid") ? steps.contentOf(attempt).epc : undefined;
     const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
     const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
+    if (!isToSend(attemptId)) return undefined;
     const act = steps.intend(floor, attempt, config.name, {
       token: encoded.token,
       sha256: encoded.sha256,
@@ -184,8 +220,10 @@ export function startLane(
       counter: expected(),
     });
     const submission = await at.submit(encoded);
-    const left = await durable(() => steps.submitted(floor, attemptId, act, submission, config));
-    store.setMeta(counterName, "null"); // until the label's end is known, the counter may move
+    const left = await durable(() => {
+      store.setMeta(counterName, "null"); // until the label's end is known, the counter may move
+      return steps.submitted(floor, attemptId, act, submission, config);
+    });
     news.beat();
     if (left) return submission;
     if (!submission.retryable) steps.fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
@@ -199,11 +237,11 @@ export function startLane(
 
   /** Whatever the disk says: what was done is written down before anything else is. */
   async function durable<T>(act: () => T): Promise<T> {
-    for (;;)
+    for (let tries = 1; ; tries += 1)
       try {
         return act();
       } catch (error) {
-        if (store.fault() === null) throw error;
+        if (store.fault() === null || (over && tries > LAST_TRIES)) throw error; // the intent is written: the next start asks
         become("blocked", store.fault() ?? "");
         await waitFor(() => false, LOOK_MS);
       }
@@ -222,10 +260,11 @@ export function startLane(
           steps.completed(floor, attemptId, completion, config, known);
           store.setMeta(counterName, JSON.stringify(after ?? null));
         });
-        if (completion.outcome === "unknown" && !isMute && config.driver !== "ipp") await close(); // what comes late belongs to nobody's next label
+        // What comes late belongs to nobody's next label; and one that never answers may wait for our goodbye before it prints.
+        if (completion.outcome === "unknown" && config.driver !== "ipp") await close();
         return;
       }
-      become("blocked", completion.reason);
+      become("blocked", completion.reason, [], completion.faults);
       const isGone = store.must(attemptId).stage !== "sent";
       if (stop.signal.aborted) return; // it waits in the printer: the next start asks for it
       if (isGone || clock.now() - blockedFrom > patience.blockedMs) return takeBack(attemptId, at, completion.reason);
@@ -257,13 +296,60 @@ export function startLane(
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function closing(attempt: Attempt): Promise<void> {
     const at = printer ?? (await open());
-    const flushed = at ? await at.flush() : { waiting: null, words: "the printer can't be asked" };
+    const flushed = at ? { ...(await at.flush()), asked: true } : { waiting: null, words: "the printer can't be asked", asked: false };
     const counter = at && attempt.work.closing?.verdict === "not_printed" ? await cameOut(at, attempt) : null;
     await durable(() => {
       if (counter === null) steps.closeAttempt(floor, attempt, flushed);
       else steps.askAgain(floor, attempt, counter);
       store.setMeta(counterName, "null");
     });
+  }
+
+  // --- a label that is nobody's
+
+  let asked: { operator: string; done: PromiseWithResolvers<string> } | undefined;
+  function test(operator: string): Promise<string> {
+    if (over) throw new Refusal("NOT_READY", "the station is ending");
+    if (asked) throw new Refusal("ILLEGAL_TRANSITION", "a test label is already asked for", { allowed: [] });
+    const isBusy = store.open().some((one) => isMine(one) && !["waiting", "rendered"].includes(one.stage));
+    if (isBusy || (state.status !== "ready" && state.status !== "blocked"))
+      throw new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print a test label now: ${state.words}`, { allowed: [] });
+    asked = { operator, done: Promise.withResolvers<string>() };
+    news.beat();
+    return asked.done.promise;
+  }
+  /** Asked for and not to be had: it must not come out later, when nobody looks any more. */
+  function dropTest(): void {
+    asked?.done.reject(new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print a test label now: ${state.words}`, { allowed: [] }));
+    asked = undefined;
+  }
+  async function answerTest(at: Printer): Promise<void> {
+    if (!asked) return;
+    const { operator, done } = asked;
+    try {
+      done.resolve(await printTest(at, operator));
+    } catch (error) {
+      done.reject(error);
+    } finally {
+      asked = undefined;
+    }
+  }
+  async function printTest(at: Printer, operator: string): Promise<string> {
+    if (!(await isReady(at))) throw new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print now: ${state.words}`, { allowed: [] });
+    const encoded = await at.encode(steps.testDrawing(floor, config));
+    store.write(() => {
+      store.label(config.name, "explained", `a test label, as ${operator} asked`);
+      store.setMeta(counterName, "null");
+    });
+    become("printing", "prints a test label");
+    const submission = await at.submit(encoded);
+    if (submission.bytesAccepted === 0) throw new Refusal("NOT_READY", submission.fault ?? "nothing could be sent");
+    const completion = await at.awaitCompletion(submission, { signal: stop.signal, withinMs: TEST_MS });
+    if (completion.outcome !== "confirmed") await at.flush();
+    store.setMeta(counterName, JSON.stringify(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null));
+    become("ready", "ready");
+    say("info", { event: "test_label", printer: config.name, operator }, `${config.name}: test label: ${completion.reason}`);
+    return `${completion.outcome}: ${completion.reason}`;
   }
 
   // --- the loop
@@ -281,7 +367,9 @@ export function startLane(
     const open_ = store.open();
     const held = open_.find((one) => isMine(one) && !["waiting", "rendered"].includes(one.stage));
     if (held?.stage === "closing") return closing(held);
+    if (held && steps.isAbandoned(held)) return durable(() => steps.abandon(floor, held)); // a fault of ours let go of it
     if (held) {
+      dropTest();
       const ask = askOf(held);
       become(
         state.status === "offline" ? "offline" : "ready",
@@ -290,7 +378,8 @@ export function startLane(
       return news.next(LOOK_MS);
     }
     const at = await open();
-    if (!at) return;
+    if (!at) return dropTest();
+    if (asked) return answerTest(at);
     const next = floor.paused() || store.fault() !== null ? undefined : pick(open_);
     const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs) || (capabilities?.counter && expected() === null);
     if ((isStale || state.status === "blocked") && !(await isReady(at))) return waitFor(() => over, LOOK_MS);
@@ -312,12 +401,14 @@ export function startLane(
         become("blocked", (error as Error).message);
         await waitFor(() => over, LOOK_MS);
       }
+    dropTest();
     await close();
   }
   const running = rounds();
   return {
     config,
     state: () => ({ ...state, capabilities }),
+    test,
     end: async () => {
       over = true;
       const cancel = clock.after(patience.drainMs, () => stop.abort());

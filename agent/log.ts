@@ -5,7 +5,7 @@ import pino, { type Logger } from "pino";
 export type AgentLog = { logger: Logger; last(): string[]; flush(): void };
 const KEPT_LINES = 200;
 const redact = {
-  paths: ["key", "*.key", "session", "*.session", "badge", "*.badge", "authorization", "*.authorization"],
+  paths: ["key", "*.key", "session", "*.session", "badge", "*.badge", "pin", "*.pin", "authorization", "*.authorization"],
   censor: "[redacted]",
 };
 

@@ -5,23 +5,37 @@ import type { Clock } from "./clock.ts";
 
 export type Operator = { id: string; name: string };
 export type Operators = {
-  /** Refuses a badge that nobody has. */
-  arrive(badge: string): { operator: Operator; session: string };
+  /** Refuses a badge or a PIN that nobody has; PINs, being short, only so many times a minute. */
+  arrive(shown: { badge: string } | { pin: string }): { operator: Operator; session: string };
   /** Refuses a session that isn't one, or no more. */
   who(session: string | undefined): Operator;
 };
 
 const SESSION_MS = 12 * 3_600_000;
 const SESSIONS_MAX = 1_000;
+const WRONG_PINS_MAX = 5;
+const WRONG_PINS_MS = 60_000;
 const digest = (text: string) => hash("sha256", text, "buffer");
+const isSame = (one: string, other: string) => timingSafeEqual(digest(one), digest(other));
 
-export function operatorsOf(known: readonly (Operator & { badge: string })[], clock: Clock): Operators {
+export function operatorsOf(known: readonly (Operator & { badge: string; pin?: string })[], clock: Clock): Operators {
   const sessions = new Map<string, { operator: Operator; until: number }>();
+  let wrong: number[] = [];
+  const byPin = (pin: string) => {
+    const now = clock.now();
+    wrong = wrong.filter((at) => now - at < WRONG_PINS_MS);
+    if (wrong.length >= WRONG_PINS_MAX)
+      throw new Refusal("RATE_LIMITED", "too many wrong PINs: wait a minute, or scan your badge", undefined, {
+        "retry-after": String(Math.ceil((WRONG_PINS_MS - now + (wrong[0] ?? now)) / 1_000)),
+      });
+    const found = known.find((one) => one.pin !== undefined && isSame(one.pin, pin));
+    if (!found) wrong.push(now);
+    return found;
+  };
   return {
-    arrive: (badge) => {
-      const given = digest(badge);
-      const found = known.find((one) => timingSafeEqual(digest(one.badge), given));
-      if (!found) throw new Refusal("UNAUTHORIZED", "no operator of this station has this badge");
+    arrive: (shown) => {
+      const found = "pin" in shown ? byPin(shown.pin) : known.find((one) => isSame(one.badge, shown.badge));
+      if (!found) throw new Refusal("UNAUTHORIZED", `no operator of this station has this ${"pin" in shown ? "PIN" : "badge"}`);
       const session = randomBytes(24).toString("base64url");
       const operator = { id: found.id, name: found.name };
       sessions.set(session, { operator, until: clock.now() + SESSION_MS });

@@ -8,14 +8,17 @@ import type { Sighting, Trouble } from "./scanners/scanner.ts";
 import { drawingOf, type Floor, scanned } from "./steps.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
+/** `n` moves with every piece of news; a camera that goes on seeing the same is none. */
+export type ScanNews = { n: number; at: string } & ScanAnswer;
 export type Scans = {
   sighting(sighting: Sighting, operator?: string): ScanAnswer;
   tag(tag: Tag): void;
   trouble(trouble: Trouble): void;
   /** The last word about what each scanner saw. */
-  last(scanner: string): { at: string; words: string } | null;
+  last(scanner: string): ScanNews | null;
 };
 
+const NOTHING = { moved: false, job_ref: null, why: null };
 const TAGS_KEPT = 200;
 const UNDER_WAY = new Set(["sending", "sent", "printed"]);
 const BLOB_TYPES: [start: string, type: string][] = [
@@ -27,15 +30,16 @@ const PICTURE_MAX_BYTES = 2_097_152;
 export function scansOf(floor: Floor, { independentReader }: { independentReader: boolean }): Scans {
   const { store, say, news } = floor;
   const tags: Tag[] = [];
-  const lastWords = new Map<string, { at: string; words: string }>();
+  const lastWords = new Map<string, ScanNews>();
   const lastText = new Map<string, string>();
   let awaiting: { attemptId: string; seen: Sighting; operator: string | undefined } | undefined;
 
-  function note(scanner: string, at: string, words: string, level: "debug" | "info" | "warn" = "info"): void {
-    const isNews = lastWords.get(scanner)?.words !== words;
-    lastWords.set(scanner, { at, words });
+  function note(scanner: string, at: string, said: ScanAnswer, level: "debug" | "info" | "warn", isStill = false): void {
+    const before = lastWords.get(scanner);
+    const isNews = before?.words !== said.words || !isStill;
+    lastWords.set(scanner, { n: (before?.n ?? 0) + Number(isNews), at, ...said });
     if (!isNews) return;
-    say(level, { event: "scan", scanner }, `${scanner}: ${words}`);
+    say(level, { event: "scan", scanner }, `${scanner}: ${said.words}`);
     news.beat();
   }
 
@@ -47,12 +51,8 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     if (target || lastText.get(seen.scanner) !== seen.text) store.sighting({ ...seen, image_sha256: seen.image_sha256 ?? null });
     lastText.set(seen.scanner, seen.text);
     // A camera goes on seeing the label that it has verified, for as long as it lies there.
-    note(
-      seen.scanner,
-      seen.scanned_at,
-      said.words,
-      said.moved ? "info" : seen.source === "camera" && said.why === "repeated" ? "debug" : "warn",
-    );
+    const isStill = seen.source === "camera";
+    note(seen.scanner, seen.scanned_at, said, said.moved ? "info" : isStill && said.why === "repeated" ? "debug" : "warn", isStill);
     return said;
   }
 
@@ -138,16 +138,16 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     tag: (tag) => {
       tags.push(tag);
       tags.splice(0, tags.length - TAGS_KEPT);
-      note(tag.reader, tag.read_at, `read ${tag.epc}`, "debug");
+      note(tag.reader, tag.read_at, { words: `read ${tag.epc}`, ...NOTHING }, "debug");
       const waiting = awaiting;
       awaiting = undefined;
       const attempt = waiting && store.attempt(waiting.attemptId);
       if (waiting && attempt && attempt.ended === null && UNDER_WAY.has(attempt.stage)) {
-        const { words, moved } = passed(waiting.seen, attempt, waiting.operator);
-        note(waiting.seen.scanner, tag.read_at, words, moved ? "info" : "warn");
+        const said = passed(waiting.seen, attempt, waiting.operator);
+        note(waiting.seen.scanner, tag.read_at, said, said.moved ? "info" : "warn");
       }
     },
-    trouble: ({ scanner, at, words }) => note(scanner, at, words, "warn"),
+    trouble: ({ scanner, at, words }) => note(scanner, at, { words, ...NOTHING, why: "not_text" }, "warn", true),
     last: (scanner) => lastWords.get(scanner) ?? null,
   };
 }

@@ -1,6 +1,6 @@
 // Who we are for the cloud, by whose keys it speaks, and what it is told of us; kept in the buffer, so that a start without a network knows it.
 import type { JSONWebKeySet } from "jose";
-import type { Station as StationInfo } from "#shared/wire/devices.ts";
+import type { Station as StationInfo, StationReport } from "#shared/wire/devices.ts";
 import type { Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { CloudClient } from "./cloud.ts";
@@ -41,6 +41,19 @@ export function standingOf({ cloud, store, uplink, say }: Talks): Standing {
   };
 }
 
+/** The station in the words of the cloud, the same over HTTP and MQTT. */
+export const reportOf = ({ status, version, buffer_depth, printers }: State): StationReport => ({
+  status,
+  version,
+  buffer_depth,
+  printers: printers.map(({ name, status, words, ceiling, simulated }) => ({
+    name,
+    status: `${status}: ${words}`.slice(0, 200),
+    ceiling,
+    simulated,
+  })),
+});
+
 type TellDeps = Pick<Talks, "cloud" | "uplink"> & { clock: Clock; report(): State };
 
 const TELL_MS = 20_000;
@@ -54,18 +67,7 @@ export function tellingOf({ cloud, clock, uplink, report }: TellDeps) {
   async function rounds(): Promise<void> {
     while (!over) {
       try {
-        const { status, version, buffer_depth, printers } = report();
-        const said = {
-          status,
-          version,
-          buffer_depth,
-          printers: printers.map(({ name, status, words, ceiling, simulated }) => ({
-            name,
-            status: `${status}: ${words}`.slice(0, 200),
-            ceiling,
-            simulated,
-          })),
-        };
+        const said = reportOf(report());
         const text = JSON.stringify({ ...said, buffer_depth: 0 });
         if (text !== told || clock.now() - toldAt > TELL_MS) {
           const answer = await cloud.tell(said);

@@ -4,9 +4,11 @@ import { OPEN_LABELS, type Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lane } from "./lane.ts";
+import type { ProductNames } from "./product-names.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import type { Scans } from "./scans.ts";
 import type { Standing } from "./standing.ts";
+import { maySkip } from "./steps.ts";
 import type { Uplink } from "./uplink.ts";
 
 export type StateDeps = {
@@ -20,13 +22,14 @@ export type StateDeps = {
   standing: Standing;
   paused(): boolean;
   lines(): string[];
+  products: ProductNames;
 };
 const VERSION = "0.1.0";
 const SHOWN = 50;
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 
 export type State = ReturnType<typeof stateOf>;
-export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused, lines }: StateDeps) {
+export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused, lines, products }: StateDeps) {
   const open = store.open();
   const { count, oldestAt, pictures } = store.depth();
   const printers = lanes.map((lane) => printerOf(lane, open));
@@ -47,12 +50,15 @@ export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, 
     scanners: scanners.map((scanner, i) => ({
       name: scanner.name,
       driver: config.scanners[i]?.driver ?? "keyboard",
+      simulated: config.scanners[i]?.simulated ?? false,
       ...upOf(scanner),
       last: scans.last(scanner.name),
     })),
-    jobs: open.filter(({ stage }) => stage !== "sealing").map((attempt) => jobOf(attempt, store)),
+    jobs: open.filter(({ stage }) => stage !== "sealing").map((attempt) => jobOf(attempt, store, products)),
     sealing: open.filter(({ stage }) => stage === "sealing").length,
-    recent: store.recent(SHOWN).map((attempt) => ({ ...jobOf(attempt, store), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
+    recent: store
+      .recent(SHOWN)
+      .map((attempt) => ({ ...jobOf(attempt, store, products), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
     queue_ahead: open.filter(({ stage, printer }) => (stage === "waiting" || stage === "rendered") && printer === null).length,
     buffer_depth: count,
     buffer: {
@@ -79,7 +85,7 @@ function upOf(scanner: Scanner): { up: boolean; words: string } {
 }
 
 function printerOf({ config, state }: Lane, open: Attempt[]) {
-  const { status, words, since, capabilities, warnings } = state();
+  const { status, words, since, capabilities, warnings, faults } = state();
   const current = open.find(({ printer, stage }) => printer === config.name && stage !== "sealing" && stage !== "orphan");
   return {
     name: config.name,
@@ -88,8 +94,11 @@ function printerOf({ config, state }: Lane, open: Attempt[]) {
     status,
     words,
     since: iso(since),
+    faults,
     warnings,
     job_ref: current?.jobRef ?? null,
+    label: { width_mm: config.label.widthMm, height_mm: config.label.heightMm, dpi: config.dpi },
+    has_simulator: config.control !== undefined,
     attest: config.attest,
     rfid: config.rfid,
     simulated: config.simulated,
@@ -99,7 +108,7 @@ function printerOf({ config, state }: Lane, open: Attempt[]) {
   };
 }
 
-function jobOf(attempt: Attempt, store: Store) {
+function jobOf(attempt: Attempt, store: Store, products: ProductNames) {
   const { attemptId, jobRef, task, printer, stage, updatedAt, askSince, work } = attempt;
   const kind = askOf(attempt);
   return {
@@ -111,12 +120,14 @@ function jobOf(attempt: Attempt, store: Store) {
     says: stages[stage].says,
     printer,
     duplicate_risk: task.duplicate_risk,
+    product: products.of(task.gtin),
     gtin: task.gtin,
     serial: task.serial,
     digital_link: task.digital_link,
     needs: task.needs,
     ask: kind === null ? null : { kind, since: iso(askSince), words: work.unknown ?? work.failing ?? asks[kind].words },
     allowed: allowedFor(attempt),
+    may_skip: maySkip(attempt),
     updated_at: iso(updatedAt),
   };
 }

@@ -11,15 +11,17 @@ import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
 import { operatorsOf } from "./operator.ts";
 import type { Timing } from "./printers/driver.ts";
+import { productNames } from "./product-names.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import { type Scans, scansOf } from "./scans.ts";
-import { standingOf, tellingOf } from "./standing.ts";
+import { reportOf, standingOf, tellingOf } from "./standing.ts";
 import { type State, stateOf } from "./state.ts";
 import * as steps from "./steps.ts";
 import { loadTemplates } from "./template.ts";
 import { type Pauses, startUplink } from "./uplink.ts";
+import { startWake } from "./wake.ts";
 
 export type StationOptions = {
   log: AgentLog;
@@ -59,9 +61,10 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     store, cloud, clock, news, say, lost: (id, why) => steps.lost(floor, id, why), ...(options.pauses ? { pauses: options.pauses } : {}),
   }); // oxfmt-ignore
   const standing = standingOf({ cloud, store, say, uplink });
+  const products = productNames(store, cloud);
   const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
   const claims = claimsOf({
-    config, store, clock, cloud, uplink, standing, floor, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
+    config, store, clock, cloud, uplink, standing, floor, products, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
   }); // oxfmt-ignore
   const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) =>
@@ -80,13 +83,15 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     news.beat();
     claims.wake();
   };
-  const state = () => stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused: () => paused, lines: log.last });
+  const state = () =>
+    stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused: () => paused, lines: log.last, products });
   const end = async (web?: Console) => {
     over = true;
     say("info", { event: "draining" }, "ends once the label in hand is written down");
     await web?.close();
     await Promise.all([
       claims.end(),
+      line.stop(),
       telling.end(),
       leases.end(),
       ...lanes.map((lane) => lane.end()),
@@ -95,9 +100,12 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     await uplink.end();
     store.close();
   };
+  const line = startWake({ settings: config, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
   const telling = tellingOf({ cloud, clock, uplink, report: state });
   try {
-    const web = await openConsole(config.console, { floor, state, operators, scans, lanes, setPaused, news, clock });
+    const web = await openConsole(config.console, {
+      floor, state, operators, scans, lanes, cloud, station: config.station, setPaused, news, clock,
+    }); // oxfmt-ignore
     say(
       "info",
       { event: "station", station: config.station ?? null, printers: config.printers.map(({ name }) => name) },
@@ -112,9 +120,19 @@ export async function startStation(config: AgentConfig, options: StationOptions)
 
 /** The settings' scanners, and the console as a keyboard, which every station has. */
 function openScanners(config: AgentConfig, scans: Scans, changed: () => void, clock: Clock, say: steps.Say): Scanner[] {
+  /** What can't be written down hasn't been seen: it has to be scanned again, and nothing else may end by it. */
+  const safely =
+    <T>(take: (what: T) => unknown) =>
+    (what: T): void => {
+      try {
+        take(what);
+      } catch (error) {
+        say("error", { event: "scan" }, `a scan was lost: ${(error as Error).message}`);
+      }
+    };
   const told = {
-    sighting: (sighting: Parameters<Scans["sighting"]>[0]) => void scans.sighting(sighting),
-    tag: scans.tag,
+    sighting: safely((sighting: Parameters<Scans["sighting"]>[0]) => scans.sighting(sighting)),
+    tag: safely(scans.tag),
     trouble: scans.trouble,
     link: (name: string, link: { up: boolean; why?: string }) => {
       say(

@@ -73,6 +73,13 @@ export function optionsFor(templates: Template[], { task }: Attempt, { label, dp
 export const drawingOf = (floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) =>
   drawLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
 
+/** Says that it is a test, in words and in its symbol, which is no link of anything. */
+export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clock">, { label, dpi, simulated }: PrinterConfig) =>
+  drawLabel(
+    { payload: `TEST LABEL ${instant(clock)}`, gtin: "TEST LABEL", serial: "TEST" },
+    { template: templateFor(templates, label), dpi, simulated },
+  ).bitmap;
+
 /** Undefined where the label can't be: its attempt has failed. */
 export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {
   try {
@@ -155,31 +162,45 @@ function nothingLeft({ store }: Floor, { attemptId, stage, jobRef }: Attempt): b
   return false;
 }
 
-/** What a killed agent leaves: bytes may have left, and nobody was there to hear the answer. Never sent again; asked. */
+/** Bytes may have left, and nobody listens for the answer any more. */
+export const isAbandoned = (attempt: Attempt): boolean =>
+  attempt.ended === null && (attempt.stage === "sending" || (attempt.stage === "sent" && askOf(attempt) === null));
+
+/** What a killed agent leaves is never sent again; it is asked. */
 export function recover(floor: Floor): void {
-  const { store, clock, say, printers } = floor;
-  for (const attempt of store.open()) {
-    const { attemptId, stage, work, jobRef } = attempt;
-    const isOpenAct = stage === "sending" || (stage === "sent" && askOf(attempt) === null);
-    if (!isOpenAct) continue;
-    const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
-    store.write(() => {
-      const act = store.lastAct(attemptId);
-      const name = act?.printer ?? attempt.printer ?? "";
-      if (stage === "sending") {
-        store.label(name, "unknown", why, attempt);
-        const printer = printers.find((one) => one.name === name);
-        const receipt = {
-          transport: printer?.port.split(":")[0] ?? "unknown", printer: name || "unknown", spool_id: null, bytes: Math.max(1, act?.bytes ?? 1),
-          note: `${why}: how many of these bytes left isn't known`, sha256: act?.sha256 ?? work.sha256 ?? "0".repeat(64), accepted_at: instant(clock),
-          ...(printer?.simulated ? { simulated: true } : {}),
-        }; // oxfmt-ignore
-        tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
-      }
-      store.change(attemptId, { stage: "sent", work: { unknown: why } });
-    });
-    say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${why}; look for it`);
-  }
+  for (const attempt of floor.store.open()) if (isAbandoned(attempt)) abandon(floor, attempt);
+}
+
+export function abandon(floor: Floor, attempt: Attempt): void {
+  const { store, say, news } = floor;
+  const { attemptId, stage, jobRef } = attempt;
+  const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
+  store.write(() => {
+    if (stage === "sending") assumeSent(floor, attempt, why);
+    store.change(attemptId, { stage: "sent", work: { unknown: why } });
+  });
+  say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${why}; look for it`);
+  news.beat();
+}
+
+/** The worst has to be assumed for the next attempt's sake, and the receipt says that it is assumed. */
+function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
+  const { store, clock, printers } = floor;
+  const act = store.lastAct(attempt.attemptId);
+  const name = act?.printer ?? attempt.printer ?? "unknown";
+  const printer = printers.find((one) => one.name === name);
+  store.label(name, "unknown", why, attempt);
+  const receipt = {
+    transport: printer?.port.split(":")[0] ?? "unknown",
+    printer: name,
+    spool_id: null,
+    bytes: Math.max(1, act?.bytes ?? 1),
+    note: `${why}: how many of these bytes left isn't known`,
+    sha256: act?.sha256 ?? "0".repeat(64),
+    accepted_at: instant(clock),
+    ...(printer?.simulated ? { simulated: true } : {}),
+  };
+  tell(floor, attempt.attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
 }
 
 // --- PRINTED_ATTESTED
@@ -326,6 +347,26 @@ export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator:
   return store.must(attempt.attemptId);
 }
 
+/** Set aside before anything of it can be on paper: its lease ends, and the cloud gives it out again. */
+export function skip(floor: Floor, jobRef: string, operator: string, isPrinting: (printer: string) => boolean): void {
+  const { store, news, say } = floor;
+  const known = store.ofJob(jobRef);
+  if (known.length === 0) throw new Refusal("NOT_FOUND", `this station has no job ${jobRef}`);
+  const attempt = known.find((one) => maySkip(one) && !(one.printer !== null && isPrinting(one.printer)));
+  if (!attempt)
+    throw new Refusal(
+      "ILLEGAL_TRANSITION",
+      "only a job that isn't begun can be skipped; of this one a label may exist: say what became of it",
+      {
+        allowed: known.flatMap((one) => allowedFor(one)),
+      },
+    );
+  store.change(attempt.attemptId, { ended: "let go" });
+  say("info", { event: "skipped", job_ref: jobRef, operator }, `${operator} skips ${jobRef}: it comes again when its lease is over`);
+  news.beat();
+}
+export const maySkip = ({ stage, ended }: Attempt): boolean => ended === null && (stage === "waiting" || stage === "rendered");
+
 const REASONS: Record<Verdict, string> = {
   good: "good",
   misprint: "an operator found a misprint",
@@ -392,9 +433,9 @@ export function askAgain(floor: Floor, { attemptId, jobRef, work }: Attempt, cou
 }
 
 /** After the printer was told to drop what it holds: only then can nothing come out any more. `waiting` is what it says is still in it. */
-export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string }): void {
+export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string; asked: boolean }): void {
   const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
-  const stillIn = (flushed.waiting ?? 0) > 0;
+  const stillIn = !flushed.asked || (flushed.waiting ?? 0) > 0;
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
   if (verdict === "misprint") floor.store.relabel(attempt.attemptId, ["unknown", "printed"], "printed", "a misprint, to be destroyed");
   fail(floor, attempt, stillIn ? `${reason}, but ${flushed.words}` : reason, {

@@ -96,13 +96,14 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   }
 
   /** Same attempt, later report: not before the earlier one is settled. */
-  function settle(row: ReportRow, said: { ok: true } | NoAnswer): "settled" | "retry" {
+  function settle(row: ReportRow, said: { ok: true } | NoAnswer, askedAt: number): "settled" | "retry" {
     if (said.ok) {
-      taken(row);
+      taken(row, askedAt);
       return "settled";
     }
     const fate = fateOf(said);
     if (fate === "retry" || fate === "stop") return "retry";
+    if (!store.isWaiting(row.n)) return "settled"; // what was refused before it in the same batch has settled it
     const told = `${said.code}: ${said.message}`;
     store.write(() => {
       if (fate === "drop") {
@@ -132,7 +133,8 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     if (attempt && attempt.ended === null) store.change(row.attemptId, { ended: `quarantined: ${code}` });
   }
 
-  function taken(row: ReportRow): void {
+  /** The cloud has renewed the lease, at the earliest when it was asked. */
+  function taken(row: ReportRow, askedAt: number): void {
     store.write(() => {
       store.settle(row.n, "taken", null);
       if (row.kind !== "result") return;
@@ -140,7 +142,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       if (!attempt) return;
       const { status } = row.body;
       const ended = status === "SEALED" ? "sealed" : status === "FAILED" ? (attempt.ended ?? "failed") : attempt.ended;
-      store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, clock.now() + attempt.leaseSeconds * 1_000), ended });
+      store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, askedAt + attempt.leaseSeconds * 1_000), ended });
       if (status === "SEALED") store.relabel(row.attemptId, ["printed", "unknown"], "sealed", "sealed");
     });
   }
@@ -160,14 +162,16 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   }
 
   async function sendOne(row: ReportRow): Promise<boolean> {
+    const askedAt = clock.now();
     const said = row.kind === "result" ? await cloud.result(row.body, row.key) : await cloud.orphan(row.body, row.key);
     heard(said);
     if (!said.ok) retryAfterMs = said.retryAfterMs ?? 0;
-    return settle(row, said.ok ? { ok: true } : said) === "retry";
+    return settle(row, said.ok ? { ok: true } : said, askedAt) === "retry";
   }
 
   async function sendMany(rows: (ReportRow & { kind: "result" })[]): Promise<boolean> {
     const fitting = withinBytes(rows);
+    const askedAt = clock.now();
     const said = await cloud.results(fitting.map(({ body, key }) => ({ ...body, idempotency_key: key })));
     heard(said);
     if (!said.ok) {
@@ -188,7 +192,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
               code: outcome?.error?.code ?? "NOT_UNDERSTOOD",
               message: outcome?.error?.message ?? "no outcome for this report",
             };
-      if (settle(row, answer) === "retry") held.add(row.attemptId);
+      if (settle(row, answer, askedAt) === "retry") held.add(row.attemptId);
     }
     return held.size > 0;
   }

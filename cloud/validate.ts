@@ -113,13 +113,14 @@ function sentence({ keyword, params, message = "is wrong" }: ErrorObject): strin
   return message;
 }
 
-/** What no schema sees: text that a database can't hold, keys that reach for prototypes, nesting that eats the stack. */
+/** What no schema sees: text that a database can't hold, numbers that JSON can't, keys that reach for prototypes, nesting that eats the stack. */
 function unsafeIn(value: unknown, path: string, depth = 0): FieldFault | undefined {
   const fault = (rule: string, message: string): FieldFault => ({ field: path || "body", rule, message });
   if (typeof value === "string") {
     if (value.includes("\0")) return fault("nul", "contains a NUL character");
     return value.isWellFormed() ? undefined : fault("unicode", "contains half a surrogate pair, which isn't text");
   }
+  if (typeof value === "number" && !Number.isFinite(value)) return fault("number", "is larger than a number can be");
   if (typeof value !== "object" || value === null) return undefined;
   if (depth >= limits.JSON_MAX_DEPTH)
     return { ...fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`), field: path.split(".")[0] || "body" };

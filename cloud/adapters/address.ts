@@ -21,6 +21,7 @@ const WELL_KNOWN = new Set(["", "80", "443"]);
 /** What is wrong with the URL before any name is looked up, as a sentence's end. */
 export function urlFault(text: string, allowPrivate: boolean): string | undefined {
   if (!URL.canParse(text)) return "isn't a URL";
+  if (/[\s\p{Cc}]/u.test(text)) return "can't hold spaces or control characters"; // a parser drops them: what is shown wouldn't be where it goes
   const { protocol, username, password, hash, port, hostname } = new URL(text);
   if (protocol !== "https:" && !(allowPrivate && protocol === "http:")) return "must begin with https://";
   if (username || password) return "can't hold a user name or password: sign-in data would stand in the log of every proxy";

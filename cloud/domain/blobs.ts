@@ -14,8 +14,8 @@ export async function keep(tx: Tx, { tenantId }: Caller, sha256: string, mediaTy
   if (digest !== sha256) throw new Refusal("EVIDENCE_INVALID", `the bytes have the digest ${digest}, not ${sha256}`, { sha256: digest });
   const known = await tx.db.select({ sha256: blobs.sha256 }).from(blobs).where(mine(tenantId, sha256)).get();
   if (known) return false;
-  await tx.db.insert(blobs).values({ tenantId, sha256, mediaType, bytes, createdAt: tx.now }).onConflictDoNothing();
-  return true;
+  const row = { tenantId, sha256, mediaType, bytes, createdAt: tx.now };
+  return (await tx.db.insert(blobs).values(row).onConflictDoNothing().returning({ sha256: blobs.sha256 })).length > 0;
 }
 
 export async function get(tx: Tx, { tenantId }: Caller, sha256: string): Promise<{ mediaType: string; bytes: Buffer }> {

@@ -125,8 +125,9 @@ const LEASED = jobStateNames.filter((state) => leaseOf(state) !== null);
 /** Its key dies and its leases end now; what may be on paper keeps its grace, for somebody has to look. */
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
   const row = await find(tx, caller.tenantId, id);
+  const gone = await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id)).returning();
+  if (gone.length === 0) throw overtaken(`device ${id}`);
   await apiKeys.revokeIfLive(tx, caller, row.apiKeyId);
-  await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id));
   await tx.db
     .update(printJobs)
     .set({

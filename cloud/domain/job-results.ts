@@ -63,7 +63,7 @@ export async function report(tx: Tx, by: By, caller: Caller, ref: string, result
   const { simulated } = evidence.judge(row, result, actor);
   if (caller.deviceId !== null) await seen(tx, caller.tenantId, caller.deviceId);
   const word: jobs.Word = {
-    actor: { kind: actor.kind, id: actor.id ?? caller.deviceId ?? caller.credential.id },
+    actor: { kind: actor.kind, id: (actor.kind === "device" ? caller.deviceId : actor.id) ?? caller.deviceId ?? caller.credential.id },
     reason: result.reason ?? null,
     item: itemOf(result),
   };
@@ -119,16 +119,20 @@ const scopeOf = ({ credential, tenantId }: Caller): Buffer =>
 
 /** What a station sends after an outage: in order, each judged by itself, so that one wrong report doesn't hold up the others. */
 export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly unknown[]): Promise<ResultOutcome[]> {
+  const judged = items.map((item) => ({ item: item as ResultItem, faults: judgeItem(item, "result") }));
+  const refs = judged.flatMap(({ item, faults }) => (faults.length > 0 ? [] : item.job_ref));
+  await jobs.hold(tx, by.tenantId, refs);
   const outcomes: ResultOutcome[] = [];
-  for (const [index, item] of items.entries()) outcomes.push({ index, ...(await reportItem(tx, by, caller, item)) });
+  for (const [index, { item, faults }] of judged.entries()) {
+    const outcome = faults.length > 0 ? refusedBy(invalid(faults)) : await reportItem(tx, by, caller, item);
+    outcomes.push({ index, ...outcome });
+  }
   return outcomes;
 }
 
 type Outcome = Omit<ResultOutcome, "index">;
-async function reportItem(tx: Tx, by: By, caller: Caller, item: unknown): Promise<Outcome> {
-  const faults = judgeItem(item, "result");
-  if (faults.length > 0) return refusedBy(invalid(faults));
-  const { idempotency_key: key, job_ref: ref, ...result } = item as ResultItem;
+async function reportItem(tx: Tx, by: By, caller: Caller, item: ResultItem): Promise<Outcome> {
+  const { idempotency_key: key, job_ref: ref, ...result } = item;
   const say = async (): Promise<Outcome> => {
     try {
       return { status: 200, job: jobs.toWire((await report(tx, by, caller, ref, result)).row) };

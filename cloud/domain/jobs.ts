@@ -17,7 +17,7 @@ import {
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
-import { db, overtaken, type Tx } from "../store/store.ts";
+import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import { judgeOf } from "../validate.ts";
 import * as carriers from "./carriers.ts";
 import { isPrintable } from "./validations.ts";
@@ -72,6 +72,12 @@ export async function find(_tx: Tx, tenantId: string, ref: string): Promise<Row>
   const row = await byRef.get({ tenantId, jobRef: ref });
   if (!row) throw new Refusal("NOT_FOUND", "there is no such print job in this tenant");
   return row;
+}
+
+const HOLD = `SELECT job_ref FROM print_jobs WHERE tenant_id = ? AND job_ref = ? ${LOCKED}`;
+/** Takes jobs that are about to change, in the order that everybody takes them in: crosswise, two callers would wait for each other. */
+export async function hold(_tx: Tx, tenantId: string, refs: readonly string[]): Promise<void> {
+  await Promise.all([...new Set(refs)].toSorted().map((ref) => run(HOLD, [tenantId, ref], "all")));
 }
 
 export const get = async (tx: Tx, caller: Caller, ref: string): Promise<Job> => toWire(await find(tx, caller.tenantId, ref));

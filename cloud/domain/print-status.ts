@@ -54,20 +54,23 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], keyles
   return { taken, replayed: false };
 }
 
+/** Rows are taken in the order that everybody takes them in: crosswise, two callers would wait for each other. */
+const inOrder = (outcomes: Iterable<Printed>): Printed[] => [...outcomes].toSorted((a, b) => (a.serial < b.serial ? -1 : 1));
+
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], batch: Buffer): Promise<PrintStatusTaken> {
   const last = new Map(results.map(({ serial, status, reason = null, deviceId = null }) => [serial, { serial, status, reason, deviceId }]));
-  const productIds = new Set<string>();
   const updated: Printed[] = [];
   const unknown: string[] = [];
-  for (const outcome of last.values()) {
+  const productOf = new Map<string, string>();
+  for (const outcome of inOrder(last.values())) {
     const taken = await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch });
-    if (!taken) unknown.push(outcome.serial);
-    else {
-      updated.push(outcome);
-      productIds.add(taken.productId);
-    }
+    if (taken) productOf.set(outcome.serial, taken.productId);
   }
-  for (const productId of productIds) await products.nowPrinted(tx, by.tenantId, productId);
+  for (const outcome of last.values()) {
+    if (productOf.has(outcome.serial)) updated.push(outcome);
+    else unknown.push(outcome.serial);
+  }
+  for (const productId of new Set([...productOf.values()].toSorted())) await products.nowPrinted(tx, by.tenantId, productId);
   const printed = updated.filter(({ status }) => status === "printed");
   const failed = updated.filter(({ status }) => status === "failed");
   const reportedAt = new Date(tx.now).toISOString();

@@ -1,7 +1,7 @@
 // The engine for those who outgrow one machine: a connection a unit, statements named and pipelined, conflicts tried again.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CustomTypesConfig, DatabaseError, Pool, type PoolClient, type QueryArrayResult, type QueryConfig, types } from "pg";
-import { type Engine, type Execute, type Mode, RUN_AGAIN, type Session, SKIP_LOCKED, unavailable } from "./store.ts";
+import { type Engine, type Execute, type Mode, LOCKED, RUN_AGAIN, type Session, SKIP_LOCKED, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
   url: string;
@@ -36,7 +36,7 @@ function statementOf(sql: string): Statement {
   if (known) return known;
   const made = {
     name: statements.size < STATEMENTS_KEPT ? `s${statements.size}` : "",
-    text: numbered(sql).replaceAll(SKIP_LOCKED, "FOR UPDATE SKIP LOCKED"),
+    text: numbered(sql).replaceAll(SKIP_LOCKED, "FOR UPDATE SKIP LOCKED").replaceAll(LOCKED, "FOR UPDATE"),
   };
   if (made.name) statements.set(sql, made);
   return made;

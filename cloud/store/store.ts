@@ -12,6 +12,8 @@ export type Execute = (sql: string, params: unknown[], method: Method) => Promis
 
 /** At the end of a SELECT whose rows are about to be changed: where several nodes write, rows that another is changing are passed over. */
 export const SKIP_LOCKED = "/* skip locked */";
+/** Likewise where the rows are waited for and kept until the unit ends; in SQLite a writer is alone as it is. */
+export const LOCKED = "/* locked */";
 
 /** What an engine lends to the unit that it is running. */
 export type Session = { now: number; execute: Execute };

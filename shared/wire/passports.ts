@@ -39,7 +39,13 @@ export const PassportRegistered = closed({ ...Passport.properties, registration:
 export const PassportQuery = closed({ ...PageQuery, status: Type.Optional(State), productId: Type.Optional(Id) });
 export type PassportQuery = Static<typeof PassportQuery>;
 export const PassportVersionQuery = closed({
-  version: Type.Optional(Type.Integer({ minimum: 1, description: "Another version than the current one, the open draft for instance" })),
+  version: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: "Another version than the current one, the open draft for instance",
+    }),
+  ),
 });
 export const PassportPatch = closed({ content: Content });
 export const PassportCreate = closed({ productId: Id, content: Type.Optional(Content) });

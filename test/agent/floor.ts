@@ -7,8 +7,7 @@ import { type FloorOptions, OPERATOR, type SimulatedFloor, startFloor } from "..
 import type { Shop } from "../../fixtures/print-shop.ts";
 import { Writable } from "node:stream";
 
-export const HASTY = { answerMs: 150, pollMs: 20, completionMs: 1_500, settleMs: 500, stallMs: 1_000 };
-export const SOON = { timeout: 20_000, interval: 20 };
+export const HASTY = { answerMs: 600, pollMs: 20, completionMs: 4_000, settleMs: 2_000, stallMs: 1_000 };
 const PATIENCE = { idleMs: 500, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 };
 const PAUSES = { firstMs: 50, mostMs: 400 };
 
@@ -75,7 +74,7 @@ export async function say(station: Pick<Station, "url">, ref: string, verdict: s
 }
 export const jobAt = (station: Station, ref: string) => station.state().jobs.find(({ job_ref }) => job_ref === ref);
 export const asked = (station: Station, ref: string) => jobAt(station, ref)?.ask?.kind ?? null;
-export const until = async (isSo: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> => {
+export const until = async (isSo: () => boolean | Promise<boolean>, ms = 45_000): Promise<void> => {
   for (const end = Date.now() + ms; !(await isSo()); await sleep(20))
     if (Date.now() > end) throw new Error(`not so after ${ms} ms: ${String(isSo)}`);
 };

@@ -1,4 +1,5 @@
 // What a station doesn't believe, what it can't write down, and labels that nobody ordered.
+import { createServer } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -146,6 +147,27 @@ describe.concurrent("a buffer that can't be written", () => {
     await until(() => jobAt(station, second.job_ref)?.state === "PRINTED_ATTESTED");
     expect(station.state().stopped).toBeNull();
     expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
+  });
+});
+
+describe.concurrent("a printer that never says anything", () => {
+  test.for(["zpl", "escpos"] as const)("%s: its labels are sent once, and a person is asked each time", async (language, t) => {
+    const shop = await printShop(w);
+    const heard: Buffer[] = [];
+    const sink = createServer((socket) => void socket.on("error", () => {}).on("data", (bytes: Buffer) => heard.push(bytes)));
+    await new Promise<void>((resolve) => sink.listen(0, "127.0.0.1", resolve));
+    t.onTestFinished(() => void sink.close());
+    const { port } = sink.address() as { port: number };
+    const station = await running(t, w.url, shop, { language, eyes: "hand", port: () => `tcp://127.0.0.1:${port}` });
+    for (const { job_ref: ref, digital_link: text } of [await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })]) {
+      await until(() => asked(station, ref) === "attest");
+      await say(station, ref, "good");
+      await ask(station, "POST", "/api/scan", { text });
+      await sealed(shop, ref);
+    }
+    const all = Buffer.concat(heard).toString("latin1");
+    expect(all.split(language === "zpl" ? "^XZ" : "\u001dv0")).toHaveLength(3);
+    expect(station.state().printers[0]?.ceiling).toBe("E");
   });
 });
 

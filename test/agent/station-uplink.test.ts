@@ -160,6 +160,23 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state().ledger.counts).toMatchObject({ destroyed: 1, printed: 1 });
   });
 
+  test("in a burst one attempt's refusal drops what follows on it, and holds up nobody else", async (t) => {
+    const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 3, leaseSeconds: 600 } } });
+    await ask(station, "POST", "/api/pause");
+    const jobs = await Promise.all([1, 2, 3].map(() => shop.issue()));
+    await ask(station, "POST", "/api/resume");
+    net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
+    await until(() => station.state().sealing === 3);
+    const voided = await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial: jobs[1].serial });
+    expect(voided.status).toBeLessThan(300);
+    net.rule(() => "pass");
+    await sealed(shop, jobs[0].job_ref);
+    await sealed(shop, jobs[2].job_ref);
+    await until(() => asked(station, jobs[1].job_ref) === "destroy_earlier");
+    await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 1);
+    expect(station.state()).toMatchObject({ buffer_depth: 0, quarantine: [], ledger: { counts: { orphan: 1, sealed: 2 } } });
+  });
+
   test("evidence that the cloud won't have is shown to people, and nothing after it is sent", async (t) => {
     const shop = await printShop(w, { sandbox: false });
     const station = await running(t, w.url, shop);

@@ -156,6 +156,23 @@ describe("print-status", () => {
     expect(await serialsIn("failed")).toEqual([]);
   });
 
+  test("many batches about the same serials, crosswise, are all taken, each told in its own order", async () => {
+    const home = await printShop(w);
+    const serials = await home.allocate(100);
+    const answers = await Promise.all(
+      Array.from({ length: 16 }, (_, i) => {
+        const named = i % 2 === 0 ? serials : serials.toReversed();
+        const results = named.map((serial) => ({ serial, status: "failed", reason: `smudged by ${i}` }));
+        return home.admin.post("/carriers/print-status", { results });
+      }),
+    );
+    for (const [i, { status, body }] of answers.entries())
+      expect([status, body.updated]).toEqual([200, i % 2 === 0 ? serials : serials.toReversed()]);
+    const { data } = (await home.admin.get(`/carriers/export?productId=${home.product.id}&format=json`)).body;
+    const reasons = new Set(data.map(({ metadata }: { metadata: { print: { reason: string } } }) => metadata.print.reason));
+    expect(reasons.size).toBe(1); // the last batch whole, and no mixture
+  });
+
   test("a later outcome replaces the earlier one wholesale", async () => {
     const [serial = ""] = await shop.allocate(1);
     await report([{ serial, status: "failed", reason: "torn", deviceId: "zd-1" }]);

@@ -219,10 +219,32 @@ describe("500 results at once", () => {
     expect((await device.api.post("/aidc/results", { results: [reused] })).body.results[0].error.code).toBe("IDEMPOTENCY_CONFLICT");
   });
 
+  test("many batches about the same jobs, crosswise, are all taken", async () => {
+    const home = await printShop(w);
+    const items = (await home.allocate(30)).map((serial) => ({ gtin: home.gtin, serial }));
+    await home.admin.post("/aidc/jobs/batch", { items });
+    const { claims } = (await home.device.api.post("/aidc/jobs/claim/batch", { max: 30 })).body as { claims: Claim[] };
+    const rendered = claims.map((claimed) => ({ job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, ...goodItems(claimed)[0] }));
+    const send = async (results: object[]) => (await home.device.api.post("/aidc/results", { results })).body;
+    const answers = await Promise.all(Array.from({ length: 16 }, (_, i) => send(i % 2 === 0 ? rendered : rendered.toReversed())));
+    expect(new Set(answers.flatMap(({ results }) => results.map(({ status }: { status: number }) => status)))).toEqual(new Set([200]));
+    const { data } = (await home.admin.get(`/aidc/jobs/${rendered[0]?.job_ref}/history`)).body;
+    expect(data).toHaveLength(3);
+  });
+
   test("501 are too many, none too few", async () => {
     for (const results of [[], Array.from({ length: 501 }, () => ({}))])
       expect((await device.api.post("/aidc/results", { results })).status).toBe(400);
   });
+});
+
+test("a device is told of by the id that its key is bound to, whatever it calls itself", async () => {
+  const { claimed, item } = await waitingFor("RENDERED");
+  expect((await device.say(claimed, { ...item, actor: { kind: "device", id: "line-7" } })).status).toBe(200);
+  const { data } = (await admin.get(`/aidc/jobs/${claimed.job.job_ref}/history`)).body;
+  expect(data.at(-1).actor).toEqual({ kind: "device", id: device.id });
+  const { items } = (await admin.get(`/aidc/jobs/${claimed.job.job_ref}/evidence`)).body;
+  expect(items[0].actor).toEqual({ kind: "device", id: "line-7" }); // its word stays as it was sent
 });
 
 test("what a station's clock says is kept and decides nothing", async () => {
@@ -246,8 +268,9 @@ describe("pictures", () => {
   test("are kept once under their digest and read back byte by byte", async () => {
     const bytes = Buffer.from([0, 255, 1, 254, ...Buffer.from("ünï")]);
     const name = hash("sha256", bytes);
-    expect((await put(name, bytes)).status).toBe(201);
-    expect((await put(name, bytes)).status).toBe(200);
+    const first = await Promise.all(Array.from({ length: 8 }, () => put(name, bytes)));
+    expect(first.filter(({ status }) => status === 201)).toHaveLength(1);
+    expect(first.filter(({ status }) => status === 200)).toHaveLength(7);
     const answer = await fetch(`${w.url}/api/v2/aidc/evidence/${name}`, { headers: { authorization: `Bearer ${device.secret}` } });
     expect([answer.status, answer.headers.get("content-type"), Buffer.from(await answer.arrayBuffer())]).toEqual([200, "image/png", bytes]);
     const other = await printShop(w);

@@ -40,6 +40,15 @@ test.each([
   expect([answer.status, answer.headers.get("allow")]).toEqual([405, allowed]);
 });
 
+test.each([
+  ["POST", "/dpps", `{"productId":"019a0000-0000-7000-8000-000000000000","content":{"weight":[1e400]}}`, "content.weight.0"],
+  ["POST", "/epcis/events", `{"type":"ObjectEvent","ex:weight":-1e400}`, "ex:weight"],
+])("a number that JSON can't give back is refused by name: %s %s", async (method, path, body, field) => {
+  const answer = await w.admin.send(method, path, { body, headers: json });
+  expect([answer.status, answer.body.error.code]).toEqual([400, "VALIDATION_ERROR"]);
+  expect(answer.body.error.details.fields).toContainEqual(expect.objectContaining({ field, rule: "number" }));
+});
+
 test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with what is allowed", async () => {
   expect((await raw("<a/>", { "content-type": "text/xml" })).body.error.code).toBe("UNSUPPORTED_MEDIA_TYPE");
   expect((await raw("name=x", { "content-type": "application/x-www-form-urlencoded" })).status).toBe(415);

@@ -156,6 +156,7 @@ test("commands out of place are GUARD_REJECTED with what they would take", async
   expect((await w.admin.get(`/passports/${id}?version=2`)).body.content).toEqual(content);
   expect((await w.admin.get(`/passports/${id}?version=1`)).body.content).toEqual(edited);
   expect(refusal(await w.admin.get(`/passports/${id}?version=3`))).toEqual([404, "NOT_FOUND"]);
+  expect(refusal(await w.admin.get(`/passports/${id}?version=1e308`))).toEqual([400, "VALIDATION_ERROR"]);
   expect((await w.admin.post(`/passports/${id}/archive`)).body.status).toBe("archived");
   expect(refusal(await w.admin.post(`/passports/${id}/archive`))).toEqual([403, "GUARD_REJECTED"]);
 });

@@ -6,6 +6,7 @@ const checks: Record<string, string[]> = {
   types: ["tsc", "--noEmit"],
   "types of pages": ["tsc", "--noEmit", "-p", "cloud/web/console"],
   lint: ["oxlint", "--type-aware", "--deny-warnings", "."],
+  "types of the station's page": ["tsc", "--noEmit", "-p", "agent/web"],
   format: ["oxfmt", "--check", "."],
   "dead code": ["knip", "--no-progress"],
   "duplicate code": [

@@ -15,6 +15,8 @@ test.each([
   ["nonsense", "isn't a URL"],
   ["https://user:word@erp.example.com/", "can't hold a user name"],
   ["https://user@erp.example.com/", "can't hold a user name"],
+  ["https://erp.example.com/\r\nX-Evil: 1", "can't hold spaces or control characters"],
+  [" https://erp.example.com/", "can't hold spaces or control characters"],
   ["https://erp.example.com/#x", "can't have a fragment"],
   ["https://erp.example.com:22/", "can't go to port 22"],
   ["https://erp.example.com:25/", "can't go to port 25"],

@@ -1,0 +1,72 @@
+// What people do at the console besides answering: set a job aside, ask for a reprint, try the printer, and make a simulated one fail.
+import { randomUUID } from "node:crypto";
+import type { FastifyInstance } from "fastify";
+import { Type } from "typebox";
+import { Refusal } from "#shared/errors.ts";
+import { closed } from "#shared/wire/common.ts";
+import type { CloudClient } from "./cloud.ts";
+import type { Lane } from "./lane.ts";
+import type { Operators } from "./operator.ts";
+import { bodyOf } from "./request-body.ts";
+import { faultsOf, setFault } from "./simulator.ts";
+import { type Floor, skip } from "./steps.ts";
+
+export type ActDeps = { floor: Floor; operators: Operators; lanes: Lane[]; cloud: CloudClient; station: string | undefined };
+const Session = Type.Optional(Type.String({ minLength: 1, maxLength: 4_096 }));
+const bodies = {
+  session: closed({ session: Session }),
+  fault: closed({ fault: Type.String({ minLength: 1, maxLength: 64 }), on: Type.Boolean() }),
+};
+type OfJob = { Params: { ref: string } };
+type OfPrinter = { Params: { name: string } };
+
+export function serveActs(app: FastifyInstance, deps: ActDeps): void {
+  const { floor, operators, lanes } = deps;
+  const laneOf = (name: string): Lane => {
+    const lane = lanes.find(({ config }) => config.name === name);
+    if (!lane) throw new Refusal("NOT_FOUND", `this station has no printer ${JSON.stringify(name)}`);
+    return lane;
+  };
+  app.post<OfJob>("/api/jobs/:ref/skip", ({ params, body }) => {
+    const { id } = operators.who(bodyOf(bodies.session, body).session);
+    skip(floor, params.ref, id, (printer) => lanes.some(({ config, state }) => config.name === printer && state().status === "printing"));
+    return { skipped: true };
+  });
+  app.post<OfJob>("/api/jobs/:ref/reprint", ({ params, body }) =>
+    reprint(deps, params.ref, operators.who(bodyOf(bodies.session, body).session).id),
+  );
+  app.post<OfPrinter>("/api/printers/:name/test", async ({ params, body }) => {
+    const { id } = operators.who(bodyOf(bodies.session, body).session);
+    return { words: await laneOf(params.name).test(id) };
+  });
+  app.get<OfPrinter>("/api/printers/:name/simulator", ({ params }) => faultsOf(laneOf(params.name).config));
+  app.post<OfPrinter>("/api/printers/:name/simulator", ({ params, body }) => {
+    const { fault, on } = bodyOf(bodies.fault, body);
+    return setFault(laneOf(params.name).config, fault, on);
+  });
+}
+
+/** A sealed label's serial once more: a job of its own, which only the cloud can issue. */
+async function reprint({ floor, cloud, station }: ActDeps, ref: string, operator: string): Promise<{ job_ref: string }> {
+  const [attempt] = floor.store.ofJob(ref);
+  if (!attempt) throw new Refusal("NOT_FOUND", `this station has no job ${ref}`);
+  if (attempt.ended !== "sealed")
+    throw new Refusal("ILLEGAL_TRANSITION", "only a sealed label is printed anew like this; an open job is answered instead", {
+      allowed: [],
+    });
+  const { gtin, serial, needs, template } = attempt.task;
+  const reason = `reprint, as ${operator} asked${station === undefined ? "" : ` at ${station}`}`.slice(0, 500);
+  const wanted = {
+    gtin,
+    serial,
+    needs: needs as ("qr" | "rfid")[],
+    template,
+    reprint: true,
+    reason,
+    ...(station === undefined ? {} : { station }),
+  };
+  const said = await cloud.issue(wanted, randomUUID());
+  if (said.ok) return { job_ref: said.value.job_ref };
+  if (said.status === 0) throw new Refusal("NOT_READY", "the cloud is away, and only it can issue a reprint: try again when it is back");
+  throw new Refusal("ILLEGAL_TRANSITION", `the cloud refuses the reprint: ${said.message}`, { allowed: [], code: said.code });
+}

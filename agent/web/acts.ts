@@ -1,0 +1,149 @@
+// What a press of a button leads to: signed in first, confirmed where paper is destroyed, then said to the station, and its answer shown.
+import { signal } from "#shared/web/dom.ts";
+import { isTold, type Result, show } from "./results.ts";
+import { say } from "./speech.ts";
+import { type Answer, api, here, type Job, type No, setHere, state, type Verdict } from "./station.ts";
+import { looksLikeLabel } from "./wedge.ts";
+
+export type Sheet =
+  | { kind: "sign-in"; act?: () => void }
+  | { kind: "confirm"; title: string; words: string; job?: Pick<Job, "job_ref" | "serial">; go(): void }
+  | { kind: "explain"; n: number };
+export const sheet = signal<Sheet | undefined>(undefined);
+export const pin = signal("");
+export const pinFault = signal<string | undefined>(undefined);
+/** While the station hasn't answered, nothing is said twice. */
+export const busy = signal(false);
+
+export function openSignIn(act?: () => void): void {
+  pin.value = "";
+  pinFault.value = undefined;
+  sheet.value = { kind: "sign-in", ...(act ? { act } : {}) };
+}
+export const closeSheet = (): void => void (sheet.value = undefined);
+const signedIn = (act: () => void): void => (here.peek() ? act() : openSignIn(act));
+const confirmed = (question: Omit<Extract<Sheet, { kind: "confirm" }>, "kind">): void =>
+  void (sheet.value = { kind: "confirm", ...question, go: () => (closeSheet(), question.go()) });
+
+const name = () => here.peek()?.operator.name;
+function refused(no: No, again: () => void): void {
+  if (no.status === 0) return show({ colour: "bad", what: "no_answer" });
+  if (no.status === 401) return openSignIn(again);
+  show({ colour: "warn", what: "not_now", words: no.message });
+}
+async function once(act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void): Promise<boolean> {
+  if (busy.peek()) return false;
+  busy.value = true;
+  const said = await act();
+  busy.value = false;
+  if (!said.ok) refused(said, again);
+  else if (done) show(done);
+  return said.ok;
+}
+
+// --- jobs
+
+/** The same question as when the button was pressed: between then and the badge, things may have changed. */
+const stillAsks = ({ attempt_id: id, ask }: Job): boolean =>
+  state.peek()?.jobs.some((job) => job.attempt_id === id && job.ask?.kind === ask?.kind) ?? false;
+
+export function attest(job: Job, verdict: Verdict, title: string): void {
+  const go = () => {
+    if (!stillAsks(job)) return show({ colour: "warn", what: "not_now", serial: job.serial });
+    const isOver = verdict !== "good" && (job.ask === null || job.ask.kind === "attest" || job.ask.kind === "unknown_outcome");
+    if (verdict !== "good") isTold(job.attempt_id);
+    const done: Result = isOver
+      ? { colour: "warn", what: "given_up", serial: job.serial, by: name() }
+      : { colour: "good", what: "noted", serial: job.serial, by: name(), frame: true };
+    void once(() => api.attest(job.job_ref, verdict), done, go);
+  };
+  if (verdict === "good") return signedIn(go);
+  signedIn(() => confirmed({ title, words: say().confirm[verdict], job, go }));
+}
+export function skip(job: Job): void {
+  const go = () => {
+    isTold(job.attempt_id);
+    void once(() => api.skip(job.job_ref), { colour: "warn", what: "noted", serial: job.serial, by: name(), frame: true }, go);
+  };
+  signedIn(() => confirmed({ title: say().skip, words: say().confirm.skip, job, go }));
+}
+export function reprint(job: Pick<Job, "job_ref" | "serial">): void {
+  const go = () =>
+    void once(() => api.reprint(job.job_ref), { colour: "warn", what: "noted", serial: job.serial, by: name(), frame: true }, go);
+  signedIn(() => confirmed({ title: say().reprint, words: say().confirm.reprint, job, go }));
+}
+export const setPaused = (is: boolean): void =>
+  void once(
+    () => api.pause(is),
+    undefined,
+    () => setPaused(is),
+  );
+
+// --- labels and devices
+
+export const openExplain = (n: number): void => signedIn(() => void (sheet.value = { kind: "explain", n }));
+/** The ledger is read by auditors of any language: it keeps the English words. */
+export function explain(n: number, words: string): void {
+  closeSheet();
+  void once(
+    () => api.explain(n, words),
+    { colour: "good", what: "noted", by: name(), frame: true },
+    () => explain(n, words),
+  );
+}
+export const tested = signal<Record<string, string>>({});
+export function printTest(printer: string): void {
+  const go = () => {
+    void once(
+      async () => {
+        const said = await api.test(printer);
+        tested.value = { ...tested.peek(), [printer]: said.ok ? said.value.words : said.message };
+        return said;
+      },
+      undefined,
+      go,
+    );
+  };
+  signedIn(() => confirmed({ title: say().testLabel, words: say().confirm.test, go }));
+}
+
+// --- who is here
+
+function arrived(said: Extract<Awaited<ReturnType<typeof api.arrive>>, { ok: true }>): void {
+  setHere(said.value);
+  const open = sheet.peek();
+  closeSheet();
+  if (open?.kind === "sign-in" && open.act) open.act();
+  else show({ colour: "good", what: "signed_in", words: said.value.operator.name, frame: true });
+}
+export async function enterPin(): Promise<void> {
+  const typed = pin.peek();
+  pin.value = "";
+  const said = await api.arrive({ pin: typed });
+  if (said.ok) return arrived(said);
+  pinFault.value = said.status === 429 ? say().pinsWait : said.status === 401 || said.status === 400 ? say().wrongPin : said.message;
+}
+
+/** Whatever was scanned, wherever: a label's link goes to the job, anything else is a badge. An unknown badge stays unknown, and in no log. */
+export async function scanned(text: string): Promise<void> {
+  if (looksLikeLabel(text)) return label(text);
+  const said = await api.arrive({ badge: text });
+  if (said.ok) return arrived(said);
+  if (said.status === 0) return show({ colour: "bad", what: "no_answer" });
+  show({ colour: "bad", what: "unknown_code", words: say().resultUnknown });
+}
+async function label(text: string): Promise<void> {
+  let said = await api.scan(text);
+  if (!said.ok && said.status === 401) said = await api.scan(text); // the session was over: the scan counts without a name
+  if (!said.ok)
+    return said.status === 0 ? show({ colour: "bad", what: "no_answer" }) : show({ colour: "warn", what: "not_now", words: said.message });
+  const { moved, why, words } = said.value;
+  if (moved) return; // what became of the label is told by the state itself
+  const isCalm = why === "kept" || why === "tag" || why === "repeated" || why === "unexpected" || why === "not_text";
+  show({
+    colour: isCalm ? "warn" : "bad",
+    what: why === "kept" || why === "tag" ? "kept" : isCalm ? "not_now" : "wrong_label",
+    why,
+    words,
+  });
+}

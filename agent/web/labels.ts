@@ -1,0 +1,109 @@
+// The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
+import { h } from "#shared/web/dom.ts";
+import { openExplain, reprint } from "./acts.ts";
+import { Button, Panel, Theirs } from "./parts.ts";
+import { clockTime, count, say, wordFor } from "./speech.ts";
+import type { Done, State } from "./station.ts";
+
+const COUNTED = ["sealed", "printed", "unknown", "void", "orphan", "unexplained", "destroyed", "not_printed", "explained"] as const;
+
+export function Labels({ now }: { now: State }) {
+  const words = say();
+  const { counts, open } = now.ledger;
+  const openStates = now.ledger.open_states as readonly string[];
+  return h(
+    "main",
+    { class: "labels" },
+    h("h1", null, words.ledger),
+    h("p", { class: "lead" }, words.ledgerLong),
+    h(
+      "dl",
+      { class: "figures" },
+      COUNTED.map((name) =>
+        h(
+          "div",
+          { key: name, class: `figure ${openStates.includes(name) && name !== "printed" && (counts[name] ?? 0) > 0 ? "warn" : ""}` },
+          h("dt", null, words.count[name]),
+          h("dd", null, h("b", null, count(counts[name] ?? 0))),
+        ),
+      ),
+    ),
+    h(
+      Panel,
+      { title: words.openLabels },
+      open.length === 0
+        ? h("p", null, words.noOpenLabels)
+        : h(
+            "ul",
+            { class: "rows" },
+            open.map((row) => h(OpenLabel, { key: row.n, row, now })),
+          ),
+    ),
+    h(
+      Panel,
+      { title: words.recent },
+      now.recent.length === 0
+        ? h("p", null, words.noRecent)
+        : h(
+            "ul",
+            { class: "rows" },
+            now.recent.map((job) => h(Recent, { key: job.attempt_id, job })),
+          ),
+    ),
+    now.quarantine.length > 0 &&
+      h(
+        Panel,
+        { title: words.quarantine },
+        h("p", null, words.quarantineLong),
+        h(
+          "ul",
+          { class: "rows" },
+          now.quarantine.map(({ n, job_ref: ref, code, message, at }) =>
+            h(
+              "li",
+              { key: n },
+              h("div", null, h("strong", { class: "code" }, code), h(Theirs, { text: `${ref ?? ""} ${message}` })),
+              h("time", null, at === null ? "" : clockTime(at)),
+            ),
+          ),
+        ),
+      ),
+  );
+}
+
+/** One whose job still asks is answered at the line; for the others a person says what they are. */
+function OpenLabel({ row, now }: { row: State["ledger"]["open"][number]; now: State }) {
+  const words = say();
+  const isAtLine = now.jobs.some(({ attempt_id }) => attempt_id === row.attempt_id);
+  return h(
+    "li",
+    null,
+    h(
+      "div",
+      null,
+      h("strong", null, words.count[row.state]),
+      h("span", { class: "code" }, row.serial ?? row.printer),
+      h(Theirs, { text: row.words }),
+    ),
+    isAtLine
+      ? h("a", { class: "button plain", href: "#line" }, h("strong", null, words.line))
+      : h(Button, { title: words.explain, onPress: () => openExplain(row.n) }),
+  );
+}
+
+function Recent({ job }: { job: Done }) {
+  const words = say();
+  const ended = (job.ended ?? "").split(":")[0] ?? "";
+  return h(
+    "li",
+    null,
+    h(
+      "div",
+      null,
+      h("strong", { class: "code" }, job.serial),
+      h("span", null, wordFor(words.ended, ended), job.ended_at ? ` · ${clockTime(job.ended_at)}` : ""),
+      job.product !== null && h("span", { class: "quiet" }, job.product),
+    ),
+    ended === "sealed" && h(Button, { title: words.reprint, onPress: () => reprint(job) }),
+  );
+}

@@ -1,0 +1,336 @@
+// The line: the label in hand, how far it is, and what is asked about it; beside it the devices, the queue and the buffer.
+import { classes, h, signal } from "#shared/web/dom.ts";
+import { jobPath } from "#shared/states.ts";
+import { attest, busy, setPaused, skip } from "./acts.ts";
+import { Button, Fact, shape, Theirs, type Tone } from "./parts.ts";
+import { age, count, say, wordFor } from "./speech.ts";
+import { here, isCut, type Job, onState, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
+
+const picked = signal<string | undefined>(undefined);
+/** What left the station's hands while the cloud was away: sealed here, and nowhere in the list of those that are over. */
+const sealedHere = signal<Job | undefined>(undefined);
+onState((next, before) => {
+  const gone = before?.jobs.find((job) => job.stage === "printed" && !next.jobs.some(({ attempt_id }) => attempt_id === job.attempt_id));
+  if (gone && next.sealing > 0) sealedHere.value = { ...gone, state: "SEALED", stage: "sealing", ask: null, allowed: [], may_skip: false };
+  if (next.recent[0] && next.recent[0] !== undefined && next.sealing === 0) sealedHere.value = undefined;
+});
+
+const isUrgent = ({ ask, stage }: Job) => ask !== null && (ask.kind !== "destroy_earlier" || stage === "orphan");
+const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
+const rank = (job: Job) => (isUrgent(job) ? -1 : RANK.indexOf(job.stage));
+/** The one that a person picked, or the one that needs a person most. */
+export function inHand({ jobs }: State): Job | undefined {
+  return jobs.find(({ attempt_id }) => attempt_id === picked.value) ?? jobs.toSorted((a, b) => rank(a) - rank(b))[0];
+}
+
+export function Line({ now }: { now: State }) {
+  const job = inHand(now);
+  return h(
+    "main",
+    { class: "line" },
+    h("h1", { class: "hidden" }, say().line),
+    h("div", { class: "work" }, job ? h(Work, { now, job }) : h(Idle, { now })),
+    h(Side, { now }),
+  );
+}
+
+function Work({ now, job }: { now: State; job: Job }) {
+  const others = now.jobs.filter((one) => one !== job && (one.ask !== null || !["waiting", "rendered"].includes(one.stage)));
+  return [
+    h(Hero, { now, job, key: job.attempt_id }),
+    h(Strip, { job }),
+    h(Question, { job }),
+    others.length > 0 && h(Others, { others }),
+    h(Next, { now, job }),
+  ];
+}
+
+function Idle({ now }: { now: State }) {
+  const last = sealedHere.value ?? now.recent[0];
+  return [
+    h(
+      "div",
+      { class: "nothing" },
+      shape(now.paused ? "warn" : "idle"),
+      h("div", null, h("p", { class: "headline" }, say().idle), h("p", null, now.paused ? say().idlePaused : say().idleLong)),
+    ),
+    last &&
+      h("div", { class: "last" }, h("h2", null, say().lastOne), h(Hero, { now, job: last, key: last.attempt_id }), h(Strip, { job: last })),
+  ];
+}
+
+// --- the label
+
+function Hero({ now, job }: { now: State; job: Job }) {
+  const words = say();
+  const printer = now.printers.find(({ name }) => name === job.printer) ?? now.printers[0];
+  return h(
+    "div",
+    { class: "hero" },
+    printer && h(Picture, { job, printer }),
+    h(
+      "div",
+      { class: "facts" },
+      h(
+        "dl",
+        null,
+        job.product !== null && h(Fact, { name: words.product, value: job.product }),
+        h(Fact, { name: words.serial, value: job.serial, code: true }),
+      ),
+      h(
+        "dl",
+        { class: "small-facts" },
+        h(Fact, { name: words.gtin, value: job.gtin, code: true }),
+        job.printer !== null && h(Fact, { name: words.printer, value: job.printer }),
+        h(Fact, { name: words.attempt, value: count(job.attempt) }),
+      ),
+      job.duplicate_risk && h("p", { class: "flag" }, shape("warn"), words.duplicate),
+    ),
+  );
+}
+
+/** The label's own proportions, and what is drawn on it at its true size within them. */
+function Picture({ job, printer }: { job: Job; printer: PrinterState }) {
+  const { width_mm: wide, height_mm: high, dpi } = printer.label;
+  const fit = ({ currentTarget }: Event) => {
+    const img = currentTarget as HTMLImageElement;
+    img.style.width = `${Math.min(100, (((img.naturalWidth / dpi) * 25.4) / wide) * 100)}%`;
+  };
+  return h(
+    "figure",
+    { class: "picture" },
+    h(
+      "div",
+      { class: "paper", style: { aspectRatio: `${wide} / ${high}` } },
+      h("img", { src: `/api/jobs/${encodeURIComponent(job.job_ref)}/label.png`, alt: say().labelOf(job.serial), onLoad: fit }),
+    ),
+    h("figcaption", null, say().size(count(wide), count(high)), printer.simulated && h("b", { class: "sim-tag" }, say().simulated)),
+  );
+}
+
+/** How far it is; of one that ended otherwise than well, how it ended. */
+function Strip({ job }: { job: Job & { ended?: string | null } }) {
+  const words = say();
+  const { ended = null } = job;
+  if (ended !== null && ended !== "sealed")
+    return h("p", { class: "flag" }, shape("bad"), h("strong", null, wordFor(words.ended, ended.split(":")[0] ?? "")));
+  const at = jobPath.indexOf(job.state as (typeof jobPath)[number]);
+  const isEnd = at === jobPath.length - 1;
+  return h(
+    "ol",
+    { class: "strip", "aria-label": words.progress },
+    jobPath.map((name, i) => {
+      const how = i < at || isEnd ? "done" : i === at ? "now" : "open";
+      const told = { done: words.stepDone, now: words.stepNow, open: words.stepOpen }[how];
+      return h(
+        "li",
+        { key: name, class: how, "aria-current": i === at ? "step" : undefined, title: name },
+        h(
+          "span",
+          { class: "dot", "aria-hidden": "true" },
+          how === "done" ? h("svg", { viewBox: "0 0 24 24" }, h("path", { d: "m5 12.5 4.6 4.6L19 7" })) : undefined,
+        ),
+        h("span", { class: "step" }, words.step[name]),
+        h("span", { class: "hidden" }, ` (${told})`),
+      );
+    }),
+  );
+}
+
+// --- the question
+
+type Labels = readonly string[];
+/** Which words stand on a verdict's button: those of the question at hand, else the usual ones. */
+function labelFor({ ask, stage }: Job, verdict: Verdict): Labels {
+  const { verdict: usual, verdictOn } = say();
+  const table: Partial<Record<Verdict, Labels>> =
+    stage === "orphan"
+      ? verdictOn.orphan
+      : ask?.kind === "destroy_earlier"
+        ? verdictOn.destroy_earlier
+        : ask?.kind === "destroy_void"
+          ? verdictOn.destroy_void
+          : ask === null
+            ? verdictOn.scan
+            : {};
+  return table[verdict] ?? usual[verdict];
+}
+const TONES: Record<Verdict, Tone> = { good: "good", misprint: "bad", not_printed: "idle", destroyed: "warn" };
+
+function Question({ job }: { job: Job }) {
+  const words = say();
+  const { ask } = job;
+  const who = here.value?.operator.name;
+  const answers = job.allowed.length > 0;
+  const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
+  return h(
+    "section",
+    { class: classes("question", ask !== null && "asks", ask === null && job.stage === "printed" && "scan"), "aria-label": question },
+    h(
+      "p",
+      { class: "headline", role: "status" },
+      shape(ask !== null ? "warn" : job.stage === "printed" ? "busy" : "idle"),
+      h("span", null, question, ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined),
+    ),
+    ask !== null && ask.kind === "unknown_outcome" && h("p", { class: "detail" }, h(Theirs, { text: ask.words })),
+    answers && h("p", { class: "who" }, who === undefined ? words.signInToAnswer : words.answersAs(who)),
+    h(
+      "div",
+      { class: "answers" },
+      job.allowed.map((verdict) => {
+        const [title = verdict, sub] = labelFor(job, verdict);
+        return h(Button, {
+          key: verdict,
+          title,
+          sub,
+          tone: TONES[verdict],
+          big: verdict === "good",
+          disabled: busy.value || isCut.value,
+          onPress: () => attest(job, verdict, title),
+        });
+      }),
+      job.may_skip && h(Button, { title: words.skip, sub: words.skipLong, disabled: busy.value || isCut.value, onPress: () => skip(job) }),
+    ),
+  );
+}
+
+const Others = ({ others }: { others: Job[] }) =>
+  h(
+    "section",
+    { class: "others", "aria-label": say().otherJobs },
+    h("h2", null, say().otherJobs),
+    others.map((job) =>
+      h(Button, {
+        key: job.attempt_id,
+        title: job.serial,
+        sub: job.ask ? say().needsYou : say().says[job.stage],
+        tone: job.ask ? "warn" : "idle",
+        onPress: () => {
+          picked.value = job.attempt_id;
+        },
+      }),
+    ),
+  );
+
+const NEXT_SHOWN = 4;
+function Next({ now, job }: { now: State; job: Job }) {
+  const next = now.jobs.filter((one) => one !== job && one.ask === null && (one.stage === "waiting" || one.stage === "rendered"));
+  if (next.length === 0) return undefined;
+  const more = next.length - NEXT_SHOWN;
+  return h(
+    "p",
+    { class: "next" },
+    h("span", { class: "quiet" }, say().queueAhead),
+    next.slice(0, NEXT_SHOWN).map(({ attempt_id, serial }) => h("span", { key: attempt_id, class: "code" }, serial)),
+    more > 0 && h("span", null, `+${count(more)}`),
+  );
+}
+
+// --- beside it
+
+const PRINTER_TONES: Record<PrinterState["status"], Tone> = {
+  starting: "idle",
+  ready: "good",
+  printing: "busy",
+  blocked: "bad",
+  offline: "bad",
+};
+export function PrinterRow({ printer }: { printer: PrinterState }) {
+  const words = say();
+  const { name, status, faults, words: theirs, simulated } = printer;
+  const waits = theirs.startsWith("waits for the scan")
+    ? words.waitsScan
+    : theirs.startsWith("waits for an answer")
+      ? words.waitsAnswer
+      : undefined;
+  const named = [...new Set(faults.map((fault) => wordFor(words.fault, fault)))].join(", ");
+  const isBad = status === "blocked" || status === "offline";
+  return h(
+    "li",
+    { class: classes("device", isBad && "is-bad") },
+    shape(waits !== undefined && status === "ready" ? "busy" : PRINTER_TONES[status]),
+    h(
+      "div",
+      null,
+      h("strong", null, name, simulated && h("b", { class: "sim-tag" }, words.simulated)),
+      h("span", { class: "condition" }, waits ?? words.status[status]),
+      isBad && (named === "" ? h(Theirs, { text: theirs }) : h("span", { class: "why" }, named)),
+    ),
+  );
+}
+export function ScannerRow({ scanner }: { scanner: ScannerState }) {
+  const words = say();
+  const { name, up, last, simulated, words: theirs } = scanner;
+  return h(
+    "li",
+    { class: classes("device", !up && "is-bad") },
+    shape(up ? "good" : "bad"),
+    h(
+      "div",
+      null,
+      h("strong", null, name, simulated && h("b", { class: "sim-tag" }, words.simulated)),
+      h("span", { class: "condition" }, up ? words.up : words.down),
+      !up && h(Theirs, { text: theirs }),
+      up && last !== null && last.why !== null && h("span", { class: "why" }, wordFor(words.why, last.why)),
+    ),
+  );
+}
+
+function Side({ now }: { now: State }) {
+  const words = say();
+  const { counts } = now.ledger;
+  return h(
+    "aside",
+    { class: "side", "aria-label": words.station },
+    h("h2", null, words.printers),
+    h(
+      "ul",
+      { class: "devices" },
+      now.printers.map((printer) => h(PrinterRow, { key: printer.name, printer })),
+    ),
+    now.scanners.length > 0 && h("h2", null, words.scanners),
+    now.scanners.length > 0 &&
+      h(
+        "ul",
+        { class: "devices" },
+        now.scanners.map((scanner) => h(ScannerRow, { key: scanner.name, scanner })),
+      ),
+    h(
+      "dl",
+      { class: "figures" },
+      h(Figure, { name: words.queueAhead, value: now.queue_ahead }),
+      h(Figure, {
+        name: words.buffer,
+        value: now.buffer_depth,
+        sub: now.buffer.oldest_at === null ? words.nothingWaits : words.oldest(age(now.buffer.oldest_at)),
+        tone: now.online ? undefined : "warn",
+      }),
+    ),
+    h(
+      "dl",
+      { class: "figures small" },
+      (["printed", "void", "orphan", "sealed"] as const).map((name) =>
+        h(Figure, {
+          key: name,
+          name: words.count[name],
+          value: counts[name] ?? 0,
+          tone: name !== "sealed" && name !== "printed" && (counts[name] ?? 0) > 0 ? "warn" : undefined,
+        }),
+      ),
+    ),
+    h(Button, {
+      title: now.paused ? words.resume : words.pause,
+      tone: now.paused ? "play" : "pause",
+      disabled: busy.value || isCut.value,
+      onPress: () => setPaused(!now.paused),
+    }),
+  );
+}
+type FigureProps = { name: string; value: number; sub?: string; tone?: "warn" | undefined };
+const Figure = ({ name, value, sub, tone }: FigureProps) =>
+  h(
+    "div",
+    { class: classes("figure", tone) },
+    h("dt", null, name),
+    h("dd", null, h("b", null, count(value)), sub !== undefined && h("small", null, sub)),
+  );

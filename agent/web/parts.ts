@@ -1,0 +1,62 @@
+// The console's small parts: shapes that tell what colours tell, buttons for gloves, and words of the station's own that stay as they are.
+import { type Children, classes, h } from "#shared/web/dom.ts";
+
+/** One shape for each meaning, so that nobody has to see its colour. */
+export type Tone = "good" | "warn" | "bad" | "busy" | "idle" | "pause" | "play";
+const OUTLINES: Record<Tone, string> = {
+  good: "M12 1a11 11 0 1 0 0 22 11 11 0 0 0 0-22Z",
+  warn: "M12 1.5 23.5 22H.5Z",
+  bad: "M7.5 1h9L23 7.5v9L16.5 23h-9L1 16.5v-9Z",
+  busy: "M12 .5 23.5 12 12 23.5.5 12Z",
+  idle: "M3 3h18v18H3Z",
+  pause: "M3 3h18v18H3Z",
+  play: "M3 3h18v18H3Z",
+};
+const MARKS: Record<Tone, string> = {
+  good: "m6.5 12.5 3.8 3.8 7.2-8",
+  warn: "M12 9v6m0 2.6v.6",
+  bad: "m8 8 8 8m0-8-8 8",
+  busy: "M7.5 12h9m-3.5-3.5 3.5 3.5-3.5 3.5",
+  idle: "M8 12h8",
+  pause: "M9 8v8m6-8v8",
+  play: "M9 7.5v9l7-4.5Z",
+};
+export const shape = (tone: Tone) =>
+  h(
+    "svg",
+    { class: `shape ${tone}`, viewBox: "0 0 24 24", "aria-hidden": "true" },
+    h("path", { class: "outline", d: OUTLINES[tone] }),
+    h("path", { class: "mark", d: MARKS[tone] }),
+  );
+
+type ButtonProps = {
+  title: string;
+  sub?: string | undefined;
+  tone?: Tone | "plain";
+  big?: boolean;
+  disabled?: boolean;
+  pressed?: boolean;
+  onPress(): void;
+};
+export const Button = ({ title, sub, tone = "plain", big = false, disabled = false, pressed, onPress }: ButtonProps) =>
+  h(
+    "button",
+    {
+      type: "button",
+      class: classes("button", tone, big && "big"),
+      disabled,
+      onClick: onPress,
+      ...(pressed === undefined ? {} : { "aria-pressed": pressed }),
+    },
+    tone === "plain" ? undefined : shape(tone),
+    h("span", { class: "button-text" }, h("strong", null, title), sub ? h("small", null, sub) : undefined),
+  );
+
+/** What device, printer or cloud said in its own words, which are English. */
+export const Theirs = ({ text }: { text: string }) => h("span", { lang: "en", class: "theirs" }, text);
+
+export const Fact = ({ name, value, code = false }: { name: string; value: Children; code?: boolean }) =>
+  h("div", { class: "fact" }, h("dt", null, name), h("dd", { class: code ? "code" : undefined }, value));
+
+export const Panel = ({ title, children, id }: { title: string; children?: Children; id?: string }) =>
+  h("section", { class: "panel", "aria-label": title, id }, h("h2", null, title), children);

@@ -1,0 +1,140 @@
+// What stands over the page: who are you, are you sure, what was it; and the result in its colour.
+import { h, useEffect, useRef } from "#shared/web/dom.ts";
+import type { Children } from "#shared/web/dom.ts";
+import { closeSheet, enterPin, explain, pin, pinFault, sheet, type Sheet } from "./acts.ts";
+import { Button, shape, Theirs } from "./parts.ts";
+import { hide, result, type Result } from "./results.ts";
+import { say, wordFor } from "./speech.ts";
+import { here, setHere } from "./station.ts";
+
+export function Sheets() {
+  const open = sheet.value;
+  if (!open) return undefined;
+  if (open.kind === "sign-in") return h(SignIn, {});
+  return open.kind === "confirm" ? h(Confirm, { sheet: open }) : h(Explain, { n: open.n });
+}
+
+function Dialog({ title, children }: { title: string; children?: Children }) {
+  const box = useRef<HTMLDialogElement>(null);
+  useEffect(() => box.current?.showModal(), []);
+  return h("dialog", { class: "sheet", ref: box, "aria-label": title, onClose: closeSheet }, h("h2", null, title), children);
+}
+
+const DIGITS = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+const LONGEST = 12;
+export const typed = (key: string): void => {
+  if (sheet.peek()?.kind !== "sign-in" || !/^\d$/.test(key)) return;
+  pinFault.value = undefined;
+  pin.value = (pin.peek() + key).slice(0, LONGEST);
+};
+function SignIn() {
+  const words = say();
+  const who = here.value?.operator;
+  if (who)
+    return h(
+      Dialog,
+      { title: `${words.signedInAs}: ${who.name}` },
+      h(
+        "div",
+        { class: "answers" },
+        h(Button, { title: words.back, onPress: closeSheet }),
+        h(Button, { title: words.signOut, tone: "idle", onPress: () => (setHere(undefined), closeSheet()) }),
+      ),
+    );
+  return h(
+    Dialog,
+    { title: words.scanBadge },
+    h(
+      "p",
+      { class: "pin-line" },
+      words.orPin,
+      h("output", { class: "pin", "aria-label": words.pinSoFar(pin.value.length) }, "●".repeat(pin.value.length) || "–"),
+    ),
+    pinFault.value !== undefined && h("p", { class: "fault-line", role: "alert" }, shape("bad"), pinFault.value),
+    h(
+      "div",
+      { class: "pad" },
+      DIGITS.map((digit) => h(Button, { key: digit, title: digit, onPress: () => typed(digit) })),
+      h(Button, { title: words.erase, onPress: () => (pin.value = pin.peek().slice(0, -1)) }),
+      h(Button, { title: "0", onPress: () => typed("0") }),
+      h(Button, { title: words.enter, tone: "good", disabled: pin.value.length < 4, onPress: () => void enterPin() }),
+    ),
+    h(Button, { title: words.back, onPress: closeSheet }),
+  );
+}
+
+function Confirm({ sheet: { title, words, job, go } }: { sheet: Extract<Sheet, { kind: "confirm" }> }) {
+  const who = here.value?.operator.name;
+  return h(
+    Dialog,
+    { title },
+    job && h("p", { class: "code serial" }, job.serial),
+    h("p", null, words),
+    who !== undefined && h("p", { class: "who" }, say().answersAs(who)),
+    h(
+      "div",
+      { class: "answers" },
+      h(Button, { title: say().back, onPress: closeSheet }),
+      h(Button, { title: say().confirmYes, tone: "warn", onPress: go }),
+    ),
+  );
+}
+
+const IN_THE_LEDGER = {
+  destroyed: "found and destroyed",
+  calibration: "came out while loading or calibrating",
+  absent: "looked for, and not there",
+  foreign: "printed by somebody else",
+} as const;
+function Explain({ n }: { n: number }) {
+  const words = say();
+  return h(
+    Dialog,
+    { title: words.explainAs },
+    h(
+      "div",
+      { class: "answers stacked" },
+      (Object.keys(IN_THE_LEDGER) as (keyof typeof IN_THE_LEDGER)[]).map((name) =>
+        h(Button, { key: name, title: words.explanations[name], onPress: () => explain(n, IN_THE_LEDGER[name]) }),
+      ),
+    ),
+    h(Button, { title: words.back, onPress: closeSheet }),
+  );
+}
+
+// --- the result
+
+export function Outcome() {
+  const now = result.value;
+  return h("div", { class: "outcome-box", role: "alert" }, now && (now.frame ? h(Frame, { now }) : h(Full, { now })));
+}
+const reasonOf = ({ why, words }: Result): Children => {
+  const known = why === null || why === undefined ? undefined : (say().why as Record<string, string>)[why];
+  return known ?? (words === undefined ? undefined : h(Theirs, { text: words }));
+};
+const Full = ({ now }: { now: Result }) => {
+  const { colour, what, serial, by } = now;
+  return h(
+    "button",
+    { type: "button", class: `outcome ${colour}`, onClick: hide },
+    shape(colour),
+    h("strong", null, wordFor(say().result, what)),
+    serial !== undefined && h("span", { class: "code" }, serial),
+    h("span", { class: "reason" }, reasonOf(now)),
+    by !== undefined && h("span", { class: "by" }, say().by(by)),
+    h("small", null, say().tapToClose),
+  );
+};
+const Frame = ({ now: { colour, what, serial, words, by } }: { now: Result }) =>
+  h(
+    "div",
+    { class: `frame ${colour}` },
+    h(
+      "p",
+      null,
+      shape(colour),
+      h("strong", null, wordFor(say().result, what)),
+      ` ${serial ?? words ?? ""}`,
+      by !== undefined && ` ${say().by(by)}`,
+    ),
+  );

@@ -1,0 +1,203 @@
+// Maintenance: each device as it is now, a test label, a simulator's faults, how much evidence can be had here, what can't be detected, and the log.
+import { h, signal, useEffect } from "#shared/web/dom.ts";
+import { busy, printTest, tested } from "./acts.ts";
+import { PrinterRow, ScannerRow } from "./line.ts";
+import { Button, Fact, Panel, shape, Theirs } from "./parts.ts";
+import { show } from "./results.ts";
+import { age, clockTime, count, say } from "./speech.ts";
+import { api, type Faults, type PrinterState, type ScannerState, type State } from "./station.ts";
+
+export function Upkeep({ now }: { now: State }) {
+  const words = say();
+  return h(
+    "main",
+    { class: "upkeep" },
+    h("h1", null, words.upkeep),
+    now.printers.map((printer) => h(PrinterPanel, { key: printer.name, printer })),
+    now.scanners.length > 0 &&
+      h(
+        Panel,
+        { title: words.scanners },
+        now.scanners.map((scanner) => h(ScannerPanel, { key: scanner.name, scanner })),
+      ),
+    h(Limits, { now }),
+    h(About, { now }),
+    h(Log, { lines: now.log }),
+  );
+}
+
+function PrinterPanel({ printer }: { printer: PrinterState }) {
+  const words = say();
+  const { name, driver, port, identity, since, ceiling, attest, warnings, words: theirs, label } = printer;
+  return h(
+    Panel,
+    { title: `${words.printer}: ${name}` },
+    h("ul", { class: "devices" }, h(PrinterRow, { printer })),
+    h(
+      "dl",
+      { class: "facts wide" },
+      h(Fact, {
+        name: words.language_of_printer,
+        value: `${driver} · ${label.dpi} dpi · ${words.size(count(label.width_mm), count(label.height_mm))}`,
+      }),
+      h(Fact, { name: words.address, value: port, code: true }),
+      identity !== null && h(Fact, { name: words.identity, value: h(Theirs, { text: identity }) }),
+      h(Fact, {
+        name: words.condition,
+        value: [`${words.status[printer.status]}: `, h(Theirs, { text: theirs }), ` ${words.since(age(since))}`],
+      }),
+      warnings.length > 0 && h(Fact, { name: words.warnings, value: h(Theirs, { text: warnings.join(", ") }) }),
+      h(Fact, { name: words.ceiling, value: h(Ceiling, { ceiling, attest }) }),
+    ),
+    h("div", { class: "answers" }, h(Button, { title: words.testLabel, disabled: busy.value, onPress: () => printTest(name) })),
+    tested.value[name] !== undefined && h("p", { role: "status" }, `${words.testDone}: `, h(Theirs, { text: tested.value[name] ?? "" })),
+    printer.simulated && (printer.has_simulator ? h(Simulator, { printer: name }) : h("p", { class: "quiet" }, words.noSimulator)),
+  );
+}
+function Ceiling({ ceiling, attest }: Pick<PrinterState, "ceiling" | "attest">) {
+  const words = say();
+  if (ceiling === null) return words.gradeUnknown;
+  const isEnough = ["A+", "A", "B"].includes(ceiling);
+  return h(
+    "span",
+    null,
+    h("b", { class: "grade" }, ceiling),
+    ` ${words.grade[ceiling]}. `,
+    isEnough ? words.attests[attest] : words.attestsPerson,
+  );
+}
+
+const faults = signal<Record<string, Faults | null>>({});
+/** One press breaks something, the next mends it. */
+function Simulator({ printer }: { printer: string }) {
+  const words = say();
+  const keep = (said: Awaited<ReturnType<typeof api.faults>>) => {
+    faults.value = { ...faults.peek(), [printer]: said.ok ? said.value : null };
+  };
+  useEffect(() => void api.faults(printer).then(keep), [printer]);
+  const known = faults.value[printer];
+  if (known === null) return h("p", { class: "quiet" }, words.noSimulator);
+  if (known === undefined) return undefined;
+  const press = async (name: string, on: boolean) => {
+    const said = await api.setFault(printer, name, on);
+    if (said.ok) keep(said);
+    else show({ colour: "warn", what: "not_now", words: said.message });
+  };
+  return h(
+    "div",
+    { class: "simulator" },
+    h("h3", null, h("b", { class: "sim-tag" }, words.simulated), ` ${words.faults}`),
+    h(
+      "ul",
+      { class: "faults" },
+      Object.entries(known.faults).map(([name, says]) => {
+        const isOn = known.active.includes(name);
+        return h(
+          "li",
+          { key: name },
+          h(
+            "button",
+            { type: "button", class: "button plain fault", "aria-pressed": isOn, onClick: () => void press(name, !isOn) },
+            shape(isOn ? "warn" : "idle"),
+            h(
+              "span",
+              { class: "button-text" },
+              h("strong", { lang: "en" }, name, ` · ${isOn ? words.faultOn : words.faultOff}`),
+              h("small", { lang: "en" }, says),
+            ),
+          ),
+        );
+      }),
+    ),
+  );
+}
+
+function ScannerPanel({ scanner }: { scanner: ScannerState }) {
+  const words = say();
+  const { last } = scanner;
+  return h(
+    "div",
+    null,
+    h("ul", { class: "devices" }, h(ScannerRow, { scanner })),
+    last &&
+      h(
+        "dl",
+        { class: "facts wide" },
+        h(Fact, { name: words.lastScan, value: [h(Theirs, { text: last.words }), ` · ${clockTime(last.at)}`] }),
+      ),
+  );
+}
+
+function Limits({ now }: { now: State }) {
+  const words = say();
+  return h(
+    Panel,
+    { title: words.cannotDetect, id: "limits" },
+    now.printers.map(({ name, cannot_detect: theirs }) =>
+      h(
+        "div",
+        { key: name },
+        h("h3", null, name),
+        h(
+          "ul",
+          { class: "plain-list" },
+          theirs.map((text) => h("li", { key: text }, words.cannot[text] ?? h(Theirs, { text }))),
+        ),
+      ),
+    ),
+    h("h3", null, words.station),
+    h(
+      "ul",
+      { class: "plain-list" },
+      words.cannotDetectStation.map((text) => h("li", { key: text }, text)),
+    ),
+  );
+}
+
+function About({ now }: { now: State }) {
+  const words = say();
+  return h(
+    Panel,
+    { title: words.about },
+    h(
+      "dl",
+      { class: "facts wide" },
+      h(Fact, { name: words.station, value: now.station ?? "–" }),
+      h(Fact, { name: words.device, value: now.device_id ?? "–", code: true }),
+      h(Fact, { name: words.version, value: now.version }),
+      h(Fact, { name: words.cloud, value: now.cloud, code: true }),
+      h(Fact, { name: words.pictures, value: count(now.buffer.pictures) }),
+    ),
+  );
+}
+
+type Line = { level?: string; time?: string; msg?: string };
+const parsed = (line: string): Line => {
+  try {
+    return JSON.parse(line) as Line;
+  } catch {
+    return { msg: line };
+  }
+};
+function Log({ lines }: { lines: string[] }) {
+  const words = say();
+  return h(
+    Panel,
+    { title: words.log },
+    h("p", { class: "quiet" }, words.logLong),
+    h(
+      "ol",
+      { class: "log", lang: "en", tabIndex: 0, "aria-label": words.log },
+      lines.toReversed().map((line, i) => {
+        const { level = "", time, msg = "" } = parsed(line);
+        return h(
+          "li",
+          { key: lines.length - i, class: level },
+          h("time", null, time ? clockTime(time) : ""),
+          h("b", null, level),
+          h("span", null, msg),
+        );
+      }),
+    ),
+  );
+}

@@ -1,0 +1,56 @@
+// A scanner that plays keyboard, anywhere on the page: a burst of keys that ends with Enter or Tab is a scan, and presses no button on its way.
+
+/** Between two keys of one scan; people are slower, and Bluetooth wedges not by much faster. */
+const GAP_MAX_MS = 90;
+const LEAST_LENGTH = 3;
+type Heard = {
+  scan(text: string): void;
+  /** A key that came alone: a person's. */
+  key(key: string): void;
+};
+
+export function listenToWedge(target: Document, heard: Heard): void {
+  let text = "";
+  let last = -Infinity;
+  let alone: ReturnType<typeof setTimeout> | undefined;
+
+  const swallow = (event: KeyboardEvent) => {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  };
+  /** By when the keys were pressed, not by when this page found time for them. */
+  const inBurst = ({ timeStamp }: KeyboardEvent) => text !== "" && timeStamp - last <= GAP_MAX_MS;
+
+  function pressed(event: KeyboardEvent): void {
+    const { key, timeStamp } = event;
+    const goesOn = inBurst(event);
+    clearTimeout(alone);
+    if (key === "Enter" || key === "Tab") {
+      const whole = goesOn ? text : "";
+      text = "";
+      if (whole.length === 0) return; // a person's Enter presses what is in focus, as ever
+      swallow(event);
+      if (whole.length >= LEAST_LENGTH) heard.scan(whole);
+      return;
+    }
+    if (key.length !== 1 || event.metaKey || ((event.ctrlKey || event.altKey) && !event.getModifierState("AltGraph"))) {
+      if (goesOn) last = timeStamp; // Shift, within a scan
+      return;
+    }
+    if (!goesOn && key === " ") {
+      text = "";
+      return; // presses the button in focus
+    }
+    text = (goesOn ? text : "") + key;
+    last = timeStamp;
+    swallow(event);
+    if (text === key) alone = setTimeout(() => text === key && heard.key(key), GAP_MAX_MS * 2);
+  }
+  target.addEventListener("keydown", pressed, { capture: true });
+  // Firefox presses a button with the space bar when it is let go.
+  target.addEventListener("keyup", (event) => event.key === " " && inBurst(event) && swallow(event), { capture: true });
+}
+
+/** A label says a link, however its keyboard layout has mangled it; everything else is somebody's badge. */
+export const looksLikeLabel = (text: string): boolean =>
+  /^(\][A-Za-z]\d)?http/i.test(text) || /[^\x20-\x7e]/.test(text) || text.includes("/01/");

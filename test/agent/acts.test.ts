@@ -1,0 +1,89 @@
+// What the console offers besides answers, where it must say no: to whom nobody knows, about labels that may exist, and while the cloud is away.
+import { afterAll, expect, test } from "vitest";
+import { agentConfigFrom } from "../../agent/config.ts";
+import { OPERATOR } from "../../fixtures/floor.ts";
+import { startNetwork } from "../../fixtures/network.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, asked, running, sessionAt, stateInCloud, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+
+test("a job that is begun can't be skipped, and nothing is skipped without a name", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const { job_ref: ref } = await shop.issue();
+  await until(() => asked(station, ref) === "attest");
+  expect((await ask(station, "POST", `/api/jobs/${ref}/skip`, {})).status).toBe(401);
+  const session = await sessionAt(station);
+  const said = await ask(station, "POST", `/api/jobs/${ref}/skip`, { session });
+  expect([said.status, said.body.error.details.allowed]).toEqual([409, ["good", "misprint", "not_printed"]]);
+  expect((await ask(station, "POST", "/api/jobs/pj_no/skip", { session })).status).toBe(404);
+});
+
+test("a test label waits for nobody: asked for behind a label in hand, it is refused and doesn't come out later", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const { job_ref: ref } = await shop.issue();
+  await until(() => asked(station, ref) === "attest");
+  const session = await sessionAt(station);
+  expect((await ask(station, "POST", "/api/printers/printer/test", { session })).status).toBe(409);
+  expect((await ask(station, "POST", "/api/printers/other/test", { session })).status).toBe(404);
+  expect((await ask(station, "POST", "/api/printers/printer/test", {})).status).toBe(401);
+  expect(station.floor.machine?.labels).toHaveLength(1);
+  expect(station.state().ledger.counts).not.toHaveProperty("explained");
+});
+
+test("a reprint is of a sealed label, issued by the cloud, once", async (t) => {
+  const shop = await printShop(w);
+  const network = await startNetwork(() => w.url);
+  t.onTestFinished(network.end);
+  const station = await running(t, network.url, shop);
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, ref)) === "SEALED" && station.state().recent.length === 1);
+  const session = await sessionAt(station);
+  const reprint = (of = ref) => ask(station, "POST", `/api/jobs/${of}/reprint`, { session });
+  expect((await reprint("pj_no")).status).toBe(404);
+  network.cut();
+  expect((await reprint()).body.error.code).toBe("NOT_READY");
+  network.mend();
+  await ask(station, "POST", "/api/pause");
+  const { status, body } = await reprint();
+  expect(status).toBe(200);
+  expect((await shop.admin.get(`/aidc/jobs/${body.job_ref}`)).body).toMatchObject({ reprint: true });
+  expect((await reprint()).body.error).toMatchObject({ code: "ILLEGAL_TRANSITION", details: { code: "JOB_EXISTS" } });
+});
+
+test("a simulator's faults are those it has; a real printer has none, whatever its settings say", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const set = (fault: string, on: boolean) => ask(station, "POST", "/api/printers/printer/simulator", { fault, on });
+  expect((await set("paper-out", true)).body.active).toEqual(["paper-out"]);
+  expect((await set("paper-out", false)).body.active).toEqual([]);
+  expect((await set("../mend", true)).status).toBe(404);
+  const [printer] = station.floor.config.printers;
+  expect(() => agentConfigFrom({ ...station.floor.config, printers: [{ ...printer, simulated: false }] })).toThrow("printers.0.control");
+  expect(() => agentConfigFrom({ ...station.floor.config, printers: [{ ...printer, control: "file:///etc" }] })).toThrow(
+    "printers.0.control",
+  );
+});
+
+test("PINs are digits, nobody's twice, and a wrong one is never said aloud", async (t) => {
+  const shop = await printShop(w);
+  const { floor, ...station } = await running(t, w.url, shop, { eyes: "hand" });
+  const withOperators =
+    (...operators: object[]) =>
+    () =>
+      agentConfigFrom({ ...floor.config, operators });
+  expect(withOperators({ ...OPERATOR, pin: "12a4" })).toThrow("operators.0.pin");
+  expect(withOperators(OPERATOR, { id: "op-8", name: "Bo", badge: "B-8", pin: OPERATOR.pin })).toThrow(
+    /^operators: the PIN is there twice$/,
+  );
+  const arrive = (pin: string) => ask(station, "POST", "/api/operator", { pin });
+  expect((await arrive(OPERATOR.pin)).body.operator).toEqual({ id: OPERATOR.id, name: OPERATOR.name });
+  for (let i = 0; i < 5; i += 1) expect((await arrive("00000000")).status).toBe(401);
+  expect((await arrive(OPERATOR.pin)).status).toBe(429);
+  expect((await ask(station, "POST", "/api/operator", { pin: "1", badge: "1" })).status).toBe(400);
+  expect(JSON.stringify(station.state())).not.toContain(`"${OPERATOR.pin}"`);
+});

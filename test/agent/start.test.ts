@@ -1,0 +1,35 @@
+// What a newcomer types first: npm start takes a label to SEALED before his eyes, and npm run floor a whole shift of them.
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+
+const run = (file: string, args: string[], env: Record<string, string> = {}) =>
+  new Promise<{ code: number; said: string }>((resolve) => {
+    execFile(process.execPath, [file, ...args], { env: { ...process.env, ...env }, timeout: 100_000 }, (error, out, complaints) =>
+      resolve({ code: Number(error?.code ?? 0), said: out + complaints }),
+    );
+  });
+
+test("npm start -- --once ends with 0 after the first SEALED label, and again on the same folder", { timeout: 120_000 }, async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-start-"));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  for (let time = 1; time <= 2; time += 1) {
+    const { code, said } = await run("fixtures/start.ts", ["--once"], { IMPRIMATUR_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir });
+    expect([code, said]).toEqual([
+      0,
+      expect.stringMatching(/CLAIMED[^]*RENDERED[^]*SPOOL_SUBMITTED[^]*PRINTED_ATTESTED[^]*SCAN_VERIFIED[^]*SEALED/),
+    ]);
+    expect(said).toMatch(/The station: http:\/\/127\.0\.0\.1:\d+/);
+  }
+});
+
+test("npm run floor explains every label, with faults and without", { timeout: 120_000 }, async () => {
+  const { code, said } = await run("fixtures/simulate.ts", ["--stations", "2", "--labels", "12", "--faults", "mixed", "--seed", "5"]);
+  expect([code, said]).toEqual([0, expect.stringMatching(/sealed\s+12\n[^]*every label is sealed or explained/)]);
+  expect(await run("fixtures/simulate.ts", ["--faults", "gremlins"])).toEqual({
+    code: 2,
+    said: expect.stringContaining("gremlins isn't one"),
+  });
+});

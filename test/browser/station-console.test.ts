@@ -1,0 +1,419 @@
+// The station's console in a real browser, on a real station between a simulated floor and a real cloud: what an operator in gloves sees, hears of and can do.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { browserPath, openBrowser } from "../../fixtures/browser.ts";
+import { OPERATOR } from "../../fixtures/floor.ts";
+import { startNetwork } from "../../fixtures/network.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { asked, jobAt, running, type Running, say, stateInCloud, until } from "../agent/floor.ts";
+import { world } from "../world.ts";
+
+const executable = browserPath();
+if (!executable)
+  process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PANEL = { width: 1024, height: 600 };
+const PHONE = { width: 375, height: 740 };
+const LANGUAGES = ["en", "de", "es", "zh-Hans"] as const;
+const TOUCH_PX = 64;
+const SHOTS = process.env["SCREENSHOTS"];
+const HAND = { eyes: "hand", config: { attest: "operator" } } as const;
+
+describe.skipIf(!executable)("the console", async () => {
+  const w = await world();
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await openBrowser(executable ?? "");
+  });
+  afterAll(() => browser?.close());
+
+  type Ends = { onTestFinished(end: () => Promise<void>): void };
+  type Seen = { page: Page; requests: string[]; complaints: string[] };
+  /** Whatever a test does, the page asks nobody else for anything and breaks no rule of its policy. */
+  async function visit(t: Ends, { url }: Pick<Running, "url">, options: BrowserContextOptions = {}, hash = ""): Promise<Seen> {
+    const context = await browser.newContext({ viewport: PANEL, locale: "en", ...options });
+    const page = await context.newPage();
+    const [requests, complaints]: [string[], string[]] = [[], []];
+    page.on("request", (request) => requests.push(request.url()));
+    page.on("console", (message) => complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(error.message));
+    t.onTestFinished(async () => {
+      expect(requests.filter((asked) => !asked.startsWith(url) && !asked.startsWith("data:"))).toEqual([]);
+      expect(complaints.filter((text) => !/Failed to load resource/.test(text))).toEqual([]); // a refusal of the station's is an answer
+      await context.close();
+    });
+    await page.goto(`${url}/${hash}`);
+    await page.locator(".side, .labels, .upkeep").waitFor();
+    return { page, requests, complaints };
+  }
+  const shot = async (page: Page, name: string, fullPage = false) => {
+    if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage });
+  };
+  /** As a scanner that plays keyboard does. */
+  const wedge = async (page: Page, text: string, end = "Enter") => {
+    await page.keyboard.type(text);
+    await page.keyboard.press(end);
+  };
+  const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
+  const outcome = (page: Page, colour: "good" | "bad" | "warn") => page.locator(`.outcome.${colour}`);
+  const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
+  async function axeSays(page: Page): Promise<unknown[]> {
+    await page.evaluate(axe);
+    const { violations, passes } = await page.evaluate<Record<"violations" | "passes", { id: string; nodes: { html: string }[] }[]>>(
+      `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`,
+    );
+    expect(passes.map(({ id }) => id)).toContain("color-contrast"); // it did look
+    return violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)]);
+  }
+  const overflow = (page: Page) => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+  /** Texts that run out of their box. */
+  const cutTexts = (page: Page) =>
+    page.evaluate<string[]>(
+      `[...document.querySelectorAll("button, a, dt, dd, strong, .step, .banner span, h1, h2, p")].filter((one) => !one.closest(".hidden") && getComputedStyle(one).position !== "absolute" && one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1).map((one) => one.className + ": " + one.textContent)`,
+    );
+  const smallTargets = (page: Page) =>
+    page.evaluate<string[]>(
+      `[...document.querySelectorAll("button, a, select")].map((one) => [one, one.getBoundingClientRect()]).filter(([, box]) => box.width > 0 && (box.width < ${TOUCH_PX - 0.5} || box.height < ${TOUCH_PX - 0.5})).map(([one, box]) => one.textContent + " " + box.width + "x" + box.height)`,
+    );
+
+  test("an operator signs in by badge, says that the label is good, and scans it: the whole screen is green, and the job is sealed", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { job_ref: ref, digital_link: link, serial } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station);
+    await page.getByText("Is the label out, and good?").waitFor();
+    await page.getByText("Kettle 1.7").waitFor();
+    expect(await page.locator(".strip [aria-current=step]").getAttribute("title")).toBe("SPOOL_SUBMITTED");
+    const box = await page.locator(".paper").boundingBox();
+    expect((box?.width ?? 0) / (box?.height ?? 1)).toBeCloseTo(2, 1); // 50 x 25 mm
+    await shot(page, "asks");
+    await button(page, "Pause").focus();
+    await wedge(page, OPERATOR.badge);
+    await page.getByText("Ada says:").waitFor();
+    expect(station.state().paused).toBe(false); // Enter at a scan's end presses nothing
+    await shot(page, "signed-in");
+    await button(page, "Label is out and good").click();
+    await page.getByText("Scan this label").waitFor();
+    await page.locator(".frame").waitFor({ state: "detached" });
+    await shot(page, "scan");
+    await wedge(page, link);
+    await outcome(page, "good").waitFor();
+    expect(await outcome(page, "good").innerText()).toContain(serial);
+    await shot(page, "sealed");
+    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    await outcome(page, "good").waitFor({ state: "detached" }); // by itself: the next label comes
+    await page.getByText("No label in hand").waitFor();
+    expect(await page.locator(".strip .done").count()).toBe(7);
+    await shot(page, "idle");
+    const { data } = (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body;
+    expect(data.find(({ to }: { to: string }) => to === "PRINTED_ATTESTED").actor).toMatchObject({ kind: "operator", id: OPERATOR.id });
+    expect(data.find(({ to }: { to: string }) => to === "SCAN_VERIFIED").actor).toMatchObject({ kind: "operator", id: OPERATOR.id });
+  });
+
+  test("a wrong label is red until somebody has seen it, from a keyboard scanner and from a fixed one; an unknown badge too", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    await until(() => station.floor.scanner?.listeners() === 1);
+    const { page } = await visit(t, station);
+    const wrong = link.replace(/\d$/, (digit: string) => String((Number(digit) + 1) % 10));
+    await wedge(page, wrong, "Tab");
+    await outcome(page, "bad").waitFor();
+    expect(await outcome(page, "bad").innerText()).toMatch(/Wrong label[^]*another serial number/);
+    await shot(page, "wrong");
+    await outcome(page, "bad").click();
+    await outcome(page, "bad").waitFor({ state: "detached" });
+    for (let i = 0; i < 2; i += 1) {
+      await station.floor.scanner?.scan(wrong); // the second time it is news again
+      await outcome(page, "bad").click();
+      await outcome(page, "bad").waitFor({ state: "detached" });
+    }
+    await wedge(page, "B-9999");
+    await outcome(page, "bad").waitFor();
+    expect(await outcome(page, "bad").innerText()).toContain("Unknown code");
+    expect(station.lines.join("\n")).not.toContain("B-9999");
+    await wedge(page, link); // the right one clears it away
+    await outcome(page, "good").waitFor();
+  });
+
+  test("a misprint is confirmed, comes again, asks for the earlier label, and prints once that is destroyed", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station);
+    await button(page, /^Misprint/).click();
+    await page.getByRole("heading", { name: "Scan your badge" }).waitFor(); // nobody is here yet
+    await shot(page, "sign-in");
+    await wedge(page, OPERATOR.badge);
+    await button(page, "Yes, so it is").waitFor();
+    await shot(page, "confirm");
+    await button(page, "Yes, so it is").click();
+    await outcome(page, "warn").waitFor();
+    expect(await outcome(page, "warn").innerText()).toMatch(/Given up, comes again[^]*by Ada/);
+    await shot(page, "given-up");
+    await outcome(page, "warn").click();
+    await isAsked(station, ref, "destroy_earlier");
+    await shot(page, "destroy-earlier");
+    await button(page, /^Earlier label destroyed/).click();
+    await button(page, "Yes, so it is").click();
+    await isAsked(station, ref, "attest");
+    expect(await station.floor.links()).toHaveLength(2);
+  });
+
+  test("paused it begins nothing and says so; a job can be skipped before it is begun", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { page } = await visit(t, station);
+    await button(page, "Pause").click();
+    await page.locator(".banner", { hasText: "Nothing new is begun" }).waitFor();
+    expect(station.state().paused).toBe(true);
+    await button(page, "Resume").click();
+    const { job_ref: first } = await shop.issue();
+    const { job_ref: second } = await shop.issue();
+    await isAsked(station, first, "attest");
+    await until(() => jobAt(station, second) !== undefined);
+    await button(page, "Pause").click();
+    await wedge(page, OPERATOR.badge);
+    await button(page, "Label is out and good").click();
+    await until(() => jobAt(station, first)?.stage === "printed");
+    await shot(page, "paused");
+    await button(page, /^Reprint/).click();
+    await button(page, "Yes, so it is").click();
+    await outcome(page, "warn").click();
+    await until(() => jobAt(station, first) === undefined && jobAt(station, second) !== undefined);
+    await button(page, /^Skip/).click();
+    await button(page, "Yes, so it is").click();
+    await until(() => jobAt(station, second) === undefined);
+    expect(station.state().recent.find(({ job_ref }) => job_ref === second)?.ended).toBe("let go");
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+
+  test("with the cloud away it says so, and labels are attested, scanned and sealed here; reports wait", async (t) => {
+    const shop = await printShop(w);
+    const network = await startNetwork(() => w.url);
+    t.onTestFinished(network.end);
+    const station = await running(t, network.url, shop, HAND);
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station);
+    network.cut();
+    await page.locator(".banner.offline").waitFor();
+    await wedge(page, OPERATOR.badge);
+    await button(page, "Label is out and good").click();
+    await page.getByText("Scan this label").waitFor();
+    await shot(page, "offline");
+    await wedge(page, link);
+    await outcome(page, "good").waitFor();
+    expect(await outcome(page, "good").innerText()).toContain("the cloud hears later");
+    await outcome(page, "good").waitFor({ state: "detached" });
+    expect(station.state().buffer_depth).toBeGreaterThan(0);
+    await page.reload(); // nothing of the page comes from the cloud
+    await page.locator(".banner.offline", { hasText: "waiting, the oldest for" }).waitFor();
+    await shot(page, "offline-sealed");
+    network.mend();
+    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    await page.locator(".banner.offline").waitFor({ state: "detached" });
+  });
+
+  test("a page that has lost its station says so, and offers nothing that it couldn't do", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { page } = await visit(t, station);
+    await station.end();
+    await page.getByText("This page has lost the station").waitFor();
+    expect(await button(page, "Pause").isDisabled()).toBe(true);
+    await shot(page, "lost");
+  });
+
+  test("an orphan is destroyed here, and told to the cloud", async (t) => {
+    const shop = await printShop(w);
+    const network = await startNetwork(() => w.url);
+    t.onTestFinished(network.end);
+    network.rule(({ body }) => (body.includes("PRINTED_ATTESTED") ? { status: 409, code: "STALE_ATTEMPT" } : "pass")); // somebody else has the job
+    const station = await running(t, network.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    await say(station, ref, "good");
+    await until(() => jobAt(station, ref)?.stage === "orphan");
+    const { page } = await visit(t, station);
+    await page.getByText("Destroy the label.").waitFor();
+    await shot(page, "orphan");
+    await wedge(page, OPERATOR.badge);
+    await button(page, "Orphan destroyed").click();
+    await button(page, "Yes, so it is").click();
+    await until(() => jobAt(station, ref) === undefined);
+    const destroyed = async () => (await shop.admin.get("/aidc/orphans?disposition=destroyed")).body.data;
+    await until(async () => (await destroyed()).length === 1);
+    expect((await destroyed())[0].actor).toEqual({ kind: "operator", id: OPERATOR.id });
+  });
+
+  test("a PIN typed on the screen or on a keyboard signs in; a wrong one is told, and after five they wait", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { page } = await visit(t, station);
+    const type = async (digits: string) => {
+      for (const digit of digits) await button(page, digit).click();
+      await button(page, "OK").click();
+    };
+    await button(page, "Sign in").click();
+    await type("0000");
+    await page.getByText("Nobody here has this PIN").waitFor();
+    await page.keyboard.press("4");
+    await page.locator(".pin", { hasText: /^●$/ }).waitFor();
+    await button(page, "Delete").click();
+    await type(OPERATOR.pin);
+    await page.locator(".operator", { hasText: "Ada" }).waitFor();
+    await page.locator(".operator").click();
+    await button(page, "Sign out").click();
+    await button(page, "Sign in").click();
+    for (let i = 0; i < 5; i += 1) await type("9999");
+    await page.getByText("Too many wrong PINs").waitFor();
+    await type(OPERATOR.pin);
+    await page.getByText("Too many wrong PINs").waitFor();
+    await wedge(page, OPERATOR.badge); // a badge always can
+    await page.locator(".operator", { hasText: "Ada" }).waitFor();
+    expect(await page.locator("dialog").count()).toBe(0);
+  });
+
+  test("maintenance breaks a simulated printer and mends it, prints a test label that is explained, and the line shows what is wrong", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => station.state().printers[0]?.status === "ready");
+    const { page } = await visit(t, station, {}, "#upkeep");
+    await wedge(page, OPERATOR.badge);
+    await button(page, "Print a test label").click();
+    await button(page, "Yes, so it is").click();
+    await page.getByText(/Test label: confirmed/).waitFor();
+    expect(station.state().ledger).toMatchObject({ counts: { explained: 1 }, open: [] });
+    await page.getByText("What this station can't detect").waitFor();
+    await button(page, /^paper-out/).click();
+    await page.locator(".fault[aria-pressed=true]").waitFor();
+    await page.goto(`${station.url}/#line`);
+    await page.locator(".device.is-bad", { hasText: "No labels left" }).waitFor();
+    await shot(page, "paper-out");
+    await page.goto(`${station.url}/#upkeep`);
+    await button(page, /^paper-out/).click();
+    await until(() => station.state().printers[0]?.status === "ready");
+    await shot(page, "upkeep", true);
+  });
+
+  test("the ledger: a label that nobody ordered is explained, a sealed one is printed anew", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { printer: { scale: 0 } });
+    const { job_ref: ref } = await shop.issue();
+    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    await until(() => station.state().recent.length === 1);
+    station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
+    const { page } = await visit(t, station, {}, "#labels");
+    await wedge(page, OPERATOR.badge);
+    await shot(page, "ledger");
+    await button(page, "Explain").click();
+    await button(page, "Came out while loading or calibrating").click();
+    await until(() => station.state().ledger.counts["explained"] === 1);
+    await button(page, "Reprint").click();
+    await button(page, "Yes, so it is").click();
+    await until(async () => (await shop.admin.get("/aidc/jobs")).body.data.length === 2);
+    const [again] = (await shop.admin.get("/aidc/jobs")).body.data;
+    expect(again).toMatchObject({ reprint: true, serial: station.state().recent[0]?.serial });
+  });
+
+  describe("every view in every language", async () => {
+    const shop = await printShop(w);
+    let station: Running;
+    const ends: (() => Promise<void>)[] = [];
+    beforeAll(async () => {
+      station = await running({ onTestFinished: (end: () => Promise<void>) => void ends.unshift(end) } as never, w.url, shop, HAND);
+      const { job_ref: ref } = await shop.issue();
+      for (let i = 0; i < 3; i += 1) await shop.issue();
+      await isAsked(station, ref, "attest");
+    });
+    afterAll(async () => {
+      for (const end of ends) await end();
+    });
+    const looks = LANGUAGES.flatMap((locale) =>
+      (["line", "labels", "upkeep"] as const).flatMap((view) => [
+        { locale, view, viewport: PANEL, on: "panel", colorScheme: "light" as const },
+        { locale, view, viewport: PHONE, on: "phone", colorScheme: locale === "en" ? ("dark" as const) : ("light" as const) },
+      ]),
+    );
+    test.each(looks)("$view in $locale on a $on: nothing for axe to find, nothing runs over, every target is large", async (look) => {
+      const { locale, view, viewport, on, colorScheme } = look;
+      const context = { viewport, locale, colorScheme, bypassCSP: true };
+      const { page } = await visit({ onTestFinished: (end) => void ends.unshift(end) }, station, context, `#${view}`);
+      await until(async () => (await page.getAttribute("html", "lang")) === locale);
+      if (view === "upkeep") await page.locator(".faults").waitFor();
+      if (view === "line") await page.locator(".paper img").evaluate("(img) => img.decode()");
+      await shot(page, `${view}-${locale}-${on}`, view !== "line" || on === "phone");
+      expect(await axeSays(page)).toEqual([]);
+      expect([await overflow(page), await cutTexts(page), await smallTargets(page)]).toEqual([0, [], []]);
+      if (view === "line" && on === "panel") {
+        const answers = await page.locator(".question").boundingBox();
+        expect((answers?.y ?? 0) + (answers?.height ?? 0)).toBeLessThanOrEqual(PANEL.height); // what is asked is answered without scrolling
+      }
+    });
+    test("a language that was chosen stays chosen", async (t) => {
+      const { page } = await visit(t, station);
+      await page.getByLabel("Language").selectOption("de");
+      await page.getByText("Ist das Etikett heraus und gut?").waitFor();
+      await page.reload();
+      await page.getByText("Ist das Etikett heraus und gut?").waitFor();
+      expect(await page.getAttribute("html", "lang")).toBe("de");
+    });
+    test("sounds are muted by hand, and stay so", async (t) => {
+      const { page } = await visit(t, station);
+      await button(page, "Sound is on").click();
+      await page.reload();
+      expect(await button(page, "Sound is off").getAttribute("aria-pressed")).toBe("false");
+    });
+    test("a person's keys do what keys do: Tab moves, Enter and the space bar press", async (t) => {
+      const { page } = await visit(t, station);
+      await button(page, "Pause").focus();
+      await page.keyboard.press("Enter");
+      await button(page, "Resume").waitFor();
+      await button(page, "Resume").focus();
+      await page.keyboard.press(" ");
+      await button(page, "Pause").waitFor();
+      await button(page, "Sign in").focus();
+      await page.keyboard.press("Tab");
+      expect(await page.evaluate("document.activeElement?.className")).toBe("language");
+    });
+  });
+
+  test("its files have exact addresses, tags and a strict policy, and nothing else is there", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const page = await fetch(station.url);
+    const policy = page.headers.get("content-security-policy") ?? "";
+    for (const rule of [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "connect-src 'self'",
+      "frame-ancestors 'none'",
+      "form-action 'none'",
+    ])
+      expect(policy).toContain(rule);
+    expect(policy).not.toContain("unsafe");
+    const html = await page.text();
+    expect(html).not.toMatch(/<script(?![^>]* src=)|<style|style="|\son\w+=|https?:/);
+    const etag = page.headers.get("etag") ?? "";
+    expect((await fetch(station.url, { headers: { "if-none-match": etag } })).status).toBe(304);
+    expect((await fetch(`${station.url}/app/main.ts`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    for (const path of [
+      "/app/",
+      "/app/index.html",
+      "/app/../config.ts",
+      "/app/%2e%2e/config.ts",
+      "/shared/errors.ts",
+      "/lib/fastify.js",
+      "/package.json",
+    ])
+      expect([path, (await fetch(station.url + path)).status]).toEqual([path, 404]);
+  });
+});
