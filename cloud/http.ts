@@ -52,7 +52,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
     app.route({
       method: route.method,
       url,
-      schema: schemaOf(route),
+      schema: route.endless ? { hide: true } : schemaOf(route),
       ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
       config: { endpoint, route },
       onRequest: async (request, reply) => {

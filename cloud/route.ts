@@ -66,6 +66,8 @@ type Face<P, Q, B> = {
   deniedAs?: "FORBIDDEN";
   says: string;
   tag: string;
+  /** Not in the OpenAPI document: its answer never ends, and whoever calls all that is documented would wait for it. */
+  endless?: boolean;
   params?: P | undefined;
   query?: Q | undefined;
   body?: B | undefined;

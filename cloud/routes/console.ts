@@ -111,6 +111,7 @@ export const floorConsole: Route[] = [
     method: "GET",
     path: "/console/events",
     root: true,
+    endless: true,
     scope: "credential",
     says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `end`; at most one of each a second",
     tag,

@@ -144,7 +144,7 @@ export const de: Words = {
   },
   verify: {
     title: "Beweis",
-    lead: "Ihr Browser rechnet die Prüfsumme der Nachweise und ihren Platz im öffentlichen Log nach. Er glaubt dabei niemandem.",
+    lead: "Ihr Browser rechnet die Prüfsumme der Nachweise und ihren Platz im öffentlichen Log nach. Er verlässt sich dabei auf nichts als die veröffentlichten Schlüssel.",
     go: "Prüfen",
     going: "Wird geprüft …",
     holds: "Es stimmt: Diese Nachweise wurden besiegelt, und das Log hat sie.",

@@ -143,7 +143,7 @@ export const en = {
   },
   verify: {
     title: "Proof",
-    lead: "Your browser recomputes the evidence's digest and its place in the public log. It takes nobody's word for it.",
+    lead: "Your browser recomputes the evidence's digest and its place in the public log. It trusts nothing but the keys that the cloud publishes.",
     go: "Verify",
     going: "Verifying …",
     holds: "It holds: this evidence is what was sealed, and the log has it.",

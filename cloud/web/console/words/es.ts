@@ -144,7 +144,7 @@ export const es: Words = {
   },
   verify: {
     title: "Prueba",
-    lead: "Su navegador recalcula la huella de las pruebas y su lugar en el registro público. No se fía de nadie.",
+    lead: "Su navegador recalcula la huella de las pruebas y su lugar en el registro público. Solo se fía de las claves que publica la nube.",
     go: "Verificar",
     going: "Verificando…",
     holds: "Es correcto: estas son las pruebas que se sellaron, y el registro las tiene.",
