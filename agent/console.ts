@@ -5,6 +5,7 @@ import { Ajv } from "ajv";
 import { type Static, type TSchema, Type } from "typebox";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { closed } from "#shared/wire/common.ts";
+import { answer } from "./answers.ts";
 import { verdicts } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
 import type { Clock } from "./clock.ts";
@@ -15,7 +16,7 @@ import type { Pulse } from "./pulse.ts";
 import { openKeyboard } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
 import type { State } from "./state.ts";
-import { answer, drawingOf, type Floor } from "./steps.ts";
+import { drawingOf, type Floor } from "./steps.ts";
 
 export type Console = { url: string; app: FastifyInstance; close(): Promise<void> };
 type Deps = {
