@@ -4,12 +4,13 @@ import type { FastifyInstance } from "fastify";
 import { Type } from "typebox";
 import { Refusal } from "#shared/errors.ts";
 import { closed } from "#shared/wire/common.ts";
+import { skip } from "./answers.ts";
 import type { CloudClient } from "./cloud.ts";
 import type { Lane } from "./lane.ts";
 import type { Operators } from "./operator.ts";
 import { bodyOf } from "./request-body.ts";
 import { faultsOf, setFault } from "./simulator.ts";
-import { type Floor, skip } from "./steps.ts";
+import type { Floor } from "./steps.ts";
 
 export type ActDeps = { floor: Floor; operators: Operators; lanes: Lane[]; cloud: CloudClient; station: string | undefined };
 const Session = Type.Optional(Type.String({ minLength: 1, maxLength: 4_096 }));

@@ -5,6 +5,7 @@ import { Type } from "typebox";
 import { Refusal } from "#shared/errors.ts";
 import { closed } from "#shared/wire/common.ts";
 import { type ActDeps, serveActs } from "./acts.ts";
+import { answer } from "./answers.ts";
 import { verdicts } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
 import type { Clock } from "./clock.ts";
@@ -15,7 +16,7 @@ import { bodyOf } from "./request-body.ts";
 import { openKeyboard } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
 import type { State } from "./state.ts";
-import { answer, drawingOf } from "./steps.ts";
+import { drawingOf } from "./steps.ts";
 
 export type Console = { url: string; app: FastifyInstance; close(): Promise<void> };
 type Deps = ActDeps & {

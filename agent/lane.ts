@@ -1,5 +1,6 @@
 // One printer, one lane: one label in flight, from its drawing to its seal. It waits for paper, for people and for its lease, and never prints a label twice.
 import { Refusal } from "#shared/errors.ts";
+import { askAgain, closeAttempt } from "./answers.ts";
 import { askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import type { Label } from "./label.ts";
@@ -278,7 +279,7 @@ export function startLane(
     await durable(() => {
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
-      if (counter !== null) steps.askAgain(floor, attempt, counter);
+      if (counter !== null) askAgain(floor, attempt, counter);
       else if (flushed.clean) steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
       else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });
     });
@@ -299,8 +300,8 @@ export function startLane(
     const flushed = at ? { ...(await at.flush()), asked: true } : { waiting: null, words: "the printer can't be asked", asked: false };
     const counter = at && attempt.work.closing?.verdict === "not_printed" ? await cameOut(at, attempt) : null;
     await durable(() => {
-      if (counter === null) steps.closeAttempt(floor, attempt, flushed);
-      else steps.askAgain(floor, attempt, counter);
+      if (counter === null) closeAttempt(floor, attempt, flushed);
+      else askAgain(floor, attempt, counter);
       store.setMeta(counterName, "null");
     });
   }

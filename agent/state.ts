@@ -1,4 +1,5 @@
 // How the station is, as one value: what its page shows, what integrators poll, what the cloud is told.
+import { maySkip } from "./answers.ts";
 import { allowedFor, askOf, asks, type Attempt, stages } from "./attempt.ts";
 import { OPEN_LABELS, type Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
@@ -8,7 +9,6 @@ import type { ProductNames } from "./product-names.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import type { Scans } from "./scans.ts";
 import type { Standing } from "./standing.ts";
-import { maySkip } from "./steps.ts";
 import type { Uplink } from "./uplink.ts";
 
 export type StateDeps = {

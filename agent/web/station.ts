@@ -35,7 +35,7 @@ function take(data: unknown): void {
   state.value = next;
   for (const listener of listeners) listener(next, before);
 }
-const live = listenTo("/api/events", { opened: () => {}, ended: () => {}, events: { state: take } });
+const live = listenTo("/api/events", { opened: () => {}, refused: () => {}, ended: () => {}, events: { state: take } });
 export const begin = (): void => live.start();
 /** The page and the station have lost each other; before the first word nothing is lost yet. */
 export const isCut = computed(() => state.value !== undefined && live.state.value === "waiting");

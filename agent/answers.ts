@@ -1,0 +1,130 @@
+// What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
+import { Refusal } from "#shared/errors.ts";
+import { type Ask, allowedFor, askOf, type Attempt, type Verdict } from "./attempt.ts";
+import { attested, fail, type Floor, instant, MAY_BE_HERE, useKept } from "./steps.ts";
+
+const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
+  const allowed = allowedFor(attempt);
+  const asked = askOf(attempt);
+  const words = asked ? `asked is ${asked}` : "nothing is asked about this job now";
+  return new Refusal(
+    "ILLEGAL_TRANSITION",
+    `${verdict} doesn't answer that: ${words}${allowed.length > 0 ? `; say ${allowed.join(", ")}` : ""}`,
+    {
+      ask: asked,
+      allowed: [...allowed],
+    },
+  );
+};
+
+/** What an operator says of a label; refuses what doesn't answer the question. */
+export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator: string): Attempt {
+  const { store, news, say } = floor;
+  const known = store.ofJob(jobRef);
+  const [newest] = known;
+  if (!newest) throw new Refusal("NOT_FOUND", `this station has no job ${jobRef}`);
+  const open = known.filter(({ ended }) => ended === null);
+  const attempt = open.find((one) => allowedFor(one).includes(verdict)) ?? open.find((one) => askOf(one) !== null) ?? open[0] ?? newest;
+  if (!allowedFor(attempt).includes(verdict)) throw wrongVerdict(attempt, verdict);
+  store.write(() => answers[askOf(attempt) ?? "scan"](floor, attempt, verdict, operator));
+  say("info", { event: "verdict", job_ref: jobRef, verdict, operator }, `${operator} says of ${jobRef}: ${verdict}`);
+  news.beat();
+  return store.must(attempt.attemptId);
+}
+
+/** Set aside before anything of it can be on paper: its lease ends, and the cloud gives it out again. */
+export function skip(floor: Floor, jobRef: string, operator: string, isPrinting: (printer: string) => boolean): void {
+  const { store, news, say } = floor;
+  const known = store.ofJob(jobRef);
+  if (known.length === 0) throw new Refusal("NOT_FOUND", `this station has no job ${jobRef}`);
+  const attempt = known.find((one) => maySkip(one) && !(one.printer !== null && isPrinting(one.printer)));
+  if (!attempt)
+    throw new Refusal(
+      "ILLEGAL_TRANSITION",
+      "only a job that isn't begun can be skipped; of this one a label may exist: say what became of it",
+      {
+        allowed: known.flatMap((one) => allowedFor(one)),
+      },
+    );
+  store.change(attempt.attemptId, { ended: "let go" });
+  say("info", { event: "skipped", job_ref: jobRef, operator }, `${operator} skips ${jobRef}: it comes again when its lease is over`);
+  news.beat();
+}
+export const maySkip = ({ stage, ended }: Attempt): boolean => ended === null && (stage === "waiting" || stage === "rendered");
+
+const REASONS: Record<Verdict, string> = {
+  good: "good",
+  misprint: "an operator found a misprint",
+  not_printed: "an operator found no label",
+  destroyed: "an operator destroyed the label",
+};
+/** Scans from before this count for nothing any more. */
+const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});
+type Answer = (floor: Floor, attempt: Attempt, verdict: Verdict, operator: string) => void;
+const onOutcome: Answer = (floor, attempt, verdict, operator) => {
+  const { attemptId } = attempt;
+  if (verdict === "good") {
+    attested(floor, attempt, { kind: "operator", id: operator });
+    return useKept(floor, attemptId);
+  }
+  floor.store.change(attemptId, {
+    stage: "closing",
+    work: { ...gone(floor, verdict), closing: { verdict, operator, reason: REASONS[verdict] } },
+  });
+};
+const answers: Record<Ask | "scan", Answer> = {
+  attest: onOutcome,
+  unknown_outcome: onOutcome,
+  destroy_earlier: (floor, { jobRef }, verdict, operator) => {
+    const { store, clock } = floor;
+    const state = verdict === "destroyed" ? "destroyed" : "not_printed";
+    for (const earlier of store.ofJob(jobRef)) {
+      if (earlier.stage === "waiting" || earlier.stage === "rendered") {
+        if (earlier.ended === null) store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
+        continue;
+      }
+      store.relabel(earlier.attemptId, MAY_BE_HERE, state, REASONS[verdict]);
+      if (earlier.stage !== "orphan" || earlier.ended !== null) continue;
+      store.reportOrphan({
+        job_ref: jobRef, attempt_id: earlier.attemptId, evidence: { outcome: state }, disposition: "destroyed", actor: { kind: "operator", id: operator },
+      }); // oxfmt-ignore
+      store.change(earlier.attemptId, { ended: "orphan, destroyed" });
+    }
+  },
+  destroy_void: (floor, attempt, _verdict, operator) => {
+    const { store } = floor;
+    const { attemptId, work } = attempt;
+    store.relabel(attemptId, ["void"], "destroyed", `destroyed, as ${operator} says`);
+    store.change(attemptId, { work: gone(floor, "destroyed") });
+    if (work.failing !== undefined) return fail(floor, attempt, work.failing, { disposition: "destroyed", operator });
+    store.change(attemptId, { work: { voids: undefined } });
+  },
+  scan: (floor, attempt, verdict, operator) => {
+    floor.store.change(attempt.attemptId, { work: gone(floor, verdict) });
+    fail(floor, attempt, `${REASONS[verdict]}: it couldn't be verified by a scan`, {
+      operator,
+      ...(verdict === "destroyed" ? { disposition: "destroyed" } : {}),
+    });
+  },
+};
+
+/** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
+export function askAgain(floor: Floor, { attemptId, jobRef, work }: Attempt, counter: number): void {
+  const moved = counter - (work.counter ?? counter);
+  const unknown = `the printer's counter has moved by ${moved} since this label was sent: look again`;
+  floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, unknown, counter } });
+  floor.say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${unknown}`);
+  floor.news.beat();
+}
+
+/** After the printer was told to drop what it holds: only then can nothing come out any more. `waiting` is what it says is still in it. */
+export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string; asked: boolean }): void {
+  const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
+  const stillIn = !flushed.asked || (flushed.waiting ?? 0) > 0;
+  const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
+  if (verdict === "misprint") floor.store.relabel(attempt.attemptId, ["unknown", "printed"], "printed", "a misprint, to be destroyed");
+  fail(floor, attempt, stillIn ? `${reason}, but ${flushed.words}` : reason, {
+    operator,
+    ...(disposition && !stillIn ? { disposition } : {}),
+  });
+}
