@@ -15,11 +15,7 @@ const run = (file: string, args: string[], env: Record<string, string> = {}) =>
 test("npm start -- --once ends with 0 after the first SEALED label, and again on the same folder", { timeout: 120_000 }, async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-start-"));
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
-<<<<<<< HEAD
   for (let time = 1; time <= 2; time += 1) {
-=======
-  for (const time of ["first", "second"]) {
->>>>>>> stationconsole
     const { code, said } = await run("fixtures/start.ts", ["--once"], { IMPRIMATUR_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir });
     expect([time, code, said]).toEqual([
       time,
