@@ -174,6 +174,7 @@ describe.concurrent("the cloud refuses", () => {
     await sealed(shop, jobs[2].job_ref);
     await until(() => asked(station, jobs[1].job_ref) === "destroy_earlier");
     await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 1);
+    await until(() => station.state().buffer_depth === 0); // the cloud knows before its answer is here
     expect(station.state()).toMatchObject({ buffer_depth: 0, quarantine: [], ledger: { counts: { orphan: 1, sealed: 2 } } });
   });
 
