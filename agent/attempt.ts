@@ -14,6 +14,7 @@ export type Task = {
   sgtin96_epc: string | null;
   needs: string[];
   template: string;
+  template_sha256: string | null;
   duplicate_risk: boolean;
 };
 

@@ -21,6 +21,7 @@ const Claims = Type.Object({
   sgtin96_epc: Type.Union([Type.String(), Type.Null()]),
   needs: Type.Array(Type.Enum([...needNames])),
   template: Type.String(),
+  template_sha256: Type.Union([Type.String(), Type.Null()]),
   duplicate_risk: Type.Boolean(),
 });
 const fits = new Ajv({ strict: false }).compile(Claims);
@@ -46,9 +47,9 @@ export async function verifyEnvelope(
     const claims = payload as unknown as Static<typeof Claims>;
     const other = difference(claims, attemptId, job);
     if (other) return bad(`it says another ${other} than the job around it`);
-    const { jti: _jti, exp, ...rest } = claims;
-    const { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, duplicate_risk } = rest;
-    const task: Task = { job_ref, attempt, gtin: gtin14(gtin), serial, digital_link, sgtin96_epc, needs, template, duplicate_risk };
+    const { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, template_sha256, duplicate_risk, exp } = claims;
+    const named = { job_ref, attempt, gtin: gtin14(gtin), serial, digital_link, sgtin96_epc };
+    const task: Task = { ...named, needs, template, template_sha256, duplicate_risk };
     if (needs.includes("rfid")) epcFor(task);
     return { good: true, task, until: exp * 1_000 };
   } catch (error) {

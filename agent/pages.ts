@@ -5,22 +5,9 @@ import { globSync, readFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
 import { fileURLToPath } from "node:url";
 import type { FastifyInstance, FastifyReply } from "fastify";
-import { addressed, libraries, servedAs } from "#shared/pages.ts";
+import { addressed, libraries, PAGE_POLICY, servedAs } from "#shared/pages.ts";
 
 const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8" } as const;
-/** Everything from here, nothing inline, no frame around it; text can't become script, whatever a label or a printer says. */
-export const PAGE_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-  "require-trusted-types-for 'script'",
-  "trusted-types 'none'",
-].join("; ");
 const USED = ["preact", "preact/hooks", "@preact/signals", "@preact/signals-core"] as const satisfies (keyof typeof libraries)[];
 const SHARED = ["web/{dom,language,live}.ts", "states.ts"];
 

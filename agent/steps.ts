@@ -1,6 +1,7 @@
 // What earns each state its evidence, one step a state; and what becomes of an attempt that is abandoned or lost. All of it in the buffer first.
 import { hash } from "node:crypto";
 import { digestOf } from "#shared/canonical.ts";
+import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { BundleItem, JobActor } from "#shared/wire/jobs.ts";
@@ -14,7 +15,7 @@ import { attests, type Capabilities, type Completion, type Submission } from "./
 import type { Pulse } from "./pulse.ts";
 import { epcFor } from "./rfid.ts";
 import type { ScanResult } from "./scan-result.ts";
-import { type Template, templateFor } from "./template.ts";
+import { digestOfTemplate, type Template, templateFor } from "./template.ts";
 
 export type Say = (level: "debug" | "info" | "warn" | "error", line: object, words: string) => void;
 export type Floor = { store: Store; clock: Clock; news: Pulse; say: Say; templates: Template[]; printers: PrinterConfig[] };
@@ -66,8 +67,10 @@ export function contentOf({ task }: Attempt): LabelContent {
   };
 }
 export function optionsFor(templates: Template[], { task }: Attempt, { label, dpi, simulated }: PrinterConfig): LabelOptions {
-  const name = task.template === "default" ? null : task.template;
-  return { template: templateFor(templates, label, name), dpi, simulated };
+  const template = templateFor(templates, label, task.template === ANY_TEMPLATE ? null : task.template);
+  if (task.template_sha256 && task.template_sha256 !== digestOfTemplate(template))
+    throw new Refusal("LABEL_REFUSED", `the template ${task.template} of this station isn't the one that the envelope was signed for`);
+  return { template, dpi, simulated };
 }
 /** As it was or would be drawn, for people and for comparing pictures with. */
 export const drawingOf = (floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) =>

@@ -37,7 +37,7 @@ export type Template = Static<typeof Template>;
 export type Size = { widthMm: number; heightMm: number };
 
 const fits = new Ajv({ strictTuples: false }).compile(Template);
-const folder = new URL("./templates/", import.meta.url);
+const folder = new URL("../shared/templates/", import.meta.url);
 
 /** Throws where a file isn't a template: a label must never be the place where that is found out. */
 export function loadTemplates(from: URL = folder): Template[] {

@@ -5,7 +5,7 @@ import { stripTypeScriptTypes } from "node:module";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addressed, libraries, servedAs } from "#shared/pages.ts";
+import { addressed, libraries, PAGE_POLICY, servedAs } from "#shared/pages.ts";
 
 export const CONSOLE = "/console";
 const page = fileURLToPath(new URL("./web/console/", import.meta.url));
@@ -20,20 +20,6 @@ const TYPES = {
   js: "text/javascript; charset=utf-8",
 } as const;
 type Kind = keyof typeof TYPES;
-
-// Everything from here, nothing inline, no frame around it; text can't become script, whatever it says.
-const CSP = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-  "require-trusted-types-for 'script'",
-  "trusted-types 'none'",
-].join("; ");
 
 type Source = { file: string; kind: Kind };
 const kindOf = (file: string): Kind => file.slice(file.lastIndexOf(".") + 1).replace("mjs", "js") as Kind;
@@ -93,7 +79,7 @@ function answer({ headers }: FastifyRequest, reply: FastifyReply, { kind, plain,
   const gzip = /\bgzip\b/.test(headers["accept-encoding"] ?? "");
   const tag = `"${etag}${gzip ? "-gzip" : ""}"`;
   void reply.headers({ "content-type": TYPES[kind], "cache-control": "no-cache", vary: "accept-encoding", etag: tag });
-  if (kind === "html") void reply.header("content-security-policy", CSP);
+  if (kind === "html") void reply.header("content-security-policy", PAGE_POLICY);
   if (headers["if-none-match"] === tag) return reply.code(304).send();
   if (gzip) void reply.header("content-encoding", "gzip");
   return reply.send(gzip ? packed : plain);

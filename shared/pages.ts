@@ -19,3 +19,17 @@ export const addressed = (module: string, base: string): string =>
     if (name in libraries) return `${word}${space}"${base}/lib/${servedAs(name)}"`;
     return name.startsWith("#shared/") ? `${word}${space}"${base}/shared/${name.slice("#shared/".length)}"` : whole;
   });
+
+/** Everything from here, nothing inline, no frame around it; text can't become script, whatever a label, a tenant or a printer says. */
+export const PAGE_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");

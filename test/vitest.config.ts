@@ -1,4 +1,5 @@
 // Every test that touches the cloud runs twice, on SQLite and on PostgreSQL; the rest once.
+import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
@@ -10,6 +11,7 @@ export default defineConfig({
   root,
   test: {
     globalSetup: "test/setup.ts",
+    maxWorkers: Math.min(8, availableParallelism() + 1), // most of a test is waiting: for a commit, a socket, a page
     projects: [
       {
         test: {

@@ -59,7 +59,7 @@ export function lane(): <T>(act: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   return (act) => {
     const mine = last.then(act, act);
-    last = mine.catch(() => undefined);
+    last = mine.catch(() => undefined); // its failure is its asker's; who comes next only waits for its end
     return mine;
   };
 }

@@ -98,7 +98,10 @@ async function listen(
   try {
     return await attempt(port);
   } catch (error) {
-    const free = await attempt(0).catch(() => undefined);
+    const free = await attempt(0).catch((fault: unknown) => {
+      log.warn({ event: "mqtt-port", err: fault }, "no other port can be had either");
+      return undefined;
+    });
     const instead = free === undefined ? "stations poll" : `stations are told port ${free} instead`;
     log.warn({ event: "mqtt-port", port: free }, `IMPRIMATUR_MQTT_PORT can't be had (${(error as Error).message}): ${instead}`);
     return free;

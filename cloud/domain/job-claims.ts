@@ -3,6 +3,7 @@ import { randomUUIDv7 } from "node:crypto";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { leaseOf } from "#shared/states.ts";
+import { templateDigest } from "#shared/templates.ts";
 import { type ClaimBatch, type Claimed, needNames } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
@@ -96,6 +97,7 @@ function envelopeOf(row: jobs.Row, { keys, origin }: Signing, now: number): stri
     sgtin96_epc: row.sgtin96Epc,
     needs: jobs.toWire(row).needs,
     template: row.template,
+    template_sha256: templateDigest(row.template),
     duplicate_risk: row.duplicateRisk,
   });
 }

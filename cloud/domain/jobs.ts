@@ -1,36 +1,21 @@
 // Print jobs: issued for allocated serials of printable passports, looked at, cancelled; and the one way in which any of them changes state.
 import { and, asc, desc, eq, lt, sql } from "../store/drizzle.ts";
-import { invalid, Refusal, shownCode } from "#shared/errors.ts";
-import { digitalLink, gtin14, gtinFault } from "#shared/gs1.ts";
-import { limits } from "#shared/limits.ts";
+import { Refusal } from "#shared/errors.ts";
+import { gtin14 } from "#shared/gs1.ts";
 import { type Assertor, hasEnded, type JobState, leaseOf, mayCancel } from "#shared/states.ts";
-import {
-  type BundleItem,
-  type Job,
-  JobCreate,
-  type JobHistory,
-  type JobQuery,
-  type JobsMade,
-  type Need,
-  needNames,
-} from "#shared/wire/jobs.ts";
+import { type BundleItem, type Job, type JobHistory, type JobQuery, type Need, needNames } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
 import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
-import { judgeOf } from "../validate.ts";
-import * as carriers from "./carriers.ts";
-import { isPrintable } from "./validations.ts";
+import type * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
-import { jobRef } from "./ids.ts";
 import { countEnd } from "./job-hours.ts";
 import { pageOf, pageReply } from "./page.ts";
-import * as products from "./products.ts";
 import { waits } from "./wakes.ts";
 
 export type Row = typeof printJobs.$inferSelect;
 export type Actor = { kind: Assertor; id: string | null };
-export const DEFAULT_TEMPLATE = "default";
 export const ANY_STATION = "";
 export const maskOf = (needs: readonly Need[]): number => needs.reduce((mask, need) => mask | (1 << needNames.indexOf(need)), 0);
 export const needsRfid = ({ needs }: Row): boolean => (needs & maskOf(["rfid"])) !== 0;
@@ -145,125 +130,6 @@ export async function tenantOf(_tx: Tx, tenantId: string) {
   const tenant = await readTenant.get({ tenantId });
   if (!tenant) throw new Error(`the tenant ${tenantId} is gone`);
   return tenant;
-}
-
-const open = prepared(
-  db
-    .update(serials)
-    .set({ openJob: sql`${sql.placeholder("jobRef")}` })
-    .where(
-      and(
-        eq(serials.tenantId, sql.placeholder("tenantId")),
-        eq(serials.serial, sql.placeholder("serial")),
-        sql`${serials.openJob} IS NULL`,
-      ),
-    ),
-);
-const insertJob = prepared(db.insert(printJobs).values(placesOf(printJobs)));
-
-/** What many jobs of one call have in common, looked up once. */
-type Issue = { origin: string; tenant: Awaited<ReturnType<typeof tenantOf>>; ready: Map<string, boolean> };
-const issuing = async (tx: Tx, by: By, origin: string): Promise<Issue> => ({
-  origin,
-  tenant: await tenantOf(tx, by.tenantId),
-  ready: new Map(),
-});
-
-function gtinOf({ gtin }: JobCreate): string {
-  const fault = gtinFault(gtin);
-  if (fault) throw invalid([{ field: "gtin", rule: "gtin", message: fault }]);
-  return gtin14(gtin);
-}
-
-/** The serial, if a label of it may be printed now. */
-async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Promise<carriers.Row> {
-  const gtin = gtinOf(input);
-  const row = await carriers.find(tx, by.tenantId, input.serial);
-  if (row?.gtin !== gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${input.serial} isn't allocated under ${gtin}`);
-  if (row.voidedAt !== null) throw new Refusal("SERIAL_VOIDED", `serial: ${input.serial} was voided at ${instant(row.voidedAt)}`);
-  const isReady = ready.get(row.productId) ?? (await isPrintable(tx, by.tenantId, row.productId));
-  ready.set(row.productId, isReady);
-  if (!isReady)
-    throw new Refusal(
-      "PASSPORT_NOT_READY",
-      "the product's passport isn't readyToPrint: publish it and anchor a validation of that version",
-      {
-        productId: row.productId,
-      },
-    );
-  if (row.openJob !== null)
-    throw new Refusal("JOB_EXISTS", `the serial has the open job ${row.openJob}: cancel it first`, { job_ref: row.openJob });
-  if (row.sealedJob !== null && !(input.reprint && input.reason))
-    throw new Refusal("JOB_EXISTS", `the serial was sealed by ${row.sealedJob}: another label needs reprint: true and a reason`, {
-      job_ref: row.sealedJob,
-    });
-  return row;
-}
-
-async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promise<Row> {
-  const { needs = ["qr"], template, priority = 0, station, max_attempts: most, reprint = false, reason = null } = input;
-  const { gtin, serial, productId, strayJob } = await printable(tx, by, input, common);
-  const named = carriers.epcOf(common.tenant.prefixes, gtin, serial);
-  if (needs.includes("rfid") && "fault" in named) throw new Refusal("EPC_UNAVAILABLE", named.fault);
-  const row: Row = {
-    tenantId: by.tenantId,
-    jobRef: jobRef(),
-    state: "QUEUED",
-    fromState: null,
-    reached: 0,
-    revision: 1,
-    productId,
-    gtin,
-    serial,
-    digitalLink: digitalLink(common.origin, gtin, { serial }),
-    sgtin96Epc: "epc" in named ? named.epc : null,
-    needs: maskOf(needs),
-    template: template ?? common.tenant.template ?? DEFAULT_TEMPLATE,
-    priority,
-    station: station ?? ANY_STATION,
-    reprint,
-    pool: true,
-    dueAt: null,
-    attemptId: null,
-    attempt: 0,
-    maxAttempts: most ?? common.tenant.maxAttempts,
-    deviceId: null,
-    leaseSeconds: null,
-    leaseExpiresAt: null,
-    envelopeExpiresAt: null,
-    simulated: false,
-    duplicateRisk: strayJob !== null,
-    reason: null,
-    createdAt: tx.now,
-    updatedAt: tx.now,
-  };
-  if ((await open.run(row)) === 0) throw overtaken(`serial ${serial}`);
-  await insertJob.run(row);
-  waits(tx, row);
-  await record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason });
-  await products.nowPrinted(tx, by.tenantId, productId);
-  return row;
-}
-
-export const issue = async (tx: Tx, by: By, input: JobCreate, origin: string): Promise<Job> =>
-  toWire(await issueOne(tx, by, input, await issuing(tx, by, origin)));
-
-const judge = judgeOf(JobCreate);
-/** Each item by itself: what is refused is told with its place, the others stand. */
-export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], origin: string): Promise<JobsMade> {
-  const common = await issuing(tx, by, origin);
-  const errors: JobsMade["errors"] = [];
-  const jobs: Job[] = [];
-  for (const [index, item] of items.entries())
-    try {
-      const faults = judge(item, "item");
-      if (faults.length > 0) throw invalid(faults);
-      jobs.push(toWire(await issueOne(tx, by, item as JobCreate, common)));
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      errors.push({ index, error: `${shownCode(error.code)}: ${error.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH) });
-    }
-  return { created: jobs.length, failed: errors.length, errors, jobs };
 }
 
 const REF = /^pj_[0-9A-HJKMNP-TV-Z]{26}$/;

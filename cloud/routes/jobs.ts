@@ -31,6 +31,7 @@ import * as blobs from "../domain/blobs.ts";
 import { byOf } from "../domain/events.ts";
 import * as evidence from "../domain/evidence.ts";
 import * as claims from "../domain/job-claims.ts";
+import { issue, issueBatch } from "../domain/job-issue.ts";
 import * as results from "../domain/job-results.ts";
 import * as domain from "../domain/jobs.ts";
 import * as orphans from "../domain/orphans.ts";
@@ -58,7 +59,7 @@ export const jobs: Route[] = [
     refusals: ["SERIAL_NOT_ALLOCATED", "SERIAL_VOIDED", "PASSPORT_NOT_READY", "EPC_UNAVAILABLE", "JOB_EXISTS"],
     audit: "print.issued",
     run: async ({ tx, caller, body, requestId, deps }) => {
-      const job = await domain.issue(tx, byOf(caller, requestId), body, deps.origin());
+      const job = await issue(tx, byOf(caller, requestId), body, deps.origin());
       const headers = { location: `${API}/aidc/jobs/${job.job_ref}` };
       return {
         status: 201,
@@ -81,7 +82,7 @@ export const jobs: Route[] = [
     replies: { 200: JobsMade },
     audit: "print.issued",
     run: async ({ tx, caller, body, requestId, deps }) => {
-      const made = await domain.issueBatch(tx, byOf(caller, requestId), body.items, deps.origin());
+      const made = await issueBatch(tx, byOf(caller, requestId), body.items, deps.origin());
       return { status: 200, body: made, about: { subject: null, details: { created: made.created, failed: made.failed } } };
     },
   }),

@@ -18,40 +18,41 @@ const DAY_MS = 24 * HOUR_MS;
 const WIDE = { timeout: 20_000, interval: 10 };
 const hangs = () => {};
 
-test("a few events of one webhook arrive one after another, in the order they happened", async () => {
+/** A receiver that takes so long, and knows how many tries it had at once. */
+function atOnce(ms: number) {
   let open = 0;
-  let most = 0;
-  const h = await hooked(w, ["print.confirmed"], (_n, response) => {
-    open += 1;
-    most = Math.max(most, open);
-    setTimeout(() => {
-      open -= 1;
-      response.writeHead(204).end();
-    }, 20);
-  });
+  const tries = {
+    most: 0,
+    answer: (_n: number, response: { writeHead(status: number): { end(): void } }) => {
+      open += 1;
+      tries.most = Math.max(tries.most, open);
+      setTimeout(() => {
+        open -= 1;
+        response.writeHead(204).end();
+      }, ms);
+    },
+  };
+  return tries;
+}
+
+test("a few events of one webhook arrive one after another, in the order they happened", async () => {
+  const tries = atOnce(20);
+  const h = await hooked(w, ["print.confirmed"], tries.answer);
   const serials = Array.from({ length: 8 }, (_, i) => String(i));
   for (const serial of serials) await h.print(serial);
   await expect.poll(() => serialsOf(h.receiver.received), WIDE).toEqual(serials);
-  expect(most).toBe(1);
+  expect(tries.most).toBe(1);
 });
 
 test("many that wait go several at a time, begun in order and never more than the limit", async () => {
-  let open = 0;
-  let most = 0;
-  const h = await hooked(w, ["print.confirmed"], (_n, response) => {
-    open += 1;
-    most = Math.max(most, open);
-    setTimeout(() => {
-      open -= 1;
-      response.writeHead(204).end();
-    }, 5);
-  });
+  const tries = atOnce(5);
+  const h = await hooked(w, ["print.confirmed"], tries.answer);
   const count = 150;
   await w.store.write("burst", async (tx) => {
     for (let i = 0; i < count; i += 1) await emit(tx, { tenantId: h.tenantId }, "print.confirmed", { serials: [String(i)] });
   });
   await expect.poll(() => h.receiver.received.length, WIDE).toBe(count);
-  expect([most > 1, most <= limits.WEBHOOK_IN_FLIGHT_MAX]).toEqual([true, true]);
+  expect([tries.most > 1, tries.most <= limits.WEBHOOK_IN_FLIGHT_MAX]).toEqual([true, true]);
   const early = serialsOf(h.receiver.received).filter((serial, place) => Number(serial) >= place + limits.WEBHOOK_IN_FLIGHT_MAX);
   expect(early).toEqual([]); // nothing overtakes what wasn't even begun
 });

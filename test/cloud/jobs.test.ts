@@ -1,6 +1,7 @@
 // Print jobs over the real API: issued, claimed, reported and sealed, and every way in which that may not go.
 import { jwtVerify, createLocalJWKSet } from "jose";
 import { describe, expect, test } from "vitest";
+import { ANY_TEMPLATE, templateDigest } from "#shared/templates.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
@@ -55,6 +56,17 @@ test("a label's whole life: claimed, reported state by state, sealed with outcom
     ["SCAN_VERIFIED", "SEALED"],
   ]);
   expect((await admin.get("/audit-logs/verify")).body.valid).toBe(true);
+});
+
+test("an envelope names the template with its digest, and leaves the choice to the station where none was asked for", async () => {
+  const claimsOf = async (more: object) => {
+    await shop.issue({ ...more, priority: 50 });
+    const { envelope } = await device.claim();
+    return JSON.parse(Buffer.from(envelope.split(".")[1] ?? "", "base64url").toString("utf8"));
+  };
+  expect(await claimsOf({ template: "qr-50x25" })).toMatchObject({ template: "qr-50x25", template_sha256: templateDigest("qr-50x25") });
+  expect(templateDigest("qr-50x25")).toMatch(/^[0-9a-f]{64}$/);
+  expect(await claimsOf({})).toMatchObject({ template: ANY_TEMPLATE, template_sha256: null });
 });
 
 test("the oldest job of the highest priority comes first, by what the device offers and where it stands", async () => {
