@@ -107,7 +107,11 @@ test.skipIf(straceMissing)("killed inside any migration, the next start goes on 
   const file = join(folder, "imprimatur.db");
   const env = { IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DATA_DIR: folder, IMPRIMATUR_BOOTSTRAP_KEY: adminKey };
   const applied: number[] = [];
-  for (const [call, when] of [["fsync", 3], ["pwrite64", 30], ["fsync", 4]] as const) {
+  for (const [call, when] of [
+    ["fsync", 3],
+    ["pwrite64", 30],
+    ["fsync", 4],
+  ] as const) {
     const under = ["strace", "-f", ...tamperingArgs({ file: `${file}-wal`, inject: `${call}:signal=KILL:when=${when}` })];
     await expect(startProgram("cloud/main.ts", env, under)).rejects.toThrow(/ended before it was ready/);
     const rows = new Database(file);
@@ -151,8 +155,12 @@ test.skipIf(straceMissing)("killed inside checkpoints under load, nothing answer
   expect(answered).toBeGreaterThan(100);
 });
 
-test.skipIf(straceMissing)("the control: a server that answers before the commit loses answered writes to the same kills", { timeout: 60_000 }, async () => {
-  const points = [3, 9, 21].map((when) => ["control.db-wal", "pwrite64", when] as const);
-  expect((await lostNotes({}, points)).lost).toBe(0);
-  expect((await lostNotes({ CONTROL_ANSWER: "early" }, points)).lost).toBeGreaterThan(0);
-});
+test.skipIf(straceMissing)(
+  "the control: a server that answers before the commit loses answered writes to the same kills",
+  { timeout: 60_000 },
+  async () => {
+    const points = [3, 9, 21].map((when) => ["control.db-wal", "pwrite64", when] as const);
+    expect((await lostNotes({}, points)).lost).toBe(0);
+    expect((await lostNotes({ CONTROL_ANSWER: "early" }, points)).lost).toBeGreaterThan(0);
+  },
+);

@@ -21,7 +21,12 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 type Recorded = { folder: string; base: string; trace: string; database: string };
 
 /** Runs a server, and from its first quiet moment on writes down all that it does to its database and says to its clients, to its orderly end. */
-async function recorded(program: string, database: string, env: Record<string, string>, ask: (url: string, key: string) => Promise<number>) {
+async function recorded(
+  program: string,
+  database: string,
+  env: Record<string, string>,
+  ask: (url: string, key: string) => Promise<number>,
+) {
   const folder = mkdtempSync(join(root, "run-"));
   const base = mkdtempSync(join(root, "base-"));
   const all = { ...env, IMPRIMATUR_DATA_DIR: folder, CONTROL_FOLDER: folder };
@@ -61,7 +66,8 @@ function cutPower({ folder, base, trace, database }: Recorded, noteIn: RegExp, n
       const there = new Set(namesIn(rows));
       rows.close();
       const lost = [...answered].filter((name) => !there.has(name));
-      if (verdict !== "ok" || lost.length > 0) wrong.push(`at ${moment}, ${loss} of it lost: ${String(verdict)}, ${lost.length} answers gone`);
+      if (verdict !== "ok" || lost.length > 0)
+        wrong.push(`at ${moment}, ${loss} of it lost: ${String(verdict)}, ${lost.length} answers gone`);
     }
   }
   return { wrong, looks, answered: answered.size, image };
@@ -70,27 +76,35 @@ function cutPower({ folder, base, trace, database }: Recorded, noteIn: RegExp, n
 const adminKey = "a-key-for-the-power-test-001";
 const settings = { IMPRIMATUR_BOOTSTRAP_KEY: adminKey, IMPRIMATUR_RATE_LIMIT: "off", IMPRIMATUR_LOG_LEVEL: "error" };
 
-test.skipIf(straceMissing)("whenever the power fails, the cloud's database is whole, holds every answer, and its audit chain verifies", { timeout: 120_000 }, async () => {
-  const ask = async (url: string, name: string) =>
-    (await client(() => url, { authorization: `Bearer ${adminKey}` }).post("/oauth/clients", { name, scopes: ["aidc:read"] })).status;
-  const env = { ...settings, IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0" };
-  const run = await recorded("cloud/main.ts", "imprimatur.db", env, ask);
-  const names = (rows: Database.Database) => rows.prepare("SELECT name FROM oauth_clients").pluck().all();
-  const { wrong, looks, answered, image } = cutPower(run, /"name":"(k[\d-]+)"/g, names);
-  expect(wrong).toEqual([]);
-  expect([looks > IMAGES / 2, answered]).toEqual([true, ANSWERS]);
-  const world = await startWorld({ dataDir: image }); // the last image of all: what a machine wakes up with
-  expect((await world.admin.get("/audit-logs/verify")).body).toMatchObject({ valid: true });
-  await world.end();
-});
+test.skipIf(straceMissing)(
+  "whenever the power fails, the cloud's database is whole, holds every answer, and its audit chain verifies",
+  { timeout: 120_000 },
+  async () => {
+    const ask = async (url: string, name: string) =>
+      (await client(() => url, { authorization: `Bearer ${adminKey}` }).post("/oauth/clients", { name, scopes: ["aidc:read"] })).status;
+    const env = { ...settings, IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0" };
+    const run = await recorded("cloud/main.ts", "imprimatur.db", env, ask);
+    const names = (rows: Database.Database) => rows.prepare("SELECT name FROM oauth_clients").pluck().all();
+    const { wrong, looks, answered, image } = cutPower(run, /"name":"(k[\d-]+)"/g, names);
+    expect(wrong).toEqual([]);
+    expect([looks > IMAGES / 2, answered]).toEqual([true, ANSWERS]);
+    const world = await startWorld({ dataDir: image }); // the last image of all: what a machine wakes up with
+    expect((await world.admin.get("/audit-logs/verify")).body).toMatchObject({ valid: true });
+    await world.end();
+  },
+);
 
-test.skipIf(straceMissing)("the control: with synchronous=NORMAL the same cuts lose answers, with FULL none", { timeout: 90_000 }, async () => {
-  const ask = async (url: string, name: string) => (await client(() => url).post(`//${name}`)).status;
-  const lost = async (synchronous: string) => {
-    const run = await recorded("fixtures/unsafe-cloud.ts", "control.db", { CONTROL_SYNCHRONOUS: synchronous }, ask);
-    const names = (rows: Database.Database) => rows.prepare("SELECT substr(text, 2) FROM notes").pluck().all();
-    return cutPower(run, /x-note: \/(k[\d-]+)/gi, names);
-  };
-  expect(await lost("FULL")).toMatchObject({ wrong: [], answered: ANSWERS });
-  expect((await lost("NORMAL")).wrong.join("\n")).toMatch(/ok, [1-9]\d* answers gone/);
-});
+test.skipIf(straceMissing)(
+  "the control: with synchronous=NORMAL the same cuts lose answers, with FULL none",
+  { timeout: 90_000 },
+  async () => {
+    const ask = async (url: string, name: string) => (await client(() => url).post(`//${name}`)).status;
+    const lost = async (synchronous: string) => {
+      const run = await recorded("fixtures/unsafe-cloud.ts", "control.db", { CONTROL_SYNCHRONOUS: synchronous }, ask);
+      const names = (rows: Database.Database) => rows.prepare("SELECT substr(text, 2) FROM notes").pluck().all();
+      return cutPower(run, /x-note: \/(k[\d-]+)/gi, names);
+    };
+    expect(await lost("FULL")).toMatchObject({ wrong: [], answered: ANSWERS });
+    expect((await lost("NORMAL")).wrong.join("\n")).toMatch(/ok, [1-9]\d* answers gone/);
+  },
+);
