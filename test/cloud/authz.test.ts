@@ -72,6 +72,8 @@ test.each(Object.entries(strangers))(
     const wrong: string[] = [];
     for (const route of closed) {
       const answer = await as.send(route.method, at(route), sendingOf(route, {}));
+      if (as === session && codeOf(answer) === "CROSS_SITE" && (route.takesFile || route.takesBytes)) continue; // no page of ours sends those
+      if (!route.standard) heard.add(answer.text);
       if (answer.status !== 401 || codeOf(answer) !== "UNAUTHORIZED" || !answer.headers.get("www-authenticate")) wrong.push(`${name(route)}: ${answer.status} ${answer.text}`); // oxfmt-ignore
     }
     expect(wrong).toEqual([]);
@@ -115,7 +117,7 @@ test("what is public is so with any credential, and says the same", async () => 
 const [home, stranger] = [await furnishing(w), await furnishing(w)];
 /** An id of the same shape that nothing has. */
 const missing = Object.fromEntries(
-  Object.entries(home.ids).map(([noun, id]) => [noun, id.replace(/.$/, (last) => (last === "0" ? "1" : "0"))]),
+  Object.entries(home.ids).map(([noun, id]) => [noun, noun === "sector" ? id : id.replace(/.$/, (last) => (last === "0" ? "1" : "0"))]),
 );
 const ofTenants = routes.filter(
   ({ path, scope, takesBytes }) => path.includes("{") && !path.includes("{category}") && scope !== "public" && !takesBytes,
@@ -140,9 +142,10 @@ test("the control: to its owner the same address is another answer, so that the 
   const readable = ofTenants.filter(({ method, path }) => method === "GET" && !path.includes("export"));
   const same: string[] = [];
   for (const route of readable) {
-    const owner = [home.admin, home.shop.admin];
-    const statuses = await Promise.all(owner.map(async (as) => (await as.get(filled(route, home.ids))).status));
-    if (!statuses.includes(200)) same.push(`${pathOf(route)} (${nounOf(route)}): ${statuses.join()}`);
+    const [foreign, ...owned] = await Promise.all(
+      [stranger.admin, home.admin, home.shop.admin].map(async (as) => (await as.get(filled(route, home.ids))).text),
+    );
+    if (owned.every((text) => text === foreign)) same.push(`${pathOf(route)} (${nounOf(route)})`);
   }
   expect([readable.length > 20, same]).toEqual([true, []]);
 });

@@ -206,8 +206,10 @@ const inOrder = (on: Floor, n: number, start: Start, delta: number, order: reado
     return { was, faults: await one.faults() };
   });
 
+/** Once paper may exist both of A's reports do the same, so one of them is enough there. */
+const opsFrom: Record<Start, readonly Op[]> = { CLAIMED: ops, SPOOL_SUBMITTED: ops.filter((op) => op !== "A reports on") };
 const all = (["CLAIMED", "SPOOL_SUBMITTED"] as const).flatMap((start) =>
-  [-1, 0, 1].flatMap((delta) => orders(ops).map((order) => ({ start, delta, order }))),
+  [-1, 0, 1].flatMap((delta) => orders(opsFrom[start]).map((order) => ({ start, delta, order }))),
 );
 
 test(
@@ -217,13 +219,9 @@ test(
     const on = await floor("sqlite", all.length);
     const wrong: string[] = [];
     for (const [n, { start, delta, order }] of all.entries()) {
-      const one = schedule(on, n, start, delta);
-      await one.begin();
       const expected = model(start, starts[start].dueMs + delta);
       const should = order.map((op) => `${op}: ${expected(op)}`);
-      const was: string[] = [];
-      for (const op of order) was.push(`${op}: ${await one.act(op)}`);
-      const faults = await one.faults();
+      const { was, faults } = await inOrder(on, n, start, delta, order);
       if (was.join() !== should.join() || faults.length > 0)
         wrong.push(`${start} ${delta}: ${was.join(", ")} instead of ${should.join(", ")}; ${faults.join(", ")}`);
     }
@@ -251,6 +249,7 @@ test.each([
   const on = await floor("sqlite", 2);
   for (const [n, broke] of [breaks, {}].entries()) {
     const { faults } = await inOrder(on, n, "CLAIMED", delta, order, broke);
-    expect(faults.join("; ")).toBe(n === 0 ? says : "");
+    if (n === 0) expect(faults).toContain(says);
+    else expect(faults).toEqual([]);
   }
 });
