@@ -118,7 +118,12 @@ async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
   await primary.halt();
   const standby: Postgres = await startPostgres({ follows: primary });
   ends.push(standby.stop);
-  await primary.start(waitsForStandby ? ["synchronous_standby_names=*"] : []);
+  await primary.start();
+  const waitFor = async (names: string) => {
+    await onServer(primary.url, `ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+    await onServer(primary.url, "SELECT pg_reload_conf()");
+  };
+  await waitFor("*");
   let serving = primary;
   const address = await startBalancer(() => [serving.url]); // the one name that the cloud knows
   ends.push(address.end);
@@ -128,6 +133,7 @@ async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
   const work = load(w);
   await work.more();
   if (!waitsForStandby) {
+    await waitFor("");
     await onServer(standby.url, "ALTER SYSTEM SET primary_conninfo = ''"); // it falls behind, and nobody waits for it
     await onServer(standby.url, "SELECT pg_reload_conf()");
     await work.more();
