@@ -26,7 +26,7 @@ import { describe } from "./openapi.ts";
 import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
 import type { Packs } from "./packs.ts";
-import { bucketStore } from "./rate.ts";
+import { type Budgets, bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
@@ -49,6 +49,7 @@ export type Deps = {
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
+  budgets: Budgets;
   /** Where validations are anchored: in our log, nowhere, or by a service outside. */
   anchor: "log" | "off" | Anchor;
   /** The external registry, where one is configured. */
@@ -119,7 +120,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   });
   await app.register(rateLimit, {
     global: false,
-    store: bucketStore(),
+    store: bucketStore(deps.budgets),
     keyGenerator: (request) => budgetOf(request).key,
     max: (request) => budgetOf(request).perMinute,
     errorResponseBuilder: (_request, { ttl }) =>
