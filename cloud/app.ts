@@ -50,6 +50,8 @@ export type Deps = {
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
   budgets: Budgets;
+  /** Whose word is taken on where a request comes from. */
+  trustedProxies: readonly string[];
   /** Where validations are anchored: in our log, nowhere, or by a service outside. */
   anchor: "log" | "off" | Anchor;
   /** The external registry, where one is configured. */
@@ -77,6 +79,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     childLoggerFactory: (logger) => logger, // our lines carry the request's id themselves; a logger a request costs more than its line
     rewriteUrl: ({ url = "/" }) => routedAs(url),
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
+    trustProxy: given.trustedProxies.length > 0 ? [...given.trustedProxies] : false,
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
     http: {

@@ -117,6 +117,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       allowPrivate,
       rateLimited,
       budgets,
+      trustedProxies: config.TRUSTED_PROXIES,
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     const closeSilent = silentConnections(app);

@@ -69,6 +69,7 @@ export const limitTable = {
   BOOTSTRAP_KEY_MIN_LENGTH: [24, "Characters of a bootstrap key of one's own choosing"],
   OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],
   ATTEMPTS_DEFAULT_MAX: [3, "Physical tries of a print job, unless the tenant or the job says otherwise"],
+  POSTGRES_CONNECTIONS: [16, "Connections of one node to PostgreSQL: as many units at once; a further one waits up to 5 s for one of them"],
   UNIT_SLOW_MS: [250, "A unit of work that takes longer is logged"],
   UNIT_MAX_MS: [10_000, "A unit of work that takes longer is rolled back"],
   GROUP_MAX_UNITS: [512, "Units of work that share one durable commit"],

@@ -9,6 +9,7 @@ import { freshDatabase } from "../world.ts";
 
 const KEY = "a-key-that-two-nodes-share-1";
 const ORIGIN = "https://cloud.example";
+const OURS = { origin: ORIGIN, "content-type": "application/json" }; // as the console's own page asks
 const LOOK_MS = 8_000;
 const ended: World[] = [];
 afterAll(() => Promise.all(ended.map((world) => world.end())));
@@ -33,7 +34,7 @@ test("a key, a token and a session that die on one node are dead on the other at
   const oauth = (await a.boss.post("/oauth/clients", { name: "c", scopes: ["products:read"] })).body;
   const asked = { grant_type: "client_credentials", client_id: oauth.client_id, client_secret: oauth.client_secret };
   const token = (await a.nobody.post("/oauth/token", asked, { "idempotency-key": randomUUID() })).body.access_token;
-  const begun = await a.nobody.send("POST", "//console/session", { json: { key: KEY }, headers: { origin: ORIGIN } });
+  const begun = await a.nobody.send("POST", "//console/session", { json: { key: KEY }, headers: OURS });
   const cookie = begun.headers.get("set-cookie")?.split(";")[0] ?? "";
   const session = () => b.nobody.get("//console/session", { headers: { cookie } });
   const seen = async () => [
@@ -44,7 +45,7 @@ test("a key, a token and a session that die on one node are dead on the other at
   expect(await seen()).toEqual([200, 200, 200]);
   expect((await a.boss.delete(`/api-keys/${key.data.id}`)).status).toBe(204);
   expect((await a.boss.delete(`/oauth/clients/${oauth.client_id}`)).status).toBe(204);
-  expect((await a.nobody.send("DELETE", "//console/session", { headers: { cookie, origin: ORIGIN } })).status).toBe(204);
+  expect((await a.nobody.send("DELETE", "//console/session", { headers: { cookie, ...OURS } })).status).toBe(204);
   expect(await seen()).toEqual([401, 401, 401]);
 });
 
@@ -52,7 +53,9 @@ test("the same idempotency key on two nodes at once has one effect and one answe
   const [a, b] = await twoNodes();
   for (let round = 0; round < 10; round += 1) {
     const headers = { "idempotency-key": randomUUID() };
-    const answers = await Promise.all([a, b, a, b].map(({ boss }) => boss.post("/api-keys", { name: "once", scopes: ["aidc:read"] }, headers)));
+    const answers = await Promise.all(
+      [a, b, a, b].map(({ boss }) => boss.post("/api-keys", { name: "once", scopes: ["aidc:read"] }, headers)),
+    );
     expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 201]);
     expect(new Set(answers.map(({ body }) => body.data.id)).size).toBe(1);
   }
