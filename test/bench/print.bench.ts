@@ -46,7 +46,7 @@ async function well<T>(answer: Promise<{ status: number; text: string }>): Promi
 }
 
 /** A cloud in a process of its own that can be started again on the same folder. */
-async function cloudOn(folder: string) {
+async function cloudOn(folder: string, settings: Record<string, string> = {}) {
   const start = () =>
     startServer("../../cloud/main.ts", {
       IMPRIMATUR_PORT: "0",
@@ -54,6 +54,7 @@ async function cloudOn(folder: string) {
       IMPRIMATUR_BOOTSTRAP_KEY: KEY,
       IMPRIMATUR_RATE_LIMIT: "off",
       IMPRIMATUR_MQTT_PORT: "0",
+      ...settings,
     });
   let server = await start();
   const as = (secret: string) => client(() => server.url, { authorization: `Bearer ${secret}` });
@@ -193,8 +194,8 @@ async function claims(): Promise<Line> {
 }
 
 /** For the bench against peers: a cloud with a shop in it, and labels that live their whole life there. */
-export async function printCloud() {
-  const cloud = await cloudOn(freshFolder());
+export async function printCloud(settings: Record<string, string> = {}) {
+  const cloud = await cloudOn(freshFolder(), settings);
   const shop = await printShop(cloud);
   const call = caller(cloud.url, shop.device.secret);
   const issueAs = caller(cloud.url, shop.adminKey);
@@ -212,7 +213,7 @@ export async function printCloud() {
       await more;
     }
   }
-  return { call, issueAs, nextSerial, shop, end: () => cloud.end() };
+  return { call, issueAs, nextSerial, shop, pid: () => cloud.pid, end: () => cloud.end() };
 }
 type PrintCloud = Awaited<ReturnType<typeof printCloud>>;
 
