@@ -4,11 +4,12 @@ import { Client } from "pg";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Cost, needOf } from "./factories.ts";
 import { callers, type Line } from "./measure.ts";
-import { batchedLabels, labelInSevenCalls, printCloud } from "./print.bench.ts";
+import { BATCH, printCloud } from "./print-cloud.ts";
 
 const ROUNDS = 3;
 const ROUND_MS = 5_000;
 const STATIONS = 64;
+const BATCHES_AT_ONCE = 2;
 const TICK_MS = 10; // of /proc/PID/stat, on every Linux there is
 const FLOOR = { factories: 1_000, linesEach: 4, labelsAMinute: 20, seed: 1 };
 
@@ -59,11 +60,11 @@ const NAMES = ["nodeCpuMs", "databaseCpuMs", "walBytes", "storedBytes", "commits
 export async function capacityBench(): Promise<Line[]> {
   const server = await startPostgres();
   const url = await server.createDatabase("capacity");
-  const cloud = await printCloud({ IMPRIMATUR_DATABASE_URL: url });
+  const cloud = await printCloud({ settings: { IMPRIMATUR_DATABASE_URL: url } });
   const meter = await meterOf(url, cloud.pid());
   const ways = [
-    { name: "seven calls a label", run: (ms: number) => callers(STATIONS, ms, () => labelInSevenCalls(cloud)) },
-    { name: "100 labels a call", run: async (ms: number) => 100 * (await callers(4, ms, () => batchedLabels(cloud))) },
+    { name: "seven calls a label", run: (ms: number) => callers(STATIONS, ms, cloud.inSevenCalls) },
+    { name: `${BATCH} labels a call`, run: async (ms: number) => BATCH * (await callers(BATCHES_AT_ONCE, ms, cloud.inBatches)) },
   ];
   const seen = ways.map(() => ({ rates: [] as number[], costs: [] as Cost[] }));
   for (const { run } of ways) await run(ROUND_MS / 2); // warm
