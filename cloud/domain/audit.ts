@@ -6,7 +6,7 @@ import type { AuditAction } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
 import { auditHeads, auditLog } from "../store/schema.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
+import { placesOf, prepared, together } from "../store/prepared.ts";
 import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 
@@ -57,8 +57,7 @@ export async function append(tx: Tx, caller: Caller, { action, subject, details 
     hash: "",
   };
   row.hash = hashOf(row);
-  await insertRow.run(row);
-  await moveHead.run(row);
+  await together(insertRow.run(row), moveHead.run(row));
 }
 
 export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{ data: AuditRow[]; nextCursor: string | null }> {

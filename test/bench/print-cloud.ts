@@ -123,6 +123,7 @@ export async function printCloud({
   return {
     shop,
     post: device.post,
+    pid: () => cloud.pid,
     /** Issue, claim, five results. */
     inSevenCalls: async (): Promise<number> => {
       await well(issuer.post(`${API}/aidc/jobs`, { gtin: shop.gtin, serial: await nextSerial() }));
