@@ -20,6 +20,7 @@ import { serveConsole } from "./console.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
 import { anonymous, askedBy, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
+import type { Lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
@@ -49,6 +50,10 @@ export type Deps = {
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
+  /** Proxies that are believed about who is behind them. */
+  trustProxy: string[];
+  /** Who guessed secrets too often. */
+  lockout: Lockout;
   /** Where validations are anchored: in our log, nowhere, or by a service outside. */
   anchor: "log" | "off" | Anchor;
   /** The external registry, where one is configured. */
@@ -78,6 +83,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
+    ...(given.trustProxy.length > 0 ? { trustProxy: given.trustProxy } : {}),
     http: {
       requireHostHeader: false,
       maxHeaderSize: limits.HEADERS_MAX_BYTES,

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs, parseEnv } from "node:util";
 import { limits } from "#shared/limits.ts";
+import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
 
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
@@ -103,6 +104,11 @@ export const settings = {
     parse: anchor,
   },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
+  IMPRIMATUR_TRUST_PROXY: {
+    default: "",
+    says: "addresses and ranges of proxies whose `X-Forwarded-For` is believed, such as `10.0.0.0/8`; absent: nobody's",
+    parse: proxiesIn,
+  },
   IMPRIMATUR_WEBHOOK_PRIVATE: {
     default: "off",
     says: "`on` lets webhooks go to private addresses, and by http",

@@ -16,6 +16,7 @@ import * as regulations from "./domain/regulations.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
 import { openKeys } from "./keys.ts";
+import { lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { loadPacks } from "./packs.ts";
@@ -108,6 +109,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       seal,
       allowPrivate,
       rateLimited,
+      trustProxy: config.TRUST_PROXY,
+      lockout: lockout(extras.clock),
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     const closeSilent = silentConnections(app);
