@@ -61,10 +61,18 @@ export const bootstrapKey = (value: string): string | undefined => {
   if (!looksWhole(value)) throw new Error("looks like a key that Imprimatur made, and its checksum doesn't fit: was it cut when copied?");
   return value;
 };
-const sealingKey = (value: string): string | undefined => {
-  if (value === "") return undefined;
-  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH) throw new Error(`must have at least ${limits.BOOTSTRAP_KEY_MIN_LENGTH} characters`);
-  return value;
+/** One a line, the newest first: it seals, the others open what they sealed. */
+const sealingKeys = (value: string): string[] => {
+  const keys = value.split(/\r?\n/).filter((line) => line.trim() !== "");
+  const least = limits.BOOTSTRAP_KEY_MIN_LENGTH;
+  if (keys.some(({ length }) => length < least)) throw new Error(`must have at least ${least} characters, and in each line a key`);
+  return keys;
+};
+const sealingKeyFile = (value: string): string[] => {
+  if (value === "") return [];
+  const keys = sealingKeys(readFileSync(value, "utf8"));
+  if (keys.length === 0) throw new Error(`${value} has no key in it`);
+  return keys;
 };
 const folder = (value: string): string => {
   if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
@@ -116,9 +124,10 @@ export const settings = {
   },
   IMPRIMATUR_SEALING_KEY: {
     default: "",
-    says: "seals webhook secrets, the same on all nodes; absent: one in the data dir, or on PostgreSQL in the store",
-    parse: sealingKey,
+    says: "seals webhook secrets, the same on all nodes; further lines are older keys that still open. Absent: one in the data dir, or on PostgreSQL in the store",
+    parse: sealingKeys,
   },
+  IMPRIMATUR_SEALING_KEY_FILE: { default: "", says: "a file of such keys instead, one a line, the newest first", parse: sealingKeyFile },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
     says: "JSON on stdout, pretty on a terminal",
