@@ -40,6 +40,8 @@ async function live(shop: Shop, moment?: Moment): Promise<{ journal: string[]; a
   let isDead = agent === undefined;
   void agent?.ended.then(() => (isDead = true));
   const asked: string[] = [];
+  const told = moment ? `${moment.when} ${moment.kind} ${moment.n}` : "never";
+  let last: unknown;
   try {
     await until(async () => {
       if (isDead) {
@@ -50,6 +52,7 @@ async function live(shop: Shop, moment?: Moment): Promise<{ journal: string[]; a
       const now = await ask(agent, "GET", "/api/state").catch(() => undefined); // it may die while it is asked
       if (!now) return false;
       const { jobs, buffer_depth: depth } = now.body as { jobs: Job[]; buffer_depth: number };
+      last = { ...now.body, log: now.body.log?.slice(-12), recent: [] };
       if (depth === 0 && jobs.length === 0 && (await stateInCloud(shop, ref)) === "SEALED") return true;
       const job = jobs.find(({ job_ref }) => job_ref === ref);
       if (job?.ask) {
@@ -59,8 +62,9 @@ async function live(shop: Shop, moment?: Moment): Promise<{ journal: string[]; a
         await say(agent, ref, lies ? "good" : "not_printed").catch(() => {});
       } else if (job?.state === "PRINTED_ATTESTED") await ask(agent, "POST", "/api/scan", { text: link }).catch(() => {});
       return false;
-    }, 50_000);
-    const told = moment ? `${moment.when} ${moment.kind} ${moment.n}` : "never";
+    }, 60_000).catch((error: unknown) => {
+      throw new Error(`killed ${told}: ${JSON.stringify(last)}`, { cause: error });
+    });
     const { ledger, quarantine } = (await ask(agent as Program, "GET", "/api/state")).body;
     const { data } = (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body;
     const seals = data.filter(({ to }: { to: string }) => to === "SEALED").length;
