@@ -209,7 +209,8 @@ export function openBuffer(dataDir: string, clock: Clock) {
     /** Those that are still to be worked on: after a long outage thousands more only wait to be heard of. */
     inHand: (): Attempt[] =>
       all("SELECT * FROM attempts WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan') ORDER BY created_at, rowid").map(attemptFrom),
-    orphans: (): Attempt[] => all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'orphan' ORDER BY created_at, rowid").map(attemptFrom),
+    orphans: (): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'orphan' ORDER BY created_at, rowid").map(attemptFrom),
     sealing: (): number => Number(get("SELECT count(*) AS count FROM attempts WHERE ended IS NULL AND stage = 'sealing'")?.["count"]),
     ofJob: (ref: string): Attempt[] =>
       all("SELECT * FROM attempts WHERE job_ref = ? ORDER BY created_at DESC, rowid DESC", ref).map(attemptFrom),

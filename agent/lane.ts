@@ -331,7 +331,8 @@ export function startLane(
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
       if (counter !== null) askAgain(floor, attempt, counter);
-      else if (flushed.clean && (mayHold === 1 || attempt.work.counter !== undefined)) steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
+      else if (flushed.clean && (mayHold === 1 || attempt.work.counter !== undefined))
+        steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
       else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });
     });
     news.beat();

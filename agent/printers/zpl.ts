@@ -229,7 +229,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const behind = inFlight.filter((token) => token !== submission.token);
       const voids = moved(submission.before.voids, after.voids) ?? 0;
       const labels = moved(submission.before.labels, after.labels);
-      const isOut = (labels === null || labels < 0 || labels > voids) && ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
+      const isOut =
+        (labels === null || labels < 0 || labels > voids) &&
+        ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
       if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
       const why = faults.map(({ words }) => words).join(", ");
       if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });

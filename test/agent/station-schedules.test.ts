@@ -1,35 +1,24 @@
 // Whatever goes wrong, in whatever order: nothing is attested that didn't come out, and no serial is on two labels that anybody believes in.
 import { type Arbitrary, array, assert, asyncProperty, boolean, check, constantFrom, integer, nat, record } from "fast-check";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { pictureOf } from "../../agent/bitmap.ts";
-import { decode } from "../../agent/decode.ts";
 import type { Completion, Driver } from "../../agent/printers/driver.ts";
 import { drivers } from "../../agent/printers/index.ts";
-import { type Fate, startNetwork } from "../../fixtures/network.ts";
+import { type BadDay, badDays, startNetwork } from "../../fixtures/network.ts";
 import { type FaultName, faultTable } from "../../fixtures/printers/machine.ts";
-import { decodeGraphic } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { LINE_FAULTS, type LineFault } from "../../fixtures/scanners/line.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { asked, ask, floorOf, HASTY, jobAt, type Running, say, stationOn, until } from "./floor.ts";
+import { asked, ask, floorOf, HASTY, jobAt, lyingOf, type Running, say, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
 
 type Printed = FaultName | "none";
-type Step = { printer: Printed; at: number; times: number; network: keyof typeof NETWORKS; scan: LineFault; restart: boolean };
-/** What becomes of the n-th request. */
-const NETWORKS = {
-  well: () => "pass",
-  lossy: (n) => (n % 3 === 0 ? "lose" : "pass"),
-  cut: () => "cut",
-  busy: (n) => (n % 2 === 0 ? { status: 429, code: "RATE_LIMITED" } : "pass"),
-  down: (n) => (n % 3 === 0 ? { status: 503, code: "STORE_UNAVAILABLE" } : "pass"),
-} as const satisfies Record<string, (n: number) => Fate>;
+type Step = { printer: Printed; at: number; times: number; network: BadDay; scan: LineFault; restart: boolean };
 /** Every fault that a simulated printer has can be drawn, every way in which a scanner fails, and every bad day of the network. */
-export const DRAWN = {
+const DRAWN = {
   printer: ["none", ...Object.keys(faultTable)] as Printed[],
-  network: Object.keys(NETWORKS) as (keyof typeof NETWORKS)[],
+  network: Object.keys(badDays) as BadDay[],
   scan: [...LINE_FAULTS],
 };
 const stepOf = (printers: Printed[]): Arbitrary<Step> =>
@@ -56,11 +45,14 @@ test("no schedule of faults attests a label that didn't come out, and every labe
 test("the search finds a driver that takes bytes handed over for a label printed", { timeout: 300_000 }, async () => {
   drivers["gullible"] = gullible(drivers["zpl"] as Driver);
   onTestFinished(() => void delete drivers["gullible"]);
-  const found = await check(asyncProperty(schedule(DRAWN.printer), (steps) => holds(steps, "gullible")), {
-    numRuns: 30,
-    seed: SEED,
-    endOnFailure: true,
-  });
+  const found = await check(
+    asyncProperty(schedule(DRAWN.printer), (steps) => holds(steps, "gullible")),
+    {
+      numRuns: 30,
+      seed: SEED,
+      endOnFailure: true,
+    },
+  );
   expect(found.failed).toBe(true);
   expect(String(found.errorInstance)).toMatch(/attested, and 0 labels lie there/);
 });
@@ -103,7 +95,7 @@ async function holds(steps: Step[], driver: string): Promise<void> {
       await until(() => jobAt(station, job.job_ref) !== undefined || station.state().printers[0]?.status === "blocked");
       if (printer !== "none") machine.fault(printer, { at, times, ...(printer === "paper-out" ? { after: 1, mid: 1 } : {}) });
       let n = 0;
-      net.rule(() => NETWORKS[network]((n += 1)));
+      net.rule(() => badDays[network]((n += 1)));
       await new Promise((resolve) => setTimeout(resolve, 400));
       if (restart) {
         await station.end();
@@ -127,15 +119,6 @@ async function holds(steps: Step[], driver: string): Promise<void> {
 type Machine = NonNullable<Awaited<ReturnType<typeof floorOf>>["machine"]>;
 type Job = { job_ref: string; digital_link: string };
 
-const drawnAs = new Map<string, Promise<string | undefined>>();
-/** Whose label it is, however badly it came out. */
-function linkIn(source = ""): Promise<string | undefined> {
-  const graphic = /\^GF(A[^^]*)\^FS/.exec(source)?.[1] ?? "";
-  const known = drawnAs.get(source) ?? decode(pictureOf(decodeGraphic(graphic))).then(([symbol]) => symbol?.text);
-  drawnAs.set(source, known);
-  return known;
-}
-
 /** A truthful person: looks at what lies there, destroys what is asked, scans what is good. */
 async function mended(
   station: Running,
@@ -144,12 +127,7 @@ async function mended(
   believed: Map<string, number>,
 ): Promise<void> {
   const destroyed = new Set<number>();
-  const lying = async (): Promise<number[]> => {
-    const found: number[] = [];
-    for (const { n, source, isVoid, isForeign } of machine.labels)
-      if (!isVoid && !isForeign && !destroyed.has(n) && (await linkIn(source)) === link) found.push(n);
-    return found;
-  };
+  const lying = async () => (await lyingOf(machine, link)).filter((n) => !destroyed.has(n));
   await until(async () => {
     if (station.state().recent.some(({ job_ref, ended }) => job_ref === ref && ended === "sealed")) return true;
     const kind = asked(station, ref);

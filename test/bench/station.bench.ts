@@ -47,7 +47,8 @@ async function agentOn(config: AgentConfig, folder: string): Promise<Agent> {
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.includes('"event":"ready"')) continue;
-    if (process.env.BDEBUG) child.stdout.pipe((await import("node:fs")).createWriteStream("/tmp/agent.log")); else child.stdout.resume();
+    if (process.env.BDEBUG) child.stdout.pipe((await import("node:fs")).createWriteStream("/tmp/agent.log"));
+    else child.stdout.resume();
     const { url, pid } = JSON.parse(line) as { url: string; pid: number };
     const end = () => {
       child.kill("SIGTERM");
@@ -165,7 +166,9 @@ async function gradesOf({ shop }: Cloud, jobs: SealedJob[]): Promise<string> {
 
 const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 function cpuSeconds(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ");
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /s, "")
+    .split(" ");
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
 }
 
