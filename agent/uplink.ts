@@ -186,6 +186,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   }
 
   function settleMany(fitting: ResultRow[], outcomes: ResultOutcome[], askedAt: number, held: Set<string>): void {
+    const lastOf = new Map(fitting.map(({ attemptId }, i) => [attemptId, i]));
     for (const [i, row] of fitting.entries()) {
       const outcome = outcomes[i];
       if (held.has(row.attemptId) || store.attempt(row.attemptId) === undefined) continue;
@@ -198,7 +199,9 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
               code: outcome?.error?.code ?? "NOT_UNDERSTOOD",
               message: outcome?.error?.message ?? "no outcome for this report",
             };
-      if (settle(row, answer, askedAt) === "retry") held.add(row.attemptId);
+      // What the attempt gains by its reports it gains by the last of them.
+      if (answer.ok && lastOf.get(row.attemptId) !== i) store.settle(row.n, "taken", null);
+      else if (settle(row, answer, askedAt) === "retry") held.add(row.attemptId);
     }
   }
 
@@ -250,7 +253,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 
 const IDLE_MS = 1_000;
 const PICTURES_ABREAST = 8;
-const ABREAST = 2; // calls on their way at once, of different attempts: one is judged while the other travels
+const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
 const ROOM_BYTES = limits.RESULTS_BODY_MAX_BYTES * 0.9;
 
 type ResultRow = ReportRow & { kind: "result" };

@@ -28,7 +28,7 @@ const PRINTER = { scale: 1, speed: 14, heightMm: 25.4, control: 0 };
 const LABELS = 250;
 const WARM = 30;
 const OWN_LABELS = 40;
-const IDLE_SETTLE_MS = 5_000;
+const IDLE_SETTLE_MS = 15_000;
 const IDLE_MS = 20_000;
 const DRAWN = 300;
 const BUFFERED = 100_000;
@@ -47,7 +47,7 @@ async function agentOn(config: AgentConfig, folder: string): Promise<Agent> {
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.includes('"event":"ready"')) continue;
-    if (process.env.BDEBUG) child.stdout.pipe((await import("node:fs")).createWriteStream("/tmp/agent.log"));
+    child.stdout.resume();
     else child.stdout.resume();
     const { url, pid } = JSON.parse(line) as { url: string; pid: number };
     const end = () => {
@@ -59,7 +59,7 @@ async function agentOn(config: AgentConfig, folder: string): Promise<Agent> {
   throw new Error("the agent ended before it was ready");
 }
 
-export async function cloudInAProcess() {
+async function cloudInAProcess() {
   const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
   const server = await startServer("../../cloud/main.ts", {
     IMPRIMATUR_PORT: "0",
@@ -101,7 +101,7 @@ async function ownRate(): Promise<number> {
   return ((OWN_LABELS - 1) * 1_000) / (last - first);
 }
 
-export async function atFullSpeed(cloud: Cloud): Promise<Line[]> {
+async function atFullSpeed(cloud: Cloud): Promise<Line[]> {
   const own = await ownRate();
   const away = await startDistance(cloud.url, AWAY_MS);
   const floor = await fullFloor(cloud, away.url);
@@ -172,7 +172,7 @@ function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
 }
 
-export async function idle(cloud: Cloud): Promise<Line[]> {
+async function idle(cloud: Cloud): Promise<Line[]> {
   const floor = await fullFloor(cloud, cloud.url);
   const agent = await agentOn(floor.config, floor.folder);
   try {
@@ -191,7 +191,7 @@ export async function idle(cloud: Cloud): Promise<Line[]> {
   }
 }
 
-export async function drawing(): Promise<Line> {
+async function drawing(): Promise<Line> {
   const template = templateFor(loadTemplates(), { widthMm: 50, heightMm: 25 });
   const took: number[] = [];
   for (let i = 0; i < DRAWN; i += 1) {
@@ -206,7 +206,7 @@ export async function drawing(): Promise<Line> {
 }
 
 /** What a station has to say after a very long outage: everything of 20,000 labels. */
-export async function outage(cloud: Cloud, awayMs: number): Promise<Line> {
+async function outage(cloud: Cloud, awayMs: number): Promise<Line> {
   const labels = BUFFERED / PER_LABEL;
   await issue(cloud, labels);
   const away = await startDistance(cloud.url, awayMs);
