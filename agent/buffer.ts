@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS attempts (
   printer TEXT, stage TEXT NOT NULL, work TEXT NOT NULL, lease_seconds INTEGER NOT NULL, lease_until INTEGER NOT NULL,
   envelope_until INTEGER NOT NULL, ask_since INTEGER, ended TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS attempts_open ON attempts (ended, created_at);
+CREATE INDEX IF NOT EXISTS attempts_in_hand ON attempts (created_at) WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan');
 CREATE INDEX IF NOT EXISTS attempts_job ON attempts (job_ref);
 CREATE INDEX IF NOT EXISTS attempts_link ON attempts (link);
 CREATE TABLE IF NOT EXISTS reports (
@@ -205,7 +206,12 @@ export function openBuffer(dataDir: string, clock: Clock) {
           attemptId, task.job_ref, task.serial, task.digital_link, JSON.stringify(task), envelope, leaseSeconds, leaseUntil, envelopeUntil, since, now, now,
         ).changes > 0; // oxfmt-ignore
       }),
-    open: (): Attempt[] => all("SELECT * FROM attempts WHERE ended IS NULL ORDER BY created_at, rowid").map(attemptFrom),
+    /** Those that are still to be worked on: after a long outage thousands more only wait to be heard of. */
+    inHand: (): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan') ORDER BY created_at, rowid").map(attemptFrom),
+    orphans: (): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'orphan' ORDER BY created_at, rowid").map(attemptFrom),
+    sealing: (): number => Number(get("SELECT count(*) AS count FROM attempts WHERE ended IS NULL AND stage = 'sealing'")?.["count"]),
     ofJob: (ref: string): Attempt[] =>
       all("SELECT * FROM attempts WHERE job_ref = ? ORDER BY created_at DESC, rowid DESC", ref).map(attemptFrom),
     recent: (most: number): Attempt[] =>
@@ -247,9 +253,10 @@ export function openBuffer(dataDir: string, clock: Clock) {
       return row && (JSON.parse(String(row["body"])) as ReportBody).status;
     },
     depth: (): { count: number; oldestAt: number | null; pictures: number } => {
-      const row = get("SELECT count(*) AS count, min(at) AS oldest FROM reports WHERE fate IS NULL");
+      const row = get("SELECT count(*) AS count FROM reports WHERE fate IS NULL");
+      const oldest = get("SELECT at FROM reports WHERE fate IS NULL ORDER BY n LIMIT 1");
       const pictures = get("SELECT count(*) AS count FROM pictures WHERE sent_at IS NULL");
-      return { count: Number(row?.["count"]), oldestAt: row?.["oldest"] as number | null, pictures: Number(pictures?.["count"]) };
+      return { count: Number(row?.["count"]), oldestAt: (oldest?.["at"] ?? null) as number | null, pictures: Number(pictures?.["count"]) };
     },
 
     // --- acts
@@ -337,10 +344,10 @@ export function openBuffer(dataDir: string, clock: Clock) {
     // --- pictures
     picture: (sha256: string, mediaType: string, bytes: Uint8Array) =>
       void write(() => run("INSERT INTO pictures VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING", sha256, mediaType, bytes, clock.now())),
-    nextPicture: (): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> } | undefined => {
-      const row = get("SELECT * FROM pictures WHERE sent_at IS NULL ORDER BY at, rowid LIMIT 1");
-      return row && { sha256: String(row["sha256"]), mediaType: String(row["media_type"]), bytes: row["bytes"] as Uint8Array<ArrayBuffer> };
-    },
+    nextPictures: (most: number): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> }[] =>
+      all("SELECT * FROM pictures WHERE sent_at IS NULL ORDER BY at, rowid LIMIT ?", most).map((row) => ({
+        sha256: String(row["sha256"]), mediaType: String(row["media_type"]), bytes: row["bytes"] as Uint8Array<ArrayBuffer>,
+      })), // oxfmt-ignore
     /** Once the cloud has it, its bytes needn't lie here as well. */
     pictureSent: (sha256: string) =>
       void write(() => run("UPDATE pictures SET sent_at = ?, bytes = NULL WHERE sha256 = ?", clock.now(), sha256)),

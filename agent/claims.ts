@@ -24,7 +24,7 @@ export function claimsOf({ config, store, clock, cloud, uplink, standing, floor,
   let asked: { key: string; body: ClaimBatch; at: number } | undefined;
   let infoAt = -Infinity;
 
-  const ahead = () => store.open().filter(({ stage }) => stage === "waiting" || stage === "rendered");
+  const ahead = () => store.inHand().filter(({ stage }) => stage === "waiting" || stage === "rendered");
   function room(): number {
     const waiting = ahead();
     const asking = waiting.filter((attempt) => askOf(attempt) !== null).length;

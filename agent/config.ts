@@ -31,6 +31,7 @@ const Printer = closed({
   rfidTries: Type.Optional(Type.Integer({ minimum: 1, maximum: 10 })),
   fence: Type.Optional(Type.Enum(["gs-h", "gs-r", "none"])),
   cut: Type.Optional(Type.Boolean()),
+  inFlight: Type.Optional(Type.Integer({ minimum: 1, maximum: 4 })),
 });
 const Scanner = closed({
   name: Word,
@@ -139,8 +140,10 @@ function checkUrls(config: AgentConfig): void {
   if (!/^https?:$/.test(protocol) || pathname !== "/" || username)
     throw new ConfigError("cloud must be an origin such as https://cloud.example: scheme, host and port, nothing after it");
   config.cloud = new URL(config.cloud).origin;
-  for (const [i, { driver, port, control, simulated }] of config.printers.entries()) {
+  for (const [i, { driver, port, control, simulated, inFlight = 1 }] of config.printers.entries()) {
     named(`printers.${i}.port`, () => portOf(drivers[driver]?.schemes ?? [], port));
+    if (inFlight > 1 && driver !== "zpl")
+      throw new ConfigError(`printers.${i}.inFlight is 1 for ${driver}: only zpl can tell apart what became of several labels`);
     if (control !== undefined && (!simulated || !/^http:\/\/[^/]/.test(control) || !URL.canParse(control)))
       throw new ConfigError(`printers.${i}.control is the http:// address of a simulator, for a printer that is simulated`);
   }

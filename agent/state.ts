@@ -30,7 +30,7 @@ const iso = (at: number | null) => (at === null ? null : new Date(at).toISOStrin
 
 export type State = ReturnType<typeof stateOf>;
 export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused, lines, products }: StateDeps) {
-  const open = store.open();
+  const open = [...store.inHand(), ...store.orphans()].toSorted((a, b) => a.createdAt - b.createdAt);
   const { count, oldestAt, pictures } = store.depth();
   const printers = lanes.map((lane) => printerOf(lane, open));
   const isWell =
@@ -54,8 +54,8 @@ export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, 
       ...upOf(scanner),
       last: scans.last(scanner.name),
     })),
-    jobs: open.filter(({ stage }) => stage !== "sealing").map((attempt) => jobOf(attempt, store, products)),
-    sealing: open.filter(({ stage }) => stage === "sealing").length,
+    jobs: open.map((attempt) => jobOf(attempt, store, products)),
+    sealing: store.sealing(),
     recent: store
       .recent(SHOWN)
       .map((attempt) => ({ ...jobOf(attempt, store, products), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
@@ -86,7 +86,7 @@ function upOf(scanner: Scanner): { up: boolean; words: string } {
 
 function printerOf({ config, state }: Lane, open: Attempt[]) {
   const { status, words, since, capabilities, warnings, faults } = state();
-  const current = open.find(({ printer, stage }) => printer === config.name && stage !== "sealing" && stage !== "orphan");
+  const current = open.find(({ printer, stage }) => printer === config.name && stage !== "orphan");
   return {
     name: config.name,
     driver: config.driver,

@@ -191,13 +191,16 @@ export const isAbandoned = (attempt: Attempt): boolean =>
 
 /** What a killed agent leaves is never sent again; it is asked. */
 export function recover(floor: Floor): void {
-  for (const attempt of floor.store.open()) if (isAbandoned(attempt)) abandon(floor, attempt);
+  for (const attempt of floor.store.inHand()) if (isAbandoned(attempt)) abandon(floor, attempt);
 }
 
-export function abandon(floor: Floor, attempt: Attempt): void {
+const STOPPED: Partial<Record<Attempt["stage"], string>> = {
+  sending: "the station stopped while it sent this label",
+  sent: "the station stopped before the printer's answer",
+};
+export function abandon(floor: Floor, attempt: Attempt, why = STOPPED[attempt.stage] ?? ""): void {
   const { store, say, news } = floor;
   const { attemptId, stage, jobRef } = attempt;
-  const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
   store.write(() => {
     if (stage === "sending") assumeSent(floor, attempt, why);
     store.change(attemptId, { stage: "sent", work: { unknown: why } });

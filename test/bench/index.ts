@@ -10,6 +10,7 @@ import { printBench } from "./print.bench.ts";
 import { productsBench } from "./products.bench.ts";
 import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
+import { stationBench } from "./station.bench.ts";
 import { storeBench } from "./store.bench.ts";
 import { summaryBench } from "./summary.bench.ts";
 import { webhooksBench } from "./webhooks.bench.ts";
@@ -28,6 +29,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   summary: summaryBench,
   compliance: complianceBench,
   start: startBench,
+  station: stationBench,
 };
 const asked = process.argv.slice(2);
 const unknown = asked.filter((name) => !(name in benches));
