@@ -1,15 +1,15 @@
 // The station's settings: one JSON file, each of its top-level values also from the environment; everything else reads the result.
 import { readFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 import { Ajv, type ErrorObject } from "ajv";
 import { type Static, type TSchema, Type } from "typebox";
 import { limits } from "#shared/limits.ts";
+import { nearest } from "#shared/nearest.ts";
 import { closed } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { drivers } from "./printers/index.ts";
 import { type ScannerDriver, scanners } from "./scanners/index.ts";
 
-const DEFAULT_FILE = ".imprimatur-agent/config.json";
+export const DEFAULT_FILE = ".imprimatur-agent/config.json";
 const PREFIX = "IMPRIMATUR_AGENT_";
 const Word = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f]+$" });
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });
@@ -38,7 +38,7 @@ const Scanner = closed({
   port: Type.Optional(Url),
   simulated: Type.Optional(Type.Boolean({ default: false })),
 });
-const properties = {
+export const properties = {
   cloud: Type.String({ default: "http://127.0.0.1:8080", maxLength: 2_048, description: "The cloud's origin" }),
   key: Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "The device's key, from POST /devices" }),
   station: Type.Optional(Word),
@@ -77,7 +77,14 @@ export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attes
 export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
 
 /** A fault of the operator's: shown as one line, without a stack. */
-export class ConfigError extends Error {}
+export class ConfigError extends Error {
+  /** 2 where it is in what was typed. */
+  readonly exitCode: 1 | 2;
+  constructor(message: string, exitCode: 1 | 2 = 1) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
 
 const ajv = new Ajv({ allErrors: false, useDefaults: true, strictTypes: false, allowUnionTypes: true });
 const nestedDefaults = { console: {}, claim: {} };
@@ -102,8 +109,7 @@ function sentenceOf(error?: ErrorObject): string {
   if (error.keyword === "additionalProperties") {
     const unknown = String(error.params["additionalProperty"]);
     const known = knownAt(error.instancePath);
-    const near = known.toSorted((a, b) => distance(a, unknown) - distance(b, unknown))[0];
-    return `${inside(unknown)} isn't a setting; did you mean ${inside(near ?? "")}?`;
+    return `${inside(unknown)} isn't a setting; did you mean ${inside(nearest(unknown, known) ?? "")}?`;
   }
   const choices = error.params["allowedValues"] as unknown[] | undefined;
   return `${where || "the file"} ${choices ? `must be one of ${choices.join(", ")}` : error.message}`;
@@ -116,20 +122,6 @@ function knownAt(path: string): string[] {
   }
   return Object.keys((schema as { properties?: object }).properties ?? {});
 }
-
-const distance = (a: string, b: string): number => {
-  const row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (const [i, letter] of a.toLowerCase().split("").entries()) {
-    let diagonal = i;
-    row[0] = i + 1;
-    for (let j = 1; j <= b.length; j += 1) {
-      const above = row[j] ?? 0;
-      row[j] = Math.min(above + 1, (row[j - 1] ?? 0) + 1, diagonal + (letter === b[j - 1]?.toLowerCase() ? 0 : 1));
-      diagonal = above;
-    }
-  }
-  return row[b.length] ?? 0;
-};
 
 function checkUrls(config: AgentConfig): void {
   const { protocol, pathname, username } = URL.canParse(config.cloud)
@@ -189,8 +181,7 @@ function fromEnvironment(env: Record<string, string | undefined>): Given {
     if (!variable.startsWith(PREFIX) || !text) continue;
     const name = names.find((candidate) => variableOf(candidate) === variable || `${PREFIX}${candidate.toUpperCase()}` === variable);
     if (name === undefined) {
-      const near = names.map(variableOf).toSorted((a, b) => distance(a, variable) - distance(b, variable))[0];
-      throw new ConfigError(`${variable} isn't a setting; did you mean ${near}?`);
+      throw new ConfigError(`${variable} isn't a setting; did you mean ${nearest(variable, names.map(variableOf))}?`);
     }
     try {
       given[name] = isText(name) ? text : JSON.parse(text);
@@ -219,19 +210,12 @@ function fromFile(file: string, isNamed: boolean): Given {
 }
 
 /** The file's values, and over them the environment's. */
-export function loadAgentConfig(
-  argv: string[] = process.argv.slice(2),
-  env: Record<string, string | undefined> = process.env,
-): AgentConfig {
-  let file: string | undefined;
-  try {
-    file = parseArgs({ args: argv, options: { config: { type: "string" } } }).values.config;
-  } catch (error) {
-    throw new ConfigError(`${(error as Error).message} (usage: imprimatur agent [--config FILE])`);
-  }
+export function loadAgentConfig(file: string | undefined, env: Record<string, string | undefined> = process.env): AgentConfig {
   const given = { ...fromFile(file ?? DEFAULT_FILE, file !== undefined), ...fromEnvironment(env) };
   if (file === undefined && Object.keys(given).length === 0)
-    throw new ConfigError(`there is no ${DEFAULT_FILE}: name a file with --config FILE, or set ${PREFIX}KEY and ${PREFIX}PRINTERS`);
+    throw new ConfigError(
+      `there is no ${DEFAULT_FILE}: make one with imprimatur agent enroll, name a file with --config FILE, or set ${PREFIX}KEY and ${PREFIX}PRINTERS`,
+    );
   try {
     return agentConfigFrom(given);
   } catch (error) {

@@ -56,7 +56,7 @@ const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slic
 
 // --- RENDERED
 
-export function contentOf({ task }: Attempt): LabelContent {
+export function contentOf({ task }: Pick<Attempt, "task">): LabelContent {
   const { digital_link: payload, gtin, serial, needs, attempt } = task;
   return {
     payload,
@@ -66,7 +66,7 @@ export function contentOf({ task }: Attempt): LabelContent {
     ...(attempt > 1 ? { marks: [`TRY ${attempt}`] } : {}),
   };
 }
-export function optionsFor(templates: Template[], { task }: Attempt, { label, dpi, simulated }: PrinterConfig): LabelOptions {
+export function optionsFor(templates: Template[], { task }: Pick<Attempt, "task">, { label, dpi, simulated }: PrinterConfig): LabelOptions {
   const template = templateFor(templates, label, task.template === ANY_TEMPLATE ? null : task.template);
   if (task.template_sha256 && task.template_sha256 !== digestOfTemplate(template))
     throw new Refusal("LABEL_REFUSED", `the template ${task.template} of this station isn't the one that the envelope was signed for`);
@@ -83,10 +83,14 @@ export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clo
     { template: templateFor(templates, label), dpi, simulated },
   ).bitmap;
 
+/** Drawn and read back; refused where it can't be. */
+export const drawn = ({ templates }: Pick<Floor, "templates">, attempt: Pick<Attempt, "task">, printer: PrinterConfig): Promise<Label> =>
+  renderLabel(contentOf(attempt), optionsFor(templates, attempt, printer));
+
 /** Undefined where the label can't be: its attempt has failed. */
 export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {
   try {
-    const label = await renderLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
+    const label = await drawn(floor, attempt, printer);
     if (attempt.stage === "waiting") rendered(floor, attempt, label);
     return label;
   } catch (error) {
@@ -95,7 +99,7 @@ export async function render(floor: Floor, attempt: Attempt, printer: PrinterCon
     return undefined;
   }
 }
-function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
+export function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
   const { store, news } = floor;
   const picture = pngOf(bitmap);
   const preview = hash("sha256", picture, "hex");
@@ -187,7 +191,7 @@ export function abandon(floor: Floor, attempt: Attempt): void {
 }
 
 /** The worst has to be assumed for the next attempt's sake, and the receipt says that it is assumed. */
-function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
+export function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
   const { store, clock, printers } = floor;
   const act = store.lastAct(attempt.attemptId);
   const name = act?.printer ?? attempt.printer ?? "unknown";
