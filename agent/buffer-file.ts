@@ -1,6 +1,6 @@
 // The buffer's file before anything is believed of it: whose it is, which version wrote it, whether it is whole. What can't be read is set aside, never deleted.
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
 import type { Clock } from "./clock.ts";
@@ -43,19 +43,25 @@ CREATE INDEX sightings_image ON sightings (image_sha256);
 `;
 
 export type SetAside = { file: string; why: string; at: string };
-export type BufferFile = { db: Database.Database; setAside: SetAside | null; isNew: boolean };
 
 /** Held for as long as the process lives: a second agent on this folder would print what the first has printed. */
-export function openFile(dataDir: string, file: string, clock: Clock): BufferFile {
+export function openFile(dataDir: string, file: string, clock: Clock): Database.Database {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const was = existsSync(file) ? judged(dataDir, file) : { good: true as const, waiting: 0 };
-  const setAside = was.good ? null : putAside(file, was.why, clock);
+  const setAside = was.good ? lastAside(file, clock) : putAside(file, was.why, clock);
   const isNew = !existsSync(file);
   const db = held(dataDir, file);
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");
-  db.exec(isNew ? `BEGIN EXCLUSIVE; ${SCHEMA} PRAGMA user_version = ${BUFFER_VERSION}; COMMIT` : `PRAGMA user_version = ${BUFFER_VERSION}`);
-  return { db, setAside, isNew };
+  db.transaction(() => {
+    if (isNew) db.exec(SCHEMA);
+    db.pragma(`user_version = ${BUFFER_VERSION}`);
+    if (!isNew || !setAside) return;
+    const note = db.prepare("INSERT INTO meta (name, value) VALUES (?, ?)");
+    note.run("set_aside", JSON.stringify(setAside));
+    note.run("adoption", "due");
+  }).exclusive();
+  return db;
 }
 
 /** Opened by us alone, or refused. */
@@ -128,10 +134,20 @@ function ourShape(): string {
   }
 }
 
+const ASIDE = ".damaged-";
+/** Of a start that was killed between setting aside and beginning anew. */
+function lastAside(file: string, clock: Clock): SetAside | null {
+  const name = readdirSync(dirname(file))
+    .toSorted()
+    .findLast((one) => one.startsWith(basename(file) + ASIDE) && !/-(wal|shm|journal)$/.test(one));
+  const at = new Date(clock.now()).toISOString();
+  return name === undefined ? null : { file: join(dirname(file), name), why: "it was found damaged at an earlier start", at };
+}
+
 /** With what SQLite keeps beside it: without them it would be another file. */
 function putAside(file: string, why: string, clock: Clock): SetAside {
   const at = new Date(clock.now()).toISOString();
-  const aside = freeName(`${file}.damaged-${at.replaceAll(/[-:]|\.\d+/g, "")}`);
+  const aside = freeName(`${file}${ASIDE}${at.replaceAll(/[-:]|\.\d+/g, "")}`);
   for (const beside of ["-wal", "-shm", "-journal"]) if (existsSync(file + beside)) renameSync(file + beside, aside + beside);
   renameSync(file, aside);
   const folder = openSync(dirname(file), "r");

@@ -82,7 +82,7 @@ export function freeOn(folder: string): number {
 
 export function openBuffer(dataDir: string, clock: Clock) {
   const file = join(dataDir, "station.db");
-  const { db, setAside, isNew } = openFile(dataDir, file, clock);
+  const db = openFile(dataDir, file, clock);
   const statements = new Map<string, Database.Statement>();
   const prepared = (sql: string): Database.Statement => {
     const known = statements.get(sql) ?? db.prepare(sql);
@@ -153,8 +153,6 @@ export function openBuffer(dataDir: string, clock: Clock) {
     void write(() =>
       run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
     );
-  if (setAside) setMeta("set_aside", JSON.stringify(setAside));
-  if (isNew) setMeta("adoption", "due");
 
   return {
     file,

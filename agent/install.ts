@@ -22,7 +22,7 @@ export function install(argv: string[]): Promise<number> {
   const isLive = resolve(root) === "/";
   if (uninstall) return carryOut(removal(at, isLive), yes);
   const config = loadAgentConfig(file);
-  const unit = unitOf(config, file);
+  const unit = unitOf(config, file, systemdVersion());
   if (print) return said(unit);
   const kept = join(config.dataDir, "station.db");
   const steps: Step[] = [
@@ -35,6 +35,17 @@ export function install(argv: string[]): Promise<number> {
     ? `the buffer ${kept} isn't moved: end that agent first, and copy the file to ${join(STATE_DIR, "station.db")} if anything in it waits`
     : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
   return carryOut(steps, yes, `${note}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
+}
+
+/** 0 where there is none. */
+function systemdVersion(): number {
+  try {
+    return Number(
+      /^systemd (\d+)/.exec(execFileSync("systemctl", ["--version"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }))?.[1] ?? 0,
+    );
+  } catch {
+    return 0;
+  }
 }
 
 function removal(at: string, isLive: boolean): Step[] {

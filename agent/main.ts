@@ -9,5 +9,5 @@ if (major < 24 || (major === 24 && minor < 21)) {
 }
 
 enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/imprimatur", import.meta.url)));
-const { runAgent } = await import("./serve.ts");
+const { runAgent } = await import("./commands.ts");
 await runAgent();

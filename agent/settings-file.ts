@@ -18,7 +18,10 @@ export function reserve(file: string, force: boolean): Reserved {
   } catch (error) {
     throw new ConfigError(`the settings can't be written: ${(error as Error).message}`);
   }
+  let isOpen = true;
   const giveUp = () => {
+    if (!isOpen) return;
+    isOpen = false;
     closeSync(at);
     rmSync(draft, { force: true });
   };

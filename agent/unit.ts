@@ -8,6 +8,7 @@ import { parsePort } from "./port-url.ts";
 export const SERVICE = "imprimatur-agent.service";
 const NAME = "imprimatur-agent";
 export const STATE_DIR = `/var/lib/${NAME}`;
+const BACK_OFF_VERSION = 254;
 const main = fileURLToPath(new URL("main.ts", import.meta.url));
 const V8 = ["--max-semi-space-size=8", "--heap-growing-percent=60", "--disable-warning=ExperimentalWarning"];
 
@@ -48,7 +49,8 @@ const quoted = (word: string): string =>
         .replaceAll(/["\\]/g, String.raw`\$&`)}"`;
 const isUnder = (folder: string, path: string): boolean => path.startsWith(`${folder}/`);
 
-export function unitOf(config: AgentConfig, file: string): string {
+/** `version` of systemd: the older ones know no back-off between starts. */
+export function unitOf(config: AgentConfig, file: string, version: number): string {
   const { devices, groups } = devicesOf(config);
   const needed = [process.execPath, main, file];
   const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
@@ -64,7 +66,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-ExecStart=${exec} \${CREDENTIALS_DIRECTORY}/config.json
+ExecStart=${exec} %d/config.json
 LoadCredential=config.json:${file.replaceAll("%", "%%")}
 Environment=IMPRIMATUR_AGENT_DATA_DIR=${STATE_DIR}
 DynamicUser=yes
@@ -72,9 +74,7 @@ StateDirectory=${NAME}
 StateDirectoryMode=0700
 UMask=0077
 Restart=always
-RestartSec=1
-RestartSteps=6
-RestartMaxDelaySec=60
+${version >= BACK_OFF_VERSION ? "RestartSec=1\nRestartSteps=6\nRestartMaxDelaySec=60" : "RestartSec=5"}
 KillSignal=SIGTERM
 TimeoutStopSec=60
 StandardOutput=journal
