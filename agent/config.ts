@@ -14,59 +14,81 @@ const PREFIX = "IMPRIMATUR_AGENT_";
 const Word = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f]+$" });
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });
 
+const said = <S extends TSchema>(schema: S, description: string): S => ({ ...schema, description });
+
 const Printer = closed({
-  name: Word,
-  driver: Type.Enum(Object.keys(drivers)),
-  port: Url,
-  dpi: Type.Optional(Type.Union([Type.Literal(203), Type.Literal(300), Type.Literal(600)], { default: 203 })),
-  label: closed({
-    widthMm: Type.Number({ exclusiveMinimum: 0, maximum: 500 }),
-    heightMm: Type.Number({ exclusiveMinimum: 0, maximum: 500 }),
-  }),
-  rfid: Type.Optional(Type.Boolean({ default: false })),
-  attest: Type.Optional(Type.Enum(["device", "operator"], { default: "device" })),
-  simulated: Type.Optional(Type.Boolean({ default: false })),
-  control: Type.Optional(Url),
-  setup: Type.Optional(Type.String({ maxLength: 4_000 })),
-  rfidTries: Type.Optional(Type.Integer({ minimum: 1, maximum: 10 })),
-  fence: Type.Optional(Type.Enum(["gs-h", "gs-r", "none"])),
-  cut: Type.Optional(Type.Boolean()),
+  name: said(Word, "As people call it"),
+  driver: Type.Enum(Object.keys(drivers), { description: `Its language: ${Object.keys(drivers).join(", ")}` }),
+  port: said(Url, "`tcp://HOST:PORT`, `serial:/dev/…?baud=`, `file:/dev/usb/lp0` or `ipp://HOST:PORT/printers/NAME`"),
+  dpi: Type.Optional(
+    Type.Union([Type.Literal(203), Type.Literal(300), Type.Literal(600)], { default: 203, description: "Dots an inch of its head" }),
+  ),
+  label: closed(
+    {
+      widthMm: Type.Number({ exclusiveMinimum: 0, maximum: 500, description: "Across the web" }),
+      heightMm: Type.Number({ exclusiveMinimum: 0, maximum: 500, description: "Along it" }),
+    },
+    { description: "The labels in it" },
+  ),
+  rfid: Type.Optional(Type.Boolean({ default: false, description: "It encodes tags" })),
+  attest: Type.Optional(
+    Type.Enum(["device", "operator"], { default: "device", description: "Who says that a label came out, where the device could know" }),
+  ),
+  simulated: Type.Optional(Type.Boolean({ default: false, description: "Its evidence is marked, and seals in a sandbox only" })),
+  control: Type.Optional(said(Url, "A simulated one's address, for its faults")),
+  setup: Type.Optional(Type.String({ maxLength: 4_000, description: "Sent at the head of every label" })),
+  rfidTries: Type.Optional(Type.Integer({ minimum: 1, maximum: 10, description: "Labels to try until a tag takes its EPC" })),
+  fence: Type.Optional(Type.Enum(["gs-h", "gs-r", "none"], { description: "ESC/POS: how it answers, where it isn't to be tried out" })),
+  cut: Type.Optional(Type.Boolean({ description: "ESC/POS: cut after each label" })),
 });
 const Scanner = closed({
-  name: Word,
-  driver: Type.Enum(Object.keys(scanners) as ScannerDriver[]),
-  port: Type.Optional(Url),
-  simulated: Type.Optional(Type.Boolean({ default: false })),
+  name: said(Word, "As people call it"),
+  driver: Type.Enum(Object.keys(scanners) as ScannerDriver[], { description: `What it is: ${Object.keys(scanners).join(", ")}` }),
+  port: Type.Optional(said(Url, "As a printer's; of a camera `http(s)://…` or `file:/…`")),
+  simulated: Type.Optional(Type.Boolean({ default: false, description: "What it sees is marked, and seals in a sandbox only" })),
 });
-export const properties = {
+const Operator = closed({
+  id: said(Word, "In the evidence"),
+  name: said(Word, "On the page"),
+  badge: said(Word, "What the badge says when it is scanned"),
+  pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$", description: "4 to 12 digits, where there is no badge" })),
+});
+const LEVELS = ["trace", "debug", "info", "warn", "error", "silent"];
+const properties = {
   cloud: Type.String({ default: "http://127.0.0.1:8080", maxLength: 2_048, description: "The cloud's origin" }),
-  key: Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "The device's key, from POST /devices" }),
-  station: Type.Optional(Word),
+  key: Type.String({
+    minLength: 1,
+    maxLength: limits.SECRET_MAX_LENGTH,
+    description: "The device's key, from enrolment or `POST /devices`",
+  }),
+  station: Type.Optional(said(Word, "Whose jobs it takes beside those of no station")),
   dataDir: Type.String({ default: ".imprimatur-agent", minLength: 1, description: "The buffer: what isn't in the cloud yet" }),
   console: closed(
     {
-      host: Type.String({ default: "127.0.0.1", minLength: 1 }),
-      port: Type.Integer({ default: 8090, minimum: 0, maximum: 65_535 }),
+      host: Type.String({ default: "127.0.0.1", minLength: 1, description: "This machine only, unless told otherwise" }),
+      port: Type.Integer({ default: 8090, minimum: 0, maximum: 65_535, description: "0 is any free one" }),
     },
     { description: "Where operators and integrators meet the station" },
   ),
   claim: closed(
     {
-      ahead: Type.Integer({ default: 4, minimum: 1, maximum: limits.CLAIMS_MAX_ITEMS }),
-      leaseSeconds: Type.Integer({ default: 60, minimum: limits.LEASE_MIN_S, maximum: limits.LEASE_MAX_S }),
+      ahead: Type.Integer({ default: 4, minimum: 1, maximum: limits.CLAIMS_MAX_ITEMS, description: "Labels kept ready for each printer" }),
+      leaseSeconds: Type.Integer({
+        default: 60,
+        minimum: limits.LEASE_MIN_S,
+        maximum: limits.LEASE_MAX_S,
+        description: "Until a job of a silent station is another's",
+      }),
     },
     { description: "Labels kept ready, so that the line doesn't wait for the network" },
   ),
-  operators: Type.Array(closed({ id: Word, name: Word, badge: Word, pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$" })) }), {
-    default: [],
-    maxItems: 1_000,
-  }),
-  printers: Type.Array(Printer, { minItems: 1, maxItems: 32 }),
-  scanners: Type.Array(Scanner, { default: [], maxItems: 32 }),
-  mqtt: Type.Optional(Url),
-  logLevel: Type.Enum(["trace", "debug", "info", "warn", "error", "silent"], { default: "info" }),
+  operators: Type.Array(Operator, { default: [], maxItems: 1_000, description: "Who may answer at the console" }),
+  printers: Type.Array(Printer, { minItems: 1, maxItems: 32, description: "One lane each" }),
+  scanners: Type.Array(Scanner, { default: [], maxItems: 32, description: "The console's keyboard is always one" }),
+  mqtt: Type.Optional(said(Url, "The broker, where the cloud doesn't say the right one")),
+  logLevel: Type.Enum(LEVELS, { default: "info", description: LEVELS.join(", ") }),
 };
-const Settings = closed(properties);
+export const Settings = closed(properties);
 type Given = Record<string, unknown>;
 export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attest" | "simulated"> & {
   dpi: 203 | 300 | 600;
