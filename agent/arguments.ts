@@ -14,7 +14,7 @@ export function argumentsOf<O extends Options>(command: string, options: O, argv
     if (token.kind === "option" && !Object.hasOwn(options, token.name))
       throw typo(command, options, `there is no option ${token.rawName}; did you mean --${nearest(token.name, Object.keys(options))}?`);
   try {
-    return parseArgs({ args: argv, options, strict: true }).values as Given<O>;
+    return parseArgs({ args: argv, options, strict: true }).values;
   } catch (error) {
     throw typo(command, options, (error as Error).message.replaceAll(/\s+/g, " "));
   }

@@ -165,8 +165,8 @@ export function openBuffer(dataDir: string, clock: Clock) {
     /** The latest moment that is written down here. */
     latest: (): number => {
       const attempts = get("SELECT max(updated_at) AS at FROM attempts")?.["at"];
-      const seen = get("SELECT scanned_at AS at FROM sightings ORDER BY n DESC LIMIT 1")?.["at"];
-      return Math.max(Number(attempts ?? 0), Date.parse(String(seen ?? "")) || 0);
+      const seen = get("SELECT scanned_at AS at FROM sightings ORDER BY n DESC LIMIT 1")?.["at"] as string | undefined;
+      return Math.max(Number(attempts ?? 0), Date.parse(seen ?? "") || 0);
     },
     /** Leases were counted by the clock of a process that is gone: each is asked for before it is believed. */
     distrustLeases: () => void write(() => run("UPDATE attempts SET lease_until = 0 WHERE ended IS NULL AND lease_until <> 0")),
