@@ -122,8 +122,10 @@ function printedWork(items: BundleItem[]): Work {
 }
 
 /** Without the envelope: it is never printed from, only asked about, over the line that we claim on. */
-function taskOf({ job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, duplicate_risk }: Job): Task {
-  return { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, template_sha256: null, duplicate_risk };
+function taskOf(job: Job): Task {
+  const { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, duplicate_risk, reprint } = job;
+  const named = { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, product_name: null };
+  return { ...named, needs, template, template_sha256: null, duplicate_risk, reprint };
 }
 
 function printerOf({ printers }: steps.Floor, { needs }: Task, items: BundleItem[]): PrinterConfig | undefined {
@@ -131,7 +133,7 @@ function printerOf({ printers }: steps.Floor, { needs }: Task, items: BundleItem
   return printers.find(({ name }) => name === receipt?.printer) ?? printers.find(({ rfid }) => rfid || !needs.includes("rfid"));
 }
 
-/** To the dot what this station would have printed; a label that it refuses can't have come out of it. */
+/** What this station would have printed, but for the product's name, which only the envelope told; a label that it refuses can't have come out of it. */
 async function drawing(floor: steps.Floor, task: Task, printer: PrinterConfig): Promise<Label | Refusal> {
   try {
     return await steps.drawn(floor, { task }, printer);

@@ -83,6 +83,7 @@ const properties = {
     { description: "Labels kept ready, so that the line doesn't wait for the network" },
   ),
   operators: Type.Array(Operator, { default: [], maxItems: 1_000, description: "Who may answer at the console" }),
+  fonts: Type.Array(Url, { default: [], maxItems: 8, description: "TrueType or OpenType files for scripts that the built-in one lacks" }),
   printers: Type.Array(Printer, { minItems: 1, maxItems: 32, description: "One lane each" }),
   scanners: Type.Array(Scanner, { default: [], maxItems: 32, description: "The console's keyboard is always one" }),
   mqtt: Type.Optional(said(Url, "The broker, where the cloud doesn't say the right one")),

@@ -7,6 +7,7 @@ import { freeOn, ROOM_MIN_BYTES } from "./buffer.ts";
 import { judged } from "./buffer-file.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Line } from "./doctor.ts";
+import { addFace } from "./font.ts";
 import { drawn } from "./steps.ts";
 import { loadTemplates } from "./template.ts";
 import type { State } from "./state.ts";
@@ -81,12 +82,17 @@ export function bufferLine({ dataDir }: AgentConfig, running: State | undefined)
 }
 
 /** A label of each printer's media, drawn and read back: the decoder works, and the template fits. */
-export async function eyeLine({ printers }: AgentConfig): Promise<Line> {
+export async function eyeLine({ printers, fonts }: AgentConfig): Promise<Line> {
   const check = "label";
+  try {
+    for (const font of fonts) addFace(font);
+  } catch (error) {
+    return { check, level: "FAIL", words: (error as Error).message };
+  }
   const [gtin, serial] = ["04006381333931", "274877906943"];
   const task = {
     job_ref: "", attempt: 1, gtin, serial, digital_link: digitalLink("https://id.example", gtin, { serial }), sgtin96_epc: null,
-    needs: ["qr"], template: "default", template_sha256: null, duplicate_risk: false,
+    needs: ["qr"], template: "default", template_sha256: null, duplicate_risk: false, product_name: null, reprint: false,
   }; // oxfmt-ignore
   const templates = loadTemplates();
   for (const printer of printers)

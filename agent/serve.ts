@@ -1,10 +1,12 @@
 // The station as a program: settings, start, one line when ready, and an end that leaves nothing unwritten.
 import { type AgentConfig, loadAgentConfig } from "./config.ts";
+import { addFace } from "./font.ts";
 import { type AgentLog, createAgentLog } from "./log.ts";
 import { type Station, startStation } from "./station.ts";
 
 export async function serve(file: string | undefined): Promise<void> {
   const config = loadAgentConfig(file);
+  for (const font of config.fonts) addFace(font);
   const log = createAgentLog(config.logLevel);
   const station = await startStation(config, { log });
   endOnSignal(station, log);

@@ -161,6 +161,15 @@ const eventsByRef = prepared(
     .where(eq(printEvents.jobRef, sql.placeholder("ref")))
     .orderBy(asc(printEvents.n)),
 );
+const wordsOfAttempt = prepared(
+  db
+    .select({ toState: printEvents.toState, item: printEvents.item })
+    .from(printEvents)
+    .where(and(eq(printEvents.jobRef, sql.placeholder("jobRef")), eq(printEvents.attemptId, sql.placeholder("attemptId"))))
+    .orderBy(asc(printEvents.n)),
+);
+/** What was said of the attempt that the job is at, in the order it was said. */
+export const wordsOf = (_tx: Tx, { jobRef: ref, attemptId }: Row) => wordsOfAttempt.all({ jobRef: ref, attemptId });
 export const eventsOf = (_tx: Tx, ref: string) => eventsByRef.all({ ref });
 
 export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobHistory> {
