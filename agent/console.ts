@@ -82,7 +82,10 @@ export async function openConsole({ host, port }: { host: string; port: number }
   app.get<{ Params: { ref: string } }>("/api/jobs/:ref/label.png", (request, reply) =>
     reply.type("image/png").send(labelOf(deps, request.params.ref)),
   );
-  app.get("/healthz", () => ({ status: "ok" }));
+  app.get("/healthz", () => {
+    const { notices } = state();
+    return notices.length === 0 ? { status: "ok" } : { status: "degraded", notices };
+  });
   app.get("/metrics", async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()));
 
   await app.listen({ host, port });

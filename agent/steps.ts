@@ -60,7 +60,7 @@ const marksOf = ({ attempt, reprint }: Attempt["task"]): string[] => {
   if (reprint) return [attempt > 1 ? `REPRINT ${attempt}` : "REPRINT"];
   return attempt > 1 ? [`TRY ${attempt}`] : [];
 };
-export function contentOf({ task }: Attempt): LabelContent {
+export function contentOf({ task }: Pick<Attempt, "task">): LabelContent {
   const { digital_link: payload, gtin, serial, needs, product_name: product } = task;
   const marks = marksOf(task);
   return {
@@ -74,7 +74,7 @@ export function contentOf({ task }: Attempt): LabelContent {
 }
 
 /** What a label of this attempt says on this printer. A name that can't stand on it whole is left off, and the manifest says so: it isn't the item's identity. */
-function drawableOf(floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) {
+function drawableOf(floor: Pick<Floor, "templates">, attempt: Pick<Attempt, "task">, printer: PrinterConfig) {
   const options = optionsFor(floor.templates, attempt, printer);
   const content = contentOf(attempt);
   const fault = productFault(content, options);
@@ -82,7 +82,7 @@ function drawableOf(floor: Pick<Floor, "templates">, attempt: Attempt, printer: 
   const { product: _product, ...nameless } = content;
   return { content: nameless, options, without: { without: { product: fault } } };
 }
-export function optionsFor(templates: Template[], { task }: Attempt, { label, dpi, simulated }: PrinterConfig): LabelOptions {
+export function optionsFor(templates: Template[], { task }: Pick<Attempt, "task">, { label, dpi, simulated }: PrinterConfig): LabelOptions {
   const template = templateFor(templates, label, task.template === ANY_TEMPLATE ? null : task.template);
   if (task.template_sha256 && task.template_sha256 !== digestOfTemplate(template))
     throw new Refusal("LABEL_REFUSED", `the template ${task.template} of this station isn't the one that the envelope was signed for`);
@@ -101,12 +101,17 @@ export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clo
     { template: templateFor(templates, label), dpi, simulated },
   ).bitmap;
 
+/** Drawn and read back; refused where it can't be. */
+export async function drawn(floor: Pick<Floor, "templates">, attempt: Pick<Attempt, "task">, printer: PrinterConfig): Promise<Label> {
+  const { content, options, without } = drawableOf(floor, attempt, printer);
+  const label = await renderLabel(content, options);
+  return { ...label, manifest: { ...label.manifest, ...without } };
+}
+
 /** Undefined where the label can't be: its attempt has failed. */
 export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {
   try {
-    const { content, options, without } = drawableOf(floor, attempt, printer);
-    const drawn = await renderLabel(content, options);
-    const label = { ...drawn, manifest: { ...drawn.manifest, ...without } };
+    const label = await drawn(floor, attempt, printer);
     if (attempt.stage === "waiting") rendered(floor, attempt, label);
     return label;
   } catch (error) {
@@ -115,7 +120,7 @@ export async function render(floor: Floor, attempt: Attempt, printer: PrinterCon
     return undefined;
   }
 }
-function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
+export function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
   const { store, news } = floor;
   const picture = pngOf(bitmap);
   const preview = hash("sha256", picture, "hex");
@@ -210,7 +215,7 @@ export function abandon(floor: Floor, attempt: Attempt, why = STOPPED[attempt.st
 }
 
 /** The worst has to be assumed for the next attempt's sake, and the receipt says that it is assumed. */
-function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
+export function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
   const { store, clock, printers } = floor;
   const act = store.lastAct(attempt.attemptId);
   const name = act?.printer ?? attempt.printer ?? "unknown";

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs, parseEnv } from "node:util";
 import { limits } from "#shared/limits.ts";
+import { nearest } from "#shared/nearest.ts";
 import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
 
@@ -143,25 +144,10 @@ type Given = Record<string, string | undefined>;
 /** A fault of the operator's: shown as one line, without a stack. */
 export class ConfigError extends Error {}
 
-const distance = (a: string, b: string): number => {
-  const row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (const [i, letter] of a.split("").entries()) {
-    let diagonal = i;
-    row[0] = i + 1;
-    for (let j = 1; j <= b.length; j += 1) {
-      const above = row[j] ?? 0;
-      row[j] = Math.min(above + 1, (row[j - 1] ?? 0) + 1, diagonal + (letter === b[j - 1] ? 0 : 1));
-      diagonal = above;
-    }
-  }
-  return row[b.length] ?? 0;
-};
-
 function refuseUnknown(given: Given): void {
   for (const name of Object.keys(given)) {
     if (!name.startsWith("IMPRIMATUR_") || name.startsWith("IMPRIMATUR_AGENT_") || name in settings) continue;
-    const near = Object.keys(settings).toSorted((a, b) => distance(a, name) - distance(b, name))[0];
-    throw new ConfigError(`${name} isn't a setting; did you mean ${near}?`);
+    throw new ConfigError(`${name} isn't a setting; did you mean ${nearest(name, Object.keys(settings))}?`);
   }
 }
 
