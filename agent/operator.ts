@@ -33,7 +33,7 @@ export function operatorsOf(known: readonly (Operator & { badge: string; pin?: s
           "retry-after": String(Math.ceil((WRONG_MS - now + (recent[0] ?? now)) / 1_000)),
         },
       );
-    const found = known.filter((one) => isSame(one[kind] ?? "", word) && one[kind] !== undefined)[0]; // all are compared, so that time tells nothing
+    const found = known.find((one) => one[kind] !== undefined && isSame(one[kind], word));
     wrong[kind] = found ? recent : [...recent, now];
     return found;
   };

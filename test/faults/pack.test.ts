@@ -67,7 +67,9 @@ test("installed into an empty folder without any script, it runs the cloud, a st
 
   const cloud = await startProgram(bin, env, [], ["cloud"], elsewhere);
   const get = async (path: string) => (await fetch(cloud.url + path)).text();
-  const sees = (path: string, text: string) => expect.poll(() => get(path)).toContain(text); // a busy machine sheds at first
+  const sees = async (path: string, text: string) => {
+    await expect.poll(() => get(path)).toContain(text); // a busy machine sheds at first
+  };
   await sees("/readyz", '"ready"');
   await sees("/console", "/console/app/main.ts");
   await sees("/console/app/main.ts", 'from "/console/shared/web/dom.ts"');
