@@ -48,7 +48,6 @@ async function agentOn(config: AgentConfig, folder: string): Promise<Agent> {
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.includes('"event":"ready"')) continue;
     child.stdout.resume();
-    else child.stdout.resume();
     const { url, pid } = JSON.parse(line) as { url: string; pid: number };
     const end = () => {
       child.kill("SIGTERM");
