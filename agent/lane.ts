@@ -350,7 +350,10 @@ export function startLane(
   async function closing(attempt: Attempt): Promise<void> {
     const at = printer ?? (await open());
     const flushed = at ? { ...(await at.flush()), asked: true } : { waiting: null, words: "the printer can't be asked", asked: false };
-    const counter = at && attempt.work.closing?.verdict === "not_printed" ? await cameOut(at, attempt) : null;
+    // Of a label that was sent behind another nobody knows where the counter stood: it is looked for once more, now that nothing can come out.
+    const isBlind = mayHold > 1 && attempt.work.counter === undefined;
+    const look = async (printer: Printer) => (isBlind ? (await printer.preflight()).counters.labels : cameOut(printer, attempt));
+    const counter = at && attempt.work.closing?.verdict === "not_printed" ? await look(at) : null;
     await durable(() => {
       if (counter === null) closeAttempt(floor, attempt, flushed);
       else askAgain(floor, attempt, counter);
