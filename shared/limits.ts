@@ -93,6 +93,11 @@ export const limitTable = {
   WEBHOOK_IN_FLIGHT_MAX: [8, "Tries to one webhook at a time; one while few wait, so that they arrive in order"],
   WEBHOOK_ATTEMPTS_SHOWN_MAX: [50, "Tries that a delivery shows, the last ones"],
   WEBHOOK_KEEP_MS: [30 * 24 * 3_600_000, "How long a delivery that has ended can be seen and sent again"],
+  RESTORE_SKIP_SERIALS: [
+    10_000_000,
+    "Places in each tenant's row of serials that a restore leaves out: some may be on labels since the backup",
+  ],
+  RESTORE_SKIP_CREDENTIALS: [131_072, "Places in the status lists that a restore leaves out, for the same reason"],
   SIGNING_KEY_LIFE_MS: [90 * 24 * 3_600_000, "Age at which a node makes itself a new signing key; old ones still verify"],
 } as const satisfies Record<string, readonly [value: number, says: string]>;
 

@@ -36,6 +36,10 @@ export const beginChain = async (tx: Tx, tenantId: string): Promise<void> => {
   await tx.db.insert(auditHeads).values({ tenantId, seq: 0, hash: FIRST_HASH });
 };
 
+/** Everybody who has one, in order. */
+export const chainIds = async (tx: Tx): Promise<string[]> =>
+  (await tx.db.select({ id: auditHeads.tenantId }).from(auditHeads).orderBy(asc(auditHeads.tenantId))).map(({ id }) => id);
+
 type Stored = typeof auditLog.$inferSelect;
 
 const shown = ({ at, hash, ...row }: Stored): Omit<AuditRow, "hash"> => ({

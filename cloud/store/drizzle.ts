@@ -23,6 +23,7 @@ export const {
   lte,
   max,
   ne,
+  notInArray,
   or,
   Param,
   Placeholder,
