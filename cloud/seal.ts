@@ -20,6 +20,8 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const idOf = (key: Buffer): string => hash("sha256", key, "hex").slice(0, 8);
 
+const keyOfSetting = (text: string): Buffer => Buffer.from(hkdfSync("sha256", text, "", "imprimatur sealing", KEY_BYTES));
+
 /** A store with one node keeps the key beside it, so that a copy of the database opens nothing. */
 function keyOfFile(file: string): Buffer {
   if (!existsSync(file)) writeDurably(file, `${randomBytes(KEY_BYTES).toString("base64")}\n`);
@@ -40,7 +42,7 @@ const keyOfStore = (store: Store): Promise<Buffer> =>
 
 export async function openSeal(store: Store, dataDir: string, configured: string | undefined): Promise<Seal> {
   const own = store.sole ? keyOfFile(join(dataDir, "sealing-key")) : await keyOfStore(store);
-  const set = configured === undefined ? undefined : Buffer.from(hkdfSync("sha256", configured, "", "imprimatur sealing", KEY_BYTES));
+  const set = configured === undefined ? undefined : keyOfSetting(configured);
   const current = set ?? own;
   const keys = new Map([own, ...(set ? [set] : [])].map((key) => [idOf(key), key])); // what was sealed before the setting opens still
   return {
@@ -57,6 +59,15 @@ export async function openSeal(store: Store, dataDir: string, configured: string
       return key && opened(Buffer.from(text, "base64"), key);
     },
   };
+}
+
+/** Whether what is sealed could be opened here, by the name of the key that it was sealed with; makes no key. */
+export function sealedFor(dataDir: string, configured: string | undefined, shared: Buffer | undefined): (sealed: string) => boolean {
+  const file = join(dataDir, "sealing-key");
+  const own = existsSync(file) ? keyOfFile(file) : undefined;
+  const keys = [own, shared, configured === undefined ? undefined : keyOfSetting(configured)].filter((key) => key !== undefined);
+  const ids = new Set(keys.map(idOf));
+  return (sealed) => ids.has(sealed.split(".")[0] ?? "");
 }
 
 function opened(bytes: Buffer, key: Buffer): string | undefined {

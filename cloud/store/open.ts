@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
+import { openToRead } from "./copy.ts";
 import { migrate } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
@@ -37,6 +38,37 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
     await engine?.close();
     release();
     throw error;
+  }
+}
+
+type Look = Pick<StoreOptions, "dataDir" | "databaseUrl" | "log">;
+
+/** To read what is there, beside whoever works on it; undefined where nothing is. */
+export async function openToLook({ dataDir, databaseUrl, log }: Look): Promise<Store | undefined> {
+  if (databaseUrl) return storeOn((await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 }), log);
+  const file = join(dataDir, "imprimatur.db");
+  return existsSync(file) ? openToRead(file, log) : undefined;
+}
+
+/** What durability rests on and a PostgreSQL server doesn't do; a SQLite file has it from whoever writes to it. */
+export async function durabilityFaultsOf(databaseUrl: string | undefined): Promise<string[]> {
+  if (!databaseUrl) return [];
+  const engine = (await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 });
+  return engine.faults().finally(() => engine.close());
+}
+
+/** Whether a process works in the folder. */
+export function isClaimed(dataDir: string): boolean {
+  const file = join(dataDir, "lock");
+  if (!existsSync(file)) return false;
+  const lock = new Database(file, { timeout: 0 });
+  try {
+    lock.exec("BEGIN EXCLUSIVE");
+    return false;
+  } catch {
+    return true;
+  } finally {
+    lock.close();
   }
 }
 
