@@ -120,7 +120,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     broker = await openBroker(config, { authenticate, hear: reports.add, origin, log, metrics, rateLimited });
     // They sign in the name of the origin, which is known from here on.
     workers.push(
-      startSweeper(store, log),
+      startSweeper(store, log, metrics),
       startReaper(store, log),
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),
