@@ -17,6 +17,10 @@ const port = (value: string): number => {
   if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535) throw new Error("must be a port, 0 to 65535 (0: any free one)");
   return Number(value);
 };
+const seconds = (value: string): number => {
+  if (!/^\d{1,3}$/.test(value)) throw new Error("must be whole seconds, 0 to 999");
+  return Number(value);
+};
 const url =
   (...schemes: string[]) =>
   (value: string): string | undefined => {
@@ -112,6 +116,11 @@ export const settings = {
     default: "",
     says: "seals webhook secrets, the same on all nodes; absent: one in the data dir, or on PostgreSQL in the store",
     parse: sealingKey,
+  },
+  IMPRIMATUR_DRAIN_NOTICE_S: {
+    default: "0",
+    says: "how long a node that was told to end still takes requests while `/readyz` says 503; behind a balancer, longer than it takes to notice",
+    parse: seconds,
   },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",

@@ -3,6 +3,7 @@ import { randomUUIDv7 } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
 import { anchorAt } from "./adapters/anchor.ts";
@@ -111,6 +112,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     const closeSilent = silentConnections(app);
+    // A kept-alive connection isn't to be used again: the next request would meet a shut door.
+    app.server.prependListener("request", (_, response) => void (draining && response.setHeader("connection", "close")));
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
     const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
@@ -132,6 +135,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     );
     const close = async () => {
       draining = true;
+      await sleep(config.DRAIN_NOTICE_S * 1000); // who balances has to see it before the door is shut
       await pulse.stop(); // its answers end only when somebody ends them
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
       const closing = setInterval(() => {
@@ -208,13 +212,13 @@ function dieNow(log: Log, line: string): never {
 }
 
 /** Ends with what was begun: stops listening, lets running requests end, closes the store; gives up after a while. */
-export function closeOnSignal(cloud: Cloud, log: Log): void {
+export function closeOnSignal(cloud: Cloud, log: Log, mostMs: number): void {
   const end = (signal: string) => {
     log.info({ event: "draining", signal }, "draining");
     const late = setTimeout(() => {
-      log.error({ event: "drain-timeout" }, `still busy ${limits.DRAIN_MAX_MS} ms after ${signal}: ending anyway`);
+      log.error({ event: "drain-timeout" }, `still busy ${mostMs} ms after ${signal}: ending anyway`);
       log.flush(() => process.exit(1));
-    }, limits.DRAIN_MAX_MS);
+    }, mostMs);
     cloud.close().then(
       () => {
         clearTimeout(late);
