@@ -7,6 +7,7 @@ import { Refusal } from "#shared/errors.ts";
 import type { BundleItem, OrphanReport } from "#shared/wire/jobs.ts";
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
 import { askOf } from "./attempt.ts";
+import { clickNow } from "./click.ts";
 import type { Clock } from "./clock.ts";
 import type { Seen } from "./scan-rules.ts";
 
@@ -64,13 +65,19 @@ export type LedgerRow = {
   at: number; changed_at: number;
 }; // oxfmt-ignore
 export type ReportBody = BundleItem & { job_ref: string; attempt_id: string; reason?: string };
-export type ReportRow = { n: number; attemptId: string; key: string; at: number } & (
-  | { kind: "result"; body: ReportBody }
-  | { kind: "orphan"; body: OrphanReport }
-);
+export type ReportRow = {
+  n: number;
+  attemptId: string;
+  key: string;
+  at: number;
+  /** The click it came from. */ correlation: string | null;
+} & ({ kind: "result"; body: ReportBody } | { kind: "orphan"; body: OrphanReport });
 export type Fate = "taken" | "dropped" | "quarantined";
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 export type Store = ReturnType<typeof openBuffer>;
+
+/** Columns that buffers of earlier versions don't have. */
+const GROWN = { reports: { correlation: "TEXT" } };
 
 const ROOM = " ".repeat(262_144);
 const KEPT_SIGHTINGS = 20_000;
@@ -157,12 +164,13 @@ export function openBuffer(dataDir: string, clock: Clock) {
 
   const enqueue = (attemptId: string, kind: ReportRow["kind"], body: object) =>
     run(
-      "INSERT INTO reports (attempt_id, kind, key, body, at) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO reports (attempt_id, kind, key, body, at, correlation) VALUES (?, ?, ?, ?, ?, ?)",
       attemptId,
       kind,
       randomUUID(),
       JSON.stringify(body),
       clock.now(),
+      clickNow() ?? null,
     );
 
   return {
@@ -219,7 +227,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
       all("SELECT * FROM reports WHERE fate IS NULL ORDER BY n LIMIT ?", most).map(
         (row) =>
           ({
-            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], body: JSON.parse(String(row["body"])),
+            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], correlation: row["correlation"], body: JSON.parse(String(row["body"])),
           }) as ReportRow, // oxfmt-ignore
       ),
     isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,
@@ -384,6 +392,10 @@ function opened(dataDir: string, file: string): Database.Database {
     db.pragma("journal_mode = WAL");
     db.pragma("synchronous = FULL");
     db.exec(`BEGIN EXCLUSIVE; ${SCHEMA} COMMIT`);
+    for (const [table, columns] of Object.entries(GROWN)) {
+      const known = new Set((db.pragma(`table_info(${table})`) as { name: string }[]).map(({ name }) => name));
+      for (const [name, type] of Object.entries(columns)) if (!known.has(name)) db.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ${type}`);
+    }
     return db;
   } catch (error) {
     db.close();

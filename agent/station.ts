@@ -1,6 +1,7 @@
 // The station: claims ahead, keeps its leases, prints lane by lane, listens to its scanners, and tells the cloud all of it when it can.
 import { openBuffer, type Store } from "./buffer.ts";
 import { claimsOf } from "./claims.ts";
+import { clickNow } from "./click.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { cloudClient } from "./cloud.ts";
 import type { AgentConfig } from "./config.ts";
@@ -44,7 +45,7 @@ export type Station = {
 export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
   const { log, clock = systemClock } = options;
   const store = openBuffer(config.dataDir, clock);
-  const say: steps.Say = (level, line, words) => log.logger[level](line, words);
+  const say: steps.Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
   const news = pulse(clock);
   const floor: steps.Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
   const cloud = cloudClient(config.cloud, config.key, options.callMs === undefined ? {} : { timeoutMs: options.callMs });

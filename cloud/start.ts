@@ -22,6 +22,7 @@ import { createMetrics } from "./metrics.ts";
 import { loadPacks } from "./packs.ts";
 import { openSeal } from "./seal.ts";
 import { openStore } from "./store/open.ts";
+import type { Tracing } from "./tracing.ts";
 import type { Store } from "./store/store.ts";
 import { startCourier } from "./adapters/courier-thread.ts";
 import { startDispatcher } from "./workers/dispatcher.ts";
@@ -58,12 +59,13 @@ export type Extras = {
 export async function startCloud(config: Config, log: Log, extras: Extras = {}): Promise<Cloud> {
   const metrics = createMetrics();
   const packs = loadPacks(extras.packsFrom);
+  const tracing = await tracingTo(config.OTEL_EXPORTER_OTLP_ENDPOINT);
   const onFatal = extras.onFatal ?? ((line) => dieNow(log, line));
   const store = await openStore({
     dataDir: config.DATA_DIR,
     databaseUrl: config.DATABASE_URL,
     log,
-    meter: metrics,
+    meter: tracing ? { ...metrics, begin: (mode, label) => tracing.begin(`${mode} ${label}`, "within", tracing.current()) } : metrics,
     onFatal,
     ...(extras.clock ? { clock: extras.clock } : {}),
   });
@@ -109,6 +111,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       seal,
       allowPrivate,
       rateLimited,
+      tracing,
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     const closeSilent = silentConnections(app);
@@ -117,7 +120,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
     const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
-    const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status) });
+    const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status), tracing });
     metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
     workers.push(dispatcher);
     broker = await openBroker(config, { authenticate, hear: reports.add, origin, log, metrics, rateLimited });
@@ -146,6 +149,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       await Promise.all(workers.map((worker) => worker.stop()));
       await broker.end(); // nobody listens any more: that we go doesn't make a station offline
       await store.close();
+      await tracing?.close().catch((error: unknown) => log.warn({ event: "traces-lost", err: error }, "the last traces weren't taken"));
     };
     return { app, store, url, bootstrapFile, close };
   } catch (error) {
@@ -193,6 +197,11 @@ async function ensureBootstrapKey(store: Store, set: string | undefined, file: s
   if (outcome === "dead")
     log.error({ event: "bootstrap-key-dead" }, "IMPRIMATUR_BOOTSTRAP_KEY was replaced or revoked before and stays dead: choose a new one");
   return fresh && outcome === "set" ? secret : undefined;
+}
+
+/** Its packages are loaded where somebody collects traces, and nowhere else. */
+async function tracingTo(endpoint: string | undefined): Promise<Tracing | undefined> {
+  return endpoint === undefined ? undefined : (await import("./tracing.ts")).startTracing(endpoint);
 }
 
 async function storeFault(store: Store): Promise<string[]> {

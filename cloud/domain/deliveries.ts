@@ -103,7 +103,7 @@ export async function redeliver(tx: Tx, caller: Caller, webhookId: string, id: s
 }
 
 /** The catalogue's example of an event, on its way like a real one. */
-export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }: WebhookTest): Promise<Delivery> {
+export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }: WebhookTest, requestId: string): Promise<Delivery> {
   const webhook = await webhooks.find(tx, caller.tenantId, webhookId);
   const [name = webhook.events[0] ?? "product.created"] = type === undefined ? [] : webhooks.known([type]);
   const message = { id: newId(), tenantId: caller.tenantId, type: name };
@@ -114,7 +114,7 @@ export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }
     apiVersion: EVENT_API_VERSION,
     data: eventTable[name].example,
   };
-  await send(tx, { ...message, body: JSON.stringify(envelope), targets: null });
+  await send(tx, { ...message, body: JSON.stringify(envelope), targets: null, requestId });
   const row = fresh(tx, { tenantId: caller.tenantId, webhookId, eventId: message.id, type: name }, true);
   await tx.db.insert(deliveries).values(row);
   await webhooks.touchLane(tx, webhookId);
