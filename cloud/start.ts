@@ -29,6 +29,7 @@ import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
 import { startReaper } from "./workers/reaper.ts";
+import { startMeasurer } from "./workers/measurer.ts";
 import { startPulse } from "./workers/pulse.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startKeyKeeper } from "./workers/key-keeper.ts";
@@ -127,6 +128,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     // They sign in the name of the origin, which is known from here on.
     workers.push(
       startSweeper(store, log, metrics),
+      startMeasurer(store, log, metrics, config.DATA_DIR),
       startReaper(store, log),
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),

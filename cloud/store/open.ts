@@ -54,7 +54,11 @@ export async function openToLook({ dataDir, databaseUrl, log }: Look): Promise<S
 export async function durabilityFaultsOf(databaseUrl: string | undefined): Promise<string[]> {
   if (!databaseUrl) return [];
   const engine = (await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 });
-  return engine.faults().finally(() => engine.close());
+  try {
+    return await engine.faults();
+  } finally {
+    await engine.close();
+  }
 }
 
 /** Whether a process works in the folder. */
