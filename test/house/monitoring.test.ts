@@ -22,7 +22,7 @@ function metricsIn(expr: string): string[] {
   const ranges = /\[(\d+[smh]|\$__rate_interval)\]/g;
   const text = bare.replaceAll(selectors, "").replaceAll(ranges, "").replaceAll(GROUPING, "");
   if (/[{}[\]"]/.test(text)) throw new Error(`a selector or a range isn't one: ${expr}`);
-  const words = [...text.matchAll(/([a-z_]\w*)\s*(\()?/gi)].map(([, name = "", call]) => ({ name, isCall: call !== undefined }));
+  const words = [...text.matchAll(/(?<![\w.])([a-z_]\w*)\s*(\()?/gi)].map(([, name = "", call]) => ({ name, isCall: call !== undefined }));
   for (const { name, isCall } of words) if (FUNCTIONS.has(name) !== isCall) throw new Error(`${name} isn't a function here: ${expr}`);
   return words.filter(({ isCall }) => !isCall).map(({ name }) => name);
 }
