@@ -20,6 +20,9 @@ const programs = {
   agent: ["agent/main.ts"],
   floor: ["fixtures/simulate.ts"],
   verify: ["cloud/verify.ts"],
+  backup: ["cloud/backup.ts"],
+  restore: ["cloud/restore.ts"],
+  doctor: ["cloud/doctor.ts"],
 };
 const tools = {
   test: ["node_modules/vitest/vitest.mjs", "run", "--config", "test/vitest.config.ts"],

@@ -5,9 +5,9 @@ import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
 import type { Clock } from "./clock.ts";
 
-/** Of the shape below; a file of a later version is refused, for this agent would lose what it can't know. */
-export const BUFFER_VERSION = 1;
-const SCHEMA = `
+/** What each version added; a file of a later version is refused, for this agent would lose what it can't know. */
+const VERSIONS = [
+  `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE attempts (
   attempt_id TEXT PRIMARY KEY, job_ref TEXT NOT NULL, serial TEXT NOT NULL, link TEXT NOT NULL, task TEXT NOT NULL, envelope TEXT NOT NULL,
@@ -40,9 +40,15 @@ CREATE TABLE sightings (
   n INTEGER PRIMARY KEY AUTOINCREMENT, scanner TEXT NOT NULL, text TEXT NOT NULL, scanned_at TEXT NOT NULL, image_sha256 TEXT) STRICT;
 CREATE INDEX sightings_text ON sightings (text);
 CREATE INDEX sightings_image ON sightings (image_sha256);
-`;
-/** Came after the first files were made. */
-const IN_HAND = `CREATE INDEX IF NOT EXISTS attempts_in_hand ON attempts (created_at) WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan')`;
+`,
+  `
+ALTER TABLE reports ADD COLUMN correlation TEXT;
+CREATE INDEX attempts_in_hand ON attempts (created_at) WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan');
+`,
+];
+export const BUFFER_VERSION = VERSIONS.length;
+/** The first files didn't say theirs. */
+const versionOf = (db: Database.Database): number => Number(db.pragma("user_version", { simple: true })) || 1;
 
 export type SetAside = { file: string; why: string; at: string };
 
@@ -56,8 +62,7 @@ export function openFile(dataDir: string, file: string, clock: Clock): Database.
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");
   db.transaction(() => {
-    if (isNew) db.exec(SCHEMA);
-    db.exec(IN_HAND);
+    for (const added of VERSIONS.slice(isNew ? 0 : versionOf(db))) db.exec(added);
     db.pragma(`user_version = ${BUFFER_VERSION}`);
     if (!isNew || !setAside) return;
     const note = db.prepare("INSERT INTO meta (name, value) VALUES (?, ?)");
@@ -90,7 +95,7 @@ export function judged(dataDir: string, file: string): Judged {
   let db: Database.Database | undefined;
   try {
     db = held(dataDir, file);
-    const version = Number(db.pragma("user_version", { simple: true }));
+    const version = versionOf(db);
     if (version > BUFFER_VERSION)
       throw new Refusal(
         "STORE_UNAVAILABLE",
@@ -110,7 +115,7 @@ export function judged(dataDir: string, file: string): Judged {
 
 /** Why this isn't a whole buffer of ours; undefined where it is. */
 function faultIn(db: Database.Database, version: number): string | undefined {
-  if (version < 0 || shapeOf(db) !== ourShape()) return `its tables aren't those of a buffer of version ${BUFFER_VERSION}`;
+  if (version < 0 || shapeOf(db) !== ourShape(version)) return `its tables aren't those of a buffer of version ${version}`;
   const said = String(db.pragma("integrity_check(1)", { simple: true }));
   if (said !== "ok") return said.replaceAll(/\s+/g, " ");
   const unread = db
@@ -128,10 +133,10 @@ const shapeOf = (db: Database.Database): string =>
     .all()
     .map((row) => JSON.stringify(row).replaceAll(/\\n|\s+/g, " "))
     .join();
-function ourShape(): string {
+function ourShape(version: number): string {
   const db = new Database(":memory:");
   try {
-    return shapeOf(db.exec(SCHEMA));
+    return shapeOf(db.exec(VERSIONS.slice(0, version).join("")));
   } finally {
     db.close();
   }

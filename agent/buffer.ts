@@ -8,6 +8,7 @@ import type { BundleItem, OrphanReport } from "#shared/wire/jobs.ts";
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
 import { askOf } from "./attempt.ts";
 import { openFile, type SetAside } from "./buffer-file.ts";
+import { clickNow } from "./click.ts";
 import type { Clock } from "./clock.ts";
 import type { Seen } from "./scan-rules.ts";
 
@@ -30,10 +31,13 @@ export type LedgerRow = {
   at: number; changed_at: number;
 }; // oxfmt-ignore
 export type ReportBody = BundleItem & { job_ref: string; attempt_id: string; reason?: string };
-export type ReportRow = { n: number; attemptId: string; key: string; at: number } & (
-  | { kind: "result"; body: ReportBody }
-  | { kind: "orphan"; body: OrphanReport }
-);
+export type ReportRow = {
+  n: number;
+  attemptId: string;
+  key: string;
+  at: number;
+  /** The click it came from. */ correlation: string | null;
+} & ({ kind: "result"; body: ReportBody } | { kind: "orphan"; body: OrphanReport });
 export type Fate = "taken" | "dropped" | "quarantined";
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 export type Store = ReturnType<typeof openBuffer>;
@@ -140,12 +144,13 @@ export function openBuffer(dataDir: string, clock: Clock) {
 
   const enqueue = (attemptId: string, kind: ReportRow["kind"], body: object) =>
     run(
-      "INSERT INTO reports (attempt_id, kind, key, body, at) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO reports (attempt_id, kind, key, body, at, correlation) VALUES (?, ?, ?, ?, ?, ?)",
       attemptId,
       kind,
       randomUUID(),
       JSON.stringify(body),
       clock.now(),
+      clickNow() ?? null,
     );
 
   const meta = (name: string): string | undefined => get("SELECT value FROM meta WHERE name = ?", name)?.["value"] as string | undefined;
@@ -238,7 +243,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
       all("SELECT * FROM reports WHERE fate IS NULL ORDER BY n LIMIT ?", most).map(
         (row) =>
           ({
-            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], body: JSON.parse(String(row["body"])),
+            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], correlation: row["correlation"], body: JSON.parse(String(row["body"])),
           }) as ReportRow, // oxfmt-ignore
       ),
     isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,

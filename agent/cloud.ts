@@ -17,6 +17,7 @@ import {
   type OrphanReport,
   ResultOutcomes,
 } from "#shared/wire/jobs.ts";
+import { callHeaders } from "./click.ts";
 import type { ReportBody } from "./buffer.ts";
 
 /** `status` 0: no answer came, so that nobody knows whether it was done. */
@@ -54,21 +55,25 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     headers: { authorization: `Bearer ${key}`, "user-agent": "imprimatur-agent" },
   });
 
-  type Sending = { json?: unknown; body?: Uint8Array<ArrayBuffer>; key?: string; type?: string };
+  type Sending = { correlation?: string | null; json?: unknown; body?: Uint8Array<ArrayBuffer>; key?: string; type?: string };
   async function call<T extends TSchema>(
     method: string,
     path: string,
     shape: T | undefined,
     sending: Sending = {},
   ): Promise<Said<Static<T>>> {
-    const { json, body, key: idempotencyKey, type } = sending;
+    const { json, body, key: idempotencyKey, type, correlation } = sending;
     const askedAt = heard?.now() ?? 0;
     try {
       const response = await http(origin + path, {
         method,
         ...(json === undefined ? {} : { json }),
         ...(body === undefined ? {} : { body }),
-        headers: { ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}), ...(type ? { "content-type": type } : {}) },
+        headers: {
+          ...callHeaders(correlation ?? undefined),
+          ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}),
+          ...(type ? { "content-type": type } : {}),
+        },
       });
       heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
       const text = await response.text();
@@ -112,12 +117,12 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       call("POST", "/api/v2/aidc/jobs/claim/batch", ClaimedMany, { json: wanted, key: idempotencyKey }),
     heartbeat: (ref: string, attemptId: string, leaseSeconds: number) =>
       call("POST", `/api/v2/aidc/jobs/${ref}/heartbeat`, LeaseTaken, { json: { attempt_id: attemptId, lease_seconds: leaseSeconds } }),
-    result: ({ job_ref: ref, ...result }: ReportBody, idempotencyKey: string) =>
-      call("POST", `/api/v2/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey }),
+    result: ({ job_ref: ref, ...result }: ReportBody, idempotencyKey: string, correlation: string | null = null) =>
+      call("POST", `/api/v2/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey, correlation }),
     results: (results: (ReportBody & { idempotency_key: string })[]) =>
       call("POST", "/api/v2/aidc/results", ResultOutcomes, { json: { results } }),
-    orphan: (orphan: OrphanReport, idempotencyKey: string) =>
-      call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey }),
+    orphan: (orphan: OrphanReport, idempotencyKey: string, correlation: string | null = null) =>
+      call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey, correlation }),
     issue: (job: JobCreate, idempotencyKey: string) => call("POST", "/api/v2/aidc/jobs", Job, { json: job, key: idempotencyKey }),
     /** Public, and read for people only. */
     passport: (productId: string) => call("GET", `/p/${productId}.jsonld`, undefined),

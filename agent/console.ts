@@ -8,6 +8,7 @@ import { type ActDeps, serveActs } from "./acts.ts";
 import { answer } from "./answers.ts";
 import { verdicts } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
+import { asClick, clickId } from "./click.ts";
 import type { Clock } from "./clock.ts";
 import { metricsOf } from "./metrics.ts";
 import { servePages } from "./pages.ts";
@@ -43,6 +44,7 @@ export async function openConsole({ host, port }: { host: string; port: number }
   const { floor, state, operators, setPaused } = deps;
   const app = Fastify({ bodyLimit: BODY_MAX_BYTES, forceCloseConnections: true, logger: false });
   guard(app, host);
+  followClicks(app, deps.floor);
   const metrics = metricsOf(state);
   servePages(app);
   serveActs(app, deps);
@@ -123,6 +125,18 @@ function guard(app: FastifyInstance, host: string): void {
   app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, _request, reply) => {
     const refusal = refusalOf(error);
     void reply.code(refusal.status).send(refusal.body);
+  });
+}
+/** What a person does here has an id, which goes on with all that follows from it. */
+function followClicks(app: FastifyInstance, { say }: ActDeps["floor"]): void {
+  app.addHook("preHandler", (request, reply, next) => {
+    if (request.method === "GET") return next();
+    const id = clickId(request.headers["x-correlation-id"]);
+    void reply.header("x-correlation-id", id);
+    asClick(id, () => {
+      say("info", { event: "click", path: request.routeOptions.url }, `${request.method} ${request.routeOptions.url}`);
+      next();
+    });
   });
 }
 function refusalOf(error: Error & { statusCode?: number; code?: string }): Refusal {

@@ -2,6 +2,7 @@
 import { openBuffer, type Store } from "./buffer.ts";
 import { claimsOf } from "./claims.ts";
 import { adoptionOf } from "./adoption.ts";
+import { clickNow } from "./click.ts";
 import { type Clock, steady, systemClock } from "./clock.ts";
 import { cloudTime, spanOf } from "./cloud-time.ts";
 import { cloudClient } from "./cloud.ts";
@@ -46,7 +47,7 @@ export type Station = {
 };
 export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
   const { log } = options;
-  const say: steps.Say = (level, line, words) => log.logger[level](line, words);
+  const say: steps.Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
   const clock = steady(options.clock ?? systemClock, (ms) =>
     say(
       "warn",

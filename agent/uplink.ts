@@ -154,7 +154,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       const rows = store.waiting(limits.RESULTS_MAX_ITEMS * ABREAST);
       const [first] = rows;
       if (!first) return false;
-      const other = rows.findIndex(({ kind }) => kind !== "result");
+      const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
       const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
       const left = results.length > 1 ? (await Promise.all(batchesOf(results).map(sendMany))).includes(true) : await sendOne(first);
       news.beat();
@@ -164,7 +164,12 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 
   async function sendOne(row: ReportRow): Promise<boolean> {
     const askedAt = clock.now();
-    const said = row.kind === "result" ? await cloud.result(row.body, row.key) : await cloud.orphan(row.body, row.key);
+    const said =
+      row.kind === "result"
+        ? await cloud.result(row.body, row.key, row.correlation)
+        : await cloud.orphan(row.body, row.key, row.correlation);
+    if (said.ok && row.correlation)
+      say("info", { event: "told", job_ref: row.body.job_ref, requestId: row.correlation }, `${row.body.job_ref}: the cloud took it`);
     heard(said);
     if (!said.ok) retryAfterMs = said.retryAfterMs ?? 0;
     return settle(row, said.ok ? { ok: true } : said, askedAt) === "retry";

@@ -33,6 +33,8 @@ import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
+import { traceRequests } from "./traced-requests.ts";
+import type { Tracing } from "./tracing.ts";
 import type { Pulse } from "./workers/pulse.ts";
 import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
@@ -68,6 +70,7 @@ export type Deps = {
   allowPrivate: boolean;
   /** Where stations are told by MQTT that work waits; what it does is done without it too, later. */
   broker: () => Broker;
+  tracing?: Tracing | undefined;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */
@@ -105,6 +108,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   app.setSerializerCompiler(() => JSON.stringify);
   app.decorateRequest("caller");
   app.decorateRequest("bytes", null);
+  if (given.tracing) traceRequests(app, given.tracing);
   const secure = securityHeaders();
   app.addHook("onRequest", (request, reply, next) => {
     request.caller = anonymous;

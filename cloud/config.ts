@@ -19,6 +19,10 @@ const port = (value: string): number => {
   if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535) throw new Error("must be a port, 0 to 65535 (0: any free one)");
   return Number(value);
 };
+const seconds = (value: string): number => {
+  if (!/^\d{1,3}$/.test(value)) throw new Error("must be whole seconds, 0 to 999");
+  return Number(value);
+};
 const url =
   (...schemes: string[]) =>
   (value: string): string | undefined => {
@@ -129,6 +133,16 @@ export const settings = {
     parse: sealingKeys,
   },
   IMPRIMATUR_SEALING_KEY_FILE: { default: "", says: "a file of such keys instead, one a line, the newest first", parse: sealingKeyFile },
+  IMPRIMATUR_DRAIN_NOTICE_S: {
+    default: "0",
+    says: "how long a node that was told to end still takes requests while `/readyz` says 503; behind a balancer, longer than it takes to notice",
+    parse: seconds,
+  },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    default: "",
+    says: "a collector of OpenTelemetry traces (OTLP over HTTP), such as `http://127.0.0.1:4318`; absent: none are made",
+    parse: service,
+  },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
     says: "JSON on stdout, pretty on a terminal",
@@ -137,7 +151,7 @@ export const settings = {
 } as const satisfies Record<string, Setting>;
 
 type Name = keyof typeof settings;
-export type Config = { [N in Name as N extends `IMPRIMATUR_${infer Rest}` ? Rest : never]: ReturnType<(typeof settings)[N]["parse"]> };
+export type Config = { [N in Name as N extends `IMPRIMATUR_${infer Rest}` ? Rest : N]: ReturnType<(typeof settings)[N]["parse"]> };
 
 type Given = Record<string, string | undefined>;
 
@@ -155,7 +169,7 @@ export function configFrom(given: Given): Config {
   refuseUnknown(given);
   const entries = (Object.entries(settings) as [Name, Setting][]).map(([name, { default: fallback, parse }]) => {
     try {
-      return [name.slice("IMPRIMATUR_".length), parse(given[name] || fallback)]; // set to nothing is not set
+      return [name.replace(/^IMPRIMATUR_/, ""), parse(given[name] || fallback)]; // set to nothing is not set
     } catch (error) {
       throw new ConfigError(`${name}: ${(error as Error).message}`);
     }
@@ -167,7 +181,7 @@ export function configFrom(given: Given): Config {
 function fileSettings(file: string): Given {
   try {
     const text = readFileSync(file, "utf8");
-    const line = text.split(/\r?\n/).findIndex((content) => !/^\s*(#.*|(export\s+)?IMPRIMATUR_\w+\s*=.*)?$/.test(content));
+    const line = text.split(/\r?\n/).findIndex((content) => !/^\s*(#.*|(export\s+)?(IMPRIMATUR|OTEL)_\w+\s*=.*)?$/.test(content));
     if (line >= 0) throw new Error(`line ${line + 1} isn't of the form IMPRIMATUR_NAME=value`);
     return parseEnv(text);
   } catch (error) {

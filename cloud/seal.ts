@@ -19,6 +19,12 @@ export type Seal = {
   from: "setting" | "file" | "store";
 };
 
+/** Those that are set, the newest first. */
+export const keysSetIn = ({ SEALING_KEY, SEALING_KEY_FILE }: { SEALING_KEY: string[]; SEALING_KEY_FILE: string[] }): string[] => [
+  ...SEALING_KEY,
+  ...SEALING_KEY_FILE,
+];
+
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -70,6 +76,15 @@ export async function openSeal(store: Store, dataDir: string, configured: readon
       return key && opened(Buffer.from(text, "base64"), key);
     },
   };
+}
+
+/** Whether what is sealed could be opened here, by the name of the key that it was sealed with; makes no key. */
+export function sealedFor(dataDir: string, configured: readonly string[], shared: Buffer | undefined): (sealed: string) => boolean {
+  const file = join(dataDir, "sealing-key");
+  const own = existsSync(file) ? keysOfFile(file) : [];
+  const keys = [...configured.map(derived), ...own, ...(shared ? [shared] : [])];
+  const ids = new Set(keys.map(idOf));
+  return (sealed) => ids.has(sealed.split(".")[0] ?? "");
 }
 
 function opened(bytes: Buffer, key: Buffer): string | undefined {

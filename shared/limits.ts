@@ -107,7 +107,17 @@ export const limitTable = {
   WEBHOOK_FAILING_MAX_MS: [5 * 24 * 3_600_000, "A webhook of which no try succeeds for so long is disabled"],
   WEBHOOK_IN_FLIGHT_MAX: [8, "Tries to one webhook at a time; one while few wait, so that they arrive in order"],
   WEBHOOK_ATTEMPTS_SHOWN_MAX: [50, "Tries that a delivery shows, the last ones"],
-  WEBHOOK_KEEP_MS: [30 * 24 * 3_600_000, "How long a delivery that has ended can be seen and sent again"],
+  WEBHOOK_KEEP_MS: [
+    30 * 24 * 3_600_000,
+    "How long a delivery that has ended can be seen and sent again, and an event waits for a webhook to be enabled",
+  ],
+  UPLOAD_ABANDONED_MS: [3_600_000, "How long slices of a file are kept that never became an import"],
+  JOB_HOURS_KEEP_MS: [90 * 24 * 3_600_000, "How long ended jobs are counted by the hour; of older ones only the totals are kept"],
+  RESTORE_SKIP_SERIALS: [
+    10_000_000,
+    "Places in each tenant's row of serials that a restore leaves out: some may be on labels since the backup",
+  ],
+  RESTORE_SKIP_CREDENTIALS: [131_072, "Places in the status lists that a restore leaves out, for the same reason"],
   SIGNING_KEY_LIFE_MS: [90 * 24 * 3_600_000, "Age at which a node makes itself a new signing key; old ones still verify"],
 } as const satisfies Record<string, readonly [value: number, says: string]>;
 

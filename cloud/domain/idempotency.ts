@@ -1,6 +1,6 @@
 // Same key, same request: one effect and one answer. The record commits with the effect; who comes second sees it.
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from "node:crypto";
-import { and, eq, gt, lte, sql } from "../store/drizzle.ts";
+import { and, eq, gt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Caller } from "../route.ts";
@@ -143,20 +143,12 @@ export async function remember(tx: Tx, { body, ...once }: Part & { body: string 
   await together(forgetOne.run(once), keep(tx, once, { status: 200, headers: {}, body }));
 }
 
-/** Forgets about `most` answers whose time is over, oldest first; says how many. */
+/** Forgets answers whose time is over, oldest first; says how many. */
 export async function forget(tx: Tx, most: number): Promise<number> {
-  const over = lte(idempotency.expiresAt, tx.now);
-  const edge = await tx.db
-    .select({ at: idempotency.expiresAt })
-    .from(idempotency)
-    .where(over)
-    .orderBy(idempotency.expiresAt)
-    .limit(1)
-    .offset(most)
-    .get();
+  const over = sql`SELECT scope, key FROM idempotency WHERE expires_at <= ${tx.now} ORDER BY expires_at LIMIT ${most}`;
   const gone = await tx.db
     .delete(idempotency)
-    .where(edge ? lte(idempotency.expiresAt, edge.at) : over)
+    .where(sql`(scope, key) IN (${over})`)
     .returning({ expiresAt: idempotency.expiresAt });
   return gone.length;
 }

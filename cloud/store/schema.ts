@@ -365,6 +365,8 @@ export const outbox = sqliteTable("outbox", {
   at: integer().notNull(),
   body: text().notNull(), // the envelope as it is sent, byte for byte
   targets: text({ mode: "json" }).$type<string[]>(), // webhooks that have no delivery of it yet; null once they have
+  requestId: text("request_id"), // the request that it came from, where one did
+  traceparent: text(), // likewise, where traces are kept
 });
 
 export const lanes = sqliteTable("lanes", {

@@ -1,5 +1,6 @@
 // Writes the README's tables from the code, or with --check says which of them no longer say what the code does.
 import { readFileSync, writeFileSync } from "node:fs";
+import { alerts } from "./monitoring.ts";
 import { auditActions } from "#shared/audit.ts";
 import { outcomes, statuses } from "#shared/compliance.ts";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
@@ -120,6 +121,10 @@ const tables: Record<string, string> = {
   events: table(
     ["event", "meaning", "data"],
     eventNames.map((name) => [code(name), eventTable[name].says, fieldsOf(eventTable[name].data)]),
+  ),
+  alerts: table(
+    ["alert", "when", "what to do"],
+    alerts().map(({ name, summary, todo }) => [code(name), summary, todo]),
   ),
   audit: table(
     ["action", "meaning"],
