@@ -1,5 +1,6 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target.
 import { complianceBench } from "./compliance.bench.ts";
+import { consoleBench } from "./console.bench.ts";
 import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
@@ -24,6 +25,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   webhooks: webhooksBench,
   resolve: resolveBench,
   summary: summaryBench,
+  console: consoleBench,
   compliance: complianceBench,
   start: startBench,
 };

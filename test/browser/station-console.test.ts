@@ -1,6 +1,7 @@
 // The station's console in a real browser, on a real station between a simulated floor and a real cloud: what an operator in gloves sees, hears of and can do.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { browserPath, openBrowser } from "../../fixtures/browser.ts";
@@ -404,16 +405,13 @@ describe.skipIf(!executable)("the console", async () => {
     expect(html).not.toMatch(/<script(?![^>]* src=)|<style|style="|\son\w+=|https?:/);
     const etag = page.headers.get("etag") ?? "";
     expect((await fetch(station.url, { headers: { "if-none-match": etag } })).status).toBe(304);
-    expect((await fetch(`${station.url}/app/main.ts`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
-    for (const path of [
-      "/app/",
-      "/app/index.html",
-      "/app/../config.ts",
-      "/app/%2e%2e/config.ts",
-      "/shared/errors.ts",
-      "/lib/fastify.js",
-      "/package.json",
-    ])
+    const script = await fetch(`${station.url}/console.js`);
+    expect([script.headers.get("content-type"), script.headers.get("content-encoding")]).toEqual([
+      "text/javascript; charset=utf-8",
+      "gzip",
+    ]);
+    expect(gzipSync(await script.text()).length).toBeLessThan(150_000);
+    for (const path of ["/index.html", "/main.ts", "/web/main.ts", "/%2e%2e/config.ts", "/console.js/..%2fconfig.ts", "/package.json"])
       expect([path, (await fetch(station.url + path)).status]).toEqual([path, 404]);
   });
 });
