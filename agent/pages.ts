@@ -30,15 +30,16 @@ async function made({ type, make }: (typeof FILES)[number]): Promise<Made> {
   return { type, plain, packed: gzipSync(plain), etag: hash("sha256", plain, "base64url").slice(0, 27) };
 }
 
+const ready = new Map<string, Promise<Made>>();
+function readyOf(file: (typeof FILES)[number]): Promise<Made> {
+  const known = ready.get(file.url) ?? made(file);
+  ready.set(file.url, known);
+  known.catch(() => ready.delete(file.url)); // whoever asks next has it tried again
+  return known;
+}
+
 export function servePages(app: FastifyInstance): void {
-  for (const file of FILES) {
-    let ready: Promise<Made> | undefined;
-    app.get(file.url, async ({ headers }, reply) => {
-      ready ??= made(file);
-      ready.catch(() => (ready = undefined)); // whoever asks next has it tried again
-      return send(reply, await ready, headers);
-    });
-  }
+  for (const file of FILES) app.get(file.url, async ({ headers }, reply) => send(reply, await readyOf(file), headers));
 }
 
 function send(reply: FastifyReply, { plain, packed, type, etag }: Made, asked: IncomingHttpHeaders): FastifyReply {

@@ -33,16 +33,20 @@ async function served({ kind, make }: File): Promise<Served> {
   return { kind, plain, packed: gzipSync(plain), etag: hash("sha256", plain, "base64url").slice(0, 27) };
 }
 
+const ready = new Map<string, Promise<Served>>();
+function readyOf(url: string, file: File): Promise<Served> {
+  const known = ready.get(url) ?? served(file);
+  ready.set(url, known);
+  known.catch(() => ready.delete(url)); // whoever asks next has it tried again
+  return known;
+}
+
 /** Not counted against anybody's budget: a refusal would cost as much, and a hall of tablets shares one address. */
 export function serveConsole(app: FastifyInstance): string[] {
-  for (const [url, file] of Object.entries(files)) {
-    let ready: Promise<Served> | undefined;
-    app.get(url, { schema: { hide: true }, config: { endpoint: `${CONSOLE}/(file)` } }, async (request, reply) => {
-      ready ??= served(file);
-      ready.catch(() => (ready = undefined)); // whoever asks next has it tried again
-      return answer(request, reply, await ready);
-    });
-  }
+  for (const [url, file] of Object.entries(files))
+    app.get(url, { schema: { hide: true }, config: { endpoint: `${CONSOLE}/(file)` } }, async (request, reply) =>
+      answer(request, reply, await readyOf(url, file)),
+    );
   return Object.keys(files);
 }
 
