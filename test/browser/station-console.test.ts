@@ -356,7 +356,8 @@ describe.skipIf(!executable)("the console", async () => {
     await page.goto(`${station.url}/#upkeep`);
     await button(page, /^paper-out/).click();
     await until(() => station.state().printers[0]?.status === "ready");
-    await shot(page, "upkeep", true);
+    await page.evaluate("scrollTo(0, 0)");
+    await shot(page, "maintenance");
   });
 
   test("the ledger: a label that nobody ordered is explained, a sealed one is printed anew", async (t) => {
