@@ -54,19 +54,20 @@ async function isSealed(shop: Shop): Promise<void> {
   await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
 }
 
-/** Sealed with it, without it, and with it again; each change told once. */
-async function outlives(station: Running, shop: Shop, broker: { die(): Promise<unknown>; back(): Promise<unknown> }): Promise<void> {
+/** Sealed with it, without it, and with it again: one label a job, each change told once. */
+async function outlives(station: Running, shop: Shop, broker: { die(): Promise<unknown>; back(): Promise<unknown> }): Promise<object> {
   await until(() => told(station, "wake-up") === 1);
   await isSealed(shop);
   await broker.die();
   await until(() => told(station, "wake-down") === 1);
   await isSealed(shop);
-  expect([told(station, "wake-up"), station.state().online]).toEqual([1, true]);
+  const meanwhile = { up: told(station, "wake-up"), online: station.state().online };
   await broker.back();
   await until(() => told(station, "wake-up") === 2);
   await isSealed(shop);
-  expect(await station.floor.links()).toHaveLength(3); // one label a job
+  return { ...meanwhile, labels: (await station.floor.links()).length };
 }
+const WELL = { up: 1, online: true, labels: 3 };
 const ends = { onTestFinished: (act: () => unknown) => void after.push(act) } as never;
 
 test("with the cloud's own broker cut off, labels are sealed by polling, and by hints again when it is back", async () => {
@@ -74,7 +75,7 @@ test("with the cloud's own broker cut off, labels are sealed by polling, and by 
   const { mqtt } = (await shop.device.api.get("/aidc/station")).body;
   const line = await lineTo(Number(new URL(mqtt.url).port));
   const station = await running(ends, w.url, shop, { settings: { mqtt: line.url } });
-  await outlives(station, shop, { die: line.cut, back: line.mend });
+  expect(await outlives(station, shop, { die: line.cut, back: line.mend })).toEqual(WELL);
 });
 
 test.skipIf(mosquittoMissing)("with a mosquitto that is killed, the same, and it is found again by itself", async () => {
@@ -83,5 +84,5 @@ test.skipIf(mosquittoMissing)("with a mosquitto that is killed, the same, and it
   const { w, shop } = await aShop({ settings: { IMPRIMATUR_MQTT_URL: broker.url } });
   broker.addUser(shop.device.id, shop.device.secret);
   const station = await running(ends, w.url, shop);
-  await outlives(station, shop, { die: () => broker.stop("SIGKILL"), back: () => broker.start() });
+  expect(await outlives(station, shop, { die: () => broker.stop("SIGKILL"), back: () => broker.start() })).toEqual(WELL);
 });

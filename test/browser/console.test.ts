@@ -351,7 +351,9 @@ describe.skipIf(!executable)("the console", async () => {
   test("what a product is called is text in every view that names it", async () => {
     const name = `<img src=x onerror="alert(1)"> & <b>Pan</b>`;
     const made = { name, description: "A pan of cast iron", category: "electronics", gtin: "4006381333931", serialNumber: "P-1" };
-    const { id } = (await floor.admin.post("/products", made)).body;
+    const { status, body } = await floor.admin.post("/products", made);
+    expect([status, body.error]).toEqual([201, undefined]);
+    const { id } = body;
     await signedIn(lead.secret, {}, async ({ page, complaints }) => {
       for (const path of ["products", `products/${id}`]) {
         await goTo(page, `/${path}`);

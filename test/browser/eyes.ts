@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { browserPath } from "../../fixtures/browser.ts";
 
-export const executable = browserPath();
+export const executable = await browserPath();
 if (!executable)
   process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
 

@@ -45,7 +45,7 @@ describe.skipIf(!executable)("the console", async () => {
   }
   const shot = (page: Page, name: string, fullPage = false) => picture(page, `station/${name}`, fullPage);
   /** As a scanner that plays keyboard does. */
-  const wedge = (page: Page, text: string, end = "Enter") => Promise.all([...text, end].map((key) => page.keyboard.press(key)));
+  const wedge = (page: Page, text: string, end = "Enter") => Promise.all([...text.split(""), end].map((key) => page.keyboard.press(key)));
   const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
   const outcome = (page: Page, colour: "good" | "bad" | "warn") => page.locator(`.outcome.${colour}`);
   const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
@@ -246,7 +246,7 @@ describe.skipIf(!executable)("the console", async () => {
     await isAsked(station, next, "attest");
     // In the same instant, past what a page can know.
     const answers = await Promise.all([say(station, next, "good"), say(station, next, "not_printed")]);
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
   });
 
   test("another product's label is red and says so; a product's name is text, whatever it is", async (t) => {
