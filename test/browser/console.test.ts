@@ -122,6 +122,7 @@ describe.skipIf(!executable)("the console", async () => {
         }
       });
     },
+    120_000,
   );
 
   test("signing in by hand: a wrong key is told, a client works as well, signing out ends it", async () => {
@@ -350,7 +351,14 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("what a product is called is text in every view that names it", async () => {
     const name = `<img src=x onerror="alert(1)"> & <b>Pan</b>`;
-    const made = { name, description: "A pan of cast iron", category: "electronics", gtin: "4006381333931", serialNumber: "P-1" };
+    const made = {
+      name,
+      description: "A pan of cast iron",
+      category: "electronics",
+      gtin: "4006381333931",
+      serialNumber: "P-1",
+      extensions: {},
+    };
     const { status, body } = await floor.admin.post("/products", made);
     expect([status, body.error]).toEqual([201, undefined]);
     const { id } = body;
