@@ -26,7 +26,7 @@ import { describe } from "./openapi.ts";
 import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
 import type { Packs } from "./packs.ts";
-import { bucketStore } from "./rate.ts";
+import { type Budgets, bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
@@ -49,6 +49,9 @@ export type Deps = {
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
+  budgets: Budgets;
+  /** Whose word is taken on where a request comes from. */
+  trustedProxies: readonly string[];
   /** Where validations are anchored: in our log, nowhere, or by a service outside. */
   anchor: "log" | "off" | Anchor;
   /** The external registry, where one is configured. */
@@ -76,6 +79,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     childLoggerFactory: (logger) => logger, // our lines carry the request's id themselves; a logger a request costs more than its line
     rewriteUrl: ({ url = "/" }) => routedAs(url),
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
+    trustProxy: given.trustedProxies.length > 0 ? [...given.trustedProxies] : false,
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
     http: {
@@ -119,7 +123,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   });
   await app.register(rateLimit, {
     global: false,
-    store: bucketStore(),
+    store: bucketStore(deps.budgets),
     keyGenerator: (request) => budgetOf(request).key,
     max: (request) => budgetOf(request).perMinute,
     errorResponseBuilder: (_request, { ttl }) =>

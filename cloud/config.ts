@@ -1,6 +1,7 @@
 // Settings: one table of what there is, what it means and what it may be; everything else reads the result.
 import { readFileSync } from "node:fs";
 import { parseArgs, parseEnv } from "node:util";
+import ipaddr from "ipaddr.js";
 import { limits } from "#shared/limits.ts";
 import { looksWhole } from "./domain/secrets.ts";
 
@@ -69,6 +70,17 @@ const folder = (value: string): string => {
   if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
   return value;
 };
+/** Addresses and networks, so that nobody else can say where a request comes from. */
+const proxies = (value: string): string[] =>
+  value
+    .split(",")
+    .map((one) => one.trim())
+    .filter(Boolean)
+    .map((one) => {
+      if (!ipaddr.isValid(one) && !ipaddr.isValidCIDR(one))
+        throw new Error(`must be addresses or networks like 10.0.0.0/8, and ${one} isn't`);
+      return one;
+    });
 const anchor = (value: string): string => (value === "log" || value === "off" ? value : (service(value) ?? "log"));
 
 export const settings = {
@@ -101,6 +113,11 @@ export const settings = {
     default: "log",
     says: "`log`: the built-in transparency log; `off`; or the URL of an anchoring service",
     parse: anchor,
+  },
+  IMPRIMATUR_TRUSTED_PROXIES: {
+    default: "",
+    says: "addresses or networks, parted by commas, of proxies whose `X-Forwarded-For` is believed; absent: nobody's",
+    parse: proxies,
   },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
   IMPRIMATUR_WEBHOOK_PRIVATE: {

@@ -1,6 +1,6 @@
 // The cloud from settings to listening, and back: what main runs, and what tests run with their own clock and log.
 import { randomUUIDv7 } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
@@ -19,6 +19,7 @@ import { openKeys } from "./keys.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { loadPacks } from "./packs.ts";
+import { budgets as rateBudgets } from "./rate.ts";
 import { openSeal } from "./seal.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
@@ -26,6 +27,7 @@ import { startCourier } from "./adapters/courier-thread.ts";
 import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
+import { startRateSharer } from "./workers/rate-sharer.ts";
 import { startReaper } from "./workers/reaper.ts";
 import { startPulse } from "./workers/pulse.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
@@ -78,6 +80,11 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const allowPrivate = config.WEBHOOK_PRIVATE === "on";
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
+    if (!store.sole && config.PUBLIC_URL === undefined)
+      log.warn(
+        { event: "no-public-url" },
+        "tokens, envelopes and links carry this node's own address: set IMPRIMATUR_PUBLIC_URL, the same on all nodes",
+      );
     const workers: Worker[] = [];
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
@@ -86,6 +93,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const reports = reportQueue(metrics);
     const authenticate = authenticator({ store, keys, origin });
     const rateLimited = config.RATE_LIMIT === "on";
+    const budgets = rateBudgets({ areShared: rateLimited && !store.sole });
     let broker: Broker = noBroker;
     const app = await buildApp({
       store,
@@ -108,6 +116,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       seal,
       allowPrivate,
       rateLimited,
+      budgets,
+      trustedProxies: config.TRUSTED_PROXIES,
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     const closeSilent = silentConnections(app);
@@ -121,6 +131,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     // They sign in the name of the origin, which is known from here on.
     workers.push(
       startSweeper(store, log),
+      ...(store.sole ? [] : [startRateSharer(store, log, budgets)]),
       startReaper(store, log),
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),
@@ -184,7 +195,14 @@ async function ensureBootstrapKey(store: Store, set: string | undefined, file: s
   const secret = set ?? (fresh ? (kept ?? mintSecret()) : undefined);
   if (secret === undefined) return undefined;
   if (fresh && !kept) writeDurably(file, `${secret}\n`); // before the store knows it: a crash between the two loses nothing
-  const outcome = await store.write("bootstrap key", (tx) => bootstrap.ensure(tx, secret, randomUUIDv7()));
+  const outcome = await store.write("bootstrap key", (tx) => bootstrap.ensure(tx, secret, randomUUIDv7(), { first: set === undefined }));
+  if (outcome === "late") {
+    rmSync(file, { force: true }); // it never opened anything
+    log.warn(
+      { event: "bootstrap-key-elsewhere" },
+      "another node made the bootstrap key at the same moment: it is in that node's data folder",
+    );
+  }
   if (outcome === "set") log.info({ event: "bootstrap-key-set" }, "the bootstrap key was set");
   if (outcome === "dead")
     log.error({ event: "bootstrap-key-dead" }, "IMPRIMATUR_BOOTSTRAP_KEY was replaced or revoked before and stays dead: choose a new one");

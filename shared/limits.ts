@@ -43,6 +43,7 @@ export const limitTable = {
   MQTT_REPORTS_MAX_ITEMS: [5_000, "Reports that came by MQTT and wait to be written; those beyond it are dropped and counted"],
   MQTT_TOPIC_REPORTS_MAX_ITEMS: [4, "Those of one topic; a further one takes the place of the last"],
   MQTT_RECHECK_MS: [30_000, "How long a key that was revoked on another node may keep its MQTT connection; on this one it is cut at once"],
+  RATE_SHARE_MS: [1_000, "How soon a node hears what other nodes let through of a rate budget"],
   WAKE_WINDOW_MS: [50, "Jobs that begin to wait within it are one hint a device"],
   EPCIS_BODY_MAX_BYTES: [16_777_216, "An EPCIS document; larger is 413 PAYLOAD_TOO_LARGE"],
   EPCIS_CAPTURE_MAX_EVENTS: [10_000, "Events of one capture; more are 413 CAPTURE_TOO_LARGE"],
@@ -68,6 +69,7 @@ export const limitTable = {
   BOOTSTRAP_KEY_MIN_LENGTH: [24, "Characters of a bootstrap key of one's own choosing"],
   OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],
   ATTEMPTS_DEFAULT_MAX: [3, "Physical tries of a print job, unless the tenant or the job says otherwise"],
+  POSTGRES_CONNECTIONS: [16, "Connections of one node to PostgreSQL: as many units at once; a further one waits up to 5 s for one of them"],
   UNIT_SLOW_MS: [250, "A unit of work that takes longer is logged"],
   UNIT_MAX_MS: [10_000, "A unit of work that takes longer is rolled back"],
   GROUP_MAX_UNITS: [512, "Units of work that share one durable commit"],
@@ -111,3 +113,5 @@ export const tiers = {
 } as const;
 export type Tier = keyof typeof tiers;
 export const BURST_SHARE = 0.1;
+/** How many of so many a minute may come at once. */
+export const burstOf = (perMinute: number): number => Math.max(1, Math.floor(perMinute * BURST_SHARE));

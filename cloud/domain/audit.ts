@@ -6,8 +6,8 @@ import type { AuditAction } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
 import { auditHeads, auditLog } from "../store/schema.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
-import { db, type Store, type Tx } from "../store/store.ts";
+import { placesOf, prepared, together } from "../store/prepared.ts";
+import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 
 export const FIRST_HASH = "0".repeat(64);
@@ -15,21 +15,14 @@ const SLICE_ROWS = 1_000;
 
 export type Entry = { action: AuditAction; subject: string | null; details?: Record<string, unknown> | undefined; requestId: string };
 
-const ofTenant = eq(auditHeads.tenantId, sql.placeholder("tenantId"));
-// Taking the next number locks the chain until the commit: one statement that orders all nodes.
-const takeSeq = prepared(
-  db
-    .update(auditHeads)
-    .set({ seq: sql`${auditHeads.seq} + 1` })
-    .where(ofTenant)
-    .returning({ seq: auditHeads.seq, prevHash: auditHeads.hash }),
-);
+// Reading the head locks the chain until the commit: one row that orders all nodes.
+const HEAD = `SELECT seq, hash FROM audit_heads WHERE tenant_id = ? ${LOCKED}`;
 const insertRow = prepared(db.insert(auditLog).values(placesOf(auditLog)));
 const moveHead = prepared(
   db
     .update(auditHeads)
-    .set({ hash: sql`${sql.placeholder("hash")}` })
-    .where(ofTenant),
+    .set({ seq: sql`${sql.placeholder("seq")}`, hash: sql`${sql.placeholder("hash")}` })
+    .where(eq(auditHeads.tenantId, sql.placeholder("tenantId"))),
 );
 
 export const beginChain = async (tx: Tx, tenantId: string): Promise<void> => {
@@ -48,23 +41,23 @@ const hashOf = (row: Stored): string => digestOf(shown(row));
 
 export async function append(tx: Tx, caller: Caller, { action, subject, details = {}, requestId }: Entry): Promise<void> {
   const { tenantId, credential } = caller;
-  const next = await takeSeq.get({ tenantId });
-  if (!next) throw new Error(`tenant ${tenantId} has no audit chain`);
+  const { rows } = await run(HEAD, [tenantId], "get");
+  const [seq, prevHash] = (rows ?? []) as [number?, string?];
+  if (seq === undefined || prevHash === undefined) throw new Error(`tenant ${tenantId} has no audit chain`);
   const row: Stored = {
     tenantId,
-    seq: next.seq,
+    seq: seq + 1,
     at: tx.now,
     action,
     actor: { kind: credential.kind, id: credential.id, name: credential.name },
     subject,
     details,
     requestId,
-    prevHash: next.prevHash,
+    prevHash,
     hash: "",
   };
   row.hash = hashOf(row);
-  await insertRow.run(row);
-  await moveHead.run({ tenantId, hash: row.hash });
+  await together(insertRow.run(row), moveHead.run(row));
 }
 
 export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{ data: AuditRow[]; nextCursor: string | null }> {

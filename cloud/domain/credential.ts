@@ -85,13 +85,14 @@ export async function revoke(tx: Tx, tenantId: string, ids: (string | null)[]): 
 }
 
 /** Whether this one was, by itself or with its product. */
-export async function wasRevoked(tx: Tx, credentialId: string | null): Promise<boolean> {
-  const { id, revokedAt } = issuedCredentials;
-  const row = await tx.db
-    .select({ revokedAt })
+const revocation = prepared(
+  db
+    .select({ revokedAt: issuedCredentials.revokedAt })
     .from(issuedCredentials)
-    .where(eq(id, credentialId ?? ""))
-    .get();
+    .where(eq(issuedCredentials.id, sql.placeholder("id"))),
+);
+export async function wasRevoked(_tx: Tx, credentialId: string | null): Promise<boolean> {
+  const row = await revocation.get({ id: credentialId ?? "" });
   return row !== undefined && row.revokedAt !== null;
 }
 

@@ -118,9 +118,9 @@ const isSimulated = (value: unknown): boolean =>
 /** The states whose words make up the bundle. */
 const BUNDLED: ReadonlySet<JobState> = new Set(jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED")));
 
-export async function itemsOf(tx: Tx, { jobRef, attemptId }: jobs.Row): Promise<BundleItem[]> {
-  const events = await jobs.eventsOf(tx, jobRef);
-  return events.flatMap(({ item, toState, attemptId: of }) => (item && of === attemptId && BUNDLED.has(toState) ? [item] : []));
+export async function itemsOf(tx: Tx, row: jobs.Row): Promise<BundleItem[]> {
+  const words = await jobs.wordsOf(tx, row);
+  return words.flatMap(({ item, toState }) => (item && BUNDLED.has(toState) ? [item] : []));
 }
 
 /** Recomputed here from what was reported: the station's own sum has to be the same. */

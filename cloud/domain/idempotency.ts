@@ -5,7 +5,7 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Caller } from "../route.ts";
 import { idempotency } from "../store/schema.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
+import { placesOf, prepared, together } from "../store/prepared.ts";
 import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 
 /** An answer ready to leave. `keep` is what a replay shows, where that differs from what is sent now. */
@@ -135,10 +135,12 @@ export async function kept(tx: Tx, { scope, key, fingerprint }: Part): Promise<s
   return row.fingerprint.equals(fingerprint) ? (row.body ?? "") : new Refusal("IDEMPOTENCY_CONFLICT");
 }
 
+const forgetOne = prepared(
+  db.delete(idempotency).where(and(eq(idempotency.scope, sql.placeholder("scope")), eq(idempotency.key, sql.placeholder("key")))),
+);
 /** Keeps it, in the place of what was kept before. */
 export async function remember(tx: Tx, { body, ...once }: Part & { body: string }): Promise<void> {
-  await tx.db.delete(idempotency).where(and(eq(idempotency.scope, once.scope), eq(idempotency.key, once.key)));
-  await keep(tx, once, { status: 200, headers: {}, body });
+  await together(forgetOne.run(once), keep(tx, once, { status: 200, headers: {}, body }));
 }
 
 /** Forgets about `most` answers whose time is over, oldest first; says how many. */

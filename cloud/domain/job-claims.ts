@@ -17,6 +17,10 @@ const UUID_LENGTH = 36;
 const doableOf = (offered: number): number[] =>
   Array.from({ length: 1 << needNames.length }, (_, mask) => mask).filter((mask) => mask > 0 && (mask & ~offered) === 0);
 
+// Places that SQLite can't look into: the statement would be compiled anew for every value (see `unseen`), which takes three times as long as it runs.
+const TEXT = "(? || '')";
+const NUMBER = "CAST(? AS BIGINT)";
+
 /**
  * Takes jobs in one statement. Each kind of job that the device can do (its station's or any, of needs that it offers) is a range of the pool's index
  * that is read from its front, so that a million jobs for others cost nothing; whose lease just ran out is beside them until the reaper has put it there.
@@ -24,15 +28,15 @@ const doableOf = (offered: number): number[] =>
  */
 function claimSql(offered: number, withStation: boolean): string {
   const doable = doableOf(offered);
-  const stations = withStation ? ["?", "''"] : ["''"];
+  const stations = withStation ? [TEXT, "''"] : ["''"];
   const first = (where: string) =>
-    `SELECT tenant_id, job_ref, priority FROM print_jobs WHERE ${where} ORDER BY priority DESC, job_ref LIMIT ? ${SKIP_LOCKED}`;
+    `SELECT tenant_id, job_ref, priority FROM print_jobs WHERE ${where} ORDER BY priority DESC, job_ref LIMIT ${NUMBER} ${SKIP_LOCKED}`;
   const waiting = stations.flatMap((station) =>
-    doable.map((mask) => first(`tenant_id = ? AND pool = 1 AND station = ${station} AND needs = ${mask}`)),
+    doable.map((mask) => first(`tenant_id = ${TEXT} AND pool = 1 AND station = ${station} AND needs = ${mask}`)),
   );
   const lost = first(
     // Spelled so that the index of what is due is taken, and not the tenant's whole history.
-    `tenant_id || '' = ? AND pool = 0 AND due_at <= ? AND state IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+    `tenant_id || '' = ${TEXT} AND pool = 0 AND due_at <= ${NUMBER} AND state IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
   const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
   return `UPDATE print_jobs
@@ -40,7 +44,7 @@ function claimSql(offered: number, withStation: boolean): string {
       attempt = attempt + 1, device_id = ?, lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
     FROM (
       SELECT tenant_id, job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
-      FROM (${ranges}) AS found ORDER BY priority DESC, job_ref LIMIT ?
+      FROM (${ranges}) AS found ORDER BY priority DESC, job_ref LIMIT ${NUMBER}
     ) AS picked
     WHERE print_jobs.tenant_id = picked.tenant_id AND print_jobs.job_ref = picked.job_ref
     RETURNING print_jobs.job_ref`;
@@ -81,7 +85,7 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
 }
 
 /** The row's part of the statement: what a station has to know to print it, in our name. */
-function envelopeOf(row: jobs.Row, { keys, origin }: Signing, now: number): string {
+function envelopeOf(row: jobs.Row, productName: string, { keys, origin }: Signing, now: number): string {
   return keys.sign("imprimatur-job+jwt", {
     iss: origin(),
     aud: row.deviceId,
@@ -99,6 +103,8 @@ function envelopeOf(row: jobs.Row, { keys, origin }: Signing, now: number): stri
     template: row.template,
     template_sha256: templateDigest(row.template),
     duplicate_risk: row.duplicateRisk,
+    product_name: productName,
+    reprint: row.reprint,
   });
 }
 
@@ -129,23 +135,26 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
 
 async function grant(tx: Tx, tenantId: string, deviceId: string, refs: string[], signing: Signing): Promise<Claimed[]> {
   const rows = await Promise.all(refs.map((ref) => jobs.find(tx, tenantId, ref)));
+  const named = new Map<string, products.Row>();
   const granted: Claimed[] = [];
   for (const row of rows.toSorted(bySooner)) {
-    if (await isVoided(tx, row)) continue;
+    const product = named.get(row.productId) ?? (await products.find(tx, tenantId, row.productId));
+    named.set(row.productId, product);
+    if (product.voidedAt !== null) {
+      await endVoided(tx, row);
+      continue;
+    }
     await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     const lease = jobs.leaseShown(row);
     if (!lease || row.attemptId === null) throw overtaken(`print job ${row.jobRef}`);
-    granted.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, signing, tx.now) });
+    granted.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, product.name, signing, tx.now) });
   }
   return granted;
 }
 /** A product that was voided since gets no label; its jobs end as they come up. */
-async function isVoided(tx: Tx, row: jobs.Row): Promise<boolean> {
-  const { voidedAt } = await products.find(tx, row.tenantId, row.productId);
-  if (voidedAt === null) return false;
+async function endVoided(tx: Tx, row: jobs.Row): Promise<void> {
   const reason = "PRODUCT_VOIDED";
   await jobs.ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: null }, reason }, { reason });
-  return true;
 }
 const bySooner = (a: jobs.Row, b: jobs.Row) => b.priority - a.priority || (a.jobRef < b.jobRef ? -1 : 1);
 

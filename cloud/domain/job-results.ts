@@ -53,8 +53,10 @@ const itemOf = ({ status, evidence, actor, occurred_at }: Result): BundleItem =>
 
 export type Told = { row: jobs.Row; moved: boolean };
 
-export async function report(tx: Tx, by: By, caller: Caller, ref: string, result: Result): Promise<Told> {
-  const row = await jobs.find(tx, caller.tenantId, ref);
+export const report = async (tx: Tx, by: By, caller: Caller, ref: string, result: Result): Promise<Told> =>
+  reportOf(tx, by, caller, await jobs.find(tx, caller.tenantId, ref), result);
+
+async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: Result): Promise<Told> {
   refuseForeign(row, caller, result.attempt_id);
   if (isRepeat(row, result.status)) return { row, moved: false };
   refuseExpired(row, tx.now);
@@ -104,13 +106,14 @@ async function fail(tx: Tx, row: jobs.Row, word: jobs.Word, { reason, evidence: 
 async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: sent = {} }: Result): Promise<jobs.Row> {
   const sha256 = await evidence.refuseOtherBundle(tx, row, sent);
   if (row.simulated && !(await jobs.tenantOf(tx, row.tenantId)).sandbox) throw new Refusal("SIMULATED_EVIDENCE");
-  await log.append(tx, { kind: "print_bundle", digest: sha256 });
   const { serial, deviceId, gtin, productId, jobRef, attemptId } = row;
   const told = { serials: [serial], gtin, productId, job_ref: jobRef, attempt_id: attemptId as string, deviceId };
   await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() });
   await epcis.commissioned(tx, row.tenantId, { digitalLink: row.digitalLink, at: tx.now, ...(deviceId === null ? {} : { deviceId }) });
   const changes = { reached: rankOf("SEALED"), simulated: row.simulated };
-  return jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId });
+  const sealed = await jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId });
+  await log.append(tx, { kind: "print_bundle", digest: sha256 }); // last: from here to the commit every other seal, on all nodes, waits
+  return sealed;
 }
 
 const judgeItem = judgeOf(ResultItem);
@@ -123,30 +126,34 @@ export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly
   const refs = judged.flatMap(({ item, faults }) => (faults.length > 0 ? [] : item.job_ref));
   await jobs.hold(tx, by.tenantId, refs);
   const outcomes: ResultOutcome[] = [];
+  const known = new Map<string, jobs.Row>(); // jobs as this unit left them: nobody else can have changed what is held
   for (const [index, { item, faults }] of judged.entries()) {
-    const outcome = faults.length > 0 ? refusedBy(invalid(faults)) : await reportItem(tx, by, caller, item);
+    const outcome = faults.length > 0 ? refusedBy(invalid(faults)) : await reportItem(tx, by, caller, item, known);
     outcomes.push({ index, ...outcome });
   }
   return outcomes;
 }
 
 type Outcome = Omit<ResultOutcome, "index">;
-async function reportItem(tx: Tx, by: By, caller: Caller, item: ResultItem): Promise<Outcome> {
+async function reportItem(tx: Tx, by: By, caller: Caller, item: ResultItem, known: Map<string, jobs.Row>): Promise<Outcome> {
   const { idempotency_key: key, job_ref: ref, ...result } = item;
   const say = async (): Promise<Outcome> => {
     try {
-      return { status: 200, job: jobs.toWire((await report(tx, by, caller, ref, result)).row) };
+      const { row } = await reportOf(tx, by, caller, known.get(ref) ?? (await jobs.find(tx, caller.tenantId, ref)), result);
+      known.set(ref, row);
+      return { status: 200, job: jobs.toWire(row) };
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
+      known.delete(ref);
       return refusedBy(error);
     }
   };
   if (key === undefined) return say();
-  const known = { scope: scopeOf(caller), key, fingerprint: hash("sha256", canonical({ ref, result }), "buffer") };
-  const before = await idempotency.kept(tx, known);
+  const asked = { scope: scopeOf(caller), key, fingerprint: hash("sha256", canonical({ ref, result }), "buffer") };
+  const before = await idempotency.kept(tx, asked);
   if (before !== undefined) return before instanceof Refusal ? refusedBy(before) : (JSON.parse(before) as Outcome);
   const outcome = await say();
-  await idempotency.remember(tx, { ...known, body: JSON.stringify(outcome) });
+  await idempotency.remember(tx, { ...asked, body: JSON.stringify(outcome) });
   return outcome;
 }
 

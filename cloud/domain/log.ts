@@ -6,17 +6,17 @@ import { EMPTY_ROOT, type Hash, leafHash, nodeHash, splitOf } from "#shared/merk
 import { type Head, signedNote } from "#shared/note.ts";
 import type { LogEntry, LogProof } from "#shared/wire/log.ts";
 import type { Signing } from "../keys.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
+import { placesOf, prepared, together } from "../store/prepared.ts";
 import { logHead, logLeaves, logNodes } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, LOCKED, run, type Tx } from "../store/store.ts";
 
-// Taking the next place locks the log until the commit: leaves of all nodes and tenants stand in one order.
-const takePlace = prepared(
+// Reading the head locks the log until the commit: leaves of all nodes and tenants stand in one order.
+const HEAD = `SELECT size FROM log_head WHERE id = 1 ${LOCKED}`;
+const moveHead = prepared(
   db
     .update(logHead)
-    .set({ size: sql`${logHead.size} + 1` })
-    .where(eq(logHead.id, 1))
-    .returning({ size: logHead.size }),
+    .set({ size: sql`${sql.placeholder("size")}` })
+    .where(eq(logHead.id, 1)),
 );
 const insertLeaf = prepared(db.insert(logLeaves).values(placesOf(logLeaves)));
 const insertNode = prepared(db.insert(logNodes).values(placesOf(logNodes)));
@@ -35,13 +35,16 @@ async function node(level: number, n: number): Promise<Hash> {
 
 /** Appends, and closes every subtree that this leaf completes: two rows a leaf in the long run. */
 export async function append(tx: Tx, { kind, digest }: Pick<LogEntry, "kind" | "digest">): Promise<{ index: number; entry: LogEntry }> {
-  const taken = await takePlace.get({});
-  if (!taken) throw new Error("the log has no head");
-  const index = taken.size - 1;
+  const { rows } = await run(HEAD, [], "get");
+  const [index] = (rows ?? []) as [number?];
+  if (index === undefined) throw new Error("the log has no head");
   const entry: LogEntry = { kind, digest, at: new Date(tx.now).toISOString() };
-  await insertLeaf.run({ n: index, entry, digest });
   let hash = leafHash(Buffer.from(canonical(entry)));
-  await insertNode.run({ level: 0, n: index, hash });
+  await together(
+    moveHead.run({ size: index + 1 }),
+    insertLeaf.run({ n: index, entry, digest }),
+    insertNode.run({ level: 0, n: index, hash }),
+  );
   for (let [level, n] = [0, index]; n % 2 === 1; level += 1, n = (n - 1) / 2) {
     hash = nodeHash(await node(level, n - 1), hash);
     await insertNode.run({ level: level + 1, n: (n - 1) / 2, hash });

@@ -8,7 +8,8 @@ import type { Passport, PassportQuery, PassportWhole } from "#shared/wire/passpo
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { claims, claimTurns, passports, passportVersions } from "../store/schema.ts";
-import { overtaken, type Tx } from "../store/store.ts";
+import { prepared } from "../store/prepared.ts";
+import { db, overtaken, type Tx } from "../store/store.ts";
 import { issue, revoke, wasRevoked } from "./credential.ts";
 import type { By } from "./events.ts";
 import { pageOf, pageReply } from "./page.ts";
@@ -48,12 +49,21 @@ export async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
   return row;
 }
 
-export const ofProduct = (tx: Tx, tenantId: string, productId: string): Promise<Row | undefined> =>
-  tx.db
+const byProduct = prepared(
+  db
     .select()
     .from(passports)
-    .where(and(eq(passports.tenantId, tenantId), eq(passports.productId, productId)))
-    .get();
+    .where(and(eq(passports.tenantId, sql.placeholder("tenantId")), eq(passports.productId, sql.placeholder("productId")))),
+);
+export const ofProduct = (_tx: Tx, tenantId: string, productId: string): Promise<Row | undefined> => byProduct.get({ tenantId, productId });
+
+/** The credential of a version, without the version's content. */
+export const credentialOf = prepared(
+  db
+    .select({ credentialId: passportVersions.credentialId })
+    .from(passportVersions)
+    .where(and(eq(passportVersions.passportId, sql.placeholder("passportId")), eq(passportVersions.version, sql.placeholder("version")))),
+);
 
 export const versionOf = (tx: Tx, { id }: Row, version: number): Promise<Version | undefined> =>
   tx.db

@@ -1,5 +1,5 @@
 // The validation chain: the current version, signed and anchored in the transparency log. From it follows whether carriers may be printed.
-import { and, asc, desc, eq } from "../store/drizzle.ts";
+import { and, asc, desc, eq, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -8,8 +8,9 @@ import type { PassportBundle, Receipt } from "#shared/wire/trust.ts";
 import type { Anchor } from "../adapters/anchor.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
+import { prepared } from "../store/prepared.ts";
 import { validations } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { db, type Tx } from "../store/store.ts";
 import { statusListFor, wasRevoked } from "./credential.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
@@ -29,16 +30,20 @@ const toWire = ({ id, at, digest, algorithm, anchor }: Row) => ({
   jrcAnchor: anchor,
 });
 
+const covering = prepared(
+  db
+    .select({ id: validations.id })
+    .from(validations)
+    .where(and(eq(validations.passportId, sql.placeholder("passportId")), eq(validations.version, sql.placeholder("version")))),
+);
+
 /** Published now, not revoked, and an anchored validation covers the version that is published. */
 async function isReady(tx: Tx, row: passports.Row): Promise<boolean> {
   if (row.state !== "published" || row.publishedVersion === null || row.revokedAt !== null) return false;
-  const covering = await tx.db
-    .select({ id: validations.id })
-    .from(validations)
-    .where(and(eq(validations.passportId, row.id), eq(validations.version, row.publishedVersion)))
-    .limit(1);
-  const version = await passports.versionOf(tx, row, row.publishedVersion);
-  return covering.length > 0 && version !== undefined && !(await wasRevoked(tx, version.credentialId));
+  const ofVersion = { passportId: row.id, version: row.publishedVersion };
+  if ((await covering.get(ofVersion)) === undefined) return false;
+  const version = await passports.credentialOf.get(ofVersion);
+  return version !== undefined && !(await wasRevoked(tx, version.credentialId));
 }
 
 /** May labels of this product be printed? */

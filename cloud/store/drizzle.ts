@@ -8,6 +8,7 @@ export const {
   and,
   asc,
   between,
+  Column,
   count,
   desc,
   eq,
@@ -26,6 +27,7 @@ export const {
   or,
   Param,
   Placeholder,
+  SQL,
   sql,
 } = require("drizzle-orm") as typeof import("drizzle-orm");
 export const { blob, integer, primaryKey, sqliteTable, text } =

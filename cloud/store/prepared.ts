@@ -2,7 +2,7 @@
 // The builder's own prepared queries look for placeholders anew at every run, which takes longer than SQLite does.
 import type { Placeholder } from "drizzle-orm";
 import type { SQLiteTable } from "drizzle-orm/sqlite-core";
-import { getTableColumns, is, Param, Placeholder as PlaceholderClass, sql } from "./drizzle.ts";
+import { Column, getTableColumns, is, Param, Placeholder as PlaceholderClass, SQL, sql } from "./drizzle.ts";
 import { run } from "./store.ts";
 
 type Values = Record<string, unknown>;
@@ -19,7 +19,7 @@ export type Prepared<Get, All> = {
 export function prepared<Get, All>(query: Buildable<Get, All>): Prepared<Get, All> {
   const built = query.prepare();
   const { sql: text, params } = built.getQuery();
-  const { mapGetResult, mapAllResult } = mappers<Get, All>(built);
+  const { mapGetResult, mapAllResult } = mapperOf<Get, All>(built);
   const places = params.map(placeOf);
   const fill = (values: Values) => places.map((place) => place(values));
   return {
@@ -27,6 +27,16 @@ export function prepared<Get, All>(query: Buildable<Get, All>): Prepared<Get, Al
     all: async (values) => mapAllResult((await run(text, fill(values), "all")).rows),
     run: async (values) => (await run(text, fill(values), "run")).changes ?? 0,
   };
+}
+
+/**
+ * Statements that don't wait for one another's rows share a round trip to a server; they run in the order in which they were begun.
+ * All are over when it ends, and of several faults the first one's is told, since the others may follow from it.
+ */
+export async function together<First>(first: Promise<First>, ...others: Promise<unknown>[]): Promise<First> {
+  const [begun, ...ends] = await Promise.allSettled([first, ...others]);
+  for (const end of [begun, ...ends]) if (end.status === "rejected") throw end.reason;
+  return (begun as PromiseFulfilledResult<First>).value;
 }
 
 /**
@@ -39,9 +49,34 @@ export const unseen = (name: string) => sql<string>`(${sql.placeholder(name)} ||
 export const placesOf = <Table extends SQLiteTable>(table: Table): Table["$inferInsert"] =>
   Object.fromEntries(Object.keys(getTableColumns(table)).map((name) => [name, sql.placeholder(name)]));
 
-function mappers<Get, All>(built: unknown): Mapper<Get, All> {
-  const mapper = built as Mapper<Get, All>;
-  return { mapGetResult: (row) => mapper.mapGetResult(row), mapAllResult: (rows) => mapper.mapAllResult(rows) };
+type Decoder = { mapFromDriverValue(value: unknown): unknown };
+type Expression = { decoder: Decoder };
+type Field = { path: string[]; field: unknown };
+/** A row of plain columns becomes an object by names and decoders known beforehand; the builder would ask of each value again what it is. */
+function mapperOf<Get, All>(built: unknown): Mapper<Get, All> {
+  const { fields, customResultMapper } = built as { fields?: Field[]; customResultMapper?: unknown };
+  const builders = built as Mapper<Get, All>;
+  if (!fields || customResultMapper || fields.some(({ path }) => path.length > 1))
+    return { mapGetResult: (row) => builders.mapGetResult(row), mapAllResult: (rows) => builders.mapAllResult(rows) };
+  const columns = fields.map(({ path: [name = ""], field }) => ({ name, decoder: decoderOf(field) }));
+  const one = (values: unknown[]) => {
+    const row: Record<string, unknown> = {};
+    for (const [i, { name, decoder }] of columns.entries()) {
+      const value = values[i];
+      row[name] = value === null || decoder === undefined ? value : decoder.mapFromDriverValue(value);
+    }
+    return row;
+  };
+  return {
+    mapGetResult: (row) => (row === undefined ? undefined : one(row as unknown[])) as Get,
+    mapAllResult: (rows) => rows.map((row) => one(row as unknown[])) as All,
+  };
+}
+
+/** What makes a value of what the driver gave; nothing where it stays as it is. */
+function decoderOf(field: unknown): Decoder | undefined {
+  if (!is(field, Column)) return (is(field, SQL) ? (field as unknown as Expression) : (field as { sql: Expression }).sql).decoder;
+  return field.mapFromDriverValue === Column.prototype.mapFromDriverValue ? undefined : field;
 }
 
 /** Where a parameter comes from: a named value, encoded as its column wants it, or a constant. */

@@ -609,3 +609,9 @@ export const evaluations = sqliteTable(
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.productId, row.productVersion, row.passport, row.sector, row.packDigest] })],
 );
+
+/** Rate budgets that several nodes share; one node keeps them in memory. */
+export const rateBudgets = sqliteTable("rate_budgets", {
+  key: text().primaryKey(), // a credential's id, or an address
+  fullAt: integer("full_at").notNull(),
+});

@@ -143,7 +143,7 @@ function abortOverdue(open: Set<Unit>): void {
   const now = performance.now();
   for (const { label, began, abort } of open)
     if (now - began > limits.UNIT_MAX_MS)
-      abort(new Error(`the unit of work "${label}" took over ${limits.UNIT_MAX_MS} ms and was rolled back`));
+      abort(unavailable(new Error(`the unit of work "${label}" took over ${limits.UNIT_MAX_MS} ms and was rolled back`)));
 }
 
 async function attempt<T>(session: Session, part: () => Promise<T>): Promise<T> {

@@ -1,4 +1,5 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target.
+import { capacityBench } from "./capacity.bench.ts";
 import { complianceBench } from "./compliance.bench.ts";
 import { consoleBench } from "./console.bench.ts";
 import { httpBench } from "./http.bench.ts";
@@ -21,6 +22,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   passports: passportsBench,
   print: printBench,
   peers: peersBench,
+  capacity: capacityBench,
   log: logBench,
   webhooks: webhooksBench,
   resolve: resolveBench,

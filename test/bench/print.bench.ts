@@ -1,121 +1,18 @@
 // The print loop over real HTTP, every answer durable: labels a second from claim to seal, what a million jobs change, serials and exports.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { Agent, request } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { client } from "../../fixtures/client.ts";
+import { readFileSync } from "node:fs";
 import { manyJobs } from "../../fixtures/many-jobs.ts";
-import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
-import { startServer } from "./http.bench.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { leanClient, well } from "./lean-client.ts";
 import type { Line } from "./measure.ts";
+import { BATCH, type Cloud, cloudOn, freshFolder, inBatches, issue, oneByOne } from "./print-cloud.ts";
 
-const KEY = "a-bench-key-of-24-characters";
 const LINES = 64; // stations at once
 const ROUND_MS = 5_000;
-const BATCH = 100; // labels a station claims and reports at once
 const FEW = 1_000;
 const MANY = 1_000_000;
 const EXPORTED = 1_000_000;
 const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
 const rate = (value: number) => Math.round(value).toLocaleString("en-US");
-
-/** A client that costs the machine as little as it can: the server is what is measured. */
-function caller(url: string, secret: string) {
-  const agent = new Agent({ keepAlive: true, maxSockets: LINES });
-  const { hostname, port } = new URL(url);
-  return (path: string, body: object): Promise<{ status: number; text: string }> => {
-    const text = JSON.stringify(body);
-    const headers = { authorization: `Bearer ${secret}`, "content-type": "application/json", "content-length": Buffer.byteLength(text) };
-    return new Promise((resolve, reject) => {
-      const sent = request({ agent, hostname, port, path: `/api/v2${path}`, method: "POST", headers }, (answer) => {
-        const chunks: Buffer[] = [];
-        answer.on("data", (chunk: Buffer) => chunks.push(chunk));
-        answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString("utf8") }));
-      });
-      sent.on("error", reject);
-      sent.end(text);
-    });
-  };
-}
-type Call = ReturnType<typeof caller>;
-
-async function well<T>(answer: Promise<{ status: number; text: string }>): Promise<T> {
-  const { status, text } = await answer;
-  if (status >= 300) throw new Error(`answered ${status}: ${text}`);
-  return JSON.parse(text || "null") as T;
-}
-
-/** A cloud in a process of its own that can be started again on the same folder. */
-async function cloudOn(folder: string) {
-  const start = () =>
-    startServer("../../cloud/main.ts", {
-      IMPRIMATUR_PORT: "0",
-      IMPRIMATUR_DATA_DIR: folder,
-      IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-      IMPRIMATUR_RATE_LIMIT: "off",
-      IMPRIMATUR_MQTT_PORT: "0",
-    });
-  let server = await start();
-  const as = (secret: string) => client(() => server.url, { authorization: `Bearer ${secret}` });
-  return {
-    get url() {
-      return server.url;
-    },
-    get pid() {
-      return server.pid;
-    },
-    as,
-    admin: as(KEY),
-    restart: async (meanwhile: () => Promise<void>) => {
-      await server.end();
-      await meanwhile();
-      server = await start();
-    },
-    end: async () => {
-      await server.end();
-      rmSync(folder, { recursive: true });
-    },
-  };
-}
-type Cloud = Awaited<ReturnType<typeof cloudOn>>;
-type Shop = Awaited<ReturnType<typeof printShop>>;
-const freshFolder = () => mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-
-async function issue(shop: Shop, count: number): Promise<void> {
-  for (let left = count; left > 0; left -= 1_000) {
-    const serials = await shop.allocate(Math.min(left, 1_000));
-    const { body } = await shop.admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin: shop.gtin, serial })) });
-    if (body.failed > 0) throw new Error(JSON.stringify(body.errors[0]));
-  }
-}
-
-/** A label's way in six calls: claim, four states, seal. */
-async function oneByOne(call: Call): Promise<boolean> {
-  const answer = await call("/aidc/jobs/claim", { needs: ["qr"] });
-  if (answer.status === 204) return false;
-  const claimed = await well<Claim>(Promise.resolve(answer));
-  const items = goodItems(claimed, false);
-  for (const item of [...items, sealOf(items)])
-    await well(call(`/aidc/jobs/${claimed.job.job_ref}/result`, { attempt_id: claimed.attempt_id, ...item }));
-  return true;
-}
-
-/** Many labels' way in as many calls as it takes: a claim for all of them, then their results, 500 a call. */
-async function inBatches(call: Call): Promise<number> {
-  const { claims } = await well<{ claims: Claim[] }>(call("/aidc/jobs/claim/batch", { needs: ["qr"], max: BATCH }));
-  const results = claims.flatMap((claimed) => {
-    const items = goodItems(claimed, false);
-    return [...items, sealOf(items)].map((item) => ({ job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, ...item }));
-  });
-  for (let at = 0; at < results.length; at += 500) {
-    const { results: outcomes } = await well<{ results: { status: number; error?: object }[] }>(
-      call("/aidc/results", { results: results.slice(at, at + 500) }),
-    );
-    const refused = outcomes.find(({ status }) => status !== 200);
-    if (refused) throw new Error(JSON.stringify(refused));
-  }
-  return claims.length;
-}
 
 /** So many stations at once until the time is over or nothing waits; labels a second. */
 async function labels(lines: number, act: () => Promise<number>): Promise<number> {
@@ -135,17 +32,18 @@ async function labels(lines: number, act: () => Promise<number>): Promise<number
 async function wholeLabels(): Promise<Line[]> {
   const cloud = await cloudOn(freshFolder());
   const shop = await printShop(cloud);
-  const call = caller(cloud.url, shop.device.secret);
+  const { post, end } = leanClient(cloud.url, shop.device.secret);
   await issue(shop, 40_000);
-  await labels(LINES, async () => Number(await oneByOne(call))); // warm
-  const single = await labels(LINES, async () => Number(await oneByOne(call)));
-  const batched = await labels(2, () => inBatches(call));
+  await labels(LINES, async () => Number(await oneByOne(post))); // warm
+  const single = await labels(LINES, async () => Number(await oneByOne(post)));
+  const batched = await labels(2, () => inBatches(post));
   const allocations: number[] = [];
   for (let i = 0; i < 5; i += 1) {
     const began = performance.now();
     await shop.allocate(10_000);
     allocations.push(performance.now() - began);
   }
+  end();
   await cloud.end();
   const ms = percentile(allocations, 0.5);
   const told = (how: string, value: number): Line => ({
@@ -169,20 +67,23 @@ async function withJobs(jobs: number) {
   const { job_ref: ref } = await shop.issue({ priority: -1 });
   await cloud.restart(() => manyJobs(folder, ref, jobs));
   await issue(shop, 6_000);
-  return { cloud, call: caller(cloud.url, shop.device.secret) };
+  return { cloud, station: leanClient(cloud.url, shop.device.secret) };
 }
 
 async function claims(): Promise<Line> {
   const contestants = [await withJobs(MANY), await withJobs(FEW)] as const;
   const took: [number[], number[]] = [[], []];
   for (let round = 0; round < 10; round += 1)
-    for (const [i, { call }] of contestants.entries())
+    for (const [i, { station }] of contestants.entries())
       for (let n = 0; n < 300; n += 1) {
         const began = performance.now();
-        await well(call("/aidc/jobs/claim", { needs: ["qr"], lease_seconds: 600 }));
+        await well(station.post("/api/v2/aidc/jobs/claim", { needs: ["qr"], lease_seconds: 600 }));
         if (round > 1) took[i as 0 | 1].push(performance.now() - began);
       }
-  for (const { cloud } of contestants) await cloud.end();
+  for (const { cloud, station } of contestants) {
+    station.end();
+    await cloud.end();
+  }
   const [many, few] = [percentile(took[0], 0.99), percentile(took[1], 0.99)];
   return {
     name: "print: a claim with 1,000,000 jobs in the table against 1,000, 99 of 100",
@@ -190,42 +91,6 @@ async function claims(): Promise<Line> {
     target: "at most 1.5",
     met: many / few <= 1.5,
   };
-}
-
-/** For the bench against peers: a cloud with a shop in it, and labels that live their whole life there. */
-export async function printCloud() {
-  const cloud = await cloudOn(freshFolder());
-  const shop = await printShop(cloud);
-  const call = caller(cloud.url, shop.device.secret);
-  const issueAs = caller(cloud.url, shop.adminKey);
-  const serials: string[] = [];
-  let more: Promise<unknown> | undefined;
-  /** Serials are allocated by the thousand, as factories do; who finds none waits for the one call that brings them. */
-  async function nextSerial(): Promise<string> {
-    for (;;) {
-      const serial = serials.pop();
-      if (serial !== undefined) return serial;
-      more ??= shop.allocate(10_000).then((made) => {
-        serials.push(...made);
-        more = undefined;
-      });
-      await more;
-    }
-  }
-  return { call, issueAs, nextSerial, shop, end: () => cloud.end() };
-}
-type PrintCloud = Awaited<ReturnType<typeof printCloud>>;
-
-export async function labelInSevenCalls({ call, issueAs, nextSerial, shop }: PrintCloud): Promise<number> {
-  await well(issueAs("/aidc/jobs", { gtin: shop.gtin, serial: await nextSerial() }));
-  return Number(await oneByOne(call));
-}
-
-export async function batchedLabels({ call, issueAs, nextSerial, shop }: PrintCloud): Promise<number> {
-  const items = [];
-  for (let i = 0; i < BATCH; i += 1) items.push({ gtin: shop.gtin, serial: await nextSerial() });
-  await well(issueAs("/aidc/jobs/batch", { items }));
-  return inBatches(call);
 }
 
 const residentMb = ({ pid }: Cloud) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
