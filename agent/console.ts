@@ -30,6 +30,7 @@ type Deps = ActDeps & {
 
 const BODY_MAX_BYTES = 65_536;
 const EVENT_GAP_MS = 200;
+const TOGETHER_MS = 10; // what changes in one go is told in one
 const KEEP_ALIVE_MS = 15_000;
 const KEYBOARD = "console";
 const Text = Type.String({ minLength: 1, maxLength: 4_096 });
@@ -174,16 +175,18 @@ function labelOf({ floor, lanes }: Deps, ref: string): Buffer {
   return pngOf(drawingOf(floor, attempt, config).bitmap);
 }
 
-/** The whole state after each change, a few times a second at most. */
+/** The whole state: at once after a change, a few times a second while there are many. */
 function events(request: FastifyRequest, reply: FastifyReply, { state, news, clock }: Deps): void {
   void reply.hijack();
   const { raw } = reply;
   raw.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store", "x-content-type-options": "nosniff" });
   let due = false;
+  let sentAt = 0;
   let cancel = () => {};
   const send = () => {
     due = false;
     cancel();
+    sentAt = clock.now();
     raw.write(`event: state\ndata: ${JSON.stringify(state())}\n\n`);
     cancel = clock.after(KEEP_ALIVE_MS, send);
   };
@@ -191,7 +194,7 @@ function events(request: FastifyRequest, reply: FastifyReply, { state, news, clo
     if (due) return;
     due = true;
     cancel();
-    cancel = clock.after(EVENT_GAP_MS, send);
+    cancel = clock.after(Math.min(EVENT_GAP_MS, Math.max(TOGETHER_MS, sentAt + EVENT_GAP_MS - clock.now())), send);
   });
   request.raw.on("close", () => {
     off();

@@ -124,7 +124,7 @@ export const floorConsole: Route[] = [
     root: true,
     endless: true,
     scope: "credential",
-    says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `end`; at most one of each a second",
+    says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `end`; each at most ten times a second",
     tag,
     replies: { 200: "text/event-stream" },
     run: async ({ caller, asked, deps }) => {

@@ -1,6 +1,7 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target.
 import { capacityBench } from "./capacity.bench.ts";
 import { complianceBench } from "./compliance.bench.ts";
+import { consoleBench } from "./console.bench.ts";
 import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
@@ -27,6 +28,7 @@ const benches: Record<string, () => Promise<Line[]>> = {
   webhooks: webhooksBench,
   resolve: resolveBench,
   summary: summaryBench,
+  console: consoleBench,
   compliance: complianceBench,
   start: startBench,
   station: stationBench,
