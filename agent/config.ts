@@ -61,6 +61,7 @@ const properties = {
     default: [],
     maxItems: 1_000,
   }),
+  fonts: Type.Array(Url, { default: [], maxItems: 8, description: "TrueType or OpenType files for scripts that the built-in one lacks" }),
   printers: Type.Array(Printer, { minItems: 1, maxItems: 32 }),
   scanners: Type.Array(Scanner, { default: [], maxItems: 32 }),
   mqtt: Type.Optional(Url),

@@ -1,5 +1,6 @@
 // The station as a program: settings, start, one line when ready, and an end that leaves nothing unwritten.
 import { type AgentConfig, ConfigError, loadAgentConfig } from "./config.ts";
+import { addFace } from "./font.ts";
 import { type AgentLog, createAgentLog } from "./log.ts";
 import { type Station, startStation } from "./station.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -9,6 +10,7 @@ export async function serveAgent(argv?: string[]): Promise<Station> {
   try {
     process.umask(0o077);
     const config = loadAgentConfig(argv);
+    for (const font of config.fonts) addFace(font);
     const log = createAgentLog(config.logLevel);
     const station = await startStation(config, { log });
     endOnSignal(station, log);

@@ -10,7 +10,7 @@ import { pngOf } from "./bitmap.ts";
 import type { LabelState, Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { PrinterConfig } from "./config.ts";
-import { drawLabel, type Label, type LabelContent, type LabelOptions, renderLabel } from "./label.ts";
+import { drawLabel, type Label, type LabelContent, type LabelOptions, productFault, renderLabel } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
 import type { Pulse } from "./pulse.ts";
 import { epcFor } from "./rfid.ts";
@@ -56,15 +56,31 @@ const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slic
 
 // --- RENDERED
 
+const marksOf = ({ attempt, reprint }: Attempt["task"]): string[] => {
+  if (reprint) return [attempt > 1 ? `REPRINT ${attempt}` : "REPRINT"];
+  return attempt > 1 ? [`TRY ${attempt}`] : [];
+};
 export function contentOf({ task }: Attempt): LabelContent {
-  const { digital_link: payload, gtin, serial, needs, attempt } = task;
+  const { digital_link: payload, gtin, serial, needs, product_name: product } = task;
+  const marks = marksOf(task);
   return {
     payload,
     gtin,
     serial,
+    ...(product ? { product } : {}),
     ...(needs.includes("rfid") ? { epc: epcFor(task) } : {}),
-    ...(attempt > 1 ? { marks: [`TRY ${attempt}`] } : {}),
+    ...(marks.length > 0 ? { marks } : {}),
   };
+}
+
+/** What a label of this attempt says on this printer. A name that can't stand on it whole is left off, and the manifest says so: it isn't the item's identity. */
+function drawableOf(floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) {
+  const options = optionsFor(floor.templates, attempt, printer);
+  const content = contentOf(attempt);
+  const fault = productFault(content, options);
+  if (fault === undefined) return { content, options, without: {} };
+  const { product: _product, ...nameless } = content;
+  return { content: nameless, options, without: { without: { product: fault } } };
 }
 export function optionsFor(templates: Template[], { task }: Attempt, { label, dpi, simulated }: PrinterConfig): LabelOptions {
   const template = templateFor(templates, label, task.template === ANY_TEMPLATE ? null : task.template);
@@ -73,8 +89,10 @@ export function optionsFor(templates: Template[], { task }: Attempt, { label, dp
   return { template, dpi, simulated };
 }
 /** As it was or would be drawn, for people and for comparing pictures with. */
-export const drawingOf = (floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) =>
-  drawLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
+export function drawingOf(floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) {
+  const { content, options } = drawableOf(floor, attempt, printer);
+  return drawLabel(content, options);
+}
 
 /** Says that it is a test, in words and in its symbol, which is no link of anything. */
 export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clock">, { label, dpi, simulated }: PrinterConfig) =>
@@ -86,7 +104,9 @@ export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clo
 /** Undefined where the label can't be: its attempt has failed. */
 export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {
   try {
-    const label = await renderLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
+    const { content, options, without } = drawableOf(floor, attempt, printer);
+    const drawn = await renderLabel(content, options);
+    const label = { ...drawn, manifest: { ...drawn.manifest, ...without } };
     if (attempt.stage === "waiting") rendered(floor, attempt, label);
     return label;
   } catch (error) {

@@ -20,6 +20,7 @@ import { serveConsole } from "./console.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
 import { anonymous, askedBy, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
+import type { Lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
@@ -50,8 +51,10 @@ export type Deps = {
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
   budgets: Budgets;
-  /** Whose word is taken on where a request comes from. */
-  trustedProxies: readonly string[];
+  /** Proxies that are believed about who is behind them. */
+  trustProxy: string[];
+  /** Who guessed secrets too often. */
+  lockout: Lockout;
   /** Where validations are anchored: in our log, nowhere, or by a service outside. */
   anchor: "log" | "off" | Anchor;
   /** The external registry, where one is configured. */
@@ -79,9 +82,9 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     childLoggerFactory: (logger) => logger, // our lines carry the request's id themselves; a logger a request costs more than its line
     rewriteUrl: ({ url = "/" }) => routedAs(url),
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
-    trustProxy: given.trustedProxies.length > 0 ? [...given.trustedProxies] : false,
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
+    ...(given.trustProxy.length > 0 ? { trustProxy: given.trustProxy } : {}),
     http: {
       requireHostHeader: false,
       maxHeaderSize: limits.HEADERS_MAX_BYTES,

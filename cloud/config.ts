@@ -1,8 +1,8 @@
 // Settings: one table of what there is, what it means and what it may be; everything else reads the result.
 import { readFileSync } from "node:fs";
 import { parseArgs, parseEnv } from "node:util";
-import ipaddr from "ipaddr.js";
 import { limits } from "#shared/limits.ts";
+import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
 
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
@@ -61,26 +61,23 @@ export const bootstrapKey = (value: string): string | undefined => {
   if (!looksWhole(value)) throw new Error("looks like a key that Imprimatur made, and its checksum doesn't fit: was it cut when copied?");
   return value;
 };
-const sealingKey = (value: string): string | undefined => {
-  if (value === "") return undefined;
-  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH) throw new Error(`must have at least ${limits.BOOTSTRAP_KEY_MIN_LENGTH} characters`);
-  return value;
+/** One a line, the newest first: it seals, the others open what they sealed. */
+const sealingKeys = (value: string): string[] => {
+  const keys = value.split(/\r?\n/).filter((line) => line.trim() !== "");
+  const least = limits.BOOTSTRAP_KEY_MIN_LENGTH;
+  if (keys.some(({ length }) => length < least)) throw new Error(`must have at least ${least} characters, and in each line a key`);
+  return keys;
+};
+const sealingKeyFile = (value: string): string[] => {
+  if (value === "") return [];
+  const keys = sealingKeys(readFileSync(value, "utf8"));
+  if (keys.length === 0) throw new Error(`${value} has no key in it`);
+  return keys;
 };
 const folder = (value: string): string => {
   if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
   return value;
 };
-/** Addresses and networks, so that nobody else can say where a request comes from. */
-const proxies = (value: string): string[] =>
-  value
-    .split(",")
-    .map((one) => one.trim())
-    .filter(Boolean)
-    .map((one) => {
-      if (!ipaddr.isValid(one) && !ipaddr.isValidCIDR(one))
-        throw new Error(`must be addresses or networks like 10.0.0.0/8, and ${one} isn't`);
-      return one;
-    });
 const anchor = (value: string): string => (value === "log" || value === "off" ? value : (service(value) ?? "log"));
 
 export const settings = {
@@ -114,12 +111,12 @@ export const settings = {
     says: "`log`: the built-in transparency log; `off`; or the URL of an anchoring service",
     parse: anchor,
   },
-  IMPRIMATUR_TRUSTED_PROXIES: {
-    default: "",
-    says: "addresses or networks, parted by commas, of proxies whose `X-Forwarded-For` is believed; absent: nobody's",
-    parse: proxies,
-  },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
+  IMPRIMATUR_TRUST_PROXY: {
+    default: "",
+    says: "addresses and ranges of proxies whose `X-Forwarded-For` is believed, such as `10.0.0.0/8`; absent: nobody's",
+    parse: proxiesIn,
+  },
   IMPRIMATUR_WEBHOOK_PRIVATE: {
     default: "off",
     says: "`on` lets webhooks go to private addresses, and by http",
@@ -127,9 +124,10 @@ export const settings = {
   },
   IMPRIMATUR_SEALING_KEY: {
     default: "",
-    says: "seals webhook secrets, the same on all nodes; absent: one in the data dir, or on PostgreSQL in the store",
-    parse: sealingKey,
+    says: "seals webhook secrets, the same on all nodes; further lines are older keys that still open. Absent: one in the data dir, or on PostgreSQL in the store",
+    parse: sealingKeys,
   },
+  IMPRIMATUR_SEALING_KEY_FILE: { default: "", says: "a file of such keys instead, one a line, the newest first", parse: sealingKeyFile },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
     says: "JSON on stdout, pretty on a terminal",

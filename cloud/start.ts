@@ -16,6 +16,7 @@ import * as regulations from "./domain/regulations.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
 import { openKeys } from "./keys.ts";
+import { lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { loadPacks } from "./packs.ts";
@@ -32,6 +33,7 @@ import { startReaper } from "./workers/reaper.ts";
 import { startPulse } from "./workers/pulse.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startKeyKeeper } from "./workers/key-keeper.ts";
+import { startResealer, tellUnopenable } from "./workers/resealer.ts";
 import { reportQueue, startStationListener } from "./workers/station-listener.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import { startWaker } from "./workers/waker.ts";
@@ -74,7 +76,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
     const keys = await openKeys(store, config.DATA_DIR);
-    const seal = await openSeal(store, config.DATA_DIR, config.SEALING_KEY);
+    const seal = await openSeal(store, config.DATA_DIR, [...config.SEALING_KEY, ...config.SEALING_KEY_FILE]);
+    await tellUnopenable(store, seal, log);
     if (seal.from === "store")
       log.warn({ event: "sealing-key-in-store" }, "webhook secrets are as safe as the database: set IMPRIMATUR_SEALING_KEY");
     const allowPrivate = config.WEBHOOK_PRIVATE === "on";
@@ -117,7 +120,8 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       allowPrivate,
       rateLimited,
       budgets,
-      trustedProxies: config.TRUSTED_PROXIES,
+      trustProxy: config.TRUST_PROXY,
+      lockout: lockout(extras.clock),
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     const closeSilent = silentConnections(app);
@@ -137,6 +141,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startGenerator(store, log, { keys, origin }),
       startScanRecorder(store, log, scans),
       startKeyKeeper(keys, log),
+      startResealer(store, log, seal),
       pulse,
       startStationListener(store, log, reports),
       startWaker(store, log, { broker, metrics }),

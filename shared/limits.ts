@@ -65,6 +65,19 @@ export const limitTable = {
   CONSOLE_SESSION_LIFE_S: [12 * 3_600, "Life of a console session: a shift and its handover"],
   CONSOLE_STREAMS_MAX_ITEMS: [200, "Consoles of one tenant that one node keeps up to date at a time; more are 503 OVERLOADED"],
   SUMMARY_COUNT_MAX_ITEMS: [10_000, "How far GET /aidc/summary counts jobs of one state, or waiting ones; `capped` names what reached it"],
+  WRONG_SECRETS_WINDOW_MS: [
+    300_000,
+    "How long a wrong secret is held against who sent it: at POST /oauth/token and at a sign-in to the console",
+  ],
+  WRONG_SECRETS_PAIR_MAX: [
+    10,
+    "Wrong secrets of one client, or of keys, from one address in that time; then 429 RATE_LIMITED, right or wrong",
+  ],
+  WRONG_SECRETS_WIDE_MAX: [
+    100,
+    "Wrong secrets from one address, or for one client from anywhere; doesn't concern a client at an address where it proved itself",
+  ],
+  WRONG_SECRET_ANSWER_MIN_MS: [100, "A wrong secret is answered no sooner, so that the time tells nothing of whether its client exists"],
   SECRET_MAX_LENGTH: [4_096, "A credential in a header, a bootstrap key of one's own choosing included"],
   BOOTSTRAP_KEY_MIN_LENGTH: [24, "Characters of a bootstrap key of one's own choosing"],
   OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],

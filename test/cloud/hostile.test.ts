@@ -18,6 +18,8 @@ test.each([
   ["a NUL", '{"name":"a\\u0000b","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
   ["half a surrogate pair", '{"name":"a\\ud800b","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
   ["deep nesting", `{"name":${"[".repeat(50_000)}${"]".repeat(50_000)}}`, 400, "VALIDATION_ERROR"],
+  ["sixty thousand names", `{${Array.from({ length: 60_000 }, (_, n) => `"n${n}":1`).join()}}`, 400, "VALIDATION_ERROR"],
+  ["a name twice, the last one unfit", '{"name":"x","scopes":["aidc:read"],"scopes":7}', 400, "VALIDATION_ERROR"],
   ["a number for a string", '{"name":7,"scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
   ["a list for an object", "[]", 400, "VALIDATION_ERROR"],
   ["null", "null", 400, "VALIDATION_ERROR"],

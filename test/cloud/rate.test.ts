@@ -28,6 +28,6 @@ test("an address is the proxy's, unless the proxy is one whose word is taken", a
     return [answers.some(({ status }) => status === 429), answers.at(-1)?.status];
   };
   expect(await burst({})).toEqual([true, 429]);
-  expect(await burst({ IMPRIMATUR_TRUSTED_PROXIES: "10.0.0.0/8, 127.0.0.1" })).toEqual([true, 200]);
-  expect(await burst({ IMPRIMATUR_TRUSTED_PROXIES: "10.0.0.0/8" })).toEqual([true, 429]);
+  expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8, 127.0.0.1" })).toEqual([true, 200]);
+  expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8" })).toEqual([true, 429]);
 });

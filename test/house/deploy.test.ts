@@ -43,7 +43,7 @@ test("three nodes get settings that exist and are taken, and the same but for th
     expect(environment).toEqual(nodes[0]?.[1].environment);
     expect(configFrom(environment)).toMatchObject({
       PORT: 8080,
-      TRUSTED_PROXIES: ["172.30.0.0/24"],
+      TRUST_PROXY: ["172.30.0.0/24"],
       PUBLIC_URL: "https://imprimatur.example",
     });
   }
