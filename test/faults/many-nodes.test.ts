@@ -254,9 +254,10 @@ describe.skipIf(mosquittoMissing)(`three nodes, seed ${SEED}`, () => {
     process.stderr.write(
       `many nodes: seed ${SEED}, ${told.join(", ")}; ${acknowledged.length} writes, ${heads.length} heads, ${receiver.received.length} deliveries\n`,
     );
-    expect(brokenCluster(truth), told.join(", ")).toEqual([]);
+    expect(brokenCluster(truth)).toEqual([]);
     expect(truth.jobs.map(({ history }) => history.at(-1)?.to)).toEqual(truth.jobs.map(() => "SEALED"));
     expect([...nodes.balancer.handed.values()].filter((count) => count > 0).length).toBeGreaterThan(NODES); // those that were killed came back under other addresses
-    for (const [lie, told] of Object.entries(lies(truth))) expect(brokenCluster(told), lie).not.toEqual([]);
+    const believed = Object.entries(lies(truth)).filter(([, told]) => brokenCluster(told).length === 0);
+    expect(believed.map(([lie]) => lie)).toEqual([]);
   });
 });

@@ -69,15 +69,16 @@ test("serials, jobs and claims taken on two nodes at once are each taken once, a
   const batch = (api: Client) => api.post("/carriers/batch", { productId: shop.product.id, count: 50 });
   const serials = (await Promise.all([shop.admin, there, shop.admin, there].map(batch))).flatMap(({ body }) => body.serials as string[]);
   expect(new Set(serials).size).toBe(200);
-  const issue = (serial: string, i: number) => [shop.admin, there][i % 2]?.post("/aidc/jobs", { gtin: shop.gtin, serial });
-  expect(new Set((await Promise.all(serials.slice(0, 40).map(issue))).map((answer) => answer?.status))).toEqual(new Set([201]));
-  const claims = await Promise.all(
-    Array.from({ length: 20 }, (_, i) =>
-      [a, b][i % 2]?.as(shop.device.secret).post("/aidc/jobs/claim/batch", { max: 3, needs: ["qr"], lease_seconds: 600 }),
-    ),
-  );
-  const refs = claims.flatMap((answer) => (answer?.body.claims as { job: { job_ref: string } }[]).map(({ job }) => job.job_ref));
-  expect(new Set(refs).size).toBe(refs.length);
+  const issuers = [shop.admin, there] as const;
+  const made = serials.slice(0, 40).map((serial, i) => issuers[(i % 2) as 0 | 1].post("/aidc/jobs", { gtin: shop.gtin, serial }));
+  expect(new Set((await Promise.all(made)).map(({ status }) => status))).toEqual(new Set([201]));
+  const stations = [a.as(shop.device.secret), b.as(shop.device.secret)] as const;
+  const wanted = { max: 3, needs: ["qr"], lease_seconds: 600 };
+  const asked = Array.from({ length: 20 }, (_, i) => stations[(i % 2) as 0 | 1].post("/aidc/jobs/claim/batch", wanted));
+  const claims = (await Promise.all(asked)).flatMap(({ body }) => body.claims as { job: { job_ref: string } }[]);
+  const refs = claims.map(({ job }) => job.job_ref);
+  expect(refs).toHaveLength(40);
+  expect(new Set(refs).size).toBe(40);
   for (const api of [shop.admin, there]) expect((await api.get("/audit-logs/verify")).body.valid).toBe(true);
 });
 
