@@ -25,7 +25,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
       for (const statement of statements) await db.run(statement);
     });
   const rows = await w.store.read("rows", async ({ db }) => {
-    const found = await db.values<unknown[]>(sql`SELECT ${sql.raw(LIST)} FROM audit_log WHERE tenant_id = ${tenantId} ORDER BY seq`);
+    const found = await db.values(sql`SELECT ${sql.raw(LIST)} FROM audit_log WHERE tenant_id = ${tenantId} ORDER BY seq`);
     return found.map((row) => Object.fromEntries(LIST.split(", ").map((name, i) => [name, row[i]])) as Row);
   });
   const rowAt = (seq: number) => rows[seq - 1] as Row;
@@ -57,7 +57,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
 
   test.each(columns)("one bit flipped anywhere in %s is found at its row", async (column) => {
     const was = rowAt(MIDDLE)[column];
-    const values = column === "at" ? [was as unknown as number + 1] : [...was].map((_, i) => was.slice(0, i) + String.fromCharCode(was.charCodeAt(i) ^ 1) + was.slice(i + 1)); // oxfmt-ignore
+    const values = column === "at" ? [was as unknown as number + 1] : Array.from(was, (_, i) => was.slice(0, i) + String.fromCharCode(was.charCodeAt(i) ^ 1) + was.slice(i + 1)); // oxfmt-ignore
     const missed: unknown[] = [];
     for (const value of values) {
       await set(column, MIDDLE, value);
