@@ -44,7 +44,8 @@ function requestsOf({ path, operation: { parameters = [], requestBody } }: Targe
   const of = (where: Parameter["in"]) =>
     Object.fromEntries(parameters.filter((one) => one.in === where).map(({ name, schema }) => [name, valueOf(schema)]));
   const [type, { schema, example } = {}] = Object.entries(requestBody?.content ?? {})[0] ?? [];
-  const places = Object.fromEntries([...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => [name, fc.oneof(fc.constantFrom(...known), valueOf({ type: "string" }))])); // oxfmt-ignore
+  const place = fc.oneof(fc.constantFrom(...known), valueOf({ type: "string" }));
+  const places = Object.fromEntries(Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = ""]) => [name, place]));
   const like = example !== null && typeof example === "object" ? fc.constant(example) : valueOf(schema ?? {});
   return fc
     .record({

@@ -30,7 +30,10 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
   });
   const rowAt = (seq: number) => rows[seq - 1] as Row;
   const here = sql`tenant_id = ${tenantId}`;
-  const insert = (row: Row) => sql`INSERT INTO audit_log (${sql.raw(LIST)}) VALUES (${sql.join(LIST.split(", ").map((name) => sql`${row[name as "seq"]}`), sql`, `)})`; // oxfmt-ignore
+  const insert = (row: Row) => {
+    const values = LIST.split(", ").map((name) => sql`${row[name as "seq"]}`);
+    return sql`INSERT INTO audit_log (${sql.raw(LIST)}) VALUES (${sql.join(values, sql`, `)})`;
+  };
   const headIs = ({ seq, hash }: Pick<Row, "seq" | "hash">) => sql`UPDATE audit_heads SET seq = ${seq}, hash = ${hash} WHERE ${here}`;
   /** As it was before anybody touched it. */
   const restore = () => write(sql`DELETE FROM audit_log WHERE ${here}`, ...rows.map(insert), headIs(rowAt(rows.length)));
@@ -42,7 +45,8 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
     return from.map((row) => {
       const { hash: _old, prev_hash: _prev, at, tenant_id: tenantId, request_id: requestId, ...rest } = row;
       const [actor, details] = [JSON.parse(rest.actor), JSON.parse(rest.details)];
-      const told = { ...rest, tenantId, requestId, actor, details, at: new Date(at).toISOString(), class: rest.action.split(".")[0], prevHash: prev }; // oxfmt-ignore
+      const parts = { tenantId, requestId, actor, details, at: new Date(at).toISOString(), class: rest.action.split(".")[0] };
+      const told = { ...rest, ...parts, prevHash: prev };
       const made = { ...row, prev_hash: prev, hash: digestOf(told) };
       prev = made.hash;
       return made;
@@ -51,13 +55,14 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
 
   test("left alone it verifies: what follows is found because of what was done", async () => {
     await restore();
-    expect(await verdict()).toMatchObject({ valid: true, rows: ROWS + 0, firstBroken: null });
+    expect(await verdict()).toMatchObject({ valid: true, rows: ROWS, firstBroken: null });
     expect(rehashed(rows.slice(1))).toEqual(rows.slice(1));
   });
 
   test.each(columns)("one bit flipped anywhere in %s is found at its row", async (column) => {
     const was = rowAt(MIDDLE)[column];
-    const values = column === "at" ? [was as unknown as number + 1] : Array.from(was, (_, i) => was.slice(0, i) + String.fromCharCode(was.charCodeAt(i) ^ 1) + was.slice(i + 1)); // oxfmt-ignore
+    const flipped = (i: number) => was.slice(0, i) + String.fromCharCode(was.charCodeAt(i) ^ 1) + was.slice(i + 1);
+    const values = column === "at" ? [(was as unknown as number) + 1] : Array.from({ length: was.length }, (_, i) => flipped(i));
     const missed: unknown[] = [];
     for (const value of values) {
       await set(column, MIDDLE, value);
@@ -75,18 +80,26 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
     await restore();
   });
 
-  test.each<[string, number, () => Promise<unknown>]>([
-    ["two rows in each other's place", MIDDLE, () => write(sql`UPDATE audit_log SET seq = -1 WHERE ${here} AND seq = ${MIDDLE}`, sql`UPDATE audit_log SET seq = ${MIDDLE} WHERE ${here} AND seq = ${MIDDLE + 1}`, sql`UPDATE audit_log SET seq = ${MIDDLE + 1} WHERE ${here} AND seq = -1`)], // oxfmt-ignore
-    ["the rows behind a deleted one moved up", MIDDLE, () => write(sql`DELETE FROM audit_log WHERE ${here} AND seq >= ${MIDDLE}`, ...rows.slice(MIDDLE).map((row) => insert({ ...row, seq: row.seq - 1 })), headIs({ ...rowAt(ROWS), seq: ROWS - 1 }))], // oxfmt-ignore
-    ["a row said twice", ROWS + 1, () => write(insert({ ...rowAt(ROWS), seq: ROWS + 1 }))],
-    ["a row of another tenant's", MIDDLE, () => write(sql`DELETE FROM audit_log WHERE ${here} AND seq = ${MIDDLE}`, sql`INSERT INTO audit_log SELECT ${tenantId}, ${MIDDLE}, at, action, actor, subject, details, request_id, prev_hash, hash FROM audit_log WHERE tenant_id <> ${tenantId} AND seq = 1`)], // oxfmt-ignore
-    ["the last rows cut off", ROWS - 2, () => write(sql`DELETE FROM audit_log WHERE ${here} AND seq > ${ROWS - 3}`)],
-    ["the head set back", ROWS - 2, () => write(headIs(rowAt(ROWS - 3)))],
-    ["a row changed and its hash with it", MIDDLE + 1, () => write(sql`DELETE FROM audit_log WHERE ${here} AND seq = ${MIDDLE}`, ...rehashed([{ ...rowAt(MIDDLE), subject: "another" }]).map(insert))], // oxfmt-ignore
-    ["a row changed and all hashes after it", ROWS, () => write(sql`DELETE FROM audit_log WHERE ${here} AND seq >= ${MIDDLE}`, ...rehashed([{ ...rowAt(MIDDLE), subject: "another" }, ...rows.slice(MIDDLE)]).map(insert))], // oxfmt-ignore
-  ])("%s: found at row %i", async (_what, seq, tamper) => {
+  const cut = (from: number) => sql`DELETE FROM audit_log WHERE ${here} AND seq >= ${from}`;
+  const move = (from: number, to: number) => sql`UPDATE audit_log SET seq = ${to} WHERE ${here} AND seq = ${from}`;
+  const forged = { ...rowAt(MIDDLE), subject: "another" };
+  const after = rows.slice(MIDDLE);
+  const foreign = sql`INSERT INTO audit_log SELECT ${tenantId}, ${MIDDLE}, ${sql.raw(LIST.replace("tenant_id, seq, ", ""))} FROM audit_log
+    WHERE tenant_id <> ${tenantId} AND seq = 1`;
+  const movedUp = after.map((row) => insert({ ...row, seq: row.seq - 1 }));
+
+  test.each<[what: string, seq: number, how: ReturnType<typeof sql>[]]>([
+    ["two rows in each other's place", MIDDLE, [move(MIDDLE, -1), move(MIDDLE + 1, MIDDLE), move(-1, MIDDLE + 1)]],
+    ["the rows behind a deleted one moved up", MIDDLE, [cut(MIDDLE), ...movedUp, headIs({ ...rowAt(ROWS), seq: ROWS - 1 })]],
+    ["a row said twice", ROWS + 1, [insert({ ...rowAt(ROWS), seq: ROWS + 1 })]],
+    ["a row of another tenant's", MIDDLE, [cut(MIDDLE), foreign, ...after.map(insert)]],
+    ["the last rows cut off", ROWS - 2, [cut(ROWS - 2)]],
+    ["the head set back", ROWS - 2, [headIs(rowAt(ROWS - 3))]],
+    ["a row changed and its hash with it", MIDDLE + 1, [cut(MIDDLE), ...[...rehashed([forged]), ...after].map(insert)]],
+    ["a row changed and all hashes after it", ROWS, [cut(MIDDLE), ...rehashed([forged, ...after]).map(insert)]],
+  ])("%s: found at row %i", async (_what, seq, how) => {
     await restore();
-    await tamper();
+    await write(...how);
     expect(await verdict()).toMatchObject({ valid: false, firstBroken: { seq } });
     await restore();
   });
@@ -96,12 +109,12 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
     const kept = async () =>
       (await admin.get("/audit-logs?limit=200")).body.data.find(({ seq }: { seq: number }) => seq === head.seq)?.hash;
     expect(await kept()).toBe(head.hash);
-    const other = rehashed([{ ...rowAt(MIDDLE), subject: "another" }, ...rows.slice(MIDDLE)]);
-    await write(sql`DELETE FROM audit_log WHERE ${here} AND seq >= ${MIDDLE}`, ...other.map(insert), headIs(other.at(-1) as Row));
+    const other = rehashed([forged, ...after]);
+    await write(cut(MIDDLE), ...other.map(insert), headIs(other.at(-1) as Row));
     expect([(await verdict()).valid, await kept()]).toEqual([true, other.at(-1)?.hash]); // whole in itself, and not what it was
     expect(await kept()).not.toBe(head.hash);
     await restore();
-    await write(sql`DELETE FROM audit_log WHERE ${here} AND seq > ${MIDDLE}`, headIs(rowAt(MIDDLE)));
+    await write(cut(MIDDLE + 1), headIs(rowAt(MIDDLE)));
     expect([(await verdict()).valid, await kept()]).toEqual([true, undefined]);
     await restore();
   });

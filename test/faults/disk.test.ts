@@ -93,7 +93,11 @@ test.skipIf(straceMissing).each([
   expect((await cloud.write()).status).toBe(201);
   await tamper(cloud.program.pid, { file: cloud.file + suffix, inject });
   let last: number = 201;
-  for (let i = 0; i < 20 && last === 201; i += 1) last = await cloud.write().then(({ status }) => status, () => 0); // oxfmt-ignore
+  for (let i = 0; i < 20 && last === 201; i += 1)
+    last = await cloud.write().then(
+      ({ status }) => status,
+      () => 0,
+    );
   expect(last).not.toBe(201);
   expect(await cloud.program.ended).toBe(74); // the kernel may have dropped the pages: what it says next would be a guess
   expect(cloud.program.complaints()).toContain("disk can't be trusted");
@@ -150,7 +154,10 @@ test.skipIf(straceMissing)(
       });
       await tamper(server.pid, { file: join(folder, "control.db-wal"), inject: "pwrite64:error=ENOSPC:when=3+" });
       const kept: string[] = [];
-      for (let i = 0; i < 10; i += 1) if ((await client(() => server.url).post(`//${answer}-${i}`)).status === 201) kept.push(`/${answer}-${i}`); // oxfmt-ignore
+      for (let i = 0; i < 10; i += 1) {
+        const note = `/${answer}-${i}`;
+        if ((await client(() => server.url).post(`/${note}`)).status === 201) kept.push(note);
+      }
       await server.end();
       const rows = new Database(join(folder, "control.db"));
       const there = new Set(rows.prepare("SELECT text FROM notes").pluck().all());

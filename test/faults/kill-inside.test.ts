@@ -138,7 +138,9 @@ async function lostNotes(env: Record<string, string>, points: readonly (readonly
     const server = await startProgram("fixtures/unsafe-cloud.ts", { CONTROL_SYNCHRONOUS: "FULL", CONTROL_FOLDER: folder, ...env });
     await tamper(server.pid, { file: join(folder, file), inject: `${call}:signal=KILL:when=${when}` });
     const api = client(() => server.url);
-    answered.push(...(await askUntilDead(async (key) => (await api.post(`//${file}-${call}-${when}-${key}`)).status, "n")).answered.map((key) => `/${file}-${call}-${when}-${key}`)); // oxfmt-ignore
+    const note = (key: string) => `/${file}-${call}-${when}-${key}`;
+    const heard = await askUntilDead(async (key) => (await api.post(`/${note(key)}`)).status, "n");
+    answered.push(...heard.answered.map(note));
     expect(await server.ended).toBe("SIGKILL");
   }
   const rows = new Database(join(folder, "control.db"));

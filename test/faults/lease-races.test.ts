@@ -41,7 +41,7 @@ function model(start: Start, now: number) {
   const path: JobState[] = ["CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED"];
   let [at, holder, pooled, failed, due] = [path.indexOf(start), "A", false, false, starts[start].dueMs];
   const isOver = () => now >= due;
-  const renew = () => [pooled, due] = [false, now + LEASE_MS + (at >= 2 ? GRACE_MS : 0)]; // oxfmt-ignore
+  const renew = () => ([pooled, due] = [false, now + LEASE_MS + (at >= 2 ? GRACE_MS : 0)]);
   const says = (who: string, step: number): Outcome => {
     if (holder !== who || failed) return "stale";
     if (at !== step) return "illegal";

@@ -76,7 +76,12 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
       const answer = await insist(() => onTheWay(secret).post(path, body, key));
       expect([what, answer.status < 300]).toEqual([what, true]);
       const elsewhere = await direct(secret).post(path, body, key);
-      expect([what, elsewhere.status, elsewhere.text, elsewhere.headers.get("idempotency-replayed")]).toEqual([what, answer.status, answer.text, "true"]); // oxfmt-ignore
+      expect([what, elsewhere.status, elsewhere.text, elsewhere.headers.get("idempotency-replayed")]).toEqual([
+        what,
+        answer.status,
+        answer.text,
+        "true",
+      ]);
       expect([what, await effects()]).toEqual([what, expect.objectContaining({ rows: rows + 1, valid: true })]);
     }
   });
@@ -101,7 +106,6 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
       call: [, secret, path, body],
       key,
     } of asked)
-      // oxfmt-ignore
       await expect(onTheWay(secret).post(path, body, key)).rejects.toThrow(/network error/);
     const { rows } = await effects();
     await w.restart();
@@ -109,7 +113,6 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
       call: [what, secret, path, body],
       key,
     } of asked) {
-      // oxfmt-ignore
       const answer = await direct(secret).post(path, body, key);
       expect([what, answer.status < 300, answer.headers.get("idempotency-replayed")]).toEqual([what, true, "true"]);
     }

@@ -153,7 +153,11 @@ async function endedBefore(tryMaxMs: number, carry: (courier: Courier) => Courie
   const courier = createCourier({ allowPrivate: true, tryMaxMs });
   let ended = 0;
   const tried = ({ status }: { status: number | null }) => void (ended += status === null ? 1 : 0);
-  const dispatcher = startDispatcher(store, createLog("silent"), { seal: await openSeal(store, dataDir, []), courier: carry(courier), tried }); // oxfmt-ignore
+  const dispatcher = startDispatcher(store, createLog("silent"), {
+    seal: await openSeal(store, dataDir, []),
+    courier: carry(courier),
+    tried,
+  });
   for (const serial of ["1", "2", "3"])
     await store.write("emit", (tx) => emit(tx, { tenantId: h.tenantId }, "print.confirmed", { serials: [serial] }));
   await expect.poll(() => h.receiver.received.length, WIDE).toBe(3);

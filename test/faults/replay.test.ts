@@ -45,7 +45,12 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
       await say(one.secret, `${at}/result`, { ...word(first), status: "FAILED", reason: "ribbon out" });
       const second = await take(other.secret);
       const items = goodItems(second, true);
-      const burst = [...items, sealOf(items)].map((item) => ({ ...item, ...word(second), job_ref: second.job.job_ref, idempotency_key: crypto.randomUUID() })); // oxfmt-ignore
+      const burst = [...items, sealOf(items)].map((item) => ({
+        ...item,
+        ...word(second),
+        job_ref: second.job.job_ref,
+        idempotency_key: crypto.randomUUID(),
+      }));
       await say(other.secret, "/aidc/results", { results: burst });
     }
     await say(shop.adminKey, "/carriers/print-status", { results: serials.map((serial) => ({ serial, status: "printed" })) });
@@ -108,7 +113,11 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
     const { results } = (await shop.device.api.post("/aidc/results", { results: [item, item, failed] })).body as {
       results: { status: number; job?: object; error?: { code: string } }[];
     };
-    expect(results.map(({ status, error }) => [status, error?.code])).toEqual([[200, undefined], [200, undefined], [409, "IDEMPOTENCY_CONFLICT"]]); // oxfmt-ignore
+    expect(results.map(({ status, error }) => [status, error?.code])).toEqual([
+      [200, undefined],
+      [200, undefined],
+      [409, "IDEMPOTENCY_CONFLICT"],
+    ]);
     expect(results[1]?.job).toEqual(results[0]?.job);
   });
 

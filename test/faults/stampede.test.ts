@@ -69,8 +69,10 @@ test("the control: jobs that are looked at first and taken afterwards are grante
   const w = await startWorld({ settings });
   const shop = await printShop(w);
   await fill(shop, 100);
-  const first = () => w.store.read("look", async ({ db }) => (await db.values<[string]>(sql`SELECT job_ref FROM print_jobs WHERE state = 'QUEUED' ORDER BY job_ref LIMIT 1`))[0]?.[0]); // oxfmt-ignore
-  const take = (ref: string) => w.store.write("take", async ({ db }) => void (await db.run(sql`UPDATE print_jobs SET state = 'CLAIMED' WHERE job_ref = ${ref}`))); // oxfmt-ignore
+  const oldest = sql`SELECT job_ref FROM print_jobs WHERE state = 'QUEUED' ORDER BY job_ref LIMIT 1`;
+  const first = () => w.store.read("look", async ({ db }) => (await db.values<[string]>(oldest))[0]?.[0]);
+  const take = (ref: string) =>
+    w.store.write("take", async ({ db }) => void (await db.run(sql`UPDATE print_jobs SET state = 'CLAIMED' WHERE job_ref = ${ref}`)));
   const granted: string[] = [];
   const station = async () => {
     for (let ref = await first(); ref !== undefined; ref = await first()) {
@@ -90,11 +92,35 @@ async function manyStations({ store }: World, tenantId: string, count: number): 
     await store.write("many stations", async ({ db, now: createdAt }) => {
       const made = secrets.slice(from, from + SLICE_ROWS).map((secret) => ({ secret, id: randomUUID(), keyId: randomUUID() }));
       await db.insert(devices).values(
-        made.map(({ id, keyId }) => ({ tenantId, id, name: id, station: null, capabilities: ["qr" as const], apiKeyId: keyId, report: {}, lastSeenAt: null, deletedAt: null, createdAt, updatedAt: createdAt })),
-      ); // oxfmt-ignore
+        made.map(({ id, keyId }) => ({
+          tenantId,
+          id,
+          name: id,
+          station: null,
+          capabilities: ["qr" as const],
+          apiKeyId: keyId,
+          report: {},
+          lastSeenAt: null,
+          deletedAt: null,
+          createdAt,
+          updatedAt: createdAt,
+        })),
+      );
       await db.insert(apiKeys).values(
-        made.map(({ id, keyId, secret }) => ({ id: keyId, tenantId, name: id, scopes: ["aidc:read", "aidc:write"], lookup: lookupOf(hashOf(secret)), hash: hashOf(secret), prefix: "imp_", deviceId: id, bootstrap: false, createdAt, revokedAt: null })),
-      ); // oxfmt-ignore
+        made.map(({ id, keyId, secret }) => ({
+          id: keyId,
+          tenantId,
+          name: id,
+          scopes: ["aidc:read", "aidc:write"],
+          lookup: lookupOf(hashOf(secret)),
+          hash: hashOf(secret),
+          prefix: "imp_",
+          deviceId: id,
+          bootstrap: false,
+          createdAt,
+          revokedAt: null,
+        })),
+      );
     });
   return secrets;
 }
