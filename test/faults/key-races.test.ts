@@ -60,7 +60,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
   };
 
   test.each(Object.entries(deaths))("when %s, no call that begins after the answer is let in", async (_how, make) => {
-    for (let round = 0; round < 4; round += 1) {
+    for (let round = 0; round < 3; round += 1) {
       const { early, late, letIn } = await callsThroughDeath(w, await make());
       expect([early > 0, late >= CALLERS * AFTERWARDS, letIn]).toEqual([true, true, 0]);
     }

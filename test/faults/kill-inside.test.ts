@@ -151,10 +151,10 @@ async function lostNotes(env: Record<string, string>, points: readonly (readonly
 }
 
 test.skipIf(straceMissing)("killed inside checkpoints under load, nothing answered is lost", { timeout: 90_000 }, async () => {
-  const points = (["pwrite64", "fsync"] as const).flatMap((call) => [1, 2, 5].map((when) => ["control.db", call, when] as const));
+  const points = (["pwrite64", "fsync"] as const).flatMap((call) => [1, 4].map((when) => ["control.db", call, when] as const));
   const { answered, lost } = await lostNotes({ CONTROL_CHECKPOINT: "40" }, points);
   expect(lost).toBe(0);
-  expect(answered).toBeGreaterThan(100);
+  expect(answered).toBeGreaterThan(60);
 });
 
 test.skipIf(straceMissing)(

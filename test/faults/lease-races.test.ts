@@ -23,6 +23,7 @@ import { freshDatabase } from "../world.ts";
 const LEASE_MS = 30_000;
 const GRACE_MS = 900_000;
 const HOUR_MS = 3_600_000;
+const SLICE_JOBS = 200;
 const ops = ["A beats", "A reports", "the reaper", "B claims", "B reports", "A reports on"] as const;
 type Op = (typeof ops)[number];
 const orders = <T>(of: readonly T[]): T[][] =>
@@ -87,8 +88,8 @@ async function floor(engine: "sqlite" | "postgres", schedules: number) {
   const shop = await printShop(w);
   const other = await shop.newDevice("line 2");
   const refs: string[] = [];
-  for (let done = 0; done < schedules; done += 1_000) {
-    const serials = await shop.allocate(Math.min(1_000, schedules - done));
+  for (let done = 0; done < schedules; done += SLICE_JOBS) {
+    const serials = await shop.allocate(Math.min(SLICE_JOBS, schedules - done));
     const items = serials.map((serial, i) => ({ gtin: shop.gtin, serial, station: `s${done + i}`, max_attempts: 5 }));
     const { body } = await shop.admin.post("/aidc/jobs/batch", { items });
     refs.push(...body.jobs.map(({ job_ref: ref }: { job_ref: string }) => ref));

@@ -19,7 +19,7 @@ import { answering, hooked, receiving, serialsOf } from "../hooks.ts";
 const settings = { IMPRIMATUR_WEBHOOK_PRIVATE: "on", IMPRIMATUR_LOG_LEVEL: "warn" };
 const HOUR_MS = 3_600_000;
 const EVENTS = 20;
-const LABELS = 15;
+const LABELS = 8;
 const WIDE = { timeout: 60_000, interval: 20 };
 const ends: (() => unknown)[] = [];
 afterAll(() => Promise.all(ends.map((end) => end())));
