@@ -1,30 +1,40 @@
 #!/usr/bin/env node
-// Starts any of our programs from a bare clone: finds or brings a fit Node, installs what the lock file names, steps aside.
+// Starts any of our programs, from a bare clone or as npm installed it: finds or brings a fit Node, installs what the lock file names, steps aside.
 // Plain JavaScript for old Nodes: this file is what runs before the right one is there.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
 const MIN = [24, 21]; // node:crypto's randomUUIDv7 came with it
 
-/** What `imprimatur NAME` runs: a file of ours, or the command line of a tool. */
-const commands = {
+/** npm leaves the lock file out of a tarball: without it this isn't a clone, and whoever installed it has seen to the packages. */
+const isClone = existsSync(join(root, "package-lock.json"));
+
+const programs = {
   start: ["fixtures/start.ts"],
   cloud: ["cloud/main.ts"],
   agent: ["agent/main.ts"],
   floor: ["fixtures/simulate.ts"],
-  soak: ["test/faults/soak.ts"],
   verify: ["cloud/verify.ts"],
+  backup: ["cloud/backup.ts"],
+  restore: ["cloud/restore.ts"],
+  doctor: ["cloud/doctor.ts"],
+};
+const tools = {
   test: ["node_modules/vitest/vitest.mjs", "run", "--config", "test/vitest.config.ts"],
   check: ["test/house/check.ts"],
   bench: ["test/bench/index.ts"],
+  soak: ["test/faults/soak.ts"],
   readme: ["test/house/readme.ts"],
   verdict: ["test/house/verdict.ts"],
 };
+
+/** What `imprimatur NAME` runs: a file of ours, or the command line of a tool that only a clone has. */
+const commands = isClone ? { ...programs, ...tools } : programs;
 
 const say = (line) => process.stderr.write(`imprimatur: ${line}\n`);
 const die = (line) => {
@@ -69,7 +79,8 @@ function alone(work) {
       mkdirSync(lock);
       break;
     } catch (error) {
-      if (error.code !== "EEXIST") die(`can't write to ${here}: ${error.message}`);
+      if (error.code !== "EEXIST")
+        die(`can't write to ${here} (${error.code}): run this once as the owner of that folder, or use Node ${MIN.join(".")} or newer`);
       let owner = 0;
       try {
         owner = Number(readFileSync(join(lock, "pid"), "utf8"));
@@ -133,7 +144,7 @@ if (!name || !Object.hasOwn(commands, name)) {
 }
 
 const node = fitNode();
-install(root, "what the lock file names");
+if (isClone) install(root, "what the lock file names");
 const [file, ...args] = commands[name];
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
@@ -144,6 +155,7 @@ const child = spawn(
     "--max-semi-space-size=8",
     "--heap-growing-percent=60",
     "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
+    ...(isClone ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]),
     join(root, file),
     ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
     ...rest,

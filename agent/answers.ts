@@ -111,7 +111,10 @@ const answers: Record<Ask | "scan", Answer> = {
 /** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
 export function askAgain(floor: Floor, { attemptId, jobRef, work }: Attempt, counter: number): void {
   const moved = counter - (work.counter ?? counter);
-  const unknown = `the printer's counter has moved by ${moved} since this label was sent: look again`;
+  const unknown =
+    work.counter === undefined
+      ? "what the printer held is dropped only now: look once more"
+      : `the printer's counter has moved by ${moved} since this label was sent: look again`;
   floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, unknown, counter } });
   floor.say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${unknown}`);
   floor.news.beat();

@@ -16,6 +16,9 @@ export type Task = {
   template: string;
   template_sha256: string | null;
   duplicate_risk: boolean;
+  /** Absent in an envelope from before it was told. */
+  product_name: string | null;
+  reprint: boolean;
 };
 
 /** Where an attempt is on this floor, and which of the cloud's states that is. */

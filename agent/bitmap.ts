@@ -57,5 +57,5 @@ export function pngOf(bitmap: Bitmap): Buffer {
   const { width, height, data } = pictureOf(bitmap);
   const png = new PNG({ width, height });
   png.data = Buffer.from(data.buffer);
-  return PNG.sync.write(png, { colorType: 0 });
+  return PNG.sync.write(png, { colorType: 0, filterType: 0 });
 }

@@ -1,49 +1,16 @@
 // What must survive: claimed work, every report before it is sent, every physical act before it is begun, every label. One SQLite file, one agent.
 import { randomUUID } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { existsSync, statfsSync } from "node:fs";
 import { join } from "node:path";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
 import type { BundleItem, OrphanReport } from "#shared/wire/jobs.ts";
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
 import { askOf } from "./attempt.ts";
+import { openFile, type SetAside } from "./buffer-file.ts";
+import { clickNow } from "./click.ts";
 import type { Clock } from "./clock.ts";
 import type { Seen } from "./scan-rules.ts";
-
-const SCHEMA = `
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS attempts (
-  attempt_id TEXT PRIMARY KEY, job_ref TEXT NOT NULL, serial TEXT NOT NULL, link TEXT NOT NULL, task TEXT NOT NULL, envelope TEXT NOT NULL,
-  printer TEXT, stage TEXT NOT NULL, work TEXT NOT NULL, lease_seconds INTEGER NOT NULL, lease_until INTEGER NOT NULL,
-  envelope_until INTEGER NOT NULL, ask_since INTEGER, ended TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL) STRICT;
-CREATE INDEX IF NOT EXISTS attempts_open ON attempts (ended, created_at);
-CREATE INDEX IF NOT EXISTS attempts_job ON attempts (job_ref);
-CREATE INDEX IF NOT EXISTS attempts_link ON attempts (link);
-CREATE TABLE IF NOT EXISTS reports (
-  n INTEGER PRIMARY KEY AUTOINCREMENT, attempt_id TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
-  at INTEGER NOT NULL, fate TEXT, told TEXT, settled_at INTEGER) STRICT;
-CREATE INDEX IF NOT EXISTS reports_waiting ON reports (n) WHERE fate IS NULL;
-CREATE INDEX IF NOT EXISTS reports_attempt ON reports (attempt_id, n);
-CREATE TABLE IF NOT EXISTS acts (
-  n INTEGER PRIMARY KEY AUTOINCREMENT, attempt_id TEXT NOT NULL, printer TEXT NOT NULL, token TEXT NOT NULL, sha256 TEXT NOT NULL,
-  bytes INTEGER NOT NULL, intended_at INTEGER NOT NULL, receipt TEXT, received_at INTEGER) STRICT;
-CREATE INDEX IF NOT EXISTS acts_attempt ON acts (attempt_id);
-CREATE TABLE IF NOT EXISTS ledger (
-  n INTEGER PRIMARY KEY AUTOINCREMENT, attempt_id TEXT, job_ref TEXT, serial TEXT, printer TEXT NOT NULL, state TEXT NOT NULL,
-  words TEXT NOT NULL, at INTEGER NOT NULL, changed_at INTEGER NOT NULL) STRICT;
-CREATE INDEX IF NOT EXISTS ledger_attempt ON ledger (attempt_id);
-CREATE INDEX IF NOT EXISTS ledger_state ON ledger (state);
-CREATE TABLE IF NOT EXISTS quarantine (
-  n INTEGER PRIMARY KEY AUTOINCREMENT, job_ref TEXT, attempt_id TEXT, code TEXT NOT NULL, message TEXT NOT NULL, what TEXT NOT NULL,
-  at INTEGER NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS pictures (
-  sha256 TEXT PRIMARY KEY, media_type TEXT NOT NULL, bytes BLOB, at INTEGER NOT NULL, sent_at INTEGER) STRICT;
-CREATE INDEX IF NOT EXISTS pictures_waiting ON pictures (at) WHERE sent_at IS NULL;
-CREATE TABLE IF NOT EXISTS sightings (
-  n INTEGER PRIMARY KEY AUTOINCREMENT, scanner TEXT NOT NULL, text TEXT NOT NULL, scanned_at TEXT NOT NULL, image_sha256 TEXT) STRICT;
-CREATE INDEX IF NOT EXISTS sightings_text ON sightings (text);
-CREATE INDEX IF NOT EXISTS sightings_image ON sightings (image_sha256);
-`;
 
 /** A physical label from when it may exist to when it is explained. */
 export const labelStates = {
@@ -64,17 +31,22 @@ export type LedgerRow = {
   at: number; changed_at: number;
 }; // oxfmt-ignore
 export type ReportBody = BundleItem & { job_ref: string; attempt_id: string; reason?: string };
-export type ReportRow = { n: number; attemptId: string; key: string; at: number } & (
-  | { kind: "result"; body: ReportBody }
-  | { kind: "orphan"; body: OrphanReport }
-);
+export type ReportRow = {
+  n: number;
+  attemptId: string;
+  key: string;
+  at: number;
+  /** The click it came from. */ correlation: string | null;
+} & ({ kind: "result"; body: ReportBody } | { kind: "orphan"; body: OrphanReport });
 export type Fate = "taken" | "dropped" | "quarantined";
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 export type Store = ReturnType<typeof openBuffer>;
 
 const ROOM = " ".repeat(262_144);
+export const ROOM_MIN_BYTES = 4_194_304; // a label's reports and pictures, and what SQLite writes beside them
 const KEPT_SIGHTINGS = 20_000;
 const FULL = /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN|NOMEM)/;
+const CORRUPT = /^SQLITE_(CORRUPT|NOTADB)/;
 
 type Change = Partial<Pick<Attempt, "printer" | "stage" | "leaseUntil" | "leaseSeconds" | "ended">> & {
   /** Over what was known; undefined takes it away. */
@@ -102,9 +74,19 @@ function attemptFrom(row: Row): Attempt {
   };
 }
 
+/** For this user; what can't be asked is taken for enough. */
+export function freeOn(folder: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch {
+    return Infinity;
+  }
+}
+
 export function openBuffer(dataDir: string, clock: Clock) {
   const file = join(dataDir, "station.db");
-  const db = opened(dataDir, file);
+  const db = openFile(dataDir, file, clock);
   const statements = new Map<string, Database.Statement>();
   const prepared = (sql: string): Database.Statement => {
     const known = statements.get(sql) ?? db.prepare(sql);
@@ -115,6 +97,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
   const all = (sql: string, ...values: unknown[]) => prepared(sql).all(...values) as Row[];
   const get = (sql: string, ...values: unknown[]) => prepared(sql).get(...values) as Row | undefined;
   let fault: string | null = null;
+  let isBroken = false;
 
   /** All of it durable, or nothing; what the disk refuses is told as such. */
   function write<T>(act: () => T): T {
@@ -122,8 +105,12 @@ export function openBuffer(dataDir: string, clock: Clock) {
     try {
       return db.transaction(act).immediate();
     } catch (error) {
-      if (!FULL.test(String((error as { code?: string }).code))) throw error;
-      fault = `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;
+      const code = String((error as { code?: string }).code);
+      isBroken ||= CORRUPT.test(code);
+      if (!isBroken && !FULL.test(code)) throw error;
+      fault = isBroken
+        ? `the buffer ${file} is damaged: restart the agent, which sets it aside and asks the cloud what it held`
+        : `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;
       throw new Refusal("STORE_UNAVAILABLE", fault);
     }
   }
@@ -157,23 +144,50 @@ export function openBuffer(dataDir: string, clock: Clock) {
 
   const enqueue = (attemptId: string, kind: ReportRow["kind"], body: object) =>
     run(
-      "INSERT INTO reports (attempt_id, kind, key, body, at) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO reports (attempt_id, kind, key, body, at, correlation) VALUES (?, ?, ?, ?, ?, ?)",
       attemptId,
       kind,
       randomUUID(),
       JSON.stringify(body),
       clock.now(),
+      clickNow() ?? null,
+    );
+
+  const meta = (name: string): string | undefined => get("SELECT value FROM meta WHERE name = ?", name)?.["value"] as string | undefined;
+  const setMeta = (name: string, value: string) =>
+    void write(() =>
+      run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
     );
 
   return {
     file,
     write,
+    /** The file that was here before this one and couldn't be read, for as long as it lies there. */
+    setAside: (): SetAside | null => {
+      const said = JSON.parse(meta("set_aside") ?? "null") as SetAside | null;
+      return said && existsSync(said.file) ? said : null;
+    },
+    /** The latest moment that is written down here. */
+    latest: (): number => {
+      const attempts = get("SELECT max(updated_at) AS at FROM attempts")?.["at"];
+      const seen = get("SELECT scanned_at AS at FROM sightings ORDER BY n DESC LIMIT 1")?.["at"] as string | undefined;
+      return Math.max(Number(attempts ?? 0), Date.parse(seen ?? "") || 0);
+    },
+    /** Leases were counted by the clock of a process that is gone: each is asked for before it is believed. */
+    distrustLeases: () => void write(() => run("UPDATE attempts SET lease_until = 0 WHERE ended IS NULL AND lease_until <> 0")),
     /** How large the file may grow, in pages of 4 KiB; `full` is as large as it is. */
     limit: (pages: number | "full" | "none") =>
       void db.pragma(`max_page_count = ${pages === "full" ? 1 : pages === "none" ? 4_294_967_294 : pages}`),
     fault: () => fault,
-    /** Whether there is room again for the reports of some labels. */
+    /** Whether there is room for the reports of some labels, before the disk has to say so. */
     probe: (): boolean => {
+      if (isBroken) return false;
+      const freeBytes = freeOn(dataDir);
+      if (freeBytes < ROOM_MIN_BYTES) {
+        fault ??= `the buffer in ${dataDir} can't be written much longer: ${Math.floor(freeBytes / 1_024)} KiB are free`;
+        return false;
+      }
+      if (fault === null) return true;
       try {
         write(() => {
           run("INSERT INTO meta (name, value) VALUES ('room', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", ROOM);
@@ -185,11 +199,8 @@ export function openBuffer(dataDir: string, clock: Clock) {
       fault = null;
       return true;
     },
-    meta: (name: string): string | undefined => get("SELECT value FROM meta WHERE name = ?", name)?.["value"] as string | undefined,
-    setMeta: (name: string, value: string) =>
-      void write(() =>
-        run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
-      ),
+    meta,
+    setMeta,
 
     // --- attempts
     attempt,
@@ -205,7 +216,12 @@ export function openBuffer(dataDir: string, clock: Clock) {
           attemptId, task.job_ref, task.serial, task.digital_link, JSON.stringify(task), envelope, leaseSeconds, leaseUntil, envelopeUntil, since, now, now,
         ).changes > 0; // oxfmt-ignore
       }),
-    open: (): Attempt[] => all("SELECT * FROM attempts WHERE ended IS NULL ORDER BY created_at, rowid").map(attemptFrom),
+    /** Those that are still to be worked on: after a long outage thousands more only wait to be heard of. */
+    inHand: (): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan') ORDER BY created_at, rowid").map(attemptFrom),
+    orphans: (): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'orphan' ORDER BY created_at, rowid").map(attemptFrom),
+    sealing: (): number => Number(get("SELECT count(*) AS count FROM attempts WHERE ended IS NULL AND stage = 'sealing'")?.["count"]),
     ofJob: (ref: string): Attempt[] =>
       all("SELECT * FROM attempts WHERE job_ref = ? ORDER BY created_at DESC, rowid DESC", ref).map(attemptFrom),
     recent: (most: number): Attempt[] =>
@@ -214,12 +230,20 @@ export function openBuffer(dataDir: string, clock: Clock) {
     // --- reports
     report: (attemptId: string, item: BundleItem & { reason?: string }) =>
       void write(() => enqueue(attemptId, "result", { job_ref: must(attemptId).jobRef, attempt_id: attemptId, ...item })),
+    /** What the cloud has heard of an attempt already, before this buffer began. */
+    heardBefore: ({ attemptId, jobRef }: Pick<Attempt, "attemptId" | "jobRef">, items: BundleItem[]) =>
+      write(() => {
+        for (const item of items) {
+          const { lastInsertRowid } = enqueue(attemptId, "result", { job_ref: jobRef, attempt_id: attemptId, ...item });
+          run("UPDATE reports SET fate = 'taken', settled_at = ? WHERE n = ?", clock.now(), lastInsertRowid);
+        }
+      }),
     reportOrphan: (orphan: OrphanReport) => void write(() => enqueue(orphan.attempt_id, "orphan", orphan)),
     waiting: (most: number): ReportRow[] =>
       all("SELECT * FROM reports WHERE fate IS NULL ORDER BY n LIMIT ?", most).map(
         (row) =>
           ({
-            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], body: JSON.parse(String(row["body"])),
+            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], correlation: row["correlation"], body: JSON.parse(String(row["body"])),
           }) as ReportRow, // oxfmt-ignore
       ),
     isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,
@@ -247,9 +271,10 @@ export function openBuffer(dataDir: string, clock: Clock) {
       return row && (JSON.parse(String(row["body"])) as ReportBody).status;
     },
     depth: (): { count: number; oldestAt: number | null; pictures: number } => {
-      const row = get("SELECT count(*) AS count, min(at) AS oldest FROM reports WHERE fate IS NULL");
+      const row = get("SELECT count(*) AS count FROM reports WHERE fate IS NULL");
+      const oldest = get("SELECT at FROM reports WHERE fate IS NULL ORDER BY n LIMIT 1");
       const pictures = get("SELECT count(*) AS count FROM pictures WHERE sent_at IS NULL");
-      return { count: Number(row?.["count"]), oldestAt: row?.["oldest"] as number | null, pictures: Number(pictures?.["count"]) };
+      return { count: Number(row?.["count"]), oldestAt: (oldest?.["at"] ?? null) as number | null, pictures: Number(pictures?.["count"]) };
     },
 
     // --- acts
@@ -337,10 +362,10 @@ export function openBuffer(dataDir: string, clock: Clock) {
     // --- pictures
     picture: (sha256: string, mediaType: string, bytes: Uint8Array) =>
       void write(() => run("INSERT INTO pictures VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING", sha256, mediaType, bytes, clock.now())),
-    nextPicture: (): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> } | undefined => {
-      const row = get("SELECT * FROM pictures WHERE sent_at IS NULL ORDER BY at, rowid LIMIT 1");
-      return row && { sha256: String(row["sha256"]), mediaType: String(row["media_type"]), bytes: row["bytes"] as Uint8Array<ArrayBuffer> };
-    },
+    nextPictures: (most: number): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> }[] =>
+      all("SELECT * FROM pictures WHERE sent_at IS NULL ORDER BY at, rowid LIMIT ?", most).map((row) => ({
+        sha256: String(row["sha256"]), mediaType: String(row["media_type"]), bytes: row["bytes"] as Uint8Array<ArrayBuffer>,
+      })), // oxfmt-ignore
     /** Once the cloud has it, its bytes needn't lie here as well. */
     pictureSent: (sha256: string) =>
       void write(() => run("UPDATE pictures SET sent_at = ?, bytes = NULL WHERE sha256 = ?", clock.now(), sha256)),
@@ -373,22 +398,4 @@ export function openBuffer(dataDir: string, clock: Clock) {
       all("SELECT * FROM attempts WHERE link = ? ORDER BY created_at DESC, rowid DESC LIMIT 100", text).map(attemptFrom),
     close: () => db.close(),
   };
-}
-
-/** Held for as long as the process lives: a second agent on this folder would print what the first has printed. */
-function opened(dataDir: string, file: string): Database.Database {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const db = new Database(file, { timeout: 0 });
-  try {
-    db.pragma("locking_mode = EXCLUSIVE");
-    db.pragma("journal_mode = WAL");
-    db.pragma("synchronous = FULL");
-    db.exec(`BEGIN EXCLUSIVE; ${SCHEMA} COMMIT`);
-    return db;
-  } catch (error) {
-    db.close();
-    if (/^SQLITE_(BUSY|LOCKED)/.test(String((error as { code?: string }).code)))
-      throw new Refusal("STORE_UNAVAILABLE", `another agent works in ${dataDir}: one station is one agent with a dataDir of its own`);
-    throw error;
-  }
 }

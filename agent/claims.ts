@@ -6,6 +6,7 @@ import { verifyEnvelope } from "./envelope.ts";
 import type { LeaseDeps } from "./leases.ts";
 import type { ProductNames } from "./product-names.ts";
 import { pulse } from "./pulse.ts";
+import type { CloudTime } from "./cloud-time.ts";
 import type { Standing } from "./standing.ts";
 
 const POLL_MS = 2_000; // until the cloud has said otherwise
@@ -13,9 +14,17 @@ const INFO_MS = 300_000;
 const LET_GO_MS = 120_000;
 const ASKS_MAX = 50; // jobs that wait for a person before they can even begin
 
-type ClaimDeps = LeaseDeps & { standing: Standing; products: ProductNames; blocked(): boolean; paused(): boolean };
+type ClaimDeps = LeaseDeps & {
+  standing: Standing;
+  products: ProductNames;
+  time: CloudTime;
+  adoption: { isDue(): boolean; run(deviceId: string): Promise<boolean> };
+  blocked(): boolean;
+  paused(): boolean;
+};
 
-export function claimsOf({ config, store, clock, cloud, uplink, standing, floor, products, blocked, paused }: ClaimDeps) {
+export function claimsOf(deps: ClaimDeps) {
+  const { config, store, clock, cloud, uplink, standing, floor, products, time, adoption, blocked, paused } = deps;
   const { news, say } = floor;
   const hunger = pulse(clock);
   let over = false;
@@ -24,7 +33,7 @@ export function claimsOf({ config, store, clock, cloud, uplink, standing, floor,
   let asked: { key: string; body: ClaimBatch; at: number } | undefined;
   let infoAt = -Infinity;
 
-  const ahead = () => store.open().filter(({ stage }) => stage === "waiting" || stage === "rendered");
+  const ahead = () => store.inHand().filter(({ stage }) => stage === "waiting" || stage === "rendered");
   function room(): number {
     const waiting = ahead();
     const asking = waiting.filter((attempt) => askOf(attempt) !== null).length;
@@ -34,9 +43,8 @@ export function claimsOf({ config, store, clock, cloud, uplink, standing, floor,
   let toldOfDisk = false;
   /** Whether what a claim brings could be written down; said once. */
   function hasRoom(): boolean {
-    const fault = store.fault();
-    const is = fault === null || store.probe();
-    if (!is && !toldOfDisk) say("error", { event: "disk" }, `no more jobs are claimed: ${fault}`);
+    const is = store.probe();
+    if (!is && !toldOfDisk) say("error", { event: "disk" }, `no more jobs are claimed: ${store.fault()}`);
     if (is && toldOfDisk) say("info", { event: "disk" }, "the buffer can be written again");
     toldOfDisk = !is;
     return is;
@@ -67,7 +75,7 @@ export function claimsOf({ config, store, clock, cloud, uplink, standing, floor,
 
   async function verified(claimed: Claimed) {
     const judge = () =>
-      verifyEnvelope(claimed, { keys: standing.keys() ?? { keys: [] }, deviceId: standing.info()?.device.id ?? "", now: clock.now() });
+      verifyEnvelope(claimed, { keys: standing.keys() ?? { keys: [] }, deviceId: standing.info()?.device.id ?? "", now: time.now() });
     const first = await judge();
     if (first.good || !first.unknownKey) return first;
     await standing.refreshKeys();
@@ -89,7 +97,7 @@ export function claimsOf({ config, store, clock, cloud, uplink, standing, floor,
       envelope,
       leaseSeconds,
       leaseUntil: at + leaseSeconds * 1_000,
-      envelopeUntil: verdict.until,
+      envelopeUntil: verdict.until - (time.skew() ?? 0),
     });
     if (taken) say("info", { event: "claimed", job_ref: job.job_ref, attempt: verdict.task.attempt }, `claimed ${job.job_ref}`);
     news.beat();
@@ -112,7 +120,9 @@ export function claimsOf({ config, store, clock, cloud, uplink, standing, floor,
       await standing.refreshKeys();
       if (uplink.online()) infoAt = clock.now();
     }
-    if (!standing.info() || !standing.keys()) return;
+    const deviceId = standing.info()?.device.id;
+    if (deviceId === undefined || !standing.keys()) return;
+    if (adoption.isDue() && (!hasRoom() || !(await adoption.run(deviceId)))) return;
     letGo();
     const most = mayClaim() ? room() : 0;
     wasEmpty = most > 0 ? (await claim(most)) < most : false;

@@ -14,6 +14,31 @@ export const systemClock: Clock = {
   },
 };
 
+export type SteadyClock = Clock & {
+  /** How far it is ahead of the clock behind it, which was set back. */
+  ahead(): number;
+  /** It goes on from there at the earliest: what is written down can't lie in the future. */
+  atLeast(ms: number): void;
+};
+const CLOSING = 0.05; // of the time that passes, until it is the clock's again
+const TOLD_FROM_MS = 1_000;
+
+/** Time that never goes back, whoever sets the clock behind it: leases end when they end, and what came later is later. */
+export function steady(clock: Clock, wentBack: (ms: number) => void): SteadyClock {
+  let last = clock.now();
+  let ahead = 0;
+  const now = () => {
+    const behind = clock.now();
+    const passed = behind - last;
+    last = behind;
+    if (passed >= 0) ahead -= Math.min(ahead, passed * CLOSING);
+    else ahead -= passed;
+    if (passed <= -TOLD_FROM_MS) wentBack(-passed);
+    return Math.floor(behind + ahead);
+  };
+  return { now, after: clock.after, ahead: () => ahead, atLeast: (ms) => void (ahead = Math.max(ahead, ms - now() + ahead)) };
+}
+
 /** What `promise` brings, or what `late` says (or throws) once the time is up; the promise itself goes on and is no longer awaited. */
 export async function within<T, L>(clock: Clock, ms: number, promise: Promise<T>, late: () => L): Promise<T | L> {
   const timer = Promise.withResolvers<typeof LATE>();

@@ -1,12 +1,15 @@
 // The cloud as the station meets it: every call, its answer read by the shared schemas, and refusals as values with their code.
+import { randomUUID } from "node:crypto";
 import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
 import type { TSchema } from "typebox";
-import { ErrorReply, type Static } from "#shared/wire/common.ts";
-import { Station, type StationReport } from "#shared/wire/devices.ts";
+import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
+import { limits } from "#shared/limits.ts";
+import { Device, type DeviceCreate, DeviceMade, Station, type StationReport } from "#shared/wire/devices.ts";
 import {
   type ClaimBatch,
   ClaimedMany,
+  EvidenceBundle,
   Job,
   type JobCreate,
   LeaseTaken,
@@ -14,6 +17,7 @@ import {
   type OrphanReport,
   ResultOutcomes,
 } from "#shared/wire/jobs.ts";
+import { callHeaders } from "./click.ts";
 import type { ReportBody } from "./buffer.ts";
 
 /** `status` 0: no answer came, so that nobody knows whether it was done. */
@@ -36,7 +40,13 @@ const open = (schema: unknown): object =>
     name === "additionalProperties" && value === false ? true : value,
   ) as object;
 
-export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MAX_MS }: { timeoutMs?: number } = {}) {
+export type CloudOptions = {
+  timeoutMs?: number;
+  /** The date on each answer. */
+  heard?: { now(): number; date(ms: number, askedAt: number): void };
+};
+
+export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MAX_MS, heard }: CloudOptions = {}) {
   const http: KyInstance = ky.create({
     retry: 0,
     throwHttpErrors: false,
@@ -45,21 +55,27 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     headers: { authorization: `Bearer ${key}`, "user-agent": "imprimatur-agent" },
   });
 
-  type Sending = { json?: unknown; body?: Uint8Array<ArrayBuffer>; key?: string; type?: string };
+  type Sending = { correlation?: string | null; json?: unknown; body?: Uint8Array<ArrayBuffer>; key?: string; type?: string };
   async function call<T extends TSchema>(
     method: string,
     path: string,
     shape: T | undefined,
     sending: Sending = {},
   ): Promise<Said<Static<T>>> {
-    const { json, body, key: idempotencyKey, type } = sending;
+    const { json, body, key: idempotencyKey, type, correlation } = sending;
+    const askedAt = heard?.now() ?? 0;
     try {
       const response = await http(origin + path, {
         method,
         ...(json === undefined ? {} : { json }),
         ...(body === undefined ? {} : { body }),
-        headers: { ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}), ...(type ? { "content-type": type } : {}) },
+        headers: {
+          ...callHeaders(correlation ?? undefined),
+          ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}),
+          ...(type ? { "content-type": type } : {}),
+        },
       });
+      heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
       const text = await response.text();
       const answer: unknown = text === "" ? undefined : parsed(text);
       if (!response.ok) return refusalOf(response, answer);
@@ -82,6 +98,15 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
   }
 
   return {
+    /** For who sets a station up. */
+    devices: (cursor: string) =>
+      call(
+        "GET",
+        `/api/v2/devices?limit=${limits.PAGE_MAX_ITEMS}${cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`}`,
+        listOf(Device),
+      ),
+    register: (device: DeviceCreate) => call("POST", "/api/v2/devices", DeviceMade, { json: device, key: randomUUID() }),
+    unregister: (id: string) => call("DELETE", `/api/v2/devices/${id}`, undefined),
     station: () => call("GET", "/api/v2/aidc/station", Station),
     tell: (report: StationReport) => call("POST", "/api/v2/aidc/station", undefined, { json: report }),
     jwks: async (): Promise<Said<{ keys: Record<string, unknown>[] }>> => {
@@ -92,15 +117,19 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       call("POST", "/api/v2/aidc/jobs/claim/batch", ClaimedMany, { json: wanted, key: idempotencyKey }),
     heartbeat: (ref: string, attemptId: string, leaseSeconds: number) =>
       call("POST", `/api/v2/aidc/jobs/${ref}/heartbeat`, LeaseTaken, { json: { attempt_id: attemptId, lease_seconds: leaseSeconds } }),
-    result: ({ job_ref: ref, ...result }: ReportBody, idempotencyKey: string) =>
-      call("POST", `/api/v2/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey }),
+    result: ({ job_ref: ref, ...result }: ReportBody, idempotencyKey: string, correlation: string | null = null) =>
+      call("POST", `/api/v2/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey, correlation }),
     results: (results: (ReportBody & { idempotency_key: string })[]) =>
       call("POST", "/api/v2/aidc/results", ResultOutcomes, { json: { results } }),
-    orphan: (orphan: OrphanReport, idempotencyKey: string) =>
-      call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey }),
+    orphan: (orphan: OrphanReport, idempotencyKey: string, correlation: string | null = null) =>
+      call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey, correlation }),
     issue: (job: JobCreate, idempotencyKey: string) => call("POST", "/api/v2/aidc/jobs", Job, { json: job, key: idempotencyKey }),
     /** Public, and read for people only. */
     passport: (productId: string) => call("GET", `/p/${productId}.jsonld`, undefined),
+    /** A page of the jobs that a device holds. */
+    jobs: (query: { device: string; state: string; cursor?: string }) =>
+      call("GET", `/api/v2/aidc/jobs?${new URLSearchParams({ ...query, limit: String(limits.PAGE_MAX_ITEMS) }).toString()}`, listOf(Job)),
+    evidence: (ref: string) => call("GET", `/api/v2/aidc/jobs/${ref}/evidence`, EvidenceBundle),
     picture: (sha256: string, mediaType: string, bytes: Uint8Array<ArrayBuffer>) =>
       call("PUT", `/api/v2/aidc/evidence/${sha256}`, undefined, { body: bytes, type: mediaType }),
   };

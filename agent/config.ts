@@ -1,72 +1,96 @@
 // The station's settings: one JSON file, each of its top-level values also from the environment; everything else reads the result.
 import { readFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 import { Ajv, type ErrorObject } from "ajv";
 import { type Static, type TSchema, Type } from "typebox";
 import { limits } from "#shared/limits.ts";
+import { nearest } from "#shared/nearest.ts";
 import { closed } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { drivers } from "./printers/index.ts";
 import { type ScannerDriver, scanners } from "./scanners/index.ts";
 
-const DEFAULT_FILE = ".imprimatur-agent/config.json";
+export const DEFAULT_FILE = ".imprimatur-agent/config.json";
 const PREFIX = "IMPRIMATUR_AGENT_";
 const Word = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f]+$" });
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });
 
+const said = <S extends TSchema>(schema: S, description: string): S => ({ ...schema, description });
+
 const Printer = closed({
-  name: Word,
-  driver: Type.Enum(Object.keys(drivers)),
-  port: Url,
-  dpi: Type.Optional(Type.Union([Type.Literal(203), Type.Literal(300), Type.Literal(600)], { default: 203 })),
-  label: closed({
-    widthMm: Type.Number({ exclusiveMinimum: 0, maximum: 500 }),
-    heightMm: Type.Number({ exclusiveMinimum: 0, maximum: 500 }),
-  }),
-  rfid: Type.Optional(Type.Boolean({ default: false })),
-  attest: Type.Optional(Type.Enum(["device", "operator"], { default: "device" })),
-  simulated: Type.Optional(Type.Boolean({ default: false })),
-  control: Type.Optional(Url),
-  setup: Type.Optional(Type.String({ maxLength: 4_000 })),
-  rfidTries: Type.Optional(Type.Integer({ minimum: 1, maximum: 10 })),
-  fence: Type.Optional(Type.Enum(["gs-h", "gs-r", "none"])),
-  cut: Type.Optional(Type.Boolean()),
+  name: said(Word, "As people call it"),
+  driver: Type.Enum(Object.keys(drivers), { description: `Its language: ${Object.keys(drivers).join(", ")}` }),
+  port: said(Url, "`tcp://HOST:PORT`, `serial:/dev/…?baud=`, `file:/dev/usb/lp0` or `ipp://HOST:PORT/printers/NAME`"),
+  dpi: Type.Optional(
+    Type.Union([Type.Literal(203), Type.Literal(300), Type.Literal(600)], { default: 203, description: "Dots an inch of its head" }),
+  ),
+  label: closed(
+    {
+      widthMm: Type.Number({ exclusiveMinimum: 0, maximum: 500, description: "Across the web" }),
+      heightMm: Type.Number({ exclusiveMinimum: 0, maximum: 500, description: "Along it" }),
+    },
+    { description: "The labels in it" },
+  ),
+  rfid: Type.Optional(Type.Boolean({ default: false, description: "It encodes tags" })),
+  attest: Type.Optional(
+    Type.Enum(["device", "operator"], { default: "device", description: "Who says that a label came out, where the device could know" }),
+  ),
+  simulated: Type.Optional(Type.Boolean({ default: false, description: "Its evidence is marked, and seals in a sandbox only" })),
+  control: Type.Optional(said(Url, "A simulated one's address, for its faults")),
+  setup: Type.Optional(Type.String({ maxLength: 4_000, description: "Sent at the head of every label" })),
+  rfidTries: Type.Optional(Type.Integer({ minimum: 1, maximum: 10, description: "Labels to try until a tag takes its EPC" })),
+  fence: Type.Optional(Type.Enum(["gs-h", "gs-r", "none"], { description: "ESC/POS: how it answers, where it isn't to be tried out" })),
+  cut: Type.Optional(Type.Boolean({ description: "ESC/POS: cut after each label" })),
+  inFlight: Type.Optional(Type.Integer({ minimum: 1, maximum: 4, description: "Labels under way at once, on a printer with a counter" })),
 });
 const Scanner = closed({
-  name: Word,
-  driver: Type.Enum(Object.keys(scanners) as ScannerDriver[]),
-  port: Type.Optional(Url),
-  simulated: Type.Optional(Type.Boolean({ default: false })),
+  name: said(Word, "As people call it"),
+  driver: Type.Enum(Object.keys(scanners) as ScannerDriver[], { description: `What it is: ${Object.keys(scanners).join(", ")}` }),
+  port: Type.Optional(said(Url, "As a printer's; of a camera `http(s)://…` or `file:/…`")),
+  simulated: Type.Optional(Type.Boolean({ default: false, description: "What it sees is marked, and seals in a sandbox only" })),
 });
+const Operator = closed({
+  id: said(Word, "In the evidence"),
+  name: said(Word, "On the page"),
+  badge: said(Word, "What the badge says when it is scanned"),
+  pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$", description: "4 to 12 digits, where there is no badge" })),
+});
+const LEVELS = ["trace", "debug", "info", "warn", "error", "silent"];
 const properties = {
   cloud: Type.String({ default: "http://127.0.0.1:8080", maxLength: 2_048, description: "The cloud's origin" }),
-  key: Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "The device's key, from POST /devices" }),
-  station: Type.Optional(Word),
+  key: Type.String({
+    minLength: 1,
+    maxLength: limits.SECRET_MAX_LENGTH,
+    description: "The device's key, from enrolment or `POST /devices`",
+  }),
+  station: Type.Optional(said(Word, "Whose jobs it takes beside those of no station")),
   dataDir: Type.String({ default: ".imprimatur-agent", minLength: 1, description: "The buffer: what isn't in the cloud yet" }),
   console: closed(
     {
-      host: Type.String({ default: "127.0.0.1", minLength: 1 }),
-      port: Type.Integer({ default: 8090, minimum: 0, maximum: 65_535 }),
+      host: Type.String({ default: "127.0.0.1", minLength: 1, description: "This machine only, unless told otherwise" }),
+      port: Type.Integer({ default: 8090, minimum: 0, maximum: 65_535, description: "0 is any free one" }),
     },
     { description: "Where operators and integrators meet the station" },
   ),
   claim: closed(
     {
-      ahead: Type.Integer({ default: 4, minimum: 1, maximum: limits.CLAIMS_MAX_ITEMS }),
-      leaseSeconds: Type.Integer({ default: 60, minimum: limits.LEASE_MIN_S, maximum: limits.LEASE_MAX_S }),
+      ahead: Type.Integer({ default: 4, minimum: 1, maximum: limits.CLAIMS_MAX_ITEMS, description: "Labels kept ready for each printer" }),
+      leaseSeconds: Type.Integer({
+        default: 60,
+        minimum: limits.LEASE_MIN_S,
+        maximum: limits.LEASE_MAX_S,
+        description: "Until a job of a silent station is another's",
+      }),
     },
     { description: "Labels kept ready, so that the line doesn't wait for the network" },
   ),
-  operators: Type.Array(closed({ id: Word, name: Word, badge: Word, pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$" })) }), {
-    default: [],
-    maxItems: 1_000,
-  }),
-  printers: Type.Array(Printer, { minItems: 1, maxItems: 32 }),
-  scanners: Type.Array(Scanner, { default: [], maxItems: 32 }),
-  mqtt: Type.Optional(Url),
-  logLevel: Type.Enum(["trace", "debug", "info", "warn", "error", "silent"], { default: "info" }),
+  operators: Type.Array(Operator, { default: [], maxItems: 1_000, description: "Who may answer at the console" }),
+  fonts: Type.Array(Url, { default: [], maxItems: 8, description: "TrueType or OpenType files for scripts that the built-in one lacks" }),
+  printers: Type.Array(Printer, { minItems: 1, maxItems: 32, description: "One lane each" }),
+  scanners: Type.Array(Scanner, { default: [], maxItems: 32, description: "The console's keyboard is always one" }),
+  mqtt: Type.Optional(said(Url, "The broker, where the cloud doesn't say the right one")),
+  logLevel: Type.Enum(LEVELS, { default: "info", description: LEVELS.join(", ") }),
 };
-const Settings = closed(properties);
+export const Settings = closed(properties);
 type Given = Record<string, unknown>;
 export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attest" | "simulated"> & {
   dpi: 203 | 300 | 600;
@@ -77,7 +101,14 @@ export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attes
 export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
 
 /** A fault of the operator's: shown as one line, without a stack. */
-export class ConfigError extends Error {}
+export class ConfigError extends Error {
+  /** 2 where it is in what was typed. */
+  readonly exitCode: 1 | 2;
+  constructor(message: string, exitCode: 1 | 2 = 1) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
 
 const ajv = new Ajv({ allErrors: false, useDefaults: true, strictTypes: false, allowUnionTypes: true });
 const nestedDefaults = { console: {}, claim: {} };
@@ -102,8 +133,7 @@ function sentenceOf(error?: ErrorObject): string {
   if (error.keyword === "additionalProperties") {
     const unknown = String(error.params["additionalProperty"]);
     const known = knownAt(error.instancePath);
-    const near = known.toSorted((a, b) => distance(a, unknown) - distance(b, unknown))[0];
-    return `${inside(unknown)} isn't a setting; did you mean ${inside(near ?? "")}?`;
+    return `${inside(unknown)} isn't a setting; did you mean ${inside(nearest(unknown, known) ?? "")}?`;
   }
   const choices = error.params["allowedValues"] as unknown[] | undefined;
   return `${where || "the file"} ${choices ? `must be one of ${choices.join(", ")}` : error.message}`;
@@ -117,20 +147,6 @@ function knownAt(path: string): string[] {
   return Object.keys((schema as { properties?: object }).properties ?? {});
 }
 
-const distance = (a: string, b: string): number => {
-  const row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (const [i, letter] of a.toLowerCase().split("").entries()) {
-    let diagonal = i;
-    row[0] = i + 1;
-    for (let j = 1; j <= b.length; j += 1) {
-      const above = row[j] ?? 0;
-      row[j] = Math.min(above + 1, (row[j - 1] ?? 0) + 1, diagonal + (letter === b[j - 1]?.toLowerCase() ? 0 : 1));
-      diagonal = above;
-    }
-  }
-  return row[b.length] ?? 0;
-};
-
 function checkUrls(config: AgentConfig): void {
   const { protocol, pathname, username } = URL.canParse(config.cloud)
     ? new URL(config.cloud)
@@ -138,8 +154,10 @@ function checkUrls(config: AgentConfig): void {
   if (!/^https?:$/.test(protocol) || pathname !== "/" || username)
     throw new ConfigError("cloud must be an origin such as https://cloud.example: scheme, host and port, nothing after it");
   config.cloud = new URL(config.cloud).origin;
-  for (const [i, { driver, port, control, simulated }] of config.printers.entries()) {
+  for (const [i, { driver, port, control, simulated, inFlight = 1 }] of config.printers.entries()) {
     named(`printers.${i}.port`, () => portOf(drivers[driver]?.schemes ?? [], port));
+    if (inFlight > 1 && driver !== "zpl")
+      throw new ConfigError(`printers.${i}.inFlight is 1 for ${driver}: only zpl can tell apart what became of several labels`);
     if (control !== undefined && (!simulated || !/^http:\/\/[^/]/.test(control) || !URL.canParse(control)))
       throw new ConfigError(`printers.${i}.control is the http:// address of a simulator, for a printer that is simulated`);
   }
@@ -189,8 +207,7 @@ function fromEnvironment(env: Record<string, string | undefined>): Given {
     if (!variable.startsWith(PREFIX) || !text) continue;
     const name = names.find((candidate) => variableOf(candidate) === variable || `${PREFIX}${candidate.toUpperCase()}` === variable);
     if (name === undefined) {
-      const near = names.map(variableOf).toSorted((a, b) => distance(a, variable) - distance(b, variable))[0];
-      throw new ConfigError(`${variable} isn't a setting; did you mean ${near}?`);
+      throw new ConfigError(`${variable} isn't a setting; did you mean ${nearest(variable, names.map(variableOf))}?`);
     }
     try {
       given[name] = isText(name) ? text : JSON.parse(text);
@@ -219,19 +236,12 @@ function fromFile(file: string, isNamed: boolean): Given {
 }
 
 /** The file's values, and over them the environment's. */
-export function loadAgentConfig(
-  argv: string[] = process.argv.slice(2),
-  env: Record<string, string | undefined> = process.env,
-): AgentConfig {
-  let file: string | undefined;
-  try {
-    file = parseArgs({ args: argv, options: { config: { type: "string" } } }).values.config;
-  } catch (error) {
-    throw new ConfigError(`${(error as Error).message} (usage: imprimatur agent [--config FILE])`);
-  }
+export function loadAgentConfig(file: string | undefined, env: Record<string, string | undefined> = process.env): AgentConfig {
   const given = { ...fromFile(file ?? DEFAULT_FILE, file !== undefined), ...fromEnvironment(env) };
   if (file === undefined && Object.keys(given).length === 0)
-    throw new ConfigError(`there is no ${DEFAULT_FILE}: name a file with --config FILE, or set ${PREFIX}KEY and ${PREFIX}PRINTERS`);
+    throw new ConfigError(
+      `there is no ${DEFAULT_FILE}: make one with imprimatur agent enroll, name a file with --config FILE, or set ${PREFIX}KEY and ${PREFIX}PRINTERS`,
+    );
   try {
     return agentConfigFrom(given);
   } catch (error) {

@@ -8,6 +8,7 @@ import { type ActDeps, serveActs } from "./acts.ts";
 import { answer } from "./answers.ts";
 import { verdicts } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
+import { asClick, clickId } from "./click.ts";
 import type { Clock } from "./clock.ts";
 import { metricsOf } from "./metrics.ts";
 import { servePages } from "./pages.ts";
@@ -29,6 +30,7 @@ type Deps = ActDeps & {
 
 const BODY_MAX_BYTES = 65_536;
 const EVENT_GAP_MS = 200;
+const TOGETHER_MS = 10; // what changes in one go is told in one
 const KEEP_ALIVE_MS = 15_000;
 const KEYBOARD = "console";
 const Text = Type.String({ minLength: 1, maxLength: 4_096 });
@@ -43,6 +45,7 @@ export async function openConsole({ host, port }: { host: string; port: number }
   const { floor, state, operators, setPaused } = deps;
   const app = Fastify({ bodyLimit: BODY_MAX_BYTES, forceCloseConnections: true, logger: false });
   guard(app, host);
+  followClicks(app, deps.floor);
   const metrics = metricsOf(state);
   servePages(app);
   serveActs(app, deps);
@@ -82,7 +85,10 @@ export async function openConsole({ host, port }: { host: string; port: number }
   app.get<{ Params: { ref: string } }>("/api/jobs/:ref/label.png", (request, reply) =>
     reply.type("image/png").send(labelOf(deps, request.params.ref)),
   );
-  app.get("/healthz", () => ({ status: "ok" }));
+  app.get("/healthz", () => {
+    const { notices } = state();
+    return notices.length === 0 ? { status: "ok" } : { status: "degraded", notices };
+  });
   app.get("/metrics", async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()));
 
   await app.listen({ host, port });
@@ -122,6 +128,18 @@ function guard(app: FastifyInstance, host: string): void {
     void reply.code(refusal.status).send(refusal.body);
   });
 }
+/** What a person does here has an id, which goes on with all that follows from it. */
+function followClicks(app: FastifyInstance, { say }: ActDeps["floor"]): void {
+  app.addHook("preHandler", (request, reply, next) => {
+    if (request.method === "GET") return next();
+    const id = clickId(request.headers["x-correlation-id"]);
+    void reply.header("x-correlation-id", id);
+    asClick(id, () => {
+      say("info", { event: "click", path: request.routeOptions.url }, `${request.method} ${request.routeOptions.url}`);
+      next();
+    });
+  });
+}
 function refusalOf(error: Error & { statusCode?: number; code?: string }): Refusal {
   if (error instanceof Refusal) return error;
   if (error.statusCode === 413) return new Refusal("PAYLOAD_TOO_LARGE");
@@ -157,16 +175,18 @@ function labelOf({ floor, lanes }: Deps, ref: string): Buffer {
   return pngOf(drawingOf(floor, attempt, config).bitmap);
 }
 
-/** The whole state after each change, a few times a second at most. */
+/** The whole state: at once after a change, a few times a second while there are many. */
 function events(request: FastifyRequest, reply: FastifyReply, { state, news, clock }: Deps): void {
   void reply.hijack();
   const { raw } = reply;
   raw.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store", "x-content-type-options": "nosniff" });
   let due = false;
+  let sentAt = 0;
   let cancel = () => {};
   const send = () => {
     due = false;
     cancel();
+    sentAt = clock.now();
     raw.write(`event: state\ndata: ${JSON.stringify(state())}\n\n`);
     cancel = clock.after(KEEP_ALIVE_MS, send);
   };
@@ -174,7 +194,7 @@ function events(request: FastifyRequest, reply: FastifyReply, { state, news, clo
     if (due) return;
     due = true;
     cancel();
-    cancel = clock.after(EVENT_GAP_MS, send);
+    cancel = clock.after(Math.min(EVENT_GAP_MS, Math.max(TOGETHER_MS, sentAt + EVENT_GAP_MS - clock.now())), send);
   });
   request.raw.on("close", () => {
     off();

@@ -23,6 +23,8 @@ const Claims = Type.Object({
   template: Type.String(),
   template_sha256: Type.Union([Type.String(), Type.Null()]),
   duplicate_risk: Type.Boolean(),
+  product_name: Type.Optional(Type.String()),
+  reprint: Type.Optional(Type.Boolean()),
 });
 const fits = new Ajv({ strict: false }).compile(Claims);
 
@@ -48,8 +50,9 @@ export async function verifyEnvelope(
     const other = difference(claims, attemptId, job);
     if (other) return bad(`it says another ${other} than the job around it`);
     const { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, template_sha256, duplicate_risk, exp } = claims;
-    const named = { job_ref, attempt, gtin: gtin14(gtin), serial, digital_link, sgtin96_epc };
-    const task: Task = { ...named, needs, template, template_sha256, duplicate_risk };
+    const { product_name = null, reprint = false } = claims;
+    const named = { job_ref, attempt, gtin: gtin14(gtin), serial, digital_link, sgtin96_epc, product_name };
+    const task: Task = { ...named, needs, template, template_sha256, reprint, duplicate_risk };
     if (needs.includes("rfid")) epcFor(task);
     return { good: true, task, until: exp * 1_000 };
   } catch (error) {

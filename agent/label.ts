@@ -30,6 +30,8 @@ export type RenderManifest = {
   /** Of the bitmap's bytes alone, see bitmap.ts. */
   sha256: string;
   epc?: string;
+  /** What the label goes without, and why. */
+  without?: { product: string };
   simulated?: true;
 };
 /** Where the symbol lies and which modules are dark: what a scan can later be compared with, column by column. */
@@ -85,11 +87,16 @@ async function checkReadsBack(bitmap: Bitmap, payload: string): Promise<void> {
 type Area = { x: number; y: number; width: number; height: number };
 type Canvas = { bitmap: Bitmap; dots(mm: number): number; mm(dots: number): string };
 
+const canvasOf = (bitmap: Bitmap, dpi: Dpi): Canvas => ({
+  bitmap,
+  dots: (mm) => Math.round((mm * dpi) / 25.4),
+  mm: (count) => ((count * 25.4) / dpi).toFixed(1),
+});
+
 /** Without the decoder's word: for previews only. */
 export function drawLabel(content: LabelContent, options: LabelOptions): { bitmap: Bitmap; symbol: PlacedSymbol } {
   const { template, dpi } = options;
-  const dots = (mm: number) => Math.round((mm * dpi) / 25.4);
-  const canvas = { bitmap: backgroundOf(options), dots, mm: (count: number) => ((count * 25.4) / dpi).toFixed(1) };
+  const canvas = canvasOf(backgroundOf(options), dpi);
   let symbol: PlacedSymbol | undefined;
   for (const element of template.elements) {
     if (element.kind === "qr") symbol = drawSymbol(canvas, element, content.payload);
@@ -99,6 +106,22 @@ export function drawLabel(content: LabelContent, options: LabelOptions): { bitma
   }
   if (!symbol) throw new Error(`the template ${template.name} has no symbol`);
   return { bitmap: canvas.bitmap, symbol };
+}
+
+/** Why the label has to go without the product's name, which is for people and not its identity; nothing where the name can be drawn. */
+export function productFault(content: LabelContent, { template, dpi }: LabelOptions): string | undefined {
+  const canvas = canvasOf(blank(0, 0), dpi);
+  try {
+    for (const element of template.elements)
+      if (element.kind === "text" && element.text.includes("{product}")) {
+        const text = textOf(element.text, content);
+        if (text !== undefined) firstFit(canvas, element.sizesMm, text, areaOf(canvas, element.box), element.lines ?? 1);
+      }
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return error.message;
+  }
 }
 
 const backgrounds = new WeakMap<Template, Map<string, Bitmap>>();
@@ -113,8 +136,8 @@ function backgroundOf({ template, dpi, simulated = false }: LabelOptions): Bitma
   return copyOf(drawn);
 }
 function drawBackground({ widthMm, heightMm, elements }: Template, dpi: Dpi, simulated: boolean): Bitmap {
-  const dots = (mm: number) => Math.round((mm * dpi) / 25.4);
-  const canvas = { bitmap: blank(dots(widthMm), dots(heightMm)), dots, mm: (count: number) => ((count * 25.4) / dpi).toFixed(1) };
+  const { dots } = canvasOf(blank(0, 0), dpi);
+  const canvas = canvasOf(blank(dots(widthMm), dots(heightMm)), dpi);
   if (simulated) for (const element of elements) if (element.kind === "simulated") drawBadge(canvas, element, "SIMULATED", false);
   return canvas.bitmap;
 }

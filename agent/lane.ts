@@ -55,6 +55,8 @@ export type LanePatience = {
 };
 export const PATIENCE: LanePatience = { blockedMs: 30 * 60_000, idleMs: 10_000, drainMs: 5_000, muteMs: 1_500, retryMs: PAUSES_MS };
 
+/** A label on its way through the printer. */
+type Flight = { attemptId: string; submission: Submission };
 const LOOK_MS = 1_000;
 const SETTLE_MS = 500;
 const LAST_TRIES = 3;
@@ -70,6 +72,7 @@ export function startLane(
   const { store, clock, news, say } = floor;
   const patience = { ...PATIENCE, ...options.patience };
   const stop = new AbortController();
+  const mayHold = config.inFlight ?? 1;
   let over = false;
   let printer: Printer | undefined;
   let capabilities: Capabilities | null = null;
@@ -108,10 +111,10 @@ export function startLane(
 
   async function open(): Promise<Printer | undefined> {
     if (printer) return printer;
-    const { name, dpi, rfid, simulated, setup, rfidTries, fence, cut, driver, port } = config;
+    const { name, dpi, rfid, simulated, setup, rfidTries, fence, cut, inFlight, driver, port } = config;
     const profile = {
       name, dpi, rfid, simulated, ...(setup === undefined ? {} : { setup }), ...(rfidTries === undefined ? {} : { rfidTries }),
-      ...(fence === undefined ? {} : { fence }), ...(cut === undefined ? {} : { cut }), ...(options.timing ? { timing: options.timing } : {}),
+      ...(fence === undefined ? {} : { fence }), ...(cut === undefined ? {} : { cut }), ...(inFlight === undefined ? {} : { inFlight }), ...(options.timing ? { timing: options.timing } : {}),
     }; // oxfmt-ignore
     try {
       const opened = await drivers[driver]?.open(port, profile, { clock });
@@ -186,19 +189,62 @@ export function startLane(
 
   // --- one label
 
+  /** A label, and as long as there are more of them the next behind it, so that the printer needn't stop between two. */
   async function work(attempt: Attempt, at: Printer): Promise<void> {
+    let flight = await dispatch(attempt, at);
+    while (flight) {
+      const isOut = new AbortController();
+      const [followed, behind] = await Promise.allSettled([
+        follow(flight, at).finally(() => {
+          isOut.abort();
+          news.beat();
+        }),
+        mayHold > 1 ? goBehind(flight, at, isOut.signal) : undefined,
+      ]);
+      const next = behind.status === "fulfilled" ? behind.value : undefined;
+      const isWell = followed.status === "fulfilled" && followed.value;
+      if (next && !isWell) await durable(() => abandonIfSent(next.attemptId, "what became of the label before it isn't known"));
+      for (const one of [followed, behind]) if (one.status === "rejected") throw one.reason;
+      flight = isWell ? next : undefined;
+    }
+  }
+  function abandonIfSent(attemptId: string, why: string): void {
+    const attempt = store.must(attemptId);
+    if (steps.isAbandoned(attempt)) steps.abandon(floor, attempt, why);
+  }
+  /** Tags are written one at a time, so that void labels belong to somebody. */
+  const isPlain = ({ task }: Attempt) => !task.needs.includes("rfid");
+  const holds = (attempt: Attempt) => isMine(attempt) && attempt.stage !== "waiting" && attempt.stage !== "rendered";
+
+  /** The next label, sent while this one moves; undefined where this one is out before there is one. */
+  async function goBehind({ attemptId }: Flight, at: Printer, isOut: AbortSignal): Promise<Flight | undefined> {
+    if (!capabilities?.counter || !isPlain(store.must(attemptId))) return undefined;
+    while (!isOut.aborted && !over) {
+      const inHand = store.inHand();
+      const held = inHand.filter(holds);
+      const isFree = held.length < mayHold && held.every((one) => askOf(one) === null) && state.status === "printing";
+      const next = isFree && !asked && !floor.paused() && store.fault() === null ? pick(inHand) : undefined;
+      if (next && !isPlain(next)) return undefined;
+      if (next) return dispatch(next, at, true);
+      await news.next(LOOK_MS);
+    }
+    return undefined;
+  }
+
+  async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
+    floor.hungry();
     const lease = await floor.holds(attempt);
     if (lease !== "alive" || over || store.must(attempt.attemptId).ended !== null) {
-      if (lease === "unknown") become("ready", "a job waits for word from the cloud that it is still ours");
+      if (lease === "unknown" && !isBehind) become("ready", "a job waits for word from the cloud that it is still ours");
       if (lease === "unknown" && !over) await news.next(LOOK_MS);
-      return;
+      return undefined;
     }
-    const claimed = store.change(attempt.attemptId, { printer: config.name });
+    const claimed = attempt.printer === config.name ? attempt : store.change(attempt.attemptId, { printer: config.name });
     const label = await steps.render(floor, claimed, config);
-    if (!label || over || !isToSend(attempt.attemptId)) return;
-    become("printing", `prints ${attempt.jobRef}`);
-    const submission = await send(store.must(attempt.attemptId), at, label);
-    if (submission) await follow(attempt.attemptId, at, submission);
+    if (!label || over || !isToSend(attempt.attemptId)) return undefined;
+    if (!isBehind) become("printing", `prints ${attempt.jobRef}`);
+    const submission = await send(store.must(attempt.attemptId), at, label, isBehind);
+    return submission && { attemptId: attempt.attemptId, submission };
   }
 
   /** Its job may have gone on, or been refused, while it was drawn. */
@@ -208,7 +254,7 @@ export function startLane(
   }
 
   /** Undefined where surely nothing left: the same attempt may be sent again. */
-  async function send(attempt: Attempt, at: Printer, { bitmap }: Label): Promise<Submission | undefined> {
+  async function send(attempt: Attempt, at: Printer, { bitmap }: Label, isBehind: boolean): Promise<Submission | undefined> {
     const { attemptId, task } = attempt;
     const epc = task.needs.includes("rfid") ? steps.contentOf(attempt).epc : undefined;
     const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
@@ -228,7 +274,7 @@ export function startLane(
     news.beat();
     if (left) return submission;
     if (!submission.retryable) steps.fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
-    else {
+    else if (!isBehind) {
       become("offline", submission.fault ?? "nothing could be sent");
       await close();
       await waitFor(() => over, patience.retryMs[0] ?? LOOK_MS);
@@ -248,7 +294,9 @@ export function startLane(
       }
   }
 
-  async function follow(attemptId: string, at: Printer, submission: Submission): Promise<void> {
+  /** Whether it came out well, so that what is behind it can be told from it. */
+  async function follow({ attemptId, submission }: Flight, at: Printer): Promise<boolean> {
+    if (mayHold > 1) become("printing", `prints ${store.must(attemptId).jobRef}`);
     const known = capabilities as Capabilities;
     const isMute = known.fence === "none" || (!attests(known.ceiling) && config.driver !== "ipp");
     const blockedFrom = clock.now();
@@ -259,16 +307,19 @@ export function startLane(
         if (completion.outcome === "failed") await at.flush();
         await durable(() => {
           steps.completed(floor, attemptId, completion, config, known);
-          store.setMeta(counterName, JSON.stringify(after ?? null));
+          store.setMeta(counterName, JSON.stringify((mayHold === 1 && after) || null)); // the one behind it moves it on
         });
         // What comes late belongs to nobody's next label; and one that never answers may wait for our goodbye before it prints.
         if (completion.outcome === "unknown" && config.driver !== "ipp") await close();
-        return;
+        return completion.outcome === "confirmed";
       }
       become("blocked", completion.reason, [], completion.faults);
       const isGone = store.must(attemptId).stage !== "sent";
-      if (stop.signal.aborted) return; // it waits in the printer: the next start asks for it
-      if (isGone || clock.now() - blockedFrom > patience.blockedMs) return takeBack(attemptId, at, completion.reason);
+      if (stop.signal.aborted) return false; // it waits in the printer: the next start asks for it
+      if (isGone || clock.now() - blockedFrom > patience.blockedMs) {
+        await takeBack(attemptId, at, completion.reason);
+        return false;
+      }
       await waitFor(() => stop.signal.aborted || store.must(attemptId).stage !== "sent", LOOK_MS);
     }
   }
@@ -280,7 +331,8 @@ export function startLane(
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
       if (counter !== null) askAgain(floor, attempt, counter);
-      else if (flushed.clean) steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
+      else if (flushed.clean && (mayHold === 1 || attempt.work.counter !== undefined))
+        steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
       else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });
     });
     news.beat();
@@ -298,7 +350,10 @@ export function startLane(
   async function closing(attempt: Attempt): Promise<void> {
     const at = printer ?? (await open());
     const flushed = at ? { ...(await at.flush()), asked: true } : { waiting: null, words: "the printer can't be asked", asked: false };
-    const counter = at && attempt.work.closing?.verdict === "not_printed" ? await cameOut(at, attempt) : null;
+    // Of a label that was sent behind another nobody knows where the counter stood: it is looked for once more, now that nothing can come out.
+    const isBlind = mayHold > 1 && attempt.work.counter === undefined;
+    const look = async (printer: Printer) => (isBlind ? (await printer.preflight()).counters.labels : cameOut(printer, attempt));
+    const counter = at && attempt.work.closing?.verdict === "not_printed" ? await look(at) : null;
     await durable(() => {
       if (counter === null) closeAttempt(floor, attempt, flushed);
       else askAgain(floor, attempt, counter);
@@ -312,7 +367,7 @@ export function startLane(
   function test(operator: string): Promise<string> {
     if (over) throw new Refusal("NOT_READY", "the station is ending");
     if (asked) throw new Refusal("ILLEGAL_TRANSITION", "a test label is already asked for", { allowed: [] });
-    const isBusy = store.open().some((one) => isMine(one) && !["waiting", "rendered"].includes(one.stage));
+    const isBusy = store.inHand().some(holds);
     if (isBusy || (state.status !== "ready" && state.status !== "blocked"))
       throw new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print a test label now: ${state.words}`, { allowed: [] });
     asked = { operator, done: Promise.withResolvers<string>() };
@@ -355,7 +410,7 @@ export function startLane(
 
   // --- the loop
 
-  const isMine = (attempt: Attempt) => attempt.printer === config.name && !["sealing", "orphan"].includes(attempt.stage);
+  const isMine = (attempt: Attempt) => attempt.printer === config.name;
   const canDo = ({ task }: Attempt) => config.rfid || !task.needs.includes("rfid");
   const canStart = (attempt: Attempt) =>
     (attempt.stage === "waiting" || attempt.stage === "rendered") &&
@@ -365,23 +420,23 @@ export function startLane(
   const pick = (open: Attempt[]): Attempt | undefined => open.find((one) => isMine(one) && canStart(one)) ?? open.find(canStart);
 
   async function round(): Promise<void> {
-    const open_ = store.open();
-    const held = open_.find((one) => isMine(one) && !["waiting", "rendered"].includes(one.stage));
-    if (held?.stage === "closing") return closing(held);
-    if (held && steps.isAbandoned(held)) return durable(() => steps.abandon(floor, held)); // a fault of ours let go of it
-    if (held) {
+    const inHand = store.inHand();
+    const held = inHand.filter(holds);
+    const given = held.find(({ stage }) => stage === "closing");
+    if (given) return closing(given);
+    const abandoned = held.find(steps.isAbandoned);
+    if (abandoned) return durable(() => steps.abandon(floor, abandoned)); // a fault of ours let go of it
+    const asking = held.find((one) => askOf(one) !== null);
+    if (asking || held.length >= mayHold) {
       dropTest();
-      const ask = askOf(held);
-      become(
-        state.status === "offline" ? "offline" : "ready",
-        ask ? `waits for an answer about ${held.jobRef}` : `waits for the scan of ${held.jobRef}`,
-      );
+      const words = asking ? `waits for an answer about ${asking.jobRef}` : `waits for the scan of ${held[0]?.jobRef}`;
+      become(state.status === "offline" ? "offline" : "ready", words);
       return news.next(LOOK_MS);
     }
     const at = await open();
     if (!at) return dropTest();
     if (asked) return answerTest(at);
-    const next = floor.paused() || store.fault() !== null ? undefined : pick(open_);
+    const next = floor.paused() || store.fault() !== null ? undefined : pick(inHand);
     const isStale = clock.now() - lookedAt > (next ? FRESH_MS : patience.idleMs) || (capabilities?.counter && expected() === null);
     if ((isStale || state.status === "blocked") && !(await isReady(at))) return waitFor(() => over, LOOK_MS);
     if (!next) {
@@ -389,7 +444,6 @@ export function startLane(
       if (state.words.startsWith("waits for")) become("ready", "ready");
       return news.next(LOOK_MS);
     }
-    floor.hungry();
     await work(next, at);
   }
 

@@ -36,7 +36,7 @@ export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDe
   async function rounds(): Promise<void> {
     while (!over) {
       try {
-        for (const attempt of store.open().filter(isHeld)) {
+        for (const attempt of store.inHand().filter(isHeld)) {
           if (over) break;
           if (remains(attempt) > 0.5) continue;
           if ((await beat(attempt)) === "unknown") break;

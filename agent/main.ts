@@ -9,5 +9,5 @@ if (major < 24 || (major === 24 && minor < 21)) {
 }
 
 enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/imprimatur", import.meta.url)));
-const { serveAgent } = await import("./serve.ts");
-await serveAgent();
+const { runAgent } = await import("./commands.ts");
+await runAgent();

@@ -13,6 +13,11 @@ export function metricsOf(state: () => State) {
   gauge("imprimatur_agent_buffer_depth", "Reports that the cloud hasn't settled yet", () => now().buffer.depth);
   gauge("imprimatur_agent_buffer_oldest_seconds", "Age of the oldest of them", () => (now().buffer.oldest_age_ms ?? 0) / 1_000);
   gauge("imprimatur_agent_quarantined", "Reports that people have to look at", () => now().quarantine.length);
+  gauge(
+    "imprimatur_agent_notices",
+    "What people have to know of the station: a buffer set aside, a clock that is off",
+    () => now().notices.length,
+  );
   gauge("imprimatur_agent_asks", "Jobs that wait for a person's answer", () => now().jobs.filter(({ ask }) => ask !== null).length);
   const labels = new Gauge({
     name: "imprimatur_agent_labels",

@@ -5,7 +5,7 @@ import type { Clock } from "./clock.ts";
 
 export type Operator = { id: string; name: string };
 export type Operators = {
-  /** Refuses a badge or a PIN that nobody has; PINs, being short, only so many times a minute. */
+  /** Refuses a badge or a PIN that nobody has, and whoever tries too many of them: PINs are short, and badges are counted up. */
   arrive(shown: { badge: string } | { pin: string }): { operator: Operator; session: string };
   /** Refuses a session that isn't one, or no more. */
   who(session: string | undefined): Operator;
@@ -13,28 +13,33 @@ export type Operators = {
 
 const SESSION_MS = 12 * 3_600_000;
 const SESSIONS_MAX = 1_000;
-const WRONG_PINS_MAX = 5;
-const WRONG_PINS_MS = 60_000;
+const WRONG_MAX = { pin: 5, badge: 20 };
+const WRONG_MS = 60_000;
 const digest = (text: string) => hash("sha256", text, "buffer");
 const isSame = (one: string, other: string) => timingSafeEqual(digest(one), digest(other));
 
 export function operatorsOf(known: readonly (Operator & { badge: string; pin?: string })[], clock: Clock): Operators {
   const sessions = new Map<string, { operator: Operator; until: number }>();
-  let wrong: number[] = [];
-  const byPin = (pin: string) => {
+  const wrong: Record<"pin" | "badge", number[]> = { pin: [], badge: [] };
+  const find = (kind: "pin" | "badge", word: string) => {
     const now = clock.now();
-    wrong = wrong.filter((at) => now - at < WRONG_PINS_MS);
-    if (wrong.length >= WRONG_PINS_MAX)
-      throw new Refusal("RATE_LIMITED", "too many wrong PINs: wait a minute, or scan your badge", undefined, {
-        "retry-after": String(Math.ceil((WRONG_PINS_MS - now + (wrong[0] ?? now)) / 1_000)),
-      });
-    const found = known.find((one) => one.pin !== undefined && isSame(one.pin, pin));
-    if (!found) wrong.push(now);
+    const recent = wrong[kind].filter((at) => now - at < WRONG_MS);
+    if (recent.length >= WRONG_MAX[kind])
+      throw new Refusal(
+        "RATE_LIMITED",
+        kind === "pin" ? "too many wrong PINs: wait a minute, or scan your badge" : "too many wrong badges: wait a minute",
+        undefined,
+        {
+          "retry-after": String(Math.ceil((WRONG_MS - now + (recent[0] ?? now)) / 1_000)),
+        },
+      );
+    const found = known.find((one) => one[kind] !== undefined && isSame(one[kind], word));
+    wrong[kind] = found ? recent : [...recent, now];
     return found;
   };
   return {
     arrive: (shown) => {
-      const found = "pin" in shown ? byPin(shown.pin) : known.find((one) => isSame(one.badge, shown.badge));
+      const found = "pin" in shown ? find("pin", shown.pin) : find("badge", shown.badge);
       if (!found) throw new Refusal("UNAUTHORIZED", `no operator of this station has this ${"pin" in shown ? "PIN" : "badge"}`);
       const session = randomBytes(24).toString("base64url");
       const operator = { id: found.id, name: found.name };

@@ -1,49 +1,53 @@
-// The console's page: files under exact addresses, all read at start, so that it needs no network and no address can lead anywhere else.
+// The console's page: three files, made when first asked for, so that it needs no network and no address can lead anywhere else.
 import { Buffer } from "node:buffer";
+import { execFile } from "node:child_process";
 import { hash } from "node:crypto";
-import { globSync, readFileSync } from "node:fs";
-import { stripTypeScriptTypes } from "node:module";
+import { readFile } from "node:fs/promises";
+import type { IncomingHttpHeaders } from "node:http";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply } from "fastify";
-import { addressed, libraries, PAGE_POLICY, servedAs } from "#shared/pages.ts";
+import { PACKER, PAGE_POLICY, SCRIPT_MAX_BYTES } from "#shared/pages.ts";
 
-const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8" } as const;
-const USED = ["preact", "preact/hooks", "@preact/signals", "@preact/signals-core"] as const satisfies (keyof typeof libraries)[];
-const SHARED = ["web/{dom,language,live}.ts", "states.ts"];
+const pathOf = (url: string | URL): string => fileURLToPath(new URL(url, import.meta.url));
+const PACKING = [pathOf(PACKER), pathOf("./web/main.ts")];
+const text = (url: string) => () => readFile(pathOf(url), "utf8");
 
-type File = { type: string; bytes: Buffer; etag: string };
-const pathOf = (url: string): string => fileURLToPath(new URL(url, import.meta.url));
+const FILES = [
+  { url: "/", type: "text/html; charset=utf-8", make: text("./web/index.html") },
+  { url: "/console.css", type: "text/css; charset=utf-8", make: text("./web/console.css") },
+  {
+    url: "/console.js",
+    type: "text/javascript; charset=utf-8",
+    make: () => promisify(execFile)(process.execPath, PACKING, { maxBuffer: SCRIPT_MAX_BYTES }).then(({ stdout }) => stdout),
+  },
+];
+type Made = { type: string; plain: Buffer; packed: Buffer; etag: string };
 
-function fileAt(path: string): File {
-  const text = readFileSync(path, "utf8");
-  const kind = path.slice(path.lastIndexOf(".") + 1);
-  const module = kind === "ts" ? stripTypeScriptTypes(text) : text;
-  const bytes = Buffer.from(kind === "ts" || kind === "mjs" || kind === "js" ? addressed(module, "") : text);
-  return { bytes, type: TYPES[kind as keyof typeof TYPES] ?? TYPES.js, etag: `"${hash("sha256", bytes, "base64url")}"` };
+async function made({ type, make }: (typeof FILES)[number]): Promise<Made> {
+  const plain = Buffer.from(await make());
+  return { type, plain, packed: gzipSync(plain), etag: hash("sha256", plain, "base64url").slice(0, 27) };
 }
 
-/** Every address there is. */
-function files(): [url: string, file: File][] {
-  const found = (folder: string, patterns: string[], at: string) =>
-    globSync(patterns, { cwd: pathOf(folder) }).map(
-      (name) => [`/${at}/${name.replaceAll("\\", "/")}`, fileAt(pathOf(folder) + name)] as [string, File],
-    );
-  return [
-    ["/", fileAt(pathOf("./web/index.html"))],
-    ...found("./web/", ["**/*.{ts,css}"], "app"),
-    ...found("../shared/", SHARED, "shared"),
-    ...USED.map(
-      (name) => [`/lib/${servedAs(name)}`, fileAt(fileURLToPath(import.meta.resolve(libraries[name] ?? name)))] as [string, File],
-    ),
-  ];
+const ready = new Map<string, Promise<Made>>();
+function readyOf(file: (typeof FILES)[number]): Promise<Made> {
+  const known = ready.get(file.url) ?? made(file);
+  ready.set(file.url, known);
+  known.catch(() => ready.delete(file.url)); // whoever asks next has it tried again
+  return known;
 }
 
 export function servePages(app: FastifyInstance): void {
-  for (const [url, file] of files()) app.get(url, ({ headers }, reply) => send(reply, file, headers["if-none-match"]));
+  for (const file of FILES) app.get(file.url, async ({ headers }, reply) => send(reply, await readyOf(file), headers));
 }
 
-function send(reply: FastifyReply, { bytes, type, etag }: File, known = ""): FastifyReply {
-  void reply.headers({ etag, "cache-control": "no-cache", "content-security-policy": PAGE_POLICY });
-  const isKnown = known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag);
-  return isKnown ? reply.code(304).send() : reply.type(type).send(bytes);
+function send(reply: FastifyReply, { plain, packed, type, etag }: Made, asked: IncomingHttpHeaders): FastifyReply {
+  const isPacked = /\bgzip\b/.test(asked["accept-encoding"] ?? "");
+  const tag = `"${etag}${isPacked ? "-gzip" : ""}"`;
+  void reply.headers({ etag: tag, "cache-control": "no-cache", vary: "accept-encoding", "content-security-policy": PAGE_POLICY });
+  const isKnown = (asked["if-none-match"] ?? "").split(",").some((known) => known.trim().replace(/^W\//, "") === tag);
+  if (isKnown) return reply.code(304).send();
+  if (isPacked) void reply.header("content-encoding", "gzip");
+  return reply.type(type).send(isPacked ? packed : plain);
 }

@@ -44,7 +44,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   }
 
   function sighting(seen: Sighting, operator?: string): ScanAnswer {
-    const open = store.open().filter(({ stage }) => UNDER_WAY.has(stage));
+    const open = store.inHand().filter(({ stage }) => UNDER_WAY.has(stage));
     const target =
       open.find(({ task }) => task.digital_link === seen.text) ?? open.findLast(({ stage }) => stage === "printed") ?? open.at(-1);
     const said = target ? judged(seen, target, operator) : unexpected(seen);

@@ -5,8 +5,10 @@ import { OPEN_LABELS, type Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lane } from "./lane.ts";
+import type { Notice } from "./notices.ts";
 import type { ProductNames } from "./product-names.ts";
 import type { Scanner } from "./scanners/scanner.ts";
+import type { Link } from "./reconnecting.ts";
 import type { Scans } from "./scans.ts";
 import type { Standing } from "./standing.ts";
 import type { Uplink } from "./uplink.ts";
@@ -23,18 +25,35 @@ export type StateDeps = {
   paused(): boolean;
   lines(): string[];
   products: ProductNames;
+  notices(): Notice[];
+  broker(): Link;
 };
 const VERSION = "0.1.0";
 const SHOWN = 50;
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 
 export type State = ReturnType<typeof stateOf>;
-export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused, lines, products }: StateDeps) {
-  const open = store.open();
+export function stateOf({
+  config,
+  store,
+  clock,
+  lanes,
+  scanners,
+  scans,
+  uplink,
+  standing,
+  paused,
+  lines,
+  products,
+  broker,
+  notices: noticesNow,
+}: StateDeps) {
+  const notices = noticesNow();
+  const open = [...store.inHand(), ...store.orphans()].toSorted((a, b) => a.createdAt - b.createdAt);
   const { count, oldestAt, pictures } = store.depth();
   const printers = lanes.map((lane) => printerOf(lane, open));
   const isWell =
-    printers.every(({ status }) => status === "ready" || status === "printing") && store.fault() === null && uplink.stopped() === null;
+    printers.every(({ status }) => status === "ready" || status === "printing") && uplink.stopped() === null && notices.length === 0;
   return {
     station: config.station ?? null,
     device_id: standing.info()?.device.id ?? null,
@@ -45,17 +64,20 @@ export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, 
     paused: paused(),
     /** Why no jobs are claimed, where it isn't for want of any. */
     stopped: uplink.stopped() ?? store.fault(),
+    notices,
+    /** Hints by MQTT; without them it polls. */
+    broker: linkOf(broker()),
     simulated: config.printers.some(({ simulated }) => simulated) || config.scanners.some(({ simulated }) => simulated),
     printers,
     scanners: scanners.map((scanner, i) => ({
       name: scanner.name,
       driver: config.scanners[i]?.driver ?? "keyboard",
       simulated: config.scanners[i]?.simulated ?? false,
-      ...upOf(scanner),
+      ...linkOf(scanner.link()),
       last: scans.last(scanner.name),
     })),
-    jobs: open.filter(({ stage }) => stage !== "sealing").map((attempt) => jobOf(attempt, store, products)),
-    sealing: open.filter(({ stage }) => stage === "sealing").length,
+    jobs: open.map((attempt) => jobOf(attempt, store, products)),
+    sealing: store.sealing(),
     recent: store
       .recent(SHOWN)
       .map((attempt) => ({ ...jobOf(attempt, store, products), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
@@ -79,14 +101,13 @@ export function stateOf({ config, store, clock, lanes, scanners, scans, uplink, 
   };
 }
 
-function upOf(scanner: Scanner): { up: boolean; words: string } {
-  const link = scanner.link();
+function linkOf(link: Link): { up: boolean; words: string } {
   return link.up ? { up: true, words: "connected" } : { up: false, words: link.why };
 }
 
 function printerOf({ config, state }: Lane, open: Attempt[]) {
   const { status, words, since, capabilities, warnings, faults } = state();
-  const current = open.find(({ printer, stage }) => printer === config.name && stage !== "sealing" && stage !== "orphan");
+  const current = open.find(({ printer, stage }) => printer === config.name && stage !== "orphan");
   return {
     name: config.name,
     driver: config.driver,

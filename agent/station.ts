@@ -1,7 +1,10 @@
 // The station: claims ahead, keeps its leases, prints lane by lane, listens to its scanners, and tells the cloud all of it when it can.
 import { openBuffer, type Store } from "./buffer.ts";
 import { claimsOf } from "./claims.ts";
-import { type Clock, systemClock } from "./clock.ts";
+import { adoptionOf } from "./adoption.ts";
+import { clickNow } from "./click.ts";
+import { type Clock, steady, systemClock } from "./clock.ts";
+import { cloudTime, spanOf } from "./cloud-time.ts";
 import { cloudClient } from "./cloud.ts";
 import type { AgentConfig } from "./config.ts";
 import { type Console, openConsole } from "./console.ts";
@@ -9,6 +12,7 @@ import { warmUp } from "./decode.ts";
 import { type Lane, type LanePatience, startLane } from "./lane.ts";
 import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
+import { noticesOf } from "./notices.ts";
 import { operatorsOf } from "./operator.ts";
 import type { Timing } from "./printers/driver.ts";
 import { productNames } from "./product-names.ts";
@@ -42,13 +46,33 @@ export type Station = {
   end(): Promise<void>;
 };
 export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
-  const { log, clock = systemClock } = options;
+  const { log } = options;
+  const say: steps.Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
+  const clock = steady(options.clock ?? systemClock, (ms) =>
+    say(
+      "warn",
+      { event: "clock", back_s: Math.round(ms / 1_000) },
+      `the clock was set back by ${spanOf(ms)}: the station's own time runs on`,
+    ),
+  );
   const store = openBuffer(config.dataDir, clock);
-  const say: steps.Say = (level, line, words) => log.logger[level](line, words);
   const news = pulse(clock);
   const floor: steps.Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
-  const cloud = cloudClient(config.cloud, config.key, options.callMs === undefined ? {} : { timeoutMs: options.callMs });
+  const time = cloudTime(clock, say);
+  const cloud = cloudClient(config.cloud, config.key, {
+    heard: { now: clock.now, date: time.heard },
+    ...(options.callMs === undefined ? {} : { timeoutMs: options.callMs }),
+  });
   try {
+    const aside = store.setAside();
+    if (aside)
+      say(
+        "error",
+        { event: "buffer", ...aside },
+        `the buffer couldn't be read (${aside.why}): it is set aside as ${aside.file}, and one begins anew`,
+      );
+    clock.atLeast(store.latest());
+    store.distrustLeases();
     await warmUp();
     steps.recover(floor);
   } catch (error) {
@@ -63,8 +87,9 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const standing = standingOf({ cloud, store, say, uplink });
   const products = productNames(store, cloud);
   const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
+  const adoption = adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds: config.claim.leaseSeconds });
   const claims = claimsOf({
-    config, store, clock, cloud, uplink, standing, floor, products, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
+    config, store, clock, cloud, uplink, standing, floor, products, time, adoption, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
   }); // oxfmt-ignore
   const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) =>
@@ -84,7 +109,21 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     claims.wake();
   };
   const state = () =>
-    stateOf({ config, store, clock, lanes, scanners, scans, uplink, standing, paused: () => paused, lines: log.last, products });
+    stateOf({
+      config,
+      store,
+      clock,
+      lanes,
+      scanners,
+      scans,
+      uplink,
+      standing,
+      paused: () => paused,
+      lines: log.last,
+      products,
+      notices: () => noticesOf({ store, clock, time }),
+      broker: () => line.link(),
+    });
   const end = async (web?: Console) => {
     over = true;
     say("info", { event: "draining" }, "ends once the label in hand is written down");

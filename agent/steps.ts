@@ -10,7 +10,7 @@ import { pngOf } from "./bitmap.ts";
 import type { LabelState, Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { PrinterConfig } from "./config.ts";
-import { drawLabel, type Label, type LabelContent, type LabelOptions, renderLabel } from "./label.ts";
+import { drawLabel, type Label, type LabelContent, type LabelOptions, productFault, renderLabel } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
 import type { Pulse } from "./pulse.ts";
 import { epcFor } from "./rfid.ts";
@@ -56,25 +56,43 @@ const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slic
 
 // --- RENDERED
 
-export function contentOf({ task }: Attempt): LabelContent {
-  const { digital_link: payload, gtin, serial, needs, attempt } = task;
+const marksOf = ({ attempt, reprint }: Attempt["task"]): string[] => {
+  if (reprint) return [attempt > 1 ? `REPRINT ${attempt}` : "REPRINT"];
+  return attempt > 1 ? [`TRY ${attempt}`] : [];
+};
+export function contentOf({ task }: Pick<Attempt, "task">): LabelContent {
+  const { digital_link: payload, gtin, serial, needs, product_name: product } = task;
+  const marks = marksOf(task);
   return {
     payload,
     gtin,
     serial,
+    ...(product ? { product } : {}),
     ...(needs.includes("rfid") ? { epc: epcFor(task) } : {}),
-    ...(attempt > 1 ? { marks: [`TRY ${attempt}`] } : {}),
+    ...(marks.length > 0 ? { marks } : {}),
   };
 }
-export function optionsFor(templates: Template[], { task }: Attempt, { label, dpi, simulated }: PrinterConfig): LabelOptions {
+
+/** What a label of this attempt says on this printer. A name that can't stand on it whole is left off, and the manifest says so: it isn't the item's identity. */
+function drawableOf(floor: Pick<Floor, "templates">, attempt: Pick<Attempt, "task">, printer: PrinterConfig) {
+  const options = optionsFor(floor.templates, attempt, printer);
+  const content = contentOf(attempt);
+  const fault = productFault(content, options);
+  if (fault === undefined) return { content, options, without: {} };
+  const { product: _product, ...nameless } = content;
+  return { content: nameless, options, without: { without: { product: fault } } };
+}
+export function optionsFor(templates: Template[], { task }: Pick<Attempt, "task">, { label, dpi, simulated }: PrinterConfig): LabelOptions {
   const template = templateFor(templates, label, task.template === ANY_TEMPLATE ? null : task.template);
   if (task.template_sha256 && task.template_sha256 !== digestOfTemplate(template))
     throw new Refusal("LABEL_REFUSED", `the template ${task.template} of this station isn't the one that the envelope was signed for`);
   return { template, dpi, simulated };
 }
 /** As it was or would be drawn, for people and for comparing pictures with. */
-export const drawingOf = (floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) =>
-  drawLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
+export function drawingOf(floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) {
+  const { content, options } = drawableOf(floor, attempt, printer);
+  return drawLabel(content, options);
+}
 
 /** Says that it is a test, in words and in its symbol, which is no link of anything. */
 export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clock">, { label, dpi, simulated }: PrinterConfig) =>
@@ -83,10 +101,17 @@ export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clo
     { template: templateFor(templates, label), dpi, simulated },
   ).bitmap;
 
+/** Drawn and read back; refused where it can't be. */
+export async function drawn(floor: Pick<Floor, "templates">, attempt: Pick<Attempt, "task">, printer: PrinterConfig): Promise<Label> {
+  const { content, options, without } = drawableOf(floor, attempt, printer);
+  const label = await renderLabel(content, options);
+  return { ...label, manifest: { ...label.manifest, ...without } };
+}
+
 /** Undefined where the label can't be: its attempt has failed. */
 export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {
   try {
-    const label = await renderLabel(contentOf(attempt), optionsFor(floor.templates, attempt, printer));
+    const label = await drawn(floor, attempt, printer);
     if (attempt.stage === "waiting") rendered(floor, attempt, label);
     return label;
   } catch (error) {
@@ -95,7 +120,7 @@ export async function render(floor: Floor, attempt: Attempt, printer: PrinterCon
     return undefined;
   }
 }
-function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
+export function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
   const { store, news } = floor;
   const picture = pngOf(bitmap);
   const preview = hash("sha256", picture, "hex");
@@ -171,13 +196,16 @@ export const isAbandoned = (attempt: Attempt): boolean =>
 
 /** What a killed agent leaves is never sent again; it is asked. */
 export function recover(floor: Floor): void {
-  for (const attempt of floor.store.open()) if (isAbandoned(attempt)) abandon(floor, attempt);
+  for (const attempt of floor.store.inHand()) if (isAbandoned(attempt)) abandon(floor, attempt);
 }
 
-export function abandon(floor: Floor, attempt: Attempt): void {
+const STOPPED: Partial<Record<Attempt["stage"], string>> = {
+  sending: "the station stopped while it sent this label",
+  sent: "the station stopped before the printer's answer",
+};
+export function abandon(floor: Floor, attempt: Attempt, why = STOPPED[attempt.stage] ?? ""): void {
   const { store, say, news } = floor;
   const { attemptId, stage, jobRef } = attempt;
-  const why = stage === "sending" ? "the station stopped while it sent this label" : "the station stopped before the printer's answer";
   store.write(() => {
     if (stage === "sending") assumeSent(floor, attempt, why);
     store.change(attemptId, { stage: "sent", work: { unknown: why } });
@@ -187,7 +215,7 @@ export function abandon(floor: Floor, attempt: Attempt): void {
 }
 
 /** The worst has to be assumed for the next attempt's sake, and the receipt says that it is assumed. */
-function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
+export function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
   const { store, clock, printers } = floor;
   const act = store.lastAct(attempt.attemptId);
   const name = act?.printer ?? attempt.printer ?? "unknown";

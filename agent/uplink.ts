@@ -1,5 +1,7 @@
 // Reports leave here, in order, until the cloud has said what became of each: offline is only a longer queue.
 import { limits } from "#shared/limits.ts";
+import type { Static } from "#shared/wire/common.ts";
+import type { ResultOutcomes } from "#shared/wire/jobs.ts";
 import type { ReportRow, Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
@@ -67,7 +69,6 @@ type Deps = {
 export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, lost }: Deps): Uplink {
   let online: boolean | undefined;
   let stopped: string | null = null;
-  let failures = 0;
   let over = false;
   let retryAfterMs = 0;
   const stop = pulse(clock);
@@ -150,12 +151,12 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   async function drain(): Promise<boolean> {
     retryAfterMs = 0;
     for (;;) {
-      const rows = store.waiting(limits.RESULTS_MAX_ITEMS);
+      const rows = store.waiting(limits.RESULTS_MAX_ITEMS * ABREAST);
       const [first] = rows;
       if (!first) return false;
-      const other = rows.findIndex(({ kind }) => kind !== "result");
+      const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
       const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
-      const left = results.length > 1 ? await sendMany(results) : await sendOne(first);
+      const left = results.length > 1 ? (await Promise.all(batchesOf(results).map(sendMany))).includes(true) : await sendOne(first);
       news.beat();
       if (left) return true;
     }
@@ -163,14 +164,18 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 
   async function sendOne(row: ReportRow): Promise<boolean> {
     const askedAt = clock.now();
-    const said = row.kind === "result" ? await cloud.result(row.body, row.key) : await cloud.orphan(row.body, row.key);
+    const said =
+      row.kind === "result"
+        ? await cloud.result(row.body, row.key, row.correlation)
+        : await cloud.orphan(row.body, row.key, row.correlation);
+    if (said.ok && row.correlation)
+      say("info", { event: "told", job_ref: row.body.job_ref, requestId: row.correlation }, `${row.body.job_ref}: the cloud took it`);
     heard(said);
     if (!said.ok) retryAfterMs = said.retryAfterMs ?? 0;
     return settle(row, said.ok ? { ok: true } : said, askedAt) === "retry";
   }
 
-  async function sendMany(rows: (ReportRow & { kind: "result" })[]): Promise<boolean> {
-    const fitting = withinBytes(rows);
+  async function sendMany(fitting: ResultRow[]): Promise<boolean> {
     const askedAt = clock.now();
     const said = await cloud.results(fitting.map(({ body, key }) => ({ ...body, idempotency_key: key })));
     heard(said);
@@ -179,9 +184,16 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       // A batch that can't be taken as a whole is taken apart: one report tells what is wrong with it.
       return fateOf(said) === "retry" || fateOf(said) === "stop" ? true : sendOne(fitting[0] as ReportRow);
     }
+    // One commit for all of them: who dies before it asks again under the same keys.
     const held = new Set<string>();
+    store.write(() => settleMany(fitting, said.value.results, askedAt, held));
+    return held.size > 0;
+  }
+
+  function settleMany(fitting: ResultRow[], outcomes: ResultOutcome[], askedAt: number, held: Set<string>): void {
+    const lastOf = new Map(fitting.map(({ attemptId }, i) => [attemptId, i]));
     for (const [i, row] of fitting.entries()) {
-      const outcome = said.value.results[i];
+      const outcome = outcomes[i];
       if (held.has(row.attemptId) || store.attempt(row.attemptId) === undefined) continue;
       const answer: { ok: true } | NoAnswer =
         outcome?.status === 200
@@ -192,30 +204,33 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
               code: outcome?.error?.code ?? "NOT_UNDERSTOOD",
               message: outcome?.error?.message ?? "no outcome for this report",
             };
-      if (settle(row, answer, askedAt) === "retry") held.add(row.attemptId);
+      // What the attempt gains by its reports it gains by the last of them.
+      if (answer.ok && lastOf.get(row.attemptId) !== i) store.settle(row.n, "taken", null);
+      else if (settle(row, answer, askedAt) === "retry") held.add(row.attemptId);
     }
-    return held.size > 0;
   }
 
   /** Pictures are evidence too, but nothing waits for them. */
   async function sendPictures(): Promise<boolean> {
-    for (let picture = store.nextPicture(); picture; picture = store.nextPicture()) {
-      if (over || store.waiting(1).length > 0) return true;
-      const said = await cloud.picture(picture.sha256, picture.mediaType, picture.bytes);
-      heard(said);
-      if (!said.ok && ["retry", "stop"].includes(fateOf(said))) return true;
-      if (!said.ok)
-        store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${picture.sha256}` });
-      store.pictureSent(picture.sha256);
-    }
+    for (let pictures = store.nextPictures(PICTURES_ABREAST); pictures.length > 0 && !over; pictures = store.nextPictures(PICTURES_ABREAST))
+      if ((await Promise.all(pictures.map(sendPicture))).includes(true)) return true;
+    return false;
+  }
+  async function sendPicture({ sha256, mediaType, bytes }: Picture): Promise<boolean> {
+    const said = await cloud.picture(sha256, mediaType, bytes);
+    heard(said);
+    if (!said.ok && ["retry", "stop"].includes(fateOf(said))) return true;
+    if (!said.ok) store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
+    store.pictureSent(sha256);
     return false;
   }
 
-  async function rounds(): Promise<void> {
-    while (!over) {
+  /** Again and again; `send` says whether anything is left that has to wait. */
+  async function rounds(send: () => Promise<boolean>): Promise<void> {
+    for (let failures = 0; !over;) {
       let left: boolean;
       try {
-        left = (await drain()) || (await sendPictures());
+        left = await send();
       } catch (error) {
         left = true; // the buffer can't be written: what was answered is asked again later, under the same keys
         say("error", { event: "uplink" }, (error as Error).message);
@@ -227,7 +242,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       else await Promise.race([news.next(IDLE_MS), stop.next(IDLE_MS)]);
     }
   }
-  const running = rounds();
+  const running = Promise.all([rounds(drain), rounds(sendPictures)]);
   return {
     online: () => online ?? false,
     stopped: () => stopped,
@@ -242,7 +257,26 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 }
 
 const IDLE_MS = 1_000;
+const PICTURES_ABREAST = 8;
+const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
 const ROOM_BYTES = limits.RESULTS_BODY_MAX_BYTES * 0.9;
+
+type ResultRow = ReportRow & { kind: "result" };
+type ResultOutcome = Static<typeof ResultOutcomes>["results"][number];
+type Picture = ReturnType<Store["nextPictures"]>[number];
+
+/** Some calls' worth of them, in order; an attempt's reports never travel in two calls at once. */
+function batchesOf(rows: ResultRow[]): ResultRow[][] {
+  const batches: ResultRow[][] = [];
+  const taken = new Set<string>();
+  for (let rest = rows; rest.length > 0 && batches.length < ABREAST;) {
+    const batch = withinBytes(rest.slice(0, limits.RESULTS_MAX_ITEMS));
+    batches.push(batch);
+    for (const { attemptId } of batch) taken.add(attemptId);
+    rest = rest.slice(batch.length).filter(({ attemptId }) => !taken.has(attemptId));
+  }
+  return batches;
+}
 function withinBytes<T extends { body: object }>(rows: T[]): T[] {
   let bytes = 0;
   const fitting = rows.filter(({ body }) => (bytes += JSON.stringify(body).length * 2) <= ROOM_BYTES);

@@ -143,7 +143,7 @@ async function placeOf({ cloud, key, mqtt }: WakeSettings, leaving: AbortSignal)
 }
 
 /** A cloud that listens everywhere can't know by which name it is reached, but we do. A user in the address is used instead of ours. */
-function reachable(url: string, cloud: string, ours: { username: string; password: string }) {
+export function reachable(url: string, cloud: string, ours: { username: string; password: string }) {
   const address = new URL(url);
   if (address.hostname === "0.0.0.0" || address.hostname === "[::]") address.hostname = new URL(cloud).hostname;
   const own = { username: decodeURIComponent(address.username), password: decodeURIComponent(address.password) };

@@ -20,18 +20,21 @@ import { serveConsole } from "./console.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
 import { anonymous, askedBy, budgetOf, correlationId, type Limit, mount } from "./http.ts";
 import type { Keys } from "./keys.ts";
+import type { Lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
 import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
 import type { Packs } from "./packs.ts";
-import { bucketStore } from "./rate.ts";
+import { type Budgets, bucketStore } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
+import { traceRequests } from "./traced-requests.ts";
+import type { Tracing } from "./tracing.ts";
 import type { Pulse } from "./workers/pulse.ts";
 import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
@@ -49,6 +52,11 @@ export type Deps = {
   /** What isn't ready yet, or no longer, by name; empty when all is well. */
   notReady: () => Promise<string[]>;
   rateLimited: boolean;
+  budgets: Budgets;
+  /** Proxies that are believed about who is behind them. */
+  trustProxy: string[];
+  /** Who guessed secrets too often. */
+  lockout: Lockout;
   /** Where validations are anchored: in our log, nowhere, or by a service outside. */
   anchor: "log" | "off" | Anchor;
   /** The external registry, where one is configured. */
@@ -62,6 +70,7 @@ export type Deps = {
   allowPrivate: boolean;
   /** Where stations are told by MQTT that work waits; what it does is done without it too, later. */
   broker: () => Broker;
+  tracing?: Tracing | undefined;
   /** The OpenAPI document of the app that these serve. */
   document: () => object;
   /** For tests: an answer that its route doesn't document is a 500. */
@@ -78,6 +87,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
+    ...(given.trustProxy.length > 0 ? { trustProxy: given.trustProxy } : {}),
     http: {
       requireHostHeader: false,
       maxHeaderSize: limits.HEADERS_MAX_BYTES,
@@ -98,6 +108,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   app.setSerializerCompiler(() => JSON.stringify);
   app.decorateRequest("caller");
   app.decorateRequest("bytes", null);
+  if (given.tracing) traceRequests(app, given.tracing);
   const secure = securityHeaders();
   app.addHook("onRequest", (request, reply, next) => {
     request.caller = anonymous;
@@ -119,7 +130,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   });
   await app.register(rateLimit, {
     global: false,
-    store: bucketStore(),
+    store: bucketStore(deps.budgets),
     keyGenerator: (request) => budgetOf(request).key,
     max: (request) => budgetOf(request).perMinute,
     errorResponseBuilder: (_request, { ttl }) =>

@@ -2,6 +2,8 @@
 import { readFileSync } from "node:fs";
 import { parseArgs, parseEnv } from "node:util";
 import { limits } from "#shared/limits.ts";
+import { nearest } from "#shared/nearest.ts";
+import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
 
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
@@ -15,6 +17,10 @@ const oneOf =
   };
 const port = (value: string): number => {
   if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535) throw new Error("must be a port, 0 to 65535 (0: any free one)");
+  return Number(value);
+};
+const seconds = (value: string): number => {
+  if (!/^\d{1,3}$/.test(value)) throw new Error("must be whole seconds, 0 to 999");
   return Number(value);
 };
 const url =
@@ -60,10 +66,18 @@ export const bootstrapKey = (value: string): string | undefined => {
   if (!looksWhole(value)) throw new Error("looks like a key that Imprimatur made, and its checksum doesn't fit: was it cut when copied?");
   return value;
 };
-const sealingKey = (value: string): string | undefined => {
-  if (value === "") return undefined;
-  if (value.length < limits.BOOTSTRAP_KEY_MIN_LENGTH) throw new Error(`must have at least ${limits.BOOTSTRAP_KEY_MIN_LENGTH} characters`);
-  return value;
+/** One a line, the newest first: it seals, the others open what they sealed. */
+const sealingKeys = (value: string): string[] => {
+  const keys = value.split(/\r?\n/).filter((line) => line.trim() !== "");
+  const least = limits.BOOTSTRAP_KEY_MIN_LENGTH;
+  if (keys.some(({ length }) => length < least)) throw new Error(`must have at least ${least} characters, and in each line a key`);
+  return keys;
+};
+const sealingKeyFile = (value: string): string[] => {
+  if (value === "") return [];
+  const keys = sealingKeys(readFileSync(value, "utf8"));
+  if (keys.length === 0) throw new Error(`${value} has no key in it`);
+  return keys;
 };
 const folder = (value: string): string => {
   if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
@@ -103,6 +117,11 @@ export const settings = {
     parse: anchor,
   },
   IMPRIMATUR_RATE_LIMIT: { default: "on", says: "`off` for load tests", parse: oneOf("on", "off") },
+  IMPRIMATUR_TRUST_PROXY: {
+    default: "",
+    says: "addresses and ranges of proxies whose `X-Forwarded-For` is believed, such as `10.0.0.0/8`; absent: nobody's",
+    parse: proxiesIn,
+  },
   IMPRIMATUR_WEBHOOK_PRIVATE: {
     default: "off",
     says: "`on` lets webhooks go to private addresses, and by http",
@@ -110,8 +129,19 @@ export const settings = {
   },
   IMPRIMATUR_SEALING_KEY: {
     default: "",
-    says: "seals webhook secrets, the same on all nodes; absent: one in the data dir, or on PostgreSQL in the store",
-    parse: sealingKey,
+    says: "seals webhook secrets, the same on all nodes; further lines are older keys that still open. Absent: one in the data dir, or on PostgreSQL in the store",
+    parse: sealingKeys,
+  },
+  IMPRIMATUR_SEALING_KEY_FILE: { default: "", says: "a file of such keys instead, one a line, the newest first", parse: sealingKeyFile },
+  IMPRIMATUR_DRAIN_NOTICE_S: {
+    default: "0",
+    says: "how long a node that was told to end still takes requests while `/readyz` says 503; behind a balancer, longer than it takes to notice",
+    parse: seconds,
+  },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    default: "",
+    says: "a collector of OpenTelemetry traces (OTLP over HTTP), such as `http://127.0.0.1:4318`; absent: none are made",
+    parse: service,
   },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
@@ -121,32 +151,17 @@ export const settings = {
 } as const satisfies Record<string, Setting>;
 
 type Name = keyof typeof settings;
-export type Config = { [N in Name as N extends `IMPRIMATUR_${infer Rest}` ? Rest : never]: ReturnType<(typeof settings)[N]["parse"]> };
+export type Config = { [N in Name as N extends `IMPRIMATUR_${infer Rest}` ? Rest : N]: ReturnType<(typeof settings)[N]["parse"]> };
 
 type Given = Record<string, string | undefined>;
 
 /** A fault of the operator's: shown as one line, without a stack. */
 export class ConfigError extends Error {}
 
-const distance = (a: string, b: string): number => {
-  const row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (const [i, letter] of a.split("").entries()) {
-    let diagonal = i;
-    row[0] = i + 1;
-    for (let j = 1; j <= b.length; j += 1) {
-      const above = row[j] ?? 0;
-      row[j] = Math.min(above + 1, (row[j - 1] ?? 0) + 1, diagonal + (letter === b[j - 1] ? 0 : 1));
-      diagonal = above;
-    }
-  }
-  return row[b.length] ?? 0;
-};
-
 function refuseUnknown(given: Given): void {
   for (const name of Object.keys(given)) {
     if (!name.startsWith("IMPRIMATUR_") || name.startsWith("IMPRIMATUR_AGENT_") || name in settings) continue;
-    const near = Object.keys(settings).toSorted((a, b) => distance(a, name) - distance(b, name))[0];
-    throw new ConfigError(`${name} isn't a setting; did you mean ${near}?`);
+    throw new ConfigError(`${name} isn't a setting; did you mean ${nearest(name, Object.keys(settings))}?`);
   }
 }
 
@@ -154,7 +169,7 @@ export function configFrom(given: Given): Config {
   refuseUnknown(given);
   const entries = (Object.entries(settings) as [Name, Setting][]).map(([name, { default: fallback, parse }]) => {
     try {
-      return [name.slice("IMPRIMATUR_".length), parse(given[name] || fallback)]; // set to nothing is not set
+      return [name.replace(/^IMPRIMATUR_/, ""), parse(given[name] || fallback)]; // set to nothing is not set
     } catch (error) {
       throw new ConfigError(`${name}: ${(error as Error).message}`);
     }
@@ -166,7 +181,7 @@ export function configFrom(given: Given): Config {
 function fileSettings(file: string): Given {
   try {
     const text = readFileSync(file, "utf8");
-    const line = text.split(/\r?\n/).findIndex((content) => !/^\s*(#.*|(export\s+)?IMPRIMATUR_\w+\s*=.*)?$/.test(content));
+    const line = text.split(/\r?\n/).findIndex((content) => !/^\s*(#.*|(export\s+)?(IMPRIMATUR|OTEL)_\w+\s*=.*)?$/.test(content));
     if (line >= 0) throw new Error(`line ${line + 1} isn't of the form IMPRIMATUR_NAME=value`);
     return parseEnv(text);
   } catch (error) {

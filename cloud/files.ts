@@ -14,6 +14,11 @@ export function writeDurably(file: string, text: string): void {
     closeSync(fd);
   }
   renameSync(beside, file);
+  syncFolder(folder);
+}
+
+/** What was renamed into a folder, or out of it, is so after a power cut too. */
+export function syncFolder(folder: string): void {
   if (process.platform === "win32") return; // Windows has no handle to a folder to sync
   const place = openSync(folder, "r");
   fsyncSync(place);

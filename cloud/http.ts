@@ -2,11 +2,13 @@
 import { hash, randomUUIDv7 } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { Readable } from "node:stream";
+import { setTimeout } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
+import { countedAs } from "./caller-address.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, hasEnded } from "./domain/credentials.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
@@ -96,7 +98,13 @@ function answerOptions(app: FastifyInstance, url: string, more: NonNullable<Rout
   });
 }
 
-export const askedBy = ({ method, originalUrl, headers }: FastifyRequest): Asked => ({ method, url: originalUrl, headers });
+const fromOf = ({ ip, socket }: FastifyRequest): string => countedAs(ip, socket.remoteAddress);
+export const askedBy = (request: FastifyRequest): Asked => ({
+  method: request.method,
+  url: request.originalUrl,
+  headers: request.headers,
+  from: () => fromOf(request),
+});
 
 /** Who is it, may they come in at this pace, is their tenant alive, does their scope reach: in this order, and before the body is read. */
 async function admit(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, limit: Limit): Promise<Caller> {
@@ -259,9 +267,12 @@ function lockOf({ replay }: Route, body: unknown): { lockWith?: string; keepMs?:
 }
 
 /** An OAuth client is known by what its body says. A wrong secret for a real client is told to that client's tenant. */
-async function client(request: FastifyRequest, reply: FastifyReply, { store }: Deps, limit: Limit): Promise<Caller> {
+async function client(request: FastifyRequest, reply: FastifyReply, { store, lockout }: Deps, limit: Limit): Promise<Caller> {
   const { body, id, headers } = request;
   const { client_id, client_secret } = body as { client_id: string; client_secret: string };
+  const from = fromOf(request);
+  lockout.admit(client_id, from);
+  const notBefore = setTimeout(limits.WRONG_SECRET_ANSWER_MIN_MS, undefined, { ref: false });
   const known = await store.read("oauth client", async (tx) => {
     const found = await byClient(tx, client_id, { secret: client_secret });
     return found && { ...found, ended: hasEnded(found, tx.now) };
@@ -269,13 +280,16 @@ async function client(request: FastifyRequest, reply: FastifyReply, { store }: D
   if (known?.genuine) request.caller = known.caller;
   await limit(request, reply);
   if (!known?.genuine) {
+    lockout.wrong(client_id, from);
     if (known)
       await store.write("audit token refused", (tx) =>
         append(tx, known.caller, { action: "auth.token_refused", subject: client_id, requestId: id }),
       );
+    await notBefore;
     const hint = headers.authorization === undefined ? "" : "; send them in the body, Authorization isn't read here";
     throw new Refusal("invalid_client", `client_id or client_secret is wrong${hint}`);
   }
+  lockout.right(client_id, from);
   if (known.ended) throw new Refusal("SANDBOX_EXPIRED");
   return known.caller;
 }
@@ -355,7 +369,9 @@ function replyChecker(route: Route): (answer: Answer) => void {
 }
 
 /** The budget that a request is counted against: its credential's, or its address's while it has none. */
-export const budgetOf = ({ caller, ip }: FastifyRequest): { key: string; perMinute: number } =>
-  caller.credential.kind === "anonymous"
-    ? { key: `ip:${ip}`, perMinute: tiers.anonymous }
-    : { key: caller.credential.id, perMinute: tiers[caller.tier] };
+export const budgetOf = (request: FastifyRequest): { key: string; perMinute: number } => {
+  const { credential, tier } = request.caller;
+  return credential.kind === "anonymous"
+    ? { key: `ip:${fromOf(request)}`, perMinute: tiers.anonymous }
+    : { key: credential.id, perMinute: tiers[tier] };
+};

@@ -43,13 +43,22 @@ const ownFrom = (pem: string, createdAt: number): Own => {
   return { kid: kidOf(jwk), key, jwk, createdAt };
 };
 
+/** Oldest first. */
+export const keyFilesIn = (folder: string): string[] =>
+  readdirSync(folder)
+    .filter((name) => /^\d+\.pem$/.test(name))
+    .toSorted((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
+
+/** The key in a file, by itself: what signs where no store is open to write. */
+export function signerFrom(file: string): Pick<Keys, "kid" | "publicBytes" | "signBytes"> {
+  const { kid, key, jwk } = ownFrom(readFileSync(file, "utf8"), 0);
+  return { kid, publicBytes: Buffer.from(jwk.x, "base64url"), signBytes: (bytes) => signBytes(null, bytes, key) };
+}
+
 /** The newest key of the folder while it is young enough, else a new one. File names begin with the instant they were made. */
 function loadOrMake(folder: string, now: number): Own {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const newest = readdirSync(folder)
-    .filter((name) => /^\d+\.pem$/.test(name))
-    .toSorted((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10))
-    .at(-1);
+  const newest = keyFilesIn(folder).at(-1);
   const madeAt = Number.parseInt(newest ?? "0", 10);
   if (newest && now - madeAt < limits.SIGNING_KEY_LIFE_MS) return ownFrom(readFileSync(join(folder, newest), "utf8"), madeAt);
   const pem = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();

@@ -1,12 +1,11 @@
 // Rate budgets: a token bucket per credential, sized by its tier; the plugin speaks the headers and the 429.
 import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from "@fastify/rate-limit";
 import { TokenBucket } from "limiter";
-import { BURST_SHARE, tiers } from "#shared/limits.ts";
+import { burstOf, tiers } from "#shared/limits.ts";
+import type { Spending } from "./domain/rate-budgets.ts";
 
 const BUCKETS_KEPT = 50_000;
 const MINUTE_MS = 60_000;
-
-const burstOf = (perMinute: number) => Math.max(1, Math.floor(perMinute * BURST_SHARE));
 
 function fullBucket(perMinute: number): TokenBucket {
   const bucket = new TokenBucket({ bucketSize: burstOf(perMinute), tokensPerInterval: perMinute, interval: MINUTE_MS });
@@ -14,24 +13,53 @@ function fullBucket(perMinute: number): TokenBucket {
   return bucket;
 }
 
-export type Budgets = (key: string, perMinute: number) => { isAllowed: boolean; bucket: TokenBucket };
-/** A bucket a key, made full when first asked for; takes one from it if there is one. */
-export function budgets(): Budgets {
+export type Budgets = {
+  /** Takes one of the key's bucket, made full when first asked for, if there is one. */
+  take(key: string, perMinute: number): { isAllowed: boolean; bucket: TokenBucket };
+  /** What was let through and not told yet, of so many keys at most; only where it is shared. */
+  spent(mostKeys: number): Spending[];
+  /** Couldn't be told: it is told later. */
+  keep(spendings: readonly Spending[]): void;
+  /** What all nodes together left in the buckets. */
+  level(left: ReadonlyMap<string, number>): void;
+};
+export function budgets({ areShared = false } = {}): Budgets {
   const buckets = new Map<string, TokenBucket>();
-  return (key, perMinute) => {
-    let bucket = buckets.get(key);
-    if (bucket?.tokensPerInterval !== perMinute) {
-      if (buckets.size >= BUCKETS_KEPT) buckets.delete(buckets.keys().next().value as string);
-      bucket = fullBucket(perMinute);
-      buckets.set(key, bucket);
-    }
-    return { isAllowed: bucket.tryRemoveTokens(1), bucket };
+  const untold = new Map<string, Spending>();
+  const note = ({ key, perMinute, tokens }: Spending) => {
+    if (areShared) untold.set(key, { key, perMinute, tokens: tokens + (untold.get(key)?.tokens ?? 0) });
+  };
+  return {
+    take: (key, perMinute) => {
+      let bucket = buckets.get(key);
+      if (bucket?.tokensPerInterval !== perMinute) {
+        if (buckets.size >= BUCKETS_KEPT) buckets.delete(buckets.keys().next().value as string);
+        bucket = fullBucket(perMinute);
+        buckets.set(key, bucket);
+      }
+      const isAllowed = bucket.tryRemoveTokens(1);
+      if (isAllowed) note({ key, perMinute, tokens: 1 });
+      return { isAllowed, bucket };
+    },
+    spent: (mostKeys) => {
+      const told = untold.values().take(mostKeys).toArray();
+      for (const { key } of told) untold.delete(key);
+      return told;
+    },
+    keep: (spendings) => spendings.forEach(note),
+    level: (left) => {
+      for (const [key, tokens] of left) {
+        const bucket = buckets.get(key);
+        if (!bucket) continue;
+        bucket.drip(); // up to now: what comes next is counted from here
+        bucket.content = Math.min(bucket.bucketSize, tokens - (untold.get(key)?.tokens ?? 0));
+      }
+    },
   };
 }
 
 /** The plugin asks for "how many of max are used": max minus what is left in the bucket; one more than max when it is empty. */
-export function bucketStore(): FastifyRateLimitStoreCtor {
-  const take = budgets();
+export function bucketStore({ take }: Budgets): FastifyRateLimitStoreCtor {
   const store: FastifyRateLimitStore = {
     incr(
       key: string,

@@ -29,8 +29,8 @@ export type Reply = {
   about?: { subject: string | null; details?: Record<string, unknown> };
 };
 
-/** The request as it was sent, its address undecoded. */
-export type Asked = { method: string; url: string; headers: IncomingHttpHeaders };
+/** The request as it was sent, its address undecoded; `from` is whom it counts against. */
+export type Asked = { method: string; url: string; headers: IncomingHttpHeaders; from: () => string };
 
 type Of<Schema> = Schema extends TSchema ? Static<Schema> : undefined;
 type Input<P, Q, B> = {

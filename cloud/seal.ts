@@ -11,22 +11,36 @@ export type Seal = {
   close(text: string): string;
   /** Undefined where it was closed with a key that this node doesn't have, or changed since. */
   open(sealed: string): string | undefined;
+  /** Names the key that closes; what is sealed begins with the name of its key. */
+  id: string;
+  /** Names the other keys that open. */
+  former: string[];
   /** Where the key comes from: a setting, a file of the data folder, or the store itself. */
   from: "setting" | "file" | "store";
 };
 
+/** Those that are set, the newest first. */
+export const keysSetIn = ({ SEALING_KEY, SEALING_KEY_FILE }: { SEALING_KEY: string[]; SEALING_KEY_FILE: string[] }): string[] => [
+  ...SEALING_KEY,
+  ...SEALING_KEY_FILE,
+];
+
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const idOf = (key: Buffer): string => hash("sha256", key, "hex").slice(0, 8);
+export const ID_LENGTH = 8;
+const idOf = (key: Buffer): string => hash("sha256", key, "hex").slice(0, ID_LENGTH);
 
-/** A store with one node keeps the key beside it, so that a copy of the database opens nothing. */
-function keyOfFile(file: string): Buffer {
+/** A store with one node keeps its keys beside it, so that a copy of the database opens nothing; one a line, the newest first. */
+function keysOfFile(file: string): Buffer[] {
   if (!existsSync(file)) writeDurably(file, `${randomBytes(KEY_BYTES).toString("base64")}\n`);
-  const key = Buffer.from(readFileSync(file, "utf8").trim(), "base64");
-  if (key.length !== KEY_BYTES)
-    throw new Error(`${file} doesn't hold a key of ${KEY_BYTES} bytes in base64: restore it, or webhooks can't be signed`);
-  return key;
+  const keys = readFileSync(file, "utf8")
+    .trim()
+    .split(/\s+/)
+    .map((line) => Buffer.from(line, "base64"));
+  if (keys.some(({ length }) => length !== KEY_BYTES))
+    throw new Error(`${file} doesn't hold keys of ${KEY_BYTES} bytes in base64, one a line: restore it, or webhooks can't be signed`);
+  return keys;
 }
 
 /** A store with many nodes keeps it for all of them; whoever comes first makes it. */
@@ -38,13 +52,18 @@ const keyOfStore = (store: Store): Promise<Buffer> =>
     return (await oldest())?.key ?? fresh;
   });
 
-export async function openSeal(store: Store, dataDir: string, configured: string | undefined): Promise<Seal> {
-  const own = store.sole ? keyOfFile(join(dataDir, "sealing-key")) : await keyOfStore(store);
-  const set = configured === undefined ? undefined : Buffer.from(hkdfSync("sha256", configured, "", "imprimatur sealing", KEY_BYTES));
-  const current = set ?? own;
-  const keys = new Map([own, ...(set ? [set] : [])].map((key) => [idOf(key), key])); // what was sealed before the setting opens still
+const derived = (text: string): Buffer => Buffer.from(hkdfSync("sha256", text, "", "imprimatur sealing", KEY_BYTES));
+
+/** The first of those that are set closes; the others open, as does what was there before any was set. */
+export async function openSeal(store: Store, dataDir: string, configured: readonly string[]): Promise<Seal> {
+  const own = store.sole ? keysOfFile(join(dataDir, "sealing-key")) : [await keyOfStore(store)];
+  const all = [...configured.map(derived), ...own];
+  const current = all[0] as Buffer;
+  const keys = new Map(all.map((key) => [idOf(key), key]));
   return {
-    from: set ? "setting" : store.sole ? "file" : "store",
+    id: idOf(current),
+    former: [...keys.keys()].slice(1),
+    from: configured.length > 0 ? "setting" : store.sole ? "file" : "store",
     close: (text) => {
       const nonce = randomBytes(NONCE_BYTES);
       const cipher = createCipheriv("aes-256-gcm", current, nonce);
@@ -57,6 +76,15 @@ export async function openSeal(store: Store, dataDir: string, configured: string
       return key && opened(Buffer.from(text, "base64"), key);
     },
   };
+}
+
+/** Whether what is sealed could be opened here, by the name of the key that it was sealed with; makes no key. */
+export function sealedFor(dataDir: string, configured: readonly string[], shared: Buffer | undefined): (sealed: string) => boolean {
+  const file = join(dataDir, "sealing-key");
+  const own = existsSync(file) ? keysOfFile(file) : [];
+  const keys = [...configured.map(derived), ...own, ...(shared ? [shared] : [])];
+  const ids = new Set(keys.map(idOf));
+  return (sealed) => ids.has(sealed.split(".")[0] ?? "");
 }
 
 function opened(bytes: Buffer, key: Buffer): string | undefined {

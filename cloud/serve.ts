@@ -1,5 +1,6 @@
 // The cloud as a program: settings, start, one line when ready, a clean end.
 import { flushCompileCache } from "node:module";
+import { limits } from "#shared/limits.ts";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
 import { createLog, type Log } from "./log.ts";
 import { type Cloud, closeOnSignal, startCloud } from "./start.ts";
@@ -11,7 +12,7 @@ export async function serve(argv?: string[], defaults?: Record<string, string>):
     const config = loadConfig(argv, defaults);
     const log = createLog(config.LOG_LEVEL);
     const cloud = await startCloud(config, log, { onNewKey: show });
-    closeOnSignal(cloud, log);
+    closeOnSignal(cloud, log, limits.DRAIN_MAX_MS + config.DRAIN_NOTICE_S * 1000);
     sayReady(log, cloud.url);
     flushCompileCache();
     return { cloud, config };

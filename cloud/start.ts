@@ -1,10 +1,10 @@
 // The cloud from settings to listening, and back: what main runs, and what tests run with their own clock and log.
 import { randomUUIDv7 } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
-import { limits } from "#shared/limits.ts";
 import { anchorAt } from "./adapters/anchor.ts";
 import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
 import { registryAt } from "./adapters/registry.ts";
@@ -16,20 +16,26 @@ import * as regulations from "./domain/regulations.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
 import { openKeys } from "./keys.ts";
+import { lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { loadPacks } from "./packs.ts";
-import { openSeal } from "./seal.ts";
+import { budgets as rateBudgets } from "./rate.ts";
+import { keysSetIn, openSeal } from "./seal.ts";
 import { openStore } from "./store/open.ts";
+import type { Tracing } from "./tracing.ts";
 import type { Store } from "./store/store.ts";
 import { startCourier } from "./adapters/courier-thread.ts";
 import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
+import { startRateSharer } from "./workers/rate-sharer.ts";
 import { startReaper } from "./workers/reaper.ts";
+import { startMeasurer } from "./workers/measurer.ts";
 import { startPulse } from "./workers/pulse.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startKeyKeeper } from "./workers/key-keeper.ts";
+import { startResealer, tellUnopenable } from "./workers/resealer.ts";
 import { reportQueue, startStationListener } from "./workers/station-listener.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import { startWaker } from "./workers/waker.ts";
@@ -57,12 +63,13 @@ export type Extras = {
 export async function startCloud(config: Config, log: Log, extras: Extras = {}): Promise<Cloud> {
   const metrics = createMetrics();
   const packs = loadPacks(extras.packsFrom);
+  const tracing = await tracingTo(config.OTEL_EXPORTER_OTLP_ENDPOINT);
   const onFatal = extras.onFatal ?? ((line) => dieNow(log, line));
   const store = await openStore({
     dataDir: config.DATA_DIR,
     databaseUrl: config.DATABASE_URL,
     log,
-    meter: metrics,
+    meter: tracing ? { ...metrics, begin: (mode, label) => tracing.begin(`${mode} ${label}`, "within", tracing.current()) } : metrics,
     onFatal,
     ...(extras.clock ? { clock: extras.clock } : {}),
   });
@@ -72,12 +79,18 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
     const keys = await openKeys(store, config.DATA_DIR);
-    const seal = await openSeal(store, config.DATA_DIR, config.SEALING_KEY);
+    const seal = await openSeal(store, config.DATA_DIR, keysSetIn(config));
+    await tellUnopenable(store, seal, log);
     if (seal.from === "store")
       log.warn({ event: "sealing-key-in-store" }, "webhook secrets are as safe as the database: set IMPRIMATUR_SEALING_KEY");
     const allowPrivate = config.WEBHOOK_PRIVATE === "on";
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
+    if (!store.sole && config.PUBLIC_URL === undefined)
+      log.warn(
+        { event: "no-public-url" },
+        "tokens, envelopes and links carry this node's own address: set IMPRIMATUR_PUBLIC_URL, the same on all nodes",
+      );
     const workers: Worker[] = [];
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
@@ -86,6 +99,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const reports = reportQueue(metrics);
     const authenticate = authenticator({ store, keys, origin });
     const rateLimited = config.RATE_LIMIT === "on";
+    const budgets = rateBudgets({ areShared: rateLimited && !store.sole });
     let broker: Broker = noBroker;
     const app = await buildApp({
       store,
@@ -108,30 +122,40 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       seal,
       allowPrivate,
       rateLimited,
+      budgets,
+      trustProxy: config.TRUST_PROXY,
+      lockout: lockout(extras.clock),
+      tracing,
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
     const closeSilent = silentConnections(app);
+    // A kept-alive connection isn't to be used again: the next request would meet a shut door.
+    app.server.prependListener("request", (_, response) => void (draining && response.setHeader("connection", "close")));
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
     const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
-    const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status) });
+    const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status), tracing });
     metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
     workers.push(dispatcher);
     broker = await openBroker(config, { authenticate, hear: reports.add, origin, log, metrics, rateLimited });
     // They sign in the name of the origin, which is known from here on.
     workers.push(
-      startSweeper(store, log),
+      startSweeper(store, log, metrics),
+      startMeasurer(store, log, metrics, config.DATA_DIR),
+      ...(store.sole ? [] : [startRateSharer(store, log, budgets)]),
       startReaper(store, log),
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),
       startScanRecorder(store, log, scans),
       startKeyKeeper(keys, log),
+      startResealer(store, log, seal),
       pulse,
       startStationListener(store, log, reports),
       startWaker(store, log, { broker, metrics }),
     );
     const close = async () => {
       draining = true;
+      await sleep(config.DRAIN_NOTICE_S * 1000); // who balances has to see it before the door is shut
       await pulse.stop(); // its answers end only when somebody ends them
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
       const closing = setInterval(() => {
@@ -142,6 +166,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       await Promise.all(workers.map((worker) => worker.stop()));
       await broker.end(); // nobody listens any more: that we go doesn't make a station offline
       await store.close();
+      await tracing?.close().catch((error: unknown) => log.warn({ event: "traces-lost", err: error }, "the last traces weren't taken"));
     };
     return { app, store, url, bootstrapFile, close };
   } catch (error) {
@@ -184,11 +209,23 @@ async function ensureBootstrapKey(store: Store, set: string | undefined, file: s
   const secret = set ?? (fresh ? (kept ?? mintSecret()) : undefined);
   if (secret === undefined) return undefined;
   if (fresh && !kept) writeDurably(file, `${secret}\n`); // before the store knows it: a crash between the two loses nothing
-  const outcome = await store.write("bootstrap key", (tx) => bootstrap.ensure(tx, secret, randomUUIDv7()));
+  const outcome = await store.write("bootstrap key", (tx) => bootstrap.ensure(tx, secret, randomUUIDv7(), { first: set === undefined }));
+  if (outcome === "late") {
+    rmSync(file, { force: true }); // it never opened anything
+    log.warn(
+      { event: "bootstrap-key-elsewhere" },
+      "another node made the bootstrap key at the same moment: it is in that node's data folder",
+    );
+  }
   if (outcome === "set") log.info({ event: "bootstrap-key-set" }, "the bootstrap key was set");
   if (outcome === "dead")
     log.error({ event: "bootstrap-key-dead" }, "IMPRIMATUR_BOOTSTRAP_KEY was replaced or revoked before and stays dead: choose a new one");
   return fresh && outcome === "set" ? secret : undefined;
+}
+
+/** Its packages are loaded where somebody collects traces, and nowhere else. */
+async function tracingTo(endpoint: string | undefined): Promise<Tracing | undefined> {
+  return endpoint === undefined ? undefined : (await import("./tracing.ts")).startTracing(endpoint);
 }
 
 async function storeFault(store: Store): Promise<string[]> {
@@ -208,13 +245,13 @@ function dieNow(log: Log, line: string): never {
 }
 
 /** Ends with what was begun: stops listening, lets running requests end, closes the store; gives up after a while. */
-export function closeOnSignal(cloud: Cloud, log: Log): void {
+export function closeOnSignal(cloud: Cloud, log: Log, mostMs: number): void {
   const end = (signal: string) => {
     log.info({ event: "draining", signal }, "draining");
     const late = setTimeout(() => {
-      log.error({ event: "drain-timeout" }, `still busy ${limits.DRAIN_MAX_MS} ms after ${signal}: ending anyway`);
+      log.error({ event: "drain-timeout" }, `still busy ${mostMs} ms after ${signal}: ending anyway`);
       log.flush(() => process.exit(1));
-    }, limits.DRAIN_MAX_MS);
+    }, mostMs);
     cloud.close().then(
       () => {
         clearTimeout(late);

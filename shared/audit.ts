@@ -13,6 +13,7 @@ export const auditActions = {
   "auth.session_ended": "somebody signed out of the console",
   "auth.scope_denied": "a good credential lacked a scope",
   "tenant.created": "a tenant was created",
+  "tenant.restored": "the store was restored from a backup; the details say of when",
   "tenant.updated": "a tenant's settings were changed",
   "product.created": "a product was created",
   "product.batch_created": "products were created in a batch; the details count them",

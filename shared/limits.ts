@@ -43,6 +43,7 @@ export const limitTable = {
   MQTT_REPORTS_MAX_ITEMS: [5_000, "Reports that came by MQTT and wait to be written; those beyond it are dropped and counted"],
   MQTT_TOPIC_REPORTS_MAX_ITEMS: [4, "Those of one topic; a further one takes the place of the last"],
   MQTT_RECHECK_MS: [30_000, "How long a key that was revoked on another node may keep its MQTT connection; on this one it is cut at once"],
+  RATE_SHARE_MS: [1_000, "How soon a node hears what other nodes let through of a rate budget"],
   WAKE_WINDOW_MS: [50, "Jobs that begin to wait within it are one hint a device"],
   EPCIS_BODY_MAX_BYTES: [16_777_216, "An EPCIS document; larger is 413 PAYLOAD_TOO_LARGE"],
   EPCIS_CAPTURE_MAX_EVENTS: [10_000, "Events of one capture; more are 413 CAPTURE_TOO_LARGE"],
@@ -64,10 +65,24 @@ export const limitTable = {
   CONSOLE_SESSION_LIFE_S: [12 * 3_600, "Life of a console session: a shift and its handover"],
   CONSOLE_STREAMS_MAX_ITEMS: [200, "Consoles of one tenant that one node keeps up to date at a time; more are 503 OVERLOADED"],
   SUMMARY_COUNT_MAX_ITEMS: [10_000, "How far GET /aidc/summary counts jobs of one state, or waiting ones; `capped` names what reached it"],
+  WRONG_SECRETS_WINDOW_MS: [
+    300_000,
+    "How long a wrong secret is held against who sent it: at POST /oauth/token and at a sign-in to the console",
+  ],
+  WRONG_SECRETS_PAIR_MAX: [
+    10,
+    "Wrong secrets of one client, or of keys, from one address in that time; then 429 RATE_LIMITED, right or wrong",
+  ],
+  WRONG_SECRETS_WIDE_MAX: [
+    100,
+    "Wrong secrets from one address, or for one client from anywhere; doesn't concern a client at an address where it proved itself",
+  ],
+  WRONG_SECRET_ANSWER_MIN_MS: [100, "A wrong secret is answered no sooner, so that the time tells nothing of whether its client exists"],
   SECRET_MAX_LENGTH: [4_096, "A credential in a header, a bootstrap key of one's own choosing included"],
   BOOTSTRAP_KEY_MIN_LENGTH: [24, "Characters of a bootstrap key of one's own choosing"],
   OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],
   ATTEMPTS_DEFAULT_MAX: [3, "Physical tries of a print job, unless the tenant or the job says otherwise"],
+  POSTGRES_CONNECTIONS: [16, "Connections of one node to PostgreSQL: as many units at once; a further one waits up to 5 s for one of them"],
   UNIT_SLOW_MS: [250, "A unit of work that takes longer is logged"],
   UNIT_MAX_MS: [10_000, "A unit of work that takes longer is rolled back"],
   GROUP_MAX_UNITS: [512, "Units of work that share one durable commit"],
@@ -92,7 +107,17 @@ export const limitTable = {
   WEBHOOK_FAILING_MAX_MS: [5 * 24 * 3_600_000, "A webhook of which no try succeeds for so long is disabled"],
   WEBHOOK_IN_FLIGHT_MAX: [8, "Tries to one webhook at a time; one while few wait, so that they arrive in order"],
   WEBHOOK_ATTEMPTS_SHOWN_MAX: [50, "Tries that a delivery shows, the last ones"],
-  WEBHOOK_KEEP_MS: [30 * 24 * 3_600_000, "How long a delivery that has ended can be seen and sent again"],
+  WEBHOOK_KEEP_MS: [
+    30 * 24 * 3_600_000,
+    "How long a delivery that has ended can be seen and sent again, and an event waits for a webhook to be enabled",
+  ],
+  UPLOAD_ABANDONED_MS: [3_600_000, "How long slices of a file are kept that never became an import"],
+  JOB_HOURS_KEEP_MS: [90 * 24 * 3_600_000, "How long ended jobs are counted by the hour; of older ones only the totals are kept"],
+  RESTORE_SKIP_SERIALS: [
+    10_000_000,
+    "Places in each tenant's row of serials that a restore leaves out: some may be on labels since the backup",
+  ],
+  RESTORE_SKIP_CREDENTIALS: [131_072, "Places in the status lists that a restore leaves out, for the same reason"],
   SIGNING_KEY_LIFE_MS: [90 * 24 * 3_600_000, "Age at which a node makes itself a new signing key; old ones still verify"],
 } as const satisfies Record<string, readonly [value: number, says: string]>;
 
@@ -111,3 +136,5 @@ export const tiers = {
 } as const;
 export type Tier = keyof typeof tiers;
 export const BURST_SHARE = 0.1;
+/** How many of so many a minute may come at once. */
+export const burstOf = (perMinute: number): number => Math.max(1, Math.floor(perMinute * BURST_SHARE));

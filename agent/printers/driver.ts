@@ -26,6 +26,8 @@ export type Profile = {
   /** ESC/POS: which answer in order this printer gives, where probing is unwanted. */
   fence?: "gs-h" | "gs-r" | "none";
   cut?: boolean;
+  /** Labels that may be in it at once: the next then waits in its buffer while one is moving. 1 unless given. */
+  inFlight?: number;
   timing?: Partial<Timing>;
 };
 export type Timing = {
@@ -135,7 +137,7 @@ export type Printer = {
   preflight(): Promise<Status>;
   /** Pure but for the token, which is drawn unless given; refuses what this language can't carry. May have to ask the printer first how it answers. */
   encode(bitmap: Bitmap, options?: { epc?: string; token?: string }): Promise<Encoded>;
-  /** The caller has written its intent down before this is called. One label is in flight at a time; one that was cut has to be flushed first. */
+  /** The caller has written its intent down before this is called. One label is in flight at a time, or as many as the profile says; one that was cut has to be flushed first. */
   submit(encoded: Encoded): Promise<Submission>;
   /** May be called again after `blocked`. */
   awaitCompletion(submission: Submission, options?: { withinMs?: number; signal?: AbortSignal }): Promise<Completion>;

@@ -26,7 +26,7 @@ import { formatOf, RFID_TRIES } from "./zpl-format.ts";
 
 const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
 const FIELDS_MAX = 64;
-const SETTLE_STEP_MS = 100;
+const SETTLE_STEP_MS = 15;
 const SGD = { labels: "odometer.total_label_count", voids: "odometer.rfid.void_resettable", words: "device.languages" } as const;
 const isCount = (value: string) => /^\d+$/.test(value.trim());
 const getvar = (name: string) => `! U1 getvar "${name}"\r\n`;
@@ -45,7 +45,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const silences = { labels: 0, voids: 0 };
   let counts = false; // it has told its label counter once, so that from now on the counter has to agree
   let fenceSeen = false;
-  let inFlight: string | undefined;
+  const mayHold = profile.inFlight ?? 1;
+  const inFlight: string[] = []; // in the order in which they come out
+  let agreedAt: { labels: number; read: boolean } | undefined; // the counter where it explained all labels before those in flight
   let inStep = true;
   let usesHostStatus: boolean | undefined; // once it answered ~HS, its silence means something
 
@@ -93,7 +95,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   async function preflight(): Promise<Status> {
     const now = await health();
     const status = { ...now, counters: await counters() };
-    if ((status.waiting ?? 0) > 0 && inFlight === undefined && !status.faults.some(({ name }) => name === "labels-waiting"))
+    if ((status.waiting ?? 0) > 0 && inFlight.length === 0 && !status.faults.some(({ name }) => name === "labels-waiting"))
       status.faults.push({ name: "labels-waiting", words: `${status.waiting} labels wait in it that this station didn't send now` });
     return { ...status, ready: status.faults.length > 0 ? false : status.ready };
   }
@@ -149,27 +151,35 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       at: clock.now(),
       fault,
     });
-    if (inFlight !== undefined) return refused("another label is in flight");
+    const isBehind = inFlight.length > 0;
+    if (isBehind && (inFlight.length >= mayHold || !counts || epc !== undefined)) return refused("another label is in flight");
     if (usesHostStatus === undefined) await health();
-    const before = await counters();
-    if (counts && before.labels === null) return refused("it no longer tells its label counter: is it on?");
+    const before = isBehind ? NO_COUNTERS : await counters(); // behind another one it is where that one leaves it
+    if (!isBehind) agreedAt = undefined;
+    if (!isBehind && counts && before.labels === null) return refused("it no longer tells its label counter: is it on?");
     const at = clock.now();
-    inFlight = token;
+    inFlight.push(token);
     const { accepted, fault } = await talk.send(bytes, timing.stallMs);
-    if (accepted === 0) inFlight = undefined;
+    if (accepted === 0) landed(token);
     return { ...offered, bytesAccepted: accepted, retryable: accepted === 0, before, at, ...(fault === undefined ? {} : { fault }) };
   }
 
+  function landed(token: string): void {
+    if (inFlight.includes(token)) inFlight.splice(inFlight.indexOf(token), 1);
+  }
+
   async function awaitCompletion(
-    submission: Submission,
+    offered: Submission,
     { withinMs = timing.completionMs, signal }: { withinMs?: number; signal?: AbortSignal } = {},
   ): Promise<Completion> {
-    const { token, epc, before } = submission;
+    const before = agreedAt ? { labels: agreedAt.labels, voids: null } : offered.before;
+    const submission = { ...offered, before };
+    const { token, epc } = submission;
     const until = clock.now() + withinMs;
     const awaited = `${token}${epc === undefined ? "F" : "E"}`;
     const done = (completion: Completion): Completion => {
       const isCut = submission.bytesAccepted > 0 && submission.bytesAccepted < submission.bytesOffered; // its head still stands in the printer
-      if (inFlight === token && completion.outcome !== "blocked" && !isCut) inFlight = undefined;
+      if (completion.outcome !== "blocked" && !isCut) landed(token);
       return completion;
     };
     if (submission.retryable) return done(verdict(submission, "failed", "nothing of the label left the station: it may be sent again"));
@@ -183,9 +193,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         timing.pollMs,
       );
       if (fields.has(awaited) || talk.closed()) continue;
-      const stuck = await whyNot(submission);
+      const stuck = await alone(() => whyNot(submission));
       if (stuck && !fields.has(awaited)) return done(stuck);
-      if (signal?.aborted || clock.now() >= until) return done(await unanswered(submission, before));
+      if (signal?.aborted || clock.now() >= until) return done(await alone(() => unanswered(submission)));
     }
   }
 
@@ -203,9 +213,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       : verdict(submission, "blocked", `the printer waits: ${faults.map(({ words }) => words).join(", ")}`, { faults });
   }
 
-  async function unanswered(submission: Submission, before: Counters): Promise<Completion> {
+  async function unanswered(submission: Submission): Promise<Completion> {
     const after = await counters();
-    const labels = moved(before.labels, after.labels);
+    const labels = moved(submission.before.labels, after.labels);
     const hint = labels === null ? "" : `; its counter moved by ${labels}`;
     return verdict(submission, "unknown", `the printer didn't answer for this label${hint}`, { after, toDestroy: labels });
   }
@@ -215,12 +225,14 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     fenceSeen = true;
     const until = clock.now() + timing.settleMs;
     for (;;) {
-      const { waiting, faults } = await health();
-      const after = await counters();
+      const { waiting, faults, after } = await alone(async () => ({ ...(await health()), after: await counters() }));
+      const behind = inFlight.filter((token) => token !== submission.token);
       const voids = moved(submission.before.voids, after.voids) ?? 0;
       const labels = moved(submission.before.labels, after.labels);
-      const isOut = (labels === null || labels < 0 || labels > voids) && (waiting === 0 || (!usesHostStatus && faults.length === 0));
-      if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels);
+      const isOut =
+        (labels === null || labels < 0 || labels > voids) &&
+        ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
+      if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
       const why = faults.map(({ words }) => words).join(", ");
       if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
       if (talk.closed() || clock.now() >= until) {
@@ -231,7 +243,14 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     }
   }
 
-  function agreed({ token, epc, before }: Submission, fence: Heard, after: Counters, voids: number, labels: number | null): Completion {
+  function agreed(
+    { token, epc, before }: Submission,
+    fence: Heard,
+    after: Counters,
+    voids: number,
+    labels: number | null,
+    behind: string[],
+  ): Completion {
     const tid = tidIn(fields.get(`${token}T`)?.value);
     const readBack = fence.value.trim().toUpperCase();
     const tag = epc === undefined ? {} : { epc: readBack, ...(tid ? { tid } : {}) };
@@ -240,7 +259,16 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       verdict({ token, before }, outcome, reason, { after, voids, toDestroy, grade, answered });
     if (epc !== undefined && readBack !== epc.toUpperCase())
       return say("failed", `the tag reads back as ${readBack}, not as ${epc}`, labels ?? 1);
-    if (labels === 1 + voids) return say("confirmed", "the printer answered for this label and its counter moved by it", voids, "A");
+    const also = behind.filter((other) => fields.has(`${other}F`)).length;
+    if (before.labels !== null && labels !== null && labels > voids && labels <= 1 + voids + also) {
+      const isRead = labels === 1 + voids;
+      const wasRead = agreedAt?.read ?? true;
+      agreedAt = { labels: before.labels + 1 + voids, read: isRead };
+      if (isRead && wasRead) return say("confirmed", "the printer answered for this label and its counter moved by it", voids, "A");
+      // The look came when the next one was out as well: the sum agrees, and this label's own place of the counter was never read.
+      const reason = "the printer answered for this label, and its counter moved by as many as it answered for";
+      return verdict({ token, before: NO_COUNTERS }, "confirmed", reason, { grade: "B", voids, toDestroy: voids, answered });
+    }
     if (!counts) return say("confirmed", "the printer answered for this label; it has no counter", voids, "B");
     if (labels === null) return say("unknown", "the printer answered, but doesn't tell its counter", null);
     return say("unknown", `the printer answered, but its counter moved by ${labels} where ${1 + voids} is explained`, null);
@@ -286,14 +314,14 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       return { bytes, sha256: hash("sha256", bytes, "hex"), token: own, ...(epc === undefined ? {} : { epc }) };
     },
     submit: (encoded) => alone(() => submit(encoded)),
-    awaitCompletion: (submission, options) => alone(() => awaitCompletion(submission, options)),
+    awaitCompletion,
     flush: () =>
       alone(async () => {
         await talk.send("~JA", timing.answerMs);
         const { waiting, faults } = await health();
         const clean = waiting === 0;
         if (clean && faults.length > 0 && faults.every(({ name }) => name === "paused")) await talk.send("~PS", timing.answerMs);
-        if (clean) inFlight = undefined;
+        if (clean) inFlight.length = 0;
         const words = clean
           ? "nothing waits in it"
           : waiting === null

@@ -117,6 +117,11 @@ function Banners({ now }: { now: State | undefined }) {
       ),
     now.stopped !== null &&
       h("p", { class: "banner bad" }, shape("bad"), h("span", null, `${words.stopped} `, h(Theirs, { text: now.stopped }))),
+    ...now.notices
+      .filter(({ words: theirs }) => theirs !== now.stopped)
+      .map(({ code, words: theirs }) =>
+        h("p", { class: "banner warn", key: code }, shape("warn"), h("span", null, h(Theirs, { text: theirs }))),
+      ),
     now.paused && h("p", { class: "banner warn" }, shape("warn"), h("span", null, words.idlePaused)),
   ];
 }

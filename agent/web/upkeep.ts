@@ -22,6 +22,7 @@ export function Upkeep({ now }: { now: State }) {
       ),
     h(Limits, { now }),
     h(About, { now }),
+    now.printers.filter(({ simulated }) => simulated).map((printer) => h(Simulator, { key: printer.name, printer })),
     h(Log, { lines: now.log }),
   );
 }
@@ -51,7 +52,6 @@ function PrinterPanel({ printer }: { printer: PrinterState }) {
     ),
     h("div", { class: "answers" }, h(Button, { title: words.testLabel, disabled: busy.value, onPress: () => printTest(name) })),
     tested.value[name] !== undefined && h("p", { role: "status" }, `${words.testDone}: `, h(Theirs, { text: tested.value[name] ?? "" })),
-    printer.simulated && (printer.has_simulator ? h(Simulator, { printer: name }) : h("p", { class: "quiet" }, words.noSimulator)),
   );
 }
 function Ceiling({ ceiling, attest }: Pick<PrinterState, "ceiling" | "attest">) {
@@ -69,14 +69,13 @@ function Ceiling({ ceiling, attest }: Pick<PrinterState, "ceiling" | "attest">) 
 
 const faults = signal<Record<string, Faults | null>>({});
 /** One press breaks something, the next mends it. */
-function Simulator({ printer }: { printer: string }) {
+function Simulator({ printer: { name: printer, has_simulator: isThere } }: { printer: PrinterState }) {
   const words = say();
   const keep = (said: Awaited<ReturnType<typeof api.faults>>) => {
     faults.value = { ...faults.peek(), [printer]: said.ok ? said.value : null };
   };
-  useEffect(() => void api.faults(printer).then(keep), [printer]);
-  const known = faults.value[printer];
-  if (known === null) return h("p", { class: "quiet" }, words.noSimulator);
+  useEffect(() => void (isThere && api.faults(printer).then(keep)), [printer, isThere]);
+  const known = isThere ? faults.value[printer] : null;
   if (known === undefined) return undefined;
   const press = async (name: string, on: boolean) => {
     const said = await api.setFault(printer, name, on);
@@ -84,33 +83,34 @@ function Simulator({ printer }: { printer: string }) {
     else show({ colour: "warn", what: "not_now", words: said.message });
   };
   return h(
-    "div",
-    { class: "simulator" },
-    h("h3", null, h("b", { class: "sim-tag" }, words.simulated), ` ${words.faults}`),
-    h(
-      "ul",
-      { class: "faults" },
-      Object.entries(known.faults).map(([name, says]) => {
-        const isOn = known.active.includes(name);
-        return h(
-          "li",
-          { key: name },
-          h(
-            "button",
-            { type: "button", class: "button plain fault", "aria-pressed": isOn, onClick: () => void press(name, !isOn) },
-            shape(isOn ? "warn" : "idle"),
-            h(
-              "span",
-              { class: "button-text" },
-              h("strong", { lang: "en" }, name, ` · ${isOn ? words.faultOn : words.faultOff}`),
-              h("small", { lang: "en" }, says),
-            ),
-          ),
-        );
-      }),
-    ),
+    Panel,
+    { title: `${words.faults}: ${printer}` },
+    known === null && h("p", { class: "quiet" }, words.noSimulator),
+    known !== null &&
+      h(
+        "ul",
+        { class: "faults" },
+        Object.entries(known.faults).map(([name, says]) => h(Fault, { key: name, name, says, isOn: known.active.includes(name), press })),
+      ),
   );
 }
+type FaultProps = { name: string; says: string; isOn: boolean; press(name: string, on: boolean): Promise<void> };
+const Fault = ({ name, says, isOn, press }: FaultProps) =>
+  h(
+    "li",
+    null,
+    h(
+      "button",
+      { type: "button", class: "button plain fault", "aria-pressed": isOn, onClick: () => void press(name, !isOn) },
+      shape(isOn ? "warn" : "idle"),
+      h(
+        "span",
+        { class: "button-text" },
+        h("strong", { lang: "en" }, name, ` · ${isOn ? say().faultOn : say().faultOff}`),
+        h("small", { lang: "en" }, says),
+      ),
+    ),
+  );
 
 function ScannerPanel({ scanner }: { scanner: ScannerState }) {
   const words = say();

@@ -7,7 +7,7 @@ import { limits } from "#shared/limits.ts";
 import { addressFault, hostOf, urlFault } from "./address.ts";
 import { type Signed, signatureHeaders } from "./signature.ts";
 
-export type Errand = Signed & { url: string };
+export type Errand = Signed & { url: string; /** Beside those of the signature. */ headers?: Record<string, string> };
 export type Outcome = { status: number | null; error: string | null; latencyMs: number; head: string | null };
 export type Courier = { send(errand: Errand): Promise<Outcome>; /** What is still on its way is given up. */ close(): Promise<void> };
 export type CourierOptions = {
@@ -76,7 +76,7 @@ export function createCourier(options: CourierOptions): Courier {
   const agents = { "http:": new http.Agent(pool), "https:": new https.Agent({ ...pool, ...(ca ? { ca } : {}) }) };
   const open = new Set<http.ClientRequest>();
 
-  function begin({ url, ...signed }: Errand): http.ClientRequest {
+  function begin({ url, headers, ...signed }: Errand): http.ClientRequest {
     const target = new URL(url);
     const fault = urlFault(url, allowPrivate); // a literal address is never looked up, and rules may have changed since it was taken in
     if (fault) throw new Error(`the URL ${fault}`);
@@ -89,6 +89,7 @@ export function createCourier(options: CourierOptions): Courier {
         "content-type": "application/json; charset=utf-8",
         "content-length": body.length,
         "user-agent": "Imprimatur-Webhooks/2",
+        ...headers,
         ...signatureHeaders(signed),
       },
     });

@@ -42,7 +42,7 @@ export async function embeddedBroker(at: { host: string; port: number }, around:
   /** Made for the first who comes: a cloud without MQTT stations doesn't carry 12 MB of it. */
   const broker = () => (made ??= makeAedes(around, gate, letIn).then((ready) => (aedes = ready)));
 
-  const take = budgets();
+  const { take } = budgets();
   const isWithin = (key: string, perMinute: number) => !around.rateLimited || take(key, perMinute).isAllowed;
   const admit = async (socket: Socket) => {
     if (strangers.size >= limits.MQTT_UNKNOWN_MAX_CONNECTIONS || !isWithin(`connect ${socket.remoteAddress}`, tiers.anonymous)) {

@@ -6,7 +6,7 @@ import type { AuditAction } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
 import { auditHeads, auditLog } from "../store/schema.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
+import { placesOf, prepared, together } from "../store/prepared.ts";
 import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 
@@ -28,6 +28,10 @@ const moveHead = prepared(
 export const beginChain = async (tx: Tx, tenantId: string): Promise<void> => {
   await tx.db.insert(auditHeads).values({ tenantId, seq: 0, hash: FIRST_HASH });
 };
+
+/** Everybody who has one, in order. */
+export const chainIds = async (tx: Tx): Promise<string[]> =>
+  (await tx.db.select({ id: auditHeads.tenantId }).from(auditHeads).orderBy(asc(auditHeads.tenantId))).map(({ id }) => id);
 
 type Stored = typeof auditLog.$inferSelect;
 
@@ -57,8 +61,7 @@ export async function append(tx: Tx, caller: Caller, { action, subject, details 
     hash: "",
   };
   row.hash = hashOf(row);
-  await insertRow.run(row);
-  await moveHead.run(row);
+  await together(insertRow.run(row), moveHead.run(row));
 }
 
 export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{ data: AuditRow[]; nextCursor: string | null }> {
@@ -90,8 +93,17 @@ export async function since(tx: Tx, tenantId: string, seq: number): Promise<{ se
   return { seq: rows[0]?.seq ?? seq, classes: new Set(rows.map(({ action }) => action.split(".")[0] ?? "")) };
 }
 
-/** Walks the chain from its first row to the head seen at the start, a slice a unit, and names the first row that doesn't hold. */
-export async function verify(store: Store, tenantId: string): Promise<AuditVerdict> {
+/** When its latest row was written. */
+export const latestAt = async (tx: Tx, tenantId: string): Promise<number> => {
+  const isIts = eq(auditLog.tenantId, tenantId);
+  return (await tx.db.select({ at: auditLog.at }).from(auditLog).where(isIts).orderBy(desc(auditLog.seq)).limit(1).get())?.at ?? 0;
+};
+
+/**
+ * Walks the chain from its first row, or through its last ones only, to the head seen at the start, a slice a unit, and names the first row
+ * that doesn't hold.
+ */
+export async function verify(store: Store, tenantId: string, lastRows = Infinity): Promise<AuditVerdict> {
   const [head = NO_HEAD, last] = await store.read(
     "audit head",
     async (tx) =>
@@ -104,8 +116,8 @@ export async function verify(store: Store, tenantId: string): Promise<AuditVerdi
           .get(),
       ] as const,
   );
-  let seq = 0;
-  let hash = FIRST_HASH;
+  let seq = Math.max(0, head.seq - lastRows);
+  let hash = seq === 0 ? FIRST_HASH : await hashAt(store, tenantId, seq);
   const verdict = (fault?: string): AuditVerdict => ({
     valid: fault === undefined,
     rows: seq,
@@ -130,6 +142,11 @@ export async function verify(store: Store, tenantId: string): Promise<AuditVerdi
   if ((last?.seq ?? 0) > seq) return verdict("the row lies beyond the head: it was put there, or the head set back");
   return head === NO_HEAD ? verdict("the chain has no head") : verdict();
 }
+const hashAt = (store: Store, tenantId: string, seq: number): Promise<string> =>
+  store.read("audit row", async (tx) => {
+    const isRow = and(eq(auditLog.tenantId, tenantId), eq(auditLog.seq, seq));
+    return (await tx.db.select({ hash: auditLog.hash }).from(auditLog).where(isRow).get())?.hash ?? "";
+  });
 const NO_HEAD = { seq: 0, hash: FIRST_HASH };
 
 /** Rows in order; undefined where the very first of them can't even be read. */

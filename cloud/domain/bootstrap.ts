@@ -2,7 +2,7 @@
 import { and, eq, isNull, ne } from "../store/drizzle.ts";
 import type { Caller } from "../route.ts";
 import { apiKeys } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { LOCKED, run, type Tx } from "../store/store.ts";
 import * as keys from "./api-keys.ts";
 import * as audit from "./audit.ts";
 import { byKey } from "./credentials.ts";
@@ -22,9 +22,20 @@ const own = and(eq(apiKeys.tenantId, DEFAULT_TENANT), eq(apiKeys.bootstrap, true
 export const isMissing = async (tx: Tx): Promise<boolean> =>
   (await tx.db.select({ id: apiKeys.id }).from(apiKeys).where(own).limit(1)).length === 0;
 
-/** Sees to it that `secret` opens the platform, and no earlier one does. One that was replaced or revoked stays dead, and that is told. */
-export async function ensure(tx: Tx, secret: string, requestId: string): Promise<"set" | "known" | "dead"> {
+const TURN = `SELECT id FROM tenants WHERE id = ? ${LOCKED}`;
+/**
+ * Sees to it that `secret` opens the platform, and no earlier one does. One that was replaced or revoked stays dead, and that is told.
+ * Nodes that start at once come one after another, and of the keys that they made for want of any only the `first` counts.
+ */
+export async function ensure(
+  tx: Tx,
+  secret: string,
+  requestId: string,
+  { first = false } = {},
+): Promise<"set" | "known" | "dead" | "late"> {
   await ensureDefault(tx);
+  await run(TURN, [DEFAULT_TENANT], "all");
+  if (first && !(await isMissing(tx)) && !(await byKey(tx, secret))) return "late";
   const minted = await keys.insertUnlessTaken(tx, DEFAULT_TENANT, { ...ROLE, secret });
   if (!minted) return (await byKey(tx, secret)) ? "known" : "dead";
   await tx.db

@@ -103,7 +103,7 @@ export async function redeliver(tx: Tx, caller: Caller, webhookId: string, id: s
 }
 
 /** The catalogue's example of an event, on its way like a real one. */
-export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }: WebhookTest): Promise<Delivery> {
+export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }: WebhookTest, requestId: string): Promise<Delivery> {
   const webhook = await webhooks.find(tx, caller.tenantId, webhookId);
   const [name = webhook.events[0] ?? "product.created"] = type === undefined ? [] : webhooks.known([type]);
   const message = { id: newId(), tenantId: caller.tenantId, type: name };
@@ -114,24 +114,45 @@ export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }
     apiVersion: EVENT_API_VERSION,
     data: eventTable[name].example,
   };
-  await send(tx, { ...message, body: JSON.stringify(envelope), targets: null });
+  await send(tx, { ...message, body: JSON.stringify(envelope), targets: null, requestId });
   const row = fresh(tx, { tenantId: caller.tenantId, webhookId, eventId: message.id, type: name }, true);
   await tx.db.insert(deliveries).values(row);
   await webhooks.touchLane(tx, webhookId);
   return toWire(row);
 }
 
-/** Forgets what ended long ago, and events that nobody can ask for any more, a slice of each; says whether there may be more. */
-export async function forget(tx: Tx, most: number): Promise<boolean> {
-  const before = tx.now - limits.WEBHOOK_KEEP_MS;
-  const gone = await tx.db
-    .delete(deliveries)
-    .where(
-      sql`(webhook_id, id) IN (SELECT webhook_id, id FROM deliveries WHERE ended_at IS NOT NULL AND ended_at < ${before} ORDER BY ended_at LIMIT ${most})`,
-    )
-    .returning({ id: deliveries.id });
+const keptSince = (tx: Tx): number => tx.now - limits.WEBHOOK_KEEP_MS;
+const forgetThose = async (tx: Tx, which: SQL): Promise<number> =>
+  (
+    await tx.db
+      .delete(deliveries)
+      .where(sql`(webhook_id, id) IN (${which})`)
+      .returning({ id: deliveries.id })
+  ).length;
+
+/** Forgets what ended long ago. */
+export const forgetEnded = (tx: Tx, most: number): Promise<number> =>
+  forgetThose(
+    tx,
+    sql`SELECT webhook_id, id FROM deliveries WHERE ended_at IS NOT NULL AND ended_at < ${keptSince(tx)} ORDER BY ended_at LIMIT ${most}`,
+  );
+
+/** Forgets what a disabled webhook wasn't sent, once its event is forgotten as well. */
+export const forgetHeld = (tx: Tx, most: number): Promise<number> =>
+  forgetThose(
+    tx,
+    sql`SELECT webhook_id, id FROM deliveries WHERE state = 'held' AND state IN ('failed', 'exhausted', 'held') AND created_at < ${keptSince(tx)} LIMIT ${most}`,
+  );
+
+/** Forgets events that nobody can ask for any more. */
+export async function forgetEvents(tx: Tx, most: number): Promise<number> {
   const oldest = await tx.db.select({ id: outbox.id, at: outbox.at }).from(outbox).orderBy(asc(outbox.id)).limit(most);
-  const old = oldest.filter(({ at }) => at < before).map(({ id }) => id);
-  if (old.length > 0) await tx.db.delete(outbox).where(and(inArray(outbox.id, old), isNull(outbox.targets)));
-  return gone.length === most || old.length === most;
+  const old = oldest.filter(({ at }) => at < keptSince(tx)).map(({ id }) => id);
+  if (old.length === 0) return 0;
+  return (
+    await tx.db
+      .delete(outbox)
+      .where(and(inArray(outbox.id, old), isNull(outbox.targets)))
+      .returning({ id: outbox.id })
+  ).length;
 }

@@ -70,6 +70,9 @@ export async function fanOut(tx: Tx, most: number): Promise<boolean> {
 
 // Lanes: leased, looked at, let go.
 
+/** What goes out of an event, and where it came from. */
+type Sent = Pick<typeof outbox.$inferSelect, "body" | "requestId" | "traceparent">;
+
 /** A lane that this node works on. What is known of it is replaced as a whole after each commit. */
 export type Lane = {
   webhookId: string;
@@ -79,7 +82,7 @@ export type Lane = {
   /** The lane's revision when a look left nothing waiting: while it stays that, there is nothing to look for. */
   restedAt: number | null;
 };
-export type Try = { delivery: Delivery; body: string; url: string; sealed: string[]; at: number };
+export type Try = { delivery: Delivery; url: string; sealed: string[]; at: number } & Sent;
 
 const claimDue = prepared(
   db
@@ -132,22 +135,22 @@ const whole = prepared(
 );
 const readBody = prepared(
   db
-    .select({ body: outbox.body })
+    .select({ body: outbox.body, requestId: outbox.requestId, traceparent: outbox.traceparent })
     .from(outbox)
     .where(eq(outbox.id, at("eventId"))),
 );
 
 // One body goes to many: it is read once. It never changes, so that a kept one is as good as the row.
-const bodies = new Map<string, string>();
+const bodies = new Map<string, Sent>();
 const BODIES_KEPT = 200;
 const BODY_KEPT_MAX_LENGTH = 65_536;
-async function bodyOf(eventId: string): Promise<string | undefined> {
+async function sentOf(eventId: string): Promise<Sent | undefined> {
   const kept = bodies.get(eventId);
   if (kept !== undefined) return kept;
-  const body = (await readBody.get({ eventId }))?.body;
-  if (body !== undefined && body.length <= BODY_KEPT_MAX_LENGTH) bodies.set(eventId, body);
+  const sent = await readBody.get({ eventId });
+  if (sent !== undefined && sent.body.length <= BODY_KEPT_MAX_LENGTH) bodies.set(eventId, sent);
   if (bodies.size > BODIES_KEPT) bodies.delete(bodies.keys().next().value as string);
-  return body;
+  return sent;
 }
 
 export type Look = { lane: Lane | undefined; tries: Try[]; again: boolean };
@@ -247,9 +250,9 @@ async function begun(tx: Tx, webhook: webhooks.Row, waiting: readonly Waiting[])
   const tries: Try[] = [];
   for (const delivery of found) {
     if (!delivery) continue;
-    const body = await bodyOf(delivery.eventId);
-    if (body === undefined) await record(tx, delivery, "exhausted", lost(tx.now));
-    else tries.push({ delivery, body, url: webhook.url, sealed: webhooks.secretsAt(webhook, tx.now), at: tx.now });
+    const sent = await sentOf(delivery.eventId);
+    if (sent === undefined) await record(tx, delivery, "exhausted", lost(tx.now));
+    else tries.push({ delivery, ...sent, url: webhook.url, sealed: webhooks.secretsAt(webhook, tx.now), at: tx.now });
   }
   return tries;
 }

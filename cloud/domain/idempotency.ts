@@ -1,11 +1,11 @@
 // Same key, same request: one effect and one answer. The record commits with the effect; who comes second sees it.
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from "node:crypto";
-import { and, eq, gt, lte, sql } from "../store/drizzle.ts";
+import { and, eq, gt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Caller } from "../route.ts";
 import { idempotency } from "../store/schema.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
+import { placesOf, prepared, together } from "../store/prepared.ts";
 import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 
 /** An answer ready to leave. `keep` is what a replay shows, where that differs from what is sent now. */
@@ -135,26 +135,20 @@ export async function kept(tx: Tx, { scope, key, fingerprint }: Part): Promise<s
   return row.fingerprint.equals(fingerprint) ? (row.body ?? "") : new Refusal("IDEMPOTENCY_CONFLICT");
 }
 
+const forgetOne = prepared(
+  db.delete(idempotency).where(and(eq(idempotency.scope, sql.placeholder("scope")), eq(idempotency.key, sql.placeholder("key")))),
+);
 /** Keeps it, in the place of what was kept before. */
 export async function remember(tx: Tx, { body, ...once }: Part & { body: string }): Promise<void> {
-  await tx.db.delete(idempotency).where(and(eq(idempotency.scope, once.scope), eq(idempotency.key, once.key)));
-  await keep(tx, once, { status: 200, headers: {}, body });
+  await together(forgetOne.run(once), keep(tx, once, { status: 200, headers: {}, body }));
 }
 
-/** Forgets about `most` answers whose time is over, oldest first; says how many. */
+/** Forgets answers whose time is over, oldest first; says how many. */
 export async function forget(tx: Tx, most: number): Promise<number> {
-  const over = lte(idempotency.expiresAt, tx.now);
-  const edge = await tx.db
-    .select({ at: idempotency.expiresAt })
-    .from(idempotency)
-    .where(over)
-    .orderBy(idempotency.expiresAt)
-    .limit(1)
-    .offset(most)
-    .get();
+  const over = sql`SELECT scope, key FROM idempotency WHERE expires_at <= ${tx.now} ORDER BY expires_at LIMIT ${most}`;
   const gone = await tx.db
     .delete(idempotency)
-    .where(edge ? lte(idempotency.expiresAt, edge.at) : over)
+    .where(sql`(scope, key) IN (${over})`)
     .returning({ expiresAt: idempotency.expiresAt });
   return gone.length;
 }

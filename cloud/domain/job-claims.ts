@@ -85,7 +85,7 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
 }
 
 /** The row's part of the statement: what a station has to know to print it, in our name. */
-function envelopeOf(row: jobs.Row, { keys, origin }: Signing, now: number): string {
+function envelopeOf(row: jobs.Row, productName: string, { keys, origin }: Signing, now: number): string {
   return keys.sign("imprimatur-job+jwt", {
     iss: origin(),
     aud: row.deviceId,
@@ -103,6 +103,8 @@ function envelopeOf(row: jobs.Row, { keys, origin }: Signing, now: number): stri
     template: row.template,
     template_sha256: templateDigest(row.template),
     duplicate_risk: row.duplicateRisk,
+    product_name: productName,
+    reprint: row.reprint,
   });
 }
 
@@ -133,23 +135,26 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
 
 async function grant(tx: Tx, tenantId: string, deviceId: string, refs: string[], signing: Signing): Promise<Claimed[]> {
   const rows = await Promise.all(refs.map((ref) => jobs.find(tx, tenantId, ref)));
+  const named = new Map<string, products.Row>();
   const granted: Claimed[] = [];
   for (const row of rows.toSorted(bySooner)) {
-    if (await isVoided(tx, row)) continue;
+    const product = named.get(row.productId) ?? (await products.find(tx, tenantId, row.productId));
+    named.set(row.productId, product);
+    if (product.voidedAt !== null) {
+      await endVoided(tx, row);
+      continue;
+    }
     await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     const lease = jobs.leaseShown(row);
     if (!lease || row.attemptId === null) throw overtaken(`print job ${row.jobRef}`);
-    granted.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, signing, tx.now) });
+    granted.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, product.name, signing, tx.now) });
   }
   return granted;
 }
 /** A product that was voided since gets no label; its jobs end as they come up. */
-async function isVoided(tx: Tx, row: jobs.Row): Promise<boolean> {
-  const { voidedAt } = await products.find(tx, row.tenantId, row.productId);
-  if (voidedAt === null) return false;
+async function endVoided(tx: Tx, row: jobs.Row): Promise<void> {
   const reason = "PRODUCT_VOIDED";
   await jobs.ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: null }, reason }, { reason });
-  return true;
 }
 const bySooner = (a: jobs.Row, b: jobs.Row) => b.priority - a.priority || (a.jobRef < b.jobRef ? -1 : 1);
 

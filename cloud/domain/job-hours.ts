@@ -1,5 +1,6 @@
 // How many jobs came to which end in which hour: counted in the commit that ends them, so that nobody ever has to count history.
 import { and, eq, gte, sql } from "../store/drizzle.ts";
+import { limits } from "#shared/limits.ts";
 import type { JobState } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { jobHours } from "../store/schema.ts";
@@ -30,3 +31,18 @@ const hours = prepared(
 /** All there ever were, by the state that they ended in. */
 export const endedJobs = (_tx: Tx, tenantId: string) => sums.all({ tenantId });
 export const jobsByHour = (_tx: Tx, tenantId: string, state: JobState, from: number) => hours.all({ tenantId, state, from });
+
+const LONG_AGO = 0;
+const FOLD = `INSERT INTO job_hours (tenant_id, state, hour, jobs) VALUES (?, ?, ${LONG_AGO}, ?)
+  ON CONFLICT (tenant_id, state, hour) DO UPDATE SET jobs = job_hours.jobs + excluded.jobs`;
+/** Hours that nobody looks at one by one any more become one row a tenant and state, so that the totals stay; how many there were. */
+export async function foldHours(tx: Tx, most: number): Promise<number> {
+  const before = hourOf(tx.now - limits.JOB_HOURS_KEEP_MS);
+  const old = sql`SELECT tenant_id, state, hour FROM job_hours WHERE hour > ${LONG_AGO} AND hour < ${before} ORDER BY hour LIMIT ${most}`;
+  const gone = await tx.db
+    .delete(jobHours)
+    .where(sql`(tenant_id, state, hour) IN (${old})`)
+    .returning();
+  for (const row of gone) await run(FOLD, [row.tenantId, row.state, row.jobs], "run");
+  return gone.length;
+}

@@ -106,13 +106,14 @@ async function fail(tx: Tx, row: jobs.Row, word: jobs.Word, { reason, evidence: 
 async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: sent = {} }: Result): Promise<jobs.Row> {
   const sha256 = await evidence.refuseOtherBundle(tx, row, sent);
   if (row.simulated && !(await jobs.tenantOf(tx, row.tenantId)).sandbox) throw new Refusal("SIMULATED_EVIDENCE");
-  await log.append(tx, { kind: "print_bundle", digest: sha256 });
   const { serial, deviceId, gtin, productId, jobRef, attemptId } = row;
   const told = { serials: [serial], gtin, productId, job_ref: jobRef, attempt_id: attemptId as string, deviceId };
   await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() });
   await epcis.commissioned(tx, row.tenantId, { digitalLink: row.digitalLink, at: tx.now, ...(deviceId === null ? {} : { deviceId }) });
   const changes = { reached: rankOf("SEALED"), simulated: row.simulated };
-  return jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId });
+  const sealed = await jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId });
+  await log.append(tx, { kind: "print_bundle", digest: sha256 }); // last: from here to the commit every other seal, on all nodes, waits
+  return sealed;
 }
 
 const judgeItem = judgeOf(ResultItem);

@@ -5,7 +5,7 @@ import { gtin14 } from "#shared/gs1.ts";
 import { type Assertor, hasEnded, type JobState, leaseOf, mayCancel } from "#shared/states.ts";
 import { type BundleItem, type Job, type JobHistory, type JobQuery, type Need, needNames } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
+import { placesOf, prepared, together } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
 import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import type * as carriers from "./carriers.ts";
@@ -103,9 +103,8 @@ export async function change(tx: Tx, row: Row, changes: Change): Promise<Row> {
 export type Word = { actor: Actor; reason?: string | null; item?: BundleItem | null };
 /** Moves a job to another state and keeps the word on which it moved, in the same commit. */
 export async function move(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}): Promise<Row> {
-  const moved = await change(tx, row, { ...changes, state: to, fromState: row.state });
-  await record(tx, moved, word);
-  return moved;
+  const next = { ...changes, state: to, fromState: row.state };
+  return together(change(tx, row, next), record(tx, { ...row, ...next, revision: row.revision + 1 }, word));
 }
 
 /** The row as it is now, and what made it so. */
@@ -126,8 +125,15 @@ const readTenant = prepared(
     .from(tenants)
     .where(eq(tenants.id, sql.placeholder("tenantId"))),
 );
-export async function tenantOf(_tx: Tx, tenantId: string) {
-  const tenant = await readTenant.get({ tenantId });
+type Terms = NonNullable<Awaited<ReturnType<typeof readTenant.get>>>;
+const termsIn = new WeakMap<Tx, Map<string, Promise<Terms | undefined>>>();
+/** Read once a unit, however many jobs it is about. */
+export async function tenantOf(tx: Tx, tenantId: string): Promise<Terms> {
+  const known = termsIn.get(tx) ?? new Map<string, Promise<Terms | undefined>>();
+  termsIn.set(tx, known);
+  const asked = known.get(tenantId) ?? readTenant.get({ tenantId });
+  known.set(tenantId, asked);
+  const tenant = await asked;
   if (!tenant) throw new Error(`the tenant ${tenantId} is gone`);
   return tenant;
 }
@@ -212,11 +218,10 @@ export type PrintOutcome = { status: "printed" | "failed"; reason: string | null
 export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}, outcome?: PrintOutcome): Promise<Row> {
   const moved = await move(tx, row, to, word, { pool: false, dueAt: null, ...changes });
   const { tenantId, serial, jobRef: ref } = row;
-  await countEnd(tx, tenantId, to);
   const isSealed = to === "SEALED";
   const left = { tenantId, serial, strayJob: row.duplicateRisk && !isSealed ? ref : null };
-  if (!outcome) await close.run(left);
-  else await settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null });
+  const settled = outcome ? settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null }) : close.run(left);
+  await together(settled, countEnd(tx, tenantId, to));
   return moved;
 }
 

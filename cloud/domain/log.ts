@@ -6,7 +6,7 @@ import { EMPTY_ROOT, type Hash, leafHash, nodeHash, splitOf } from "#shared/merk
 import { type Head, signedNote } from "#shared/note.ts";
 import type { LogEntry, LogProof } from "#shared/wire/log.ts";
 import type { Signing } from "../keys.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
+import { placesOf, prepared, together } from "../store/prepared.ts";
 import { logHead, logLeaves, logNodes } from "../store/schema.ts";
 import { db, LOCKED, run, type Tx } from "../store/store.ts";
 
@@ -38,11 +38,13 @@ export async function append(tx: Tx, { kind, digest }: Pick<LogEntry, "kind" | "
   const { rows } = await run(HEAD, [], "get");
   const [index] = (rows ?? []) as [number?];
   if (index === undefined) throw new Error("the log has no head");
-  await moveHead.run({ size: index + 1 });
   const entry: LogEntry = { kind, digest, at: new Date(tx.now).toISOString() };
-  await insertLeaf.run({ n: index, entry, digest });
   let hash = leafHash(Buffer.from(canonical(entry)));
-  await insertNode.run({ level: 0, n: index, hash });
+  await together(
+    moveHead.run({ size: index + 1 }),
+    insertLeaf.run({ n: index, entry, digest }),
+    insertNode.run({ level: 0, n: index, hash }),
+  );
   for (let [level, n] = [0, index]; n % 2 === 1; level += 1, n = (n - 1) / 2) {
     hash = nodeHash(await node(level, n - 1), hash);
     await insertNode.run({ level: level + 1, n: (n - 1) / 2, hash });

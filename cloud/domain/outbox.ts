@@ -32,7 +32,7 @@ export const nudge = (tx: Tx): void => tx.after(() => woken.forEach((wake) => wa
  */
 export async function emit<Name extends EventName>(
   tx: Tx,
-  { tenantId }: Pick<By, "tenantId">,
+  { tenantId, requestId = null }: Pick<By, "tenantId"> & { requestId?: string | null },
   type: Name,
   data: EventData[Name],
   id = newId(),
@@ -43,11 +43,11 @@ export async function emit<Name extends EventName>(
     throw new Error(`${type} can't be emitted: ${faults.map(({ field, message }) => `${field} ${message}`).join("; ")}`);
   const targets = (await listeners.all({ tenantId, type })).map((row) => row.id);
   if (targets.length === 0) return 0;
-  await send(tx, { id, tenantId, type, body: JSON.stringify(envelope), targets });
+  await send(tx, { id, tenantId, type, body: JSON.stringify(envelope), targets, requestId });
   return targets.length;
 }
 
-export async function send(tx: Tx, message: Omit<typeof outbox.$inferSelect, "at">): Promise<void> {
-  await insert.run({ ...message, at: tx.now });
+export async function send(tx: Tx, message: Omit<typeof outbox.$inferSelect, "at" | "traceparent">): Promise<void> {
+  await insert.run({ ...message, at: tx.now, traceparent: tx.traceparent });
   nudge(tx);
 }

@@ -1,6 +1,6 @@
 // Files on their way in: kept in slices beside everything else that is durable, so that any node can read what another one took.
 import { createHash } from "node:crypto";
-import { and, asc, eq, lt, sql } from "../store/drizzle.ts";
+import { and, asc, desc, eq, inArray, lt, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
@@ -11,7 +11,6 @@ import { db, type Store, type Tx } from "../store/store.ts";
 export type Upload = { id: string; bytes: number; digest: Buffer };
 
 const SLICE_BYTES = 262_144;
-const ABANDONED_MS = 3_600_000;
 const insertSlice = prepared(db.insert(uploads).values(placesOf(uploads)));
 const readSlice = prepared(
   db
@@ -63,19 +62,26 @@ export const drop = async (tx: Tx, id: string): Promise<void> => {
   await tx.db.delete(uploads).where(eq(uploads.id, id));
 };
 
-/** What was taken in and came to nothing: its sender went away, or sent it twice. */
-export async function forgetAbandoned(tx: Tx): Promise<void> {
+/** What was taken in and came to nothing: its sender went away, or sent it twice. The last slices first, so that the first one leads to them. */
+export async function forgetAbandoned(tx: Tx, most: number): Promise<number> {
   const abandoned = await tx.db
-    .selectDistinct({ id: uploads.id })
+    .select({ id: uploads.id })
     .from(uploads)
     .where(
       and(
-        lt(uploads.at, tx.now - ABANDONED_MS),
+        lt(uploads.at, tx.now - limits.UPLOAD_ABANDONED_MS),
         eq(uploads.n, 0),
         sql`NOT EXISTS (SELECT 1 FROM ${imports} WHERE ${imports.id} = ${uploads.id})`,
       ),
     )
     .orderBy(asc(uploads.id))
-    .limit(10);
-  for (const { id } of abandoned) await drop(tx, id);
+    .limit(1)
+    .get();
+  if (!abandoned) return 0;
+  const last = tx.db.select({ n: uploads.n }).from(uploads).where(eq(uploads.id, abandoned.id)).orderBy(desc(uploads.n)).limit(most);
+  const gone = await tx.db
+    .delete(uploads)
+    .where(and(eq(uploads.id, abandoned.id), inArray(uploads.n, last)))
+    .returning({ n: uploads.n });
+  return gone.some(({ n }) => n === 0) ? most : gone.length; // there may be another file
 }

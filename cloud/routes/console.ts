@@ -1,5 +1,7 @@
 // The console's door: signing in and out, who is signed in, and the stream that keeps a page up to date.
+import { setTimeout } from "node:timers/promises";
 import { type FieldFault, Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
 import { ConsoleSession, SignIn } from "#shared/wire/console.ts";
 import { cookieIn, setCookie } from "../console-cookie.ts";
 import { append } from "../domain/audit.ts";
@@ -56,6 +58,10 @@ export const floorConsole: Route[] = [
     refusals: ["UNAUTHORIZED", "CROSS_SITE", "SANDBOX_EXPIRED"],
     run: async ({ body, asked, requestId, deps }) => {
       refuseElsewhere(asked, deps.origin());
+      const from = asked.from();
+      const who = body.client_id ?? "an API key";
+      deps.lockout.admit(who, from);
+      const notBefore = setTimeout(limits.WRONG_SECRET_ANSWER_MIN_MS, undefined, { ref: false });
       const begun = await deps.store.write("console sign-in", async (tx) => {
         const known = await admitted(tx, body, requestId);
         if (!known) return undefined;
@@ -66,7 +72,12 @@ export const floorConsole: Route[] = [
         await append(tx, known.caller, { action: "auth.session_begun", subject: known.caller.credential.id, requestId });
         return { cookie, session: await shown(tx, known.caller, endsAt) };
       });
-      if (!begun) throw new Refusal("UNAUTHORIZED", "the key, or the client and its secret, is wrong, revoked or cut");
+      if (!begun) {
+        deps.lockout.wrong(who, from);
+        await notBefore;
+        throw new Refusal("UNAUTHORIZED", "the key, or the client and its secret, is wrong, revoked or cut");
+      }
+      deps.lockout.right(who, from);
       return { status: 201, body: begun.session, headers: { ...noStore, ...setCookie(deps.origin(), begun.cookie) } };
     },
   }),
@@ -113,7 +124,7 @@ export const floorConsole: Route[] = [
     root: true,
     endless: true,
     scope: "credential",
-    says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `end`; at most one of each a second",
+    says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `end`; each at most ten times a second",
     tag,
     replies: { 200: "text/event-stream" },
     run: async ({ caller, asked, deps }) => {

@@ -103,8 +103,8 @@ export const webhooks: Route[] = [
     sends: ["Location"],
     refusals: ["UNKNOWN_EVENT_TYPE"],
     audit: "webhook.tested",
-    run: async ({ tx, caller, params, body }) => {
-      const made = await deliveries.tryOut(tx, caller, params.id, body);
+    run: async ({ tx, caller, params, body, requestId }) => {
+      const made = await deliveries.tryOut(tx, caller, params.id, body, requestId);
       const location = `${API}/webhooks/${params.id}/deliveries/${made.id}`;
       return { status: 202, body: made, headers: { location }, about: aboutDelivery(made) };
     },

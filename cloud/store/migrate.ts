@@ -38,6 +38,9 @@ const appliedTo = (store: Store): Promise<Applied[]> =>
     return rows.map(([version, name, digest]) => ({ version, name, digest }));
   });
 
+/** The latest that ran. */
+export const versionOf = async (store: Store): Promise<number> => (await appliedTo(store)).at(-1)?.version ?? 0;
+
 function refuseForeign(applied: Applied[], known: Migration[]): void {
   for (const { version, name, digest } of applied) {
     const ours = known.find((migration) => migration.version === version);

@@ -1,9 +1,10 @@
 // Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
+import { openToRead } from "./copy.ts";
 import { migrate } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
@@ -40,22 +41,61 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
   }
 }
 
+type Look = Pick<StoreOptions, "dataDir" | "databaseUrl" | "log">;
+
+/** To read what is there, beside whoever works on it; undefined where nothing is. */
+export async function openToLook({ dataDir, databaseUrl, log }: Look): Promise<Store | undefined> {
+  if (databaseUrl) return storeOn((await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 }), log);
+  const file = join(dataDir, "imprimatur.db");
+  return existsSync(file) ? openToRead(file, log) : undefined;
+}
+
+/** What durability rests on and a PostgreSQL server doesn't do; a SQLite file has it from whoever writes to it. */
+export async function durabilityFaultsOf(databaseUrl: string | undefined): Promise<string[]> {
+  if (!databaseUrl) return [];
+  const engine = (await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 });
+  try {
+    return await engine.faults();
+  } finally {
+    await engine.close();
+  }
+}
+
+/** Whether a process works in the folder. */
+export function isClaimed(dataDir: string): boolean {
+  const file = join(dataDir, "lock");
+  if (!existsSync(file)) return false;
+  const lock = new Database(file, { timeout: 0 });
+  try {
+    lock.exec("BEGIN EXCLUSIVE");
+    return false;
+  } catch {
+    return true;
+  } finally {
+    lock.close();
+  }
+}
+
 const CLAIM_WAIT_MS = 5_000;
+/** A file that says so while a restore is under way: half of one isn't to be served. */
+export const CUT_OFF = "restore-under-way";
+type Claim = { waitMs?: number; evenCutOff?: boolean };
 
 /**
  * One process a SQLite folder: the lock is the operating system's, so it ends with its holder however that dies.
  * A successor waits a little, which is what a restart looks like.
  */
-async function claimFolder(dataDir: string): Promise<() => void> {
+export async function claimFolder(dataDir: string, { waitMs = CLAIM_WAIT_MS, evenCutOff = false }: Claim = {}): Promise<() => void> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const lock = new Database(join(dataDir, "lock"), { timeout: 0 });
   for (let waited = 0; ; waited += 100) {
     try {
       lock.exec("BEGIN EXCLUSIVE");
       lock.pragma("user_version = 1"); // a file that can't be written is opened for reading, and then excludes nobody
-      return () => void lock.close();
+      if (!existsSync(join(dataDir, CUT_OFF)) || evenCutOff) return () => void lock.close();
+      break;
     } catch (error) {
-      if (waited < CLAIM_WAIT_MS && (error as { code?: string }).code === "SQLITE_BUSY") await sleep(100);
+      if (waited < waitMs && (error as { code?: string }).code === "SQLITE_BUSY") await sleep(100);
       else {
         lock.close();
         if ((error as { code?: string }).code !== "SQLITE_BUSY")
@@ -66,4 +106,6 @@ async function claimFolder(dataDir: string): Promise<() => void> {
       }
     }
   }
+  lock.close();
+  throw new Error(`a restore into ${dataDir} was cut off: run it again with --force`);
 }

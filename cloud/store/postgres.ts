@@ -1,6 +1,7 @@
 // The engine for those who outgrow one machine: a connection a unit, statements named and pipelined, conflicts tried again.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CustomTypesConfig, DatabaseError, Pool, type PoolClient, type QueryArrayResult, type QueryConfig, types } from "pg";
+import { limits } from "#shared/limits.ts";
 import { type Engine, type Execute, type Mode, LOCKED, RUN_AGAIN, type Session, SKIP_LOCKED, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
@@ -10,7 +11,6 @@ export type PostgresOptions = {
   onCommit?: (units: number, seconds: number) => void;
 };
 
-const CONNECTIONS = 16;
 const TRIES = 8;
 const STATEMENTS_KEPT = 1_000;
 const CONNECT_MAX_MS = 5_000; // for a new connection, and for a free one where all are busy
@@ -64,7 +64,7 @@ const BEGIN: Record<Mode, string> = {
   write: "BEGIN ISOLATION LEVEL READ COMMITTED",
 };
 
-export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }: PostgresOptions): Engine {
+export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECTIONS, onCommit }: PostgresOptions): Engine {
   const pool = new Pool({
     connectionString: url,
     max: connections,
@@ -72,7 +72,7 @@ export function openPostgres({ url, clock, connections = CONNECTIONS, onCommit }
     idleTimeoutMillis: 60_000,
     application_name: "imprimatur",
     statement_timeout: 30_000,
-    idle_in_transaction_session_timeout: 60_000,
+    idle_in_transaction_session_timeout: limits.UNIT_MAX_MS, // a node that is frozen, or cut off, keeps nobody waiting for longer
     options: "-c synchronous_commit=on",
     pipeline: true, // statements that don't wait for one another share a round trip
     types: { getTypeParser: parserOf },

@@ -365,6 +365,8 @@ export const outbox = sqliteTable("outbox", {
   at: integer().notNull(),
   body: text().notNull(), // the envelope as it is sent, byte for byte
   targets: text({ mode: "json" }).$type<string[]>(), // webhooks that have no delivery of it yet; null once they have
+  requestId: text("request_id"), // the request that it came from, where one did
+  traceparent: text(), // likewise, where traces are kept
 });
 
 export const lanes = sqliteTable("lanes", {
@@ -609,3 +611,9 @@ export const evaluations = sqliteTable(
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.productId, row.productVersion, row.passport, row.sector, row.packDigest] })],
 );
+
+/** Rate budgets that several nodes share; one node keeps them in memory. */
+export const rateBudgets = sqliteTable("rate_budgets", {
+  key: text().primaryKey(), // a credential's id, or an address
+  fullAt: integer("full_at").notNull(),
+});

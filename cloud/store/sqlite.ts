@@ -99,6 +99,48 @@ const isStoreFault = (error: unknown) =>
   /^SQLITE_(FULL|BUSY|LOCKED|IOERR|READONLY|CANTOPEN|NOMEM|CORRUPT|NOTADB|PROTOCOL)/.test(codeOf(error));
 const asRefusal = (error: unknown) => (isStoreFault(error) ? unavailable(error) : error);
 
+/** Reads run one after another too: each sees one snapshot, and none waits for anything but memory and disk. */
+function readsOf(reader: Database.Database, clock: () => number) {
+  const execute = executor(reader);
+  const [begin, end] = ["BEGIN", "COMMIT"].map((sql) => reader.prepare(sql)) as [Database.Statement, Database.Statement];
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    unit: <T>(work: (session: Session) => Promise<T>): Promise<T> => {
+      const turn = last.then(async () => {
+        begin.run();
+        try {
+          return await work({ now: clock(), execute });
+        } catch (error) {
+          throw asRefusal(error);
+        } finally {
+          end.run();
+        }
+      });
+      last = Promise.allSettled([turn]); // the caller hears the error; the queue goes on
+      return turn;
+    },
+    idle: () => last,
+  };
+}
+
+/** A database that is only looked at, whoever may be writing to it. */
+export function openSqliteToRead(file: string, clock: () => number = Date.now): Engine {
+  const reader = connect(file, "read");
+  const reads = readsOf(reader, clock);
+  const readOnly = () => Promise.reject(new Error(`${file} was opened to be read only`));
+  return {
+    name: "sqlite",
+    transact: (mode, work) => (mode === "read" ? reads.unit(work) : readOnly()),
+    script: readOnly,
+    faults: async () => [],
+    pending: () => 0,
+    close: async () => {
+      await reads.idle();
+      reader.close();
+    },
+  };
+}
+
 export function openSqlite({
   file,
   clock = Date.now,
@@ -110,7 +152,7 @@ export function openSqlite({
   const writer = connect(file, "write", synchronous);
   const reader = connect(file, "read", synchronous);
   const write = executor(writer);
-  const read = executor(reader);
+  const reads = readsOf(reader, clock);
   const [begin, commit, rollback, mark, release, undo] = [
     "BEGIN IMMEDIATE",
     "COMMIT",
@@ -126,7 +168,6 @@ export function openSqlite({
     Database.Statement,
     Database.Statement,
   ];
-  const [beginRead, endRead] = ["BEGIN", "COMMIT"].map((sql) => reader.prepare(sql)) as [Database.Statement, Database.Statement];
 
   // Moves when another connection wrote: ours is the only one, unless somebody took the lock file away and began beside us.
   const seenVersion = writer.prepare("PRAGMA data_version").pluck();
@@ -139,7 +180,6 @@ export function openSqlite({
 
   const queue: Waiting[] = [];
   let draining: Promise<void> | undefined;
-  let reads: Promise<unknown> = Promise.resolve();
   let sinceCheckpoint = 0;
   let closed = false;
 
@@ -233,28 +273,12 @@ export function openSqlite({
     return promise;
   }
 
-  /** Reads run one after another too: each sees one snapshot, and none waits for anything but memory and disk. */
-  function readUnit<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    const turn = reads.then(async () => {
-      beginRead.run();
-      try {
-        return await work({ now: clock(), execute: read });
-      } catch (error) {
-        throw asRefusal(error);
-      } finally {
-        endRead.run();
-      }
-    });
-    reads = Promise.allSettled([turn]); // the caller hears the error; the queue goes on
-    return turn;
-  }
-
   return {
     name: "sqlite",
     sole: { now: clock },
     transact: (mode, work) => {
       if (closed) return Promise.reject(unavailable(new Error("the store is closed")));
-      return mode === "read" ? readUnit(work) : enqueue(work);
+      return mode === "read" ? reads.unit(work) : enqueue(work);
     },
     script: async (sql) => void writer.transaction(() => writer.exec(sql)).immediate(),
     faults: async () => durabilityFaults(writer, reader),
@@ -264,7 +288,7 @@ export function openSqlite({
       closed = true;
       clearInterval(watch);
       await draining;
-      await reads;
+      await reads.idle();
       reader.close();
       checkpoint("TRUNCATE");
       writer.close();

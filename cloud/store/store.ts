@@ -38,6 +38,8 @@ export type Tx = {
   /** The only time there is: the moment this unit began, by the store's clock. */
   now: number;
   db: Db;
+  /** Where the unit stands in a trace (W3C traceparent), if it does. */
+  traceparent: string | null;
   /** Runs once the commit is durable; never if it isn't. */
   after(work: () => unknown): void;
   /** A part that may fail by itself: its statements are undone, the unit goes on. */
@@ -52,7 +54,11 @@ export type Store = Pick<Engine, "sole"> & {
   close(): Promise<void>;
 };
 
-export type Meter = { unit(mode: Mode, seconds: number): void };
+export type Meter = {
+  unit(mode: Mode, seconds: number): void;
+  /** Called when a unit is asked for; what it returns ends with it, waiting and commit included. */
+  begin?: (mode: Mode, label: string) => { traceparent: string; end(said: { isFault: boolean }): void };
+};
 
 type Unit = { label: string; session: Session; over: boolean; began: number; abort: (error: Error) => void };
 const running = new AsyncLocalStorage<Unit>();
@@ -114,12 +120,20 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
     const outer = running.getStore();
     if (outer && !outer.over) throw new Error(`the unit of work "${label}" was begun inside "${outer.label}": pass its tx on instead`);
     let afterwards: (() => unknown)[] = [];
-    const value = await engine.transact(mode, (session) => {
+    const traced = meter?.begin?.(mode, label);
+    const { traceparent = null } = traced ?? {};
+    const done = engine.transact(mode, (session) => {
       afterwards = []; // the engine may run a unit again
       const after = (act: () => unknown) => void afterwards.push(act);
-      const tx: Tx = { now: session.now, db, after, attempt: (part) => attempt(session, part) };
+      const tx: Tx = { now: session.now, db, traceparent, after, attempt: (part) => attempt(session, part) };
       return within(mode, label, session, () => work(tx));
     });
+    if (traced)
+      done.then(
+        () => traced.end({ isFault: false }),
+        (error: unknown) => traced.end({ isFault: !(error instanceof Refusal) || error.status >= 500 }),
+      );
+    const value = await done;
     for (const act of afterwards) running.exit(() => void settle(act, label, log));
     return value;
   }
@@ -143,7 +157,7 @@ function abortOverdue(open: Set<Unit>): void {
   const now = performance.now();
   for (const { label, began, abort } of open)
     if (now - began > limits.UNIT_MAX_MS)
-      abort(new Error(`the unit of work "${label}" took over ${limits.UNIT_MAX_MS} ms and was rolled back`));
+      abort(unavailable(new Error(`the unit of work "${label}" took over ${limits.UNIT_MAX_MS} ms and was rolled back`)));
 }
 
 async function attempt<T>(session: Session, part: () => Promise<T>): Promise<T> {

@@ -1,11 +1,12 @@
 // Sends what the outbox holds: one turn after another writes down what came of tries, makes deliveries of events and begins new tries.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Logger } from "pino";
 import type { Courier, Outcome } from "../adapters/courier.ts";
 import * as dispatch from "../domain/dispatch.ts";
 import { onEmission } from "../domain/outbox.ts";
+import type { Log } from "../log.ts";
 import type { Seal } from "../seal.ts";
+import type { Tracing } from "../tracing.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
@@ -28,9 +29,10 @@ type Means = {
   seal: Seal;
   /** Hears of each try that has ended. */
   tried?: (outcome: Outcome) => void;
+  tracing?: Tracing | undefined;
 };
 
-export function startDispatcher(store: Store, log: Logger, { courier, seal, tried }: Means): Dispatcher {
+export function startDispatcher(store: Store, log: Log, { courier, seal, tried, tracing }: Means): Dispatcher {
   const owner = randomUUID();
   let lanes = new Map<string, dispatch.Lane>();
   let toLookAt = new Set<string>();
@@ -87,15 +89,31 @@ export function startDispatcher(store: Store, log: Logger, { courier, seal, trie
       flying.delete(flight);
       settled.push({ made, outcome });
       tried?.(outcome);
+      say(made, outcome);
       worker.wake();
     });
     flying.add(flight);
   }
 
-  async function sent({ delivery, body, url, sealed, at }: dispatch.Try): Promise<Outcome> {
+  /** Ids only: what was sent is its receiver's, and where to its tenant's. */
+  function say({ delivery: { id, eventId, webhookId, tenantId, type }, requestId }: dispatch.Try, { status, latencyMs }: Outcome): void {
+    log.plain.info({ event: "delivery", requestId, deliveryId: id, eventId, webhookId, tenantId, type, status, ms: latencyMs });
+  }
+
+  async function sent({ delivery, body, url, sealed, at, requestId, traceparent }: dispatch.Try): Promise<Outcome> {
     const secrets = sealed.map((text) => seal.open(text)).filter((secret) => secret !== undefined); // one of two is enough to sign
     if (secrets.length === 0) return NO_SECRET;
-    return courier.send({ url, body, secrets, deliveryId: delivery.id, at: Math.floor(at / 1000) });
+    const { id, tenantId, type } = delivery;
+    const ids = { "imprimatur.request_id": requestId, "imprimatur.delivery_id": id, "imprimatur.tenant_id": tenantId };
+    const traced = tracing?.begin(`webhook ${type}`, "out", traceparent, ids);
+    const headers = {
+      ...(requestId === null ? {} : { "x-correlation-id": requestId }),
+      ...(traced ? { traceparent: traced.traceparent } : {}),
+    };
+    const outcome = await courier.send({ url, body, secrets, headers, deliveryId: id, at: Math.floor(at / 1000) });
+    const { status } = outcome;
+    traced?.end({ isFault: status === null || status >= 300, ids: { "http.response.status_code": status } });
+    return outcome;
   }
 
   const worker = startWorker(log, { event: "dispatch-failed", idleMs: IDLE_MS, step });

@@ -1,4 +1,4 @@
-// The pulse of the floor: one look a second at each tenant that somebody watches, told to all who watch it. What a slow line misses is told as one.
+// The pulse of the floor: a glance at each tenant that somebody watches, several a second, and a whole look each second, told to all who watch it. What a slow line misses is told as one.
 import { Readable } from "node:stream";
 import type { Logger } from "pino";
 import { Refusal } from "#shared/errors.ts";
@@ -14,7 +14,8 @@ import type { Caller } from "../route.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
-const EVERY_MS = 1_000;
+const GLANCE_EVERY_MS = 100;
+const LOOK_EVERY_MS = 1_000; // stations, imports and whether sessions are good: what a busy floor can't afford at each glance
 const SUMMARY_EVERY_MS = 10_000; // also where nothing was audited: presence and the hour move by themselves
 const OVERLAP_MS = 5_000; // a unit's instant is when it began; its commit may be a little later
 const SIGN_OF_LIFE_MS = 15_000;
@@ -34,8 +35,8 @@ const TOPICS = {
 type Topic = keyof typeof TOPICS;
 const topics = Object.keys(TOPICS) as Topic[];
 
-/** What one look found new. */
-type News = { summary?: Summary; devices: Device[]; removed: string[]; topics: Set<Topic> };
+/** What is new up to that row of the audit log; `hasAuth`: perhaps that somebody's key is no more. */
+type News = { summary?: Summary; devices: Device[]; removed: string[]; topics: Set<Topic>; seq: number; hasAuth: boolean };
 type Follower = {
   caller: Caller;
   stream: Readable;
@@ -50,6 +51,7 @@ type Watched = {
   tenantId: string;
   followers: Set<Follower>;
   seq: number;
+  glancedAt: number;
   lookedAt: number;
   summary: { value: Summary; text: string; at: number } | undefined;
   importsAt: number;
@@ -66,7 +68,7 @@ export function startPulse(store: Store, log: Logger): Pulse {
   let stopping = false;
   const worker = startWorker(log, {
     event: "pulse-failed",
-    idleMs: EVERY_MS,
+    idleMs: GLANCE_EVERY_MS,
     step: async () => {
       for (const tenant of watched.values()) await beat(store, tenant);
       return false;
@@ -86,7 +88,7 @@ export function startPulse(store: Store, log: Logger): Pulse {
         throw new Refusal("OVERLOADED", "as many consoles are open as can be kept up to date", undefined, { "retry-after": "10" });
       watched.set(caller.tenantId, tenant);
       const stream = new Readable({ highWaterMark: QUEUE_MAX_BYTES, read: () => void (follower.ready = true) });
-      const follower: Follower = { caller, stream, good, ready: true, owed: "summary", readyAt: tenant.lookedAt, saidAt: 0 };
+      const follower: Follower = { caller, stream, good, ready: true, owed: "summary", readyAt: tenant.glancedAt, saidAt: 0 };
       stream.on("close", () => leave(tenant, follower));
       tenant.followers.add(follower);
       stream.push("retry: 3000\n\n");
@@ -104,6 +106,7 @@ const unseen = (tenantId: string): Watched => ({
   tenantId,
   followers: new Set(),
   seq: 0,
+  glancedAt: 0,
   lookedAt: 0,
   summary: undefined,
   importsAt: 0,
@@ -111,9 +114,17 @@ const unseen = (tenantId: string): Watched => ({
 });
 
 async function beat(store: Store, tenant: Watched): Promise<void> {
-  const { news, now } = await store.read("console pulse", async (tx) => ({ news: await look(tx, tenant), now: tx.now }));
+  const { news, now, isWhole } = await store.read("console pulse", async (tx) => {
+    const news = await glance(tx, tenant);
+    // Whoever has just lost a key is told nothing more: sessions are looked at before any news of a change of keys.
+    const isWhole = news.hasAuth || tx.now - tenant.lookedAt >= LOOK_EVERY_MS;
+    if (isWhole) await look(tx, tenant, news);
+    await addSummary(tx, tenant, news);
+    Object.assign(tenant, { seq: news.seq, glancedAt: tx.now }); // last: a glance that failed has seen nothing
+    return { news, now: tx.now, isWhole };
+  });
   for (const follower of tenant.followers) {
-    if (await follower.good()) tell(follower, tenant, news, now);
+    if (!isWhole || (await follower.good())) tell(follower, tenant, news, now);
     else {
       follower.stream.push(event("end", {}));
       follower.stream.push(null);
@@ -121,26 +132,33 @@ async function beat(store: Store, tenant: Watched): Promise<void> {
   }
 }
 
-async function look(tx: Tx, tenant: Watched): Promise<News> {
-  const { tenantId } = tenant;
-  const isFirst = tenant.lookedAt === 0;
-  const { seq, classes } = await audit.since(tx, tenantId, tenant.seq);
+/** What was audited since the last one: one step along an index. */
+async function glance(tx: Tx, tenant: Watched): Promise<News> {
+  const { seq, classes } = await audit.since(tx, tenant.tenantId, tenant.seq);
+  const isFirst = tenant.glancedAt === 0;
   const found = new Set(topics.filter((topic) => classes.has(topic)));
   if (seq !== tenant.seq) found.add("audit");
+  return { devices: [], removed: [], seq, hasAuth: classes.has("auth"), topics: isFirst ? new Set() : found };
+}
+
+/** What nobody audits, or what costs more. */
+async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
+  const { tenantId, lookedAt } = tenant;
   const importsAt = await movedAt(tx, tenantId);
-  if (importsAt !== tenant.importsAt) found.add("import");
-  const news: News = { devices: [], removed: [], topics: isFirst ? new Set() : found };
-  const { devices, removed } = await changedSince(tx, tenantId, (isFirst ? tx.now : tenant.lookedAt) - OVERLAP_MS);
+  if (lookedAt > 0 && importsAt !== tenant.importsAt) news.topics.add("import");
+  const { devices, removed } = await changedSince(tx, tenantId, (lookedAt || tx.now) - OVERLAP_MS);
   news.devices = devices.filter((device) => isNew(tenant.devices, device));
   news.removed = removed.filter((id) => tenant.devices.delete(id));
-  if (seq !== tenant.seq || news.devices.length > 0 || tx.now - (tenant.summary?.at ?? 0) >= SUMMARY_EVERY_MS) {
-    const value = await summary(tx, { tenantId });
-    const text = JSON.stringify({ ...value, at: "" });
-    if (text !== tenant.summary?.text) news.summary = value;
-    tenant.summary = { value, text, at: tx.now };
-  }
-  Object.assign(tenant, { seq, importsAt, lookedAt: tx.now });
-  return news;
+  Object.assign(tenant, { importsAt, lookedAt: tx.now });
+}
+
+async function addSummary(tx: Tx, tenant: Watched, news: News): Promise<void> {
+  const { tenantId, summary: known } = tenant;
+  if (news.seq === tenant.seq && news.devices.length === 0 && tx.now - (known?.at ?? 0) < SUMMARY_EVERY_MS) return;
+  const value = await summary(tx, { tenantId });
+  const text = JSON.stringify({ ...value, at: "" });
+  if (text !== known?.text) news.summary = value;
+  tenant.summary = { value, text, at: tx.now };
 }
 
 function isNew(told: Map<string, string>, device: Device): boolean {

@@ -1,27 +1,63 @@
-// Forgets what nobody will ask for any more, a slice at a time, so that it never holds the store for long: old answers, abandoned uploads, sessions that are over, old scans.
+// Forgets what nobody will ask for any more, one node at a time and a slice at a time: what a slice may hold follows from how long the last one took.
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import * as sessions from "../domain/console-sessions.ts";
-import * as deliveries from "../domain/deliveries.ts";
-import { forget } from "../domain/idempotency.ts";
-import { forgetScans } from "../domain/scans.ts";
-import { forgetAbandoned } from "../domain/uploads.ts";
+import { endSweep, type Forget, retained, takeSweep } from "../domain/retention.ts";
+import type { Metrics } from "../metrics.ts";
 import type { Store } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
 const EVERY_MS = 60_000;
-const SLICE_ROWS = 500;
+const SLICE_FIRST_ROWS = 8;
+const SLICE_MAX_ROWS = 512;
+/** A slice that takes longer is halved, one that takes a quarter of it doubled: far from what a request would feel. */
+const SLICE_MS = 20;
+/** From one slice to the next, in slices: requests have the store for the rest. */
+const PAUSE_SLICES = 3;
 
-export const startSweeper = (store: Store, log: Logger): Worker =>
-  startWorker(log, {
+type Slice = { gone: number; ms: number };
+
+export function startSweeper(store: Store, log: Logger, metrics: Metrics): Worker {
+  const rowsOf = new Map<string, number>();
+  let gone = 0;
+  let longestMs = 0;
+  let held = 0;
+  metrics.watch("retention_rows", "Rows that this node forgot because their time was over", () => gone);
+  metrics.watch("retention_slice_ms", "The longest that a slice of them held the store, of the last round", () => longestMs);
+
+  const slice = (name: string, forget: Forget, most: number): Promise<Slice> =>
+    store.write(`sweep ${name}`, async (tx) => {
+      const began = performance.now();
+      return { gone: await forget(tx, most), ms: performance.now() - began };
+    });
+
+  /** All that is over of one kind. */
+  async function sweep(name: string, forget: Forget, stopping: () => boolean): Promise<void> {
+    while (!stopping()) {
+      const most = rowsOf.get(name) ?? SLICE_FIRST_ROWS;
+      const done = await slice(name, forget, most);
+      gone += done.gone;
+      longestMs = Math.max(longestMs, done.ms);
+      if (done.ms > SLICE_MS) rowsOf.set(name, Math.max(1, Math.floor(most / 2)));
+      else if (done.ms < SLICE_MS / 4) rowsOf.set(name, Math.min(SLICE_MAX_ROWS, most * 2));
+      if (done.gone < most) return;
+      await sleep(PAUSE_SLICES * done.ms);
+    }
+  }
+
+  return startWorker(log, {
     event: "sweep-failed",
     idleMs: EVERY_MS,
-    step: async () => {
-      const gone = await store.write("sweep", (tx) => forget(tx, SLICE_ROWS));
-      if (gone >= SLICE_ROWS) return true;
-      await store.write("sweep uploads", forgetAbandoned);
-      await store.write("sweep console sessions", (tx) => sessions.forget(tx, SLICE_ROWS));
-      const scans = await store.write("sweep scans", (tx) => forgetScans(tx, SLICE_ROWS));
-      const more = await store.write("sweep deliveries", (tx) => deliveries.forget(tx, SLICE_ROWS));
-      return more || scans >= SLICE_ROWS;
+    step: async (stopping) => {
+      longestMs = 0;
+      for (const [name, forget] of Object.entries(retained)) {
+        const until = await store.write("sweep turn", (tx) => takeSweep(tx, held));
+        if (until === undefined) return false;
+        held = until;
+        if (!stopping()) await sweep(name, forget, stopping);
+      }
+      await store.write("sweep turn", (tx) => endSweep(tx, held));
+      held = 0;
+      return false;
     },
   });
+}

@@ -1,4 +1,4 @@
-// Tells stations over MQTT that work waits: after the commit, once a window and device, and off everybody's way. Who misses it polls.
+// Tells stations over MQTT that work waits: at once after the commit, then once a window and device, and off everybody's way. Who misses it polls.
 import { topicsOf } from "#shared/mqtt.ts";
 import { limits } from "#shared/limits.ts";
 import type { Broker } from "../adapters/broker.ts";
@@ -13,12 +13,17 @@ export function startWaker(store: Store, log: Log, { broker, metrics }: { broker
   let waiting = new Map<string, Waiting>(); // a thousand jobs of a kind are one reason to wake somebody
   let hints = 0;
   metrics.watch("mqtt_hints", "Hints that work waits, sent to stations", () => hints);
-  const silence = onWaiting((job) => waiting.set(JSON.stringify([job.tenantId, job.station, job.needs]), job));
+  let hintedAt = -Infinity;
+  const silence = onWaiting((job) => {
+    waiting.set(JSON.stringify([job.tenantId, job.station, job.needs]), job);
+    if (performance.now() - hintedAt >= limits.WAKE_WINDOW_MS) worker.wake();
+  });
   const worker = startWorker(log, {
     event: "wake-failed",
     idleMs: limits.WAKE_WINDOW_MS,
     step: async () => {
       if (waiting.size === 0) return false;
+      hintedAt = performance.now();
       const jobs = Map.groupBy(waiting.values(), ({ tenantId }) => tenantId);
       waiting = new Map();
       for (const [tenantId, its] of jobs)

@@ -85,5 +85,10 @@ test("PINs are digits, nobody's twice, and a wrong one is never said aloud", asy
   for (let i = 0; i < 5; i += 1) expect((await arrive("00000000")).status).toBe(401);
   expect((await arrive(OPERATOR.pin)).status).toBe(429);
   expect((await ask(station, "POST", "/api/operator", { pin: "1", badge: "1" })).status).toBe(400);
+  const badge = (text: string) => ask(station, "POST", "/api/operator", { badge: text });
+  const guessed = await Promise.all(Array.from({ length: 20 }, (_, n) => badge(`B-${n}`)));
+  expect(new Set(guessed.map(({ status }) => status))).toEqual(new Set([401]));
+  const locked = await badge(OPERATOR.badge);
+  expect([locked.status, locked.body.error.code]).toEqual([429, "RATE_LIMITED"]);
   expect(JSON.stringify(station.state())).not.toContain(`"${OPERATOR.pin}"`);
 });

@@ -94,7 +94,7 @@ test("every top-level value can come from the environment, and wins there", () =
     IMPRIMATUR_AGENT_MQTT: "mqtt://broker.example",
     OTHER: "x",
   };
-  expect(loadAgentConfig(["--config", file], env)).toMatchObject({
+  expect(loadAgentConfig(file, env)).toMatchObject({
     cloud: "https://cloud.example",
     key: "imp_other",
     station: "line-2",
@@ -106,25 +106,29 @@ test("every top-level value can come from the environment, and wins there", () =
     scanners: [],
     mqtt: "mqtt://broker.example",
   });
-  expect(() => loadAgentConfig(["--config", file], { IMPRIMATUR_AGENT_PRINTER: "[]" })).toThrow(
+  expect(() => loadAgentConfig(file, { IMPRIMATUR_AGENT_PRINTER: "[]" })).toThrow(
     "IMPRIMATUR_AGENT_PRINTER isn't a setting; did you mean IMPRIMATUR_AGENT_PRINTERS?",
   );
-  expect(() => loadAgentConfig(["--config", file], { IMPRIMATUR_AGENT_CLAIM: "9" })).toThrow(/claim must be object$/);
-  expect(() => loadAgentConfig(["--config", file], { IMPRIMATUR_AGENT_CLAIM: "{" })).toThrow(/IMPRIMATUR_AGENT_CLAIM isn't JSON/);
+  expect(() => loadAgentConfig(file, { IMPRIMATUR_AGENT_CLAIM: "9" })).toThrow(/claim must be object$/);
+  expect(() => loadAgentConfig(file, { IMPRIMATUR_AGENT_CLAIM: "{" })).toThrow(/IMPRIMATUR_AGENT_CLAIM isn't JSON/);
 });
 
 test.each([
-  [["--config", "/nowhere.json"], /\/nowhere\.json: ENOENT.*/],
-  [["--config", fileOf("{ no")], /json: .*JSON/],
-  [["--config", fileOf({ ...least, scaners: 1 })], /scaners isn't a setting/],
-  [["--colour"], /usage: imprimatur agent/],
-])("a start with %j ends at once with one line", async (args, says) => {
+  [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
+  [["--config", fileOf("{ no")], 1, /json: .*JSON/],
+  [["--config", fileOf({ ...least, scaners: 1 })], 1, /scaners isn't a setting/],
+  [["--confg", "x"], 2, /there is no option --confg; did you mean --config\?/],
+  [["docter"], 2, /there is no command docter; did you mean doctor\?/],
+  [["doctor", "--jsn"], 2, /there is no option --jsn; did you mean --json\?/],
+  [["enroll", "--cloud"], 2, /--cloud/],
+  [["install", "here"], 2, /here/],
+] as [string[], number, RegExp][])("a start with %j ends at once with one line", async (args, exitCode, says) => {
   const { code, stderr } = await new Promise<{ code: number; stderr: string }>((resolve) => {
     execFile(process.execPath, ["agent/main.ts", ...args], { timeout: 30_000 }, (error, _out, stderr) =>
       resolve({ code: Number(error?.code), stderr }),
     );
   });
-  expect(code).toBe(1);
+  expect(code).toBe(exitCode);
   expect(stderr).toMatch(says);
   expect(stderr.trimEnd().split("\n")).toHaveLength(1);
 });

@@ -1,9 +1,12 @@
 // A station between a real cloud and a simulated floor, for tests: one call each for what they all do.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { onTestFinished } from "vitest";
+import { pictureOf } from "../../agent/bitmap.ts";
+import { decode } from "../../agent/decode.ts";
 import { createAgentLog } from "../../agent/log.ts";
 import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
 import { type FloorOptions, OPERATOR, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
+import { decodeGraphic } from "../../fixtures/printers/zpl.ts";
 import type { Shop } from "../../fixtures/print-shop.ts";
 import { Writable } from "node:stream";
 
@@ -80,3 +83,18 @@ export const until = async (isSo: () => boolean | Promise<boolean>, ms = 45_000)
 };
 export const stateInCloud = async (shop: Shop, ref: string): Promise<string> =>
   (await shop.admin.get(`/aidc/jobs/${ref}`)).body.state as string;
+
+const drawnAs = new Map<string, Promise<string | undefined>>();
+/** Whose label it is, however badly it came out. */
+function linkIn(source = ""): Promise<string | undefined> {
+  const graphic = /\^GF(A[^^]*)\^FS/.exec(source)?.[1] ?? "";
+  const known = drawnAs.get(source) ?? decode(pictureOf(decodeGraphic(graphic))).then(([symbol]) => symbol?.text);
+  drawnAs.set(source, known);
+  return known;
+}
+/** The numbers of the good labels of this link that came out. */
+export async function lyingOf({ labels }: Pick<NonNullable<SimulatedFloor["machine"]>, "labels">, link: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const { n, source, isVoid, isForeign } of labels) if (!isVoid && !isForeign && (await linkIn(source)) === link) found.push(n);
+  return found;
+}

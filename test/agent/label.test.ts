@@ -11,8 +11,8 @@ import { templateDigest } from "#shared/templates.ts";
 import { blank, digestOfDots, isBlack, pictureOf, pngOf, setDot } from "../../agent/bitmap.ts";
 import { decode } from "../../agent/decode.ts";
 import { addFace } from "../../agent/font.ts";
-import { type Dpi, drawLabel, type LabelContent, renderLabel } from "../../agent/label.ts";
-import { optionsFor } from "../../agent/steps.ts";
+import { type Dpi, drawLabel, type LabelContent, productFault, renderLabel } from "../../agent/label.ts";
+import { drawingOf, optionsFor } from "../../agent/steps.ts";
 import { digestOfTemplate, loadTemplates, type Template, templateFor } from "../../agent/template.ts";
 
 const templates = loadTemplates();
@@ -224,4 +224,58 @@ describe("a bitmap", () => {
   test("of a preview needs no decoder's word", () => {
     expect(drawLabel(content, { template, dpi: 203 }).symbol.modules).toBe(33);
   });
+});
+
+describe("what a label says beside its identity", () => {
+  const printer = { label: { widthMm: 50, heightMm: 25 }, dpi: 203, simulated: true };
+  const dotsOf = (more: object) => {
+    const named = { gtin: GTIN, serial: SERIAL, digital_link: PAYLOAD, needs: ["qr"], template: "default", template_sha256: null };
+    const task = { ...named, attempt: 1, product_name: "Kettle", reprint: false, ...more };
+    return digestOfDots(drawingOf({ templates }, { task } as never, printer as never).bitmap);
+  };
+
+  test("is the product's name, REPRINT and the number of the try, each to be seen", () => {
+    const variants = [
+      {},
+      { product_name: "Pot" },
+      { product_name: null },
+      { reprint: true },
+      { attempt: 2 },
+      { attempt: 2, reprint: true },
+    ];
+    expect(new Set(variants.map(dotsOf)).size).toBe(variants.length);
+  });
+
+  test.each(["x".repeat(200), "热水壶", "\u202Eelttek"])("is left off whole where it can't stand there: %s", (name) => {
+    expect(dotsOf({ product_name: name })).toBe(dotsOf({ product_name: null }));
+    const fault = productFault({ ...content, product: name }, { template, dpi: 203 });
+    expect(fault).toMatch(/doesn't fit|no font of this station can draw/);
+  });
+
+  test.each(templates.map(({ name, widthMm, heightMm }) => [name, { widthMm, heightMm }] as const))(
+    "fits on %s in every mark",
+    (_name, label) => {
+      for (const attempt of [1, 2, 10])
+        for (const reprint of [true, false])
+          expect(() =>
+            drawingOf(
+              { templates },
+              {
+                task: {
+                  gtin: GTIN,
+                  serial: SERIAL,
+                  digital_link: PAYLOAD,
+                  needs: ["qr"],
+                  template: "default",
+                  template_sha256: null,
+                  attempt,
+                  product_name: "Kettle",
+                  reprint,
+                },
+              } as never,
+              { ...printer, label } as never,
+            ),
+          ).not.toThrow();
+    },
+  );
 });

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { mishaps } from "../../fixtures/simulate.ts";
 
 const run = (file: string, args: string[], env: Record<string, string> = {}) =>
   new Promise<{ code: number; said: string }>((resolve) => {
@@ -33,4 +34,14 @@ test("npm run floor explains every label, with faults and without", { timeout: 1
     code: 2,
     said: expect.stringContaining("gremlins isn't one"),
   });
+});
+
+test("the same seed draws the same faults for each station, another seed others", () => {
+  const drawn = (seed: number, station: number) =>
+    mishaps({ seed, faults: ["paper-out", "reset-at", "rfid-void"] }, station)
+      .take(50)
+      .toArray();
+  expect(drawn(7, 3)).toEqual(drawn(7, 3));
+  expect(drawn(7, 3)).not.toEqual(drawn(7, 4));
+  expect(drawn(8, 3)).not.toEqual(drawn(7, 3));
 });

@@ -1,4 +1,5 @@
 // What a station doesn't believe, what it can't write down, and labels that nobody ordered.
+import { generateKeyPairSync, sign } from "node:crypto";
 import { createServer } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
 import { startNetwork } from "../../fixtures/network.ts";
@@ -12,6 +13,14 @@ afterAll(() => w.end());
 type Shop = Awaited<ReturnType<typeof printShop>>;
 const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
 
+/** The same words in another's hand. */
+function signedAnew(envelope: string, kid?: string): string {
+  const [head = "", words] = envelope.split(".");
+  const said = JSON.parse(Buffer.from(head, "base64url").toString("utf8")) as object;
+  const signed = `${Buffer.from(JSON.stringify(kid === undefined ? said : { ...said, kid })).toString("base64url")}.${words}`;
+  return `${signed}.${sign(null, Buffer.from(signed), generateKeyPairSync("ed25519").privateKey).toString("base64url")}`;
+}
+
 describe.concurrent("an envelope that isn't the cloud's word to this device", () => {
   type Claim = { attempt_id: string; envelope: string; job: Record<string, unknown> };
   const tampering: [what: string, how: (claim: Claim) => Claim, why: RegExp][] = [
@@ -21,6 +30,10 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
     ["its risk hidden", (claim) => ({ ...claim, job: { ...claim.job, duplicate_risk: true } }), /another duplicate_risk/],
     ["a bit of its signature", (claim) => ({ ...claim, envelope: claim.envelope.slice(0, -6) + (claim.envelope.endsWith("AAAAAA") ? "BBBBBB" : "AAAAAA") }), /signature/],
     ["no signature", (claim) => ({ ...claim, envelope: `${Buffer.from('{"alg":"none","typ":"imprimatur-job+jwt"}').toString("base64url")}.${claim.envelope.split(".")[1]}.` }), /alg/],
+    ["a key that the cloud hasn't published", (claim) => ({ ...claim, envelope: signedAnew(claim.envelope, "stranger") }), /no applicable key/],
+    ["a stranger's key under the cloud's name", (claim) => ({ ...claim, envelope: signedAnew(claim.envelope) }), /signature/],
+    ["half of it", (claim) => ({ ...claim, envelope: claim.envelope.slice(0, 40) }), /Invalid Compact JWS/],
+    ["a text", (claim) => ({ ...claim, envelope: "please print this" }), /Invalid Compact JWS/],
   ]; // oxfmt-ignore
   test.for(tampering)("%s: nothing is printed, and people can see it", async ([, how, why], t) => {
     const shop = await printShop(w);

@@ -1,5 +1,7 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target.
+import { capacityBench } from "./capacity.bench.ts";
 import { complianceBench } from "./compliance.bench.ts";
+import { consoleBench } from "./console.bench.ts";
 import { httpBench } from "./http.bench.ts";
 import { logBench } from "./log.bench.ts";
 import type { Line } from "./measure.ts";
@@ -9,6 +11,7 @@ import { printBench } from "./print.bench.ts";
 import { productsBench } from "./products.bench.ts";
 import { resolveBench } from "./resolve.bench.ts";
 import { startBench } from "./start.bench.ts";
+import { stationBench } from "./station.bench.ts";
 import { storeBench } from "./store.bench.ts";
 import { summaryBench } from "./summary.bench.ts";
 import { webhooksBench } from "./webhooks.bench.ts";
@@ -20,12 +23,15 @@ const benches: Record<string, () => Promise<Line[]>> = {
   passports: passportsBench,
   print: printBench,
   peers: peersBench,
+  capacity: capacityBench,
   log: logBench,
   webhooks: webhooksBench,
   resolve: resolveBench,
   summary: summaryBench,
+  console: consoleBench,
   compliance: complianceBench,
   start: startBench,
+  station: stationBench,
 };
 const asked = process.argv.slice(2);
 const unknown = asked.filter((name) => !(name in benches));

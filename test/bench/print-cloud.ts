@@ -72,8 +72,8 @@ export const claimSome = async (call: Call, max: number): Promise<Claim[]> =>
   (await well<{ claims: Claim[] }>(call(`${API}/aidc/jobs/claim/batch`, { needs: ["qr"], max }))).claims;
 
 /** Many labels' way in as many calls as it takes: a claim for all of them, then their results, 500 a call. */
-export async function inBatches(call: Call): Promise<number> {
-  const claims = await claimSome(call, BATCH);
+export async function inBatches(call: Call, most = BATCH): Promise<number> {
+  const claims = await claimSome(call, most);
   const results = claims.flatMap((claimed) => {
     const items = goodItems(claimed, false);
     return [...items, sealOf(items)].map((item) => ({ job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, ...item }));
@@ -123,16 +123,17 @@ export async function printCloud({
   return {
     shop,
     post: device.post,
+    pid: () => cloud.pid,
     /** Issue, claim, five results. */
     inSevenCalls: async (): Promise<number> => {
       await well(issuer.post(`${API}/aidc/jobs`, { gtin: shop.gtin, serial: await nextSerial() }));
       return Number(await oneByOne(device.post));
     },
-    inBatches: async (): Promise<number> => {
+    inBatches: async (most = BATCH): Promise<number> => {
       const items = [];
-      for (let i = 0; i < BATCH; i += 1) items.push({ gtin: shop.gtin, serial: await nextSerial() });
+      for (let i = 0; i < most; i += 1) items.push({ gtin: shop.gtin, serial: await nextSerial() });
       await well(issuer.post(`${API}/aidc/jobs/batch`, { items }));
-      return inBatches(device.post);
+      return inBatches(device.post, most);
     },
     end: async () => {
       device.end();

@@ -12,19 +12,19 @@ import { callers, duel, type Line, ratioLine } from "./measure.ts";
 const CALLERS = 64;
 const ROWS = 64;
 const TABLES =
-  "CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL) STRICT; CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;";
-const FILL = Array.from({ length: ROWS }, (_, id) => `INSERT INTO counters VALUES (${id}, 0);`).join("");
+  "CREATE TABLE tallies (id INTEGER PRIMARY KEY, n INTEGER NOT NULL) STRICT; CREATE TABLE remarks (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;";
+const FILL = Array.from({ length: ROWS }, (_, id) => `INSERT INTO tallies VALUES (${id}, 0);`).join("");
 
-const counters = sqliteTable("counters", { id: integer().primaryKey(), n: integer().notNull() });
-const notes = sqliteTable("notes", { id: integer().primaryKey(), text: text().notNull() });
+const tallies = sqliteTable("tallies", { id: integer().primaryKey(), n: integer().notNull() });
+const remarks = sqliteTable("remarks", { id: integer().primaryKey(), text: text().notNull() });
 const count = db
-  .update(counters)
-  .set({ n: sql`${counters.n} + 1` })
-  .where(eq(counters.id, sql.placeholder("id")))
-  .returning({ n: counters.n })
+  .update(tallies)
+  .set({ n: sql`${tallies.n} + 1` })
+  .where(eq(tallies.id, sql.placeholder("id")))
+  .returning({ n: tallies.n })
   .prepare();
 const note = db
-  .insert(notes)
+  .insert(remarks)
   .values({ text: sql.placeholder("text") })
   .prepare();
 
@@ -36,8 +36,8 @@ export async function storeBench(): Promise<Line[]> {
   const plain = connect(join(folder, "plain.db"), "write");
   plain.exec(TABLES + FILL);
   plain.pragma("wal_autocheckpoint = 1000"); // as a plain program would leave it
-  const countCounter = plain.prepare("UPDATE counters SET n = n + 1 WHERE id = ? RETURNING n");
-  const writeNote = plain.prepare("INSERT INTO notes (text) VALUES (?)");
+  const countCounter = plain.prepare("UPDATE tallies SET n = n + 1 WHERE id = ? RETURNING n");
+  const writeNote = plain.prepare("INSERT INTO remarks (text) VALUES (?)");
   let turn = 0;
   const text = "x".repeat(100);
   const commitEach = plain.transaction(() => {

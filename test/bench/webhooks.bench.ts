@@ -142,7 +142,7 @@ async function picker(folder: string, past: number) {
     },
   });
   const tenantId = DEFAULT_TENANT;
-  const seal = await openSeal(store, folder, undefined);
+  const seal = await openSeal(store, folder, []);
   const caller = { tenantId, credential: { kind: "system", id: "", name: "" }, scopes: [], deviceId: null, tier: "pro" } as const;
   const ids: string[] = [];
   await store.write("webhooks", async (tx) => {

@@ -6,7 +6,7 @@ import { browserPath, openBrowser } from "../../fixtures/browser.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
 import { world } from "../world.ts";
 
-const executable = browserPath();
+const executable = await browserPath();
 if (!executable)
   process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
 

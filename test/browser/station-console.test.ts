@@ -1,25 +1,19 @@
 // The station's console in a real browser, on a real station between a simulated floor and a real cloud: what an operator in gloves sees, hears of and can do.
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { browserPath, openBrowser } from "../../fixtures/browser.ts";
+import { openBrowser } from "../../fixtures/browser.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { asked, jobAt, running, type Running, say, stateInCloud, until } from "../agent/floor.ts";
+import { asked, jobAt, running, type Running, say, stateInCloud, stationOn, until } from "../agent/floor.ts";
 import { world } from "../world.ts";
+import { axeSays, cutTexts, executable, LANGUAGES, overflow, PANEL, PHONE, shot as picture, smallTargets } from "./eyes.ts";
 
-const executable = browserPath();
-if (!executable)
-  process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const PANEL = { width: 1024, height: 600 };
-const PHONE = { width: 375, height: 740 };
-const LANGUAGES = ["en", "de", "es", "zh-Hans"] as const;
 const TOUCH_PX = 64;
-const SHOTS = process.env["SCREENSHOTS"];
 const HAND = { eyes: "hand", config: { attest: "operator" } } as const;
 
 describe.skipIf(!executable)("the console", async () => {
@@ -49,35 +43,12 @@ describe.skipIf(!executable)("the console", async () => {
     await page.locator(".side, .labels, .upkeep").waitFor();
     return { page, requests, complaints };
   }
-  const shot = async (page: Page, name: string, fullPage = false) => {
-    if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage });
-  };
+  const shot = (page: Page, name: string, fullPage = false) => picture(page, `station/${name}`, fullPage);
   /** As a scanner that plays keyboard does. */
-  const wedge = async (page: Page, text: string, end = "Enter") => {
-    await page.keyboard.type(text);
-    await page.keyboard.press(end);
-  };
+  const wedge = (page: Page, text: string, end = "Enter") => Promise.all([...text.split(""), end].map((key) => page.keyboard.press(key)));
   const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
   const outcome = (page: Page, colour: "good" | "bad" | "warn") => page.locator(`.outcome.${colour}`);
   const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
-  async function axeSays(page: Page): Promise<unknown[]> {
-    await page.evaluate(axe);
-    const { violations, passes } = await page.evaluate<Record<"violations" | "passes", { id: string; nodes: { html: string }[] }[]>>(
-      `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`,
-    );
-    expect(passes.map(({ id }) => id)).toContain("color-contrast"); // it did look
-    return violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)]);
-  }
-  const overflow = (page: Page) => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-  /** Texts that run out of their box. */
-  const cutTexts = (page: Page) =>
-    page.evaluate<string[]>(
-      `[...document.querySelectorAll("button, a, dt, dd, strong, .step, .banner span, h1, h2, p")].filter((one) => !one.closest(".hidden") && getComputedStyle(one).position !== "absolute" && one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1).map((one) => one.className + ": " + one.textContent)`,
-    );
-  const smallTargets = (page: Page) =>
-    page.evaluate<string[]>(
-      `[...document.querySelectorAll("button, a, select")].map((one) => [one, one.getBoundingClientRect()]).filter(([, box]) => box.width > 0 && (box.width < ${TOUCH_PX - 0.5} || box.height < ${TOUCH_PX - 0.5})).map(([one, box]) => one.textContent + " " + box.width + "x" + box.height)`,
-    );
 
   test("an operator signs in by badge, says that the label is good, and scans it: the whole screen is green, and the job is sealed", async (t) => {
     const shop = await printShop(w);
@@ -231,6 +202,91 @@ describe.skipIf(!executable)("the console", async () => {
     await shot(page, "lost");
   });
 
+  test("the page survives its station's restart: it says that it has lost it, comes back by itself, and asks again who is there", async (t) => {
+    const shop = await printShop(w);
+    const first = await running(t, w.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(first, ref, "attest");
+    const { page } = await visit(t, first);
+    await wedge(page, OPERATOR.badge);
+    await page.getByText("Ada says:").waitFor();
+    await first.end();
+    await page.getByText("This page has lost the station").waitFor();
+    first.floor.config.console.port = Number(new URL(first.url).port);
+    const again = await stationOn(first.floor);
+    t.onTestFinished(again.end);
+    await page.getByText("This page has lost the station").waitFor({ state: "detached" });
+    await isAsked(again, ref, "attest");
+    await button(page, "Label is out and good").click(); // the session of before is over
+    await page.getByRole("heading", { name: "Scan your badge" }).waitFor();
+    await wedge(page, OPERATOR.badge);
+    await page.getByText("Scan this label").waitFor(); // what was pressed counts
+    await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED");
+  });
+
+  test("two consoles of one station are both live; of two answers one counts, and the other is told", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const [one, two] = [(await visit(t, station)).page, (await visit(t, station)).page];
+    for (const page of [one, two]) await wedge(page, OPERATOR.badge);
+    await button(two, /^Misprint/).click();
+    await button(two, "Yes, so it is").waitFor();
+    await button(one, "Label is out and good").click();
+    await one.getByText("Scan this label").waitFor();
+    await two.getByText("Scan this label").waitFor(); // behind the question that stands over it
+    await button(two, "Yes, so it is").click();
+    await outcome(two, "warn").waitFor();
+    expect(await outcome(two, "warn").innerText()).toContain("Not now");
+    expect(jobAt(station, ref)?.state).toBe("PRINTED_ATTESTED");
+    const { job_ref: next } = await shop.issue();
+    await button(one, /^Reprint/).click();
+    await button(one, "Yes, so it is").click();
+    await isAsked(station, next, "attest");
+    // In the same instant, past what a page can know.
+    const answers = await Promise.all([say(station, next, "good"), say(station, next, "not_printed")]);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
+  });
+
+  test("another product's label is red and says so; a product's name is text, whatever it is", async (t) => {
+    const shop = await printShop(w);
+    const name = `<img src=x onerror="alert(1)"> & <b>Kettle</b>`;
+    const network = await startNetwork(() => w.url);
+    t.onTestFinished(network.end);
+    network.alter((_passing, answer) => answer.replaceAll("Kettle 1.7", JSON.stringify(name).slice(1, -1)));
+    const station = await running(t, network.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: link, gtin } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && jobAt(station, ref)?.product !== null);
+    const { page } = await visit(t, station);
+    await page.getByText(name, { exact: true }).waitFor();
+    expect(await page.locator("img[src=x], .hero dd b").count()).toBe(0);
+    await wedge(page, link.replace(gtin, "04006381333931"));
+    await outcome(page, "bad").waitFor();
+    expect(await outcome(page, "bad").innerText()).toMatch(/Wrong label[^]*another product/);
+    expect(jobAt(station, ref)?.state).toBe("PRINTED_ATTESTED");
+  });
+
+  test("a page of another origin can do nothing here, nor read a word", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const elsewhere = createServer((_request, response) => response.setHeader("content-type", "text/html").end("<h1>elsewhere</h1>"));
+    elsewhere.listen(0, "127.0.0.1");
+    await once(elsewhere, "listening");
+    t.onTestFinished(() => void elsewhere.close());
+    const context = await browser.newContext();
+    t.onTestFinished(() => context.close());
+    const page = await context.newPage();
+    await page.goto(`http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/`);
+    const tried = await page.evaluate<string[]>(`Promise.all([
+      ["POST", "/api/pause", {}], ["POST", "/api/pause", { mode: "no-cors" }], ["GET", "/api/state", {}],
+    ].map(([method, path, how]) => fetch(${JSON.stringify(station.url)} + path, { method, ...how }).then(({ type }) => type, () => "refused")))`);
+    expect(tried).toEqual(["refused", "opaque", "refused"]);
+    expect(station.state().paused).toBe(false);
+    const form = await page.request.post(`${station.url}/api/pause`, { headers: { origin: "null" } });
+    expect([form.status(), station.state().paused]).toEqual([403, false]);
+  });
+
   test("an orphan is destroyed here, and told to the cloud", async (t) => {
     const shop = await printShop(w);
     const network = await startNetwork(() => w.url);
@@ -300,7 +356,8 @@ describe.skipIf(!executable)("the console", async () => {
     await page.goto(`${station.url}/#upkeep`);
     await button(page, /^paper-out/).click();
     await until(() => station.state().printers[0]?.status === "ready");
-    await shot(page, "upkeep", true);
+    await page.evaluate("scrollTo(0, 0)");
+    await shot(page, "maintenance");
   });
 
   test("the ledger: a label that nobody ordered is explained, a sealed one is printed anew", async (t) => {
@@ -351,10 +408,33 @@ describe.skipIf(!executable)("the console", async () => {
       if (view === "line") await page.locator(".paper img").evaluate("(img) => img.decode()");
       await shot(page, `${view}-${locale}-${on}`, view !== "line" || on === "phone");
       expect(await axeSays(page)).toEqual([]);
-      expect([await overflow(page), await cutTexts(page), await smallTargets(page)]).toEqual([0, [], []]);
+      expect([await overflow(page), await cutTexts(page), await smallTargets(page, "button, a, select", TOUCH_PX)]).toEqual([0, [], []]);
       if (view === "line" && on === "panel") {
         const answers = await page.locator(".question").boundingBox();
         expect((answers?.y ?? 0) + (answers?.height ?? 0)).toBeLessThanOrEqual(PANEL.height); // what is asked is answered without scrolling
+      }
+    });
+    test.each(LANGUAGES)("in %s, whatever stands over the page: nothing for axe to find, nothing cut", async (locale) => {
+      for (const [on, viewport] of Object.entries({ panel: PANEL, phone: PHONE })) {
+        const { page } = await visit({ onTestFinished: (end) => void ends.unshift(end) }, station, { viewport, locale, bypassCSP: true });
+        const look = async (name: string) => {
+          await shot(page, `${name}-${locale}-${on}`);
+          expect([name, await axeSays(page)]).toEqual([name, []]);
+          expect([name, await overflow(page), await cutTexts(page)]).toEqual([name, 0, []]);
+          expect([name, await smallTargets(page, "dialog button, .outcome", TOUCH_PX)]).toEqual([name, []]);
+        };
+        await page.locator(".question .answers .bad").first().click();
+        await page.locator("dialog .pad").waitFor();
+        await look("sign-in");
+        await wedge(page, OPERATOR.badge);
+        await page.locator("dialog .answers").waitFor();
+        await look("confirm");
+        await page.locator("dialog .answers button").first().click();
+        await wedge(page, "https://id.example.com/01/04006381333931/21/1");
+        await outcome(page, "bad").waitFor();
+        await look("red");
+        await outcome(page, "bad").click();
+        await page.context().close();
       }
     });
     test("a language that was chosen stays chosen", async (t) => {
@@ -404,16 +484,13 @@ describe.skipIf(!executable)("the console", async () => {
     expect(html).not.toMatch(/<script(?![^>]* src=)|<style|style="|\son\w+=|https?:/);
     const etag = page.headers.get("etag") ?? "";
     expect((await fetch(station.url, { headers: { "if-none-match": etag } })).status).toBe(304);
-    expect((await fetch(`${station.url}/app/main.ts`)).headers.get("content-type")).toBe("text/javascript; charset=utf-8");
-    for (const path of [
-      "/app/",
-      "/app/index.html",
-      "/app/../config.ts",
-      "/app/%2e%2e/config.ts",
-      "/shared/errors.ts",
-      "/lib/fastify.js",
-      "/package.json",
-    ])
+    const script = await fetch(`${station.url}/console.js`);
+    expect([script.headers.get("content-type"), script.headers.get("content-encoding")]).toEqual([
+      "text/javascript; charset=utf-8",
+      "gzip",
+    ]);
+    expect(gzipSync(await script.text()).length).toBeLessThan(150_000);
+    for (const path of ["/index.html", "/main.ts", "/web/main.ts", "/%2e%2e/config.ts", "/console.js/..%2fconfig.ts", "/package.json"])
       expect([path, (await fetch(station.url + path)).status]).toEqual([path, 404]);
   });
 });

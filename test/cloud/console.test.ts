@@ -1,4 +1,5 @@
 // The console's door: a session that holds no credential, dies with it, and listens to nobody but its own page.
+import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import type { Answer, Client } from "../../fixtures/client.ts";
@@ -389,22 +390,26 @@ describe("the pages", () => {
   });
 
   test("are sent once, and packed where that is wanted", async () => {
-    const module = await ask("/console/app/main.ts", { "accept-encoding": "gzip" });
+    const module = await ask("/console/app.js", { "accept-encoding": "gzip" });
     expect([module.headers.get("content-type"), module.headers.get("content-encoding")]).toEqual([
       "text/javascript; charset=utf-8",
       "gzip",
     ]);
     const etag = module.headers.get("etag") ?? "";
-    expect((await ask("/console/app/main.ts", { "accept-encoding": "gzip", "if-none-match": etag })).status).toBe(304);
-    const plain = await ask("/console/app/main.ts", { "accept-encoding": "identity", "if-none-match": etag });
+    expect((await ask("/console/app.js", { "accept-encoding": "gzip", "if-none-match": etag })).status).toBe(304);
+    const plain = await ask("/console/app.js", { "accept-encoding": "identity", "if-none-match": etag });
     expect([plain.status, plain.headers.get("content-encoding")]).toEqual([200, null]);
-    expect(await plain.text()).toBe(await module.text());
+    const script = await module.text();
+    expect(await plain.text()).toBe(script);
+    expect(gzipSync(script).length).toBeLessThan(150_000);
   });
 
   test.each([
-    "/console/app/tsconfig.json",
-    "/console/app/..%2f..%2fconfig.ts",
-    "/console/shared/errors.ts",
+    "/console/app",
+    "/console/app.js/",
+    "/console/main.ts",
+    "/console/tsconfig.json",
+    "/console/..%2fconfig.ts",
     "/console/nothing",
     "/console/",
   ])("%s isn't one of them", async (path) => {

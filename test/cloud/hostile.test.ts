@@ -18,6 +18,8 @@ test.each([
   ["a NUL", '{"name":"a\\u0000b","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
   ["half a surrogate pair", '{"name":"a\\ud800b","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
   ["deep nesting", `{"name":${"[".repeat(50_000)}${"]".repeat(50_000)}}`, 400, "VALIDATION_ERROR"],
+  ["sixty thousand names", `{${Array.from({ length: 60_000 }, (_, n) => `"n${n}":1`).join()}}`, 400, "VALIDATION_ERROR"],
+  ["a name twice, the last one unfit", '{"name":"x","scopes":["aidc:read"],"scopes":7}', 400, "VALIDATION_ERROR"],
   ["a number for a string", '{"name":7,"scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
   ["a list for an object", "[]", 400, "VALIDATION_ERROR"],
   ["null", "null", 400, "VALIDATION_ERROR"],
@@ -174,7 +176,7 @@ test.each(operations)("generated requests to $method $path are answered in a doc
             ? {}
             : { body: JSON.stringify(body), headers: { ...json, ...(key === undefined ? {} : { "idempotency-key": key }) } };
         const answer = await (known ? w.admin : w.nobody).send(method, url, sending);
-        const faults = w.logged().filter((line) => line.includes('"event":"fault"'));
+        const faults = w.logged().filter((line) => line.includes('"event":"fault"') && !line.includes('"code":"OVERLOADED"')); // shed by a busy machine, and sent again
         expect({ status: answer.status, faults }).toEqual({ status: expect.toSatisfy((status) => status < 500), faults: [] });
         if (answer.status >= 400) expect(answer.body.error).toMatchObject({ code: expect.any(String), message: expect.any(String) });
       },

@@ -66,7 +66,7 @@ test("an envelope names the template with its digest, and leaves the choice to t
   };
   expect(await claimsOf({ template: "qr-50x25" })).toMatchObject({ template: "qr-50x25", template_sha256: templateDigest("qr-50x25") });
   expect(templateDigest("qr-50x25")).toMatch(/^[0-9a-f]{64}$/);
-  expect(await claimsOf({})).toMatchObject({ template: ANY_TEMPLATE, template_sha256: null });
+  expect(await claimsOf({})).toMatchObject({ template: ANY_TEMPLATE, template_sha256: null, product_name: "Kettle 1.7", reprint: false });
 });
 
 test("the oldest job of the highest priority comes first, by what the device offers and where it stands", async () => {

@@ -18,3 +18,16 @@ test("a sandbox may do twelve at once, is then told when to come back, and nobod
   expect((await w.nobody.get("//healthz")).status).toBe(200);
   await expect.poll(async () => (await sandbox.get("/tenant")).status, { interval: 300, timeout: 5_000 }).toBe(200);
 });
+
+test("an address is the proxy's, unless the proxy is one whose word is taken", async () => {
+  const at = (address: string) => ({ headers: { "x-forwarded-for": address } });
+  const burst = async (settings: Record<string, string>) => {
+    const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on", ...settings } });
+    const asked = [...Array.from({ length: 500 }, () => "203.0.113.1"), "203.0.113.2"];
+    const answers = await Promise.all(asked.map((address) => w.nobody.get("/log/checkpoint", at(address))));
+    return [answers.some(({ status }) => status === 429), answers.at(-1)?.status];
+  };
+  expect(await burst({})).toEqual([true, 429]);
+  expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8, 127.0.0.1" })).toEqual([true, 200]);
+  expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8" })).toEqual([true, 429]);
+});

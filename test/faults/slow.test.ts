@@ -60,7 +60,10 @@ test.concurrent("a unit of work that takes too long is undone, and the next one 
     await db.run(sql`INSERT INTO signing_keys (kid, public_jwk, created_at) VALUES ('stuck', '{}', 1)`);
     await new Promise(() => {});
   });
-  await expect(stuck).rejects.toThrow(/"stuck" took over 10000 ms and was rolled back/);
+  await expect(stuck).rejects.toMatchObject({
+    code: "STORE_UNAVAILABLE",
+    cause: { message: expect.stringMatching(/"stuck" took over 10000 ms and was rolled back/) },
+  });
   const rows = await w.store.read("look", async ({ db }) => db.values(sql`SELECT kid FROM signing_keys WHERE kid = 'stuck'`));
   expect(rows).toEqual([]);
   expect((await w.admin.post("/api-keys", { name: "next", scopes: ["aidc:read"] })).status).toBe(201);

@@ -1,4 +1,4 @@
-// npm run check: types, lint, format, dead code, duplicate code, OpenAPI lint, README tables; every tool runs, then the verdict.
+// npm run check: types, lint, format, dead code, duplicate code, OpenAPI lint, README tables, advisories; every tool runs, then the verdict.
 import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
 
@@ -28,6 +28,7 @@ const checks: Record<string, string[]> = {
     "typescript",
   ],
   "OpenAPI document": ["node", "test/house/lint-openapi.ts"],
+  advisories: ["node", "test/house/advisories.ts"],
   "README tables": ["node", "test/house/readme.ts", "--check"],
 };
 
@@ -56,6 +57,7 @@ async function worker(): Promise<void> {
   for (let next = waiting.shift(); next; next = waiting.shift()) {
     const { name, code, output, seconds } = await run(...next);
     process.stdout.write(`${code === 0 ? "ok  " : "FAIL"} ${name} (${seconds.toFixed(1)} s)\n`);
+    if (code === 0 && output.startsWith("note: ")) process.stdout.write(`     ${output}`);
     if (code !== 0) {
       failed.push(name);
       process.stdout.write(`${output.trimEnd()}\n`);

@@ -1,5 +1,6 @@
 // Writes the README's tables from the code, or with --check says which of them no longer say what the code does.
 import { readFileSync, writeFileSync } from "node:fs";
+import { alerts } from "./monitoring.ts";
 import { auditActions } from "#shared/audit.ts";
 import { outcomes, statuses } from "#shared/compliance.ts";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
@@ -7,6 +8,7 @@ import { eventNames, eventTable } from "#shared/events.ts";
 import { BURST_SHARE, limitTable, tiers } from "#shared/limits.ts";
 import { otherGrants, scopes } from "#shared/scopes.ts";
 import { grades, jobStateNames, jobStates } from "#shared/states.ts";
+import { Settings as StationSettings } from "../../agent/config.ts";
 import { settings } from "../../cloud/config.ts";
 import { loadPacks } from "../../cloud/packs.ts";
 import { pathOf } from "../../cloud/route.ts";
@@ -31,7 +33,28 @@ const fieldsOf = ({ properties, required = [] }: { properties: object; required?
     .map((name) => code(required.includes(name) ? name : `${name}?`))
     .join(", ");
 
+type Shape = {
+  type?: string;
+  description?: string;
+  default?: unknown;
+  properties?: Record<string, Shape>;
+  required?: string[];
+  items?: Shape;
+};
+/** Every name a settings file may have, by its way through the file. */
+function settingsIn({ properties = {}, required = [] }: Shape, way = ""): string[][] {
+  return Object.entries(properties).flatMap(([name, shape]) => {
+    const { description = "", default: fallback, items } = shape;
+    const here = way + name;
+    const inside = items ? settingsIn(items, `${here}[].`) : settingsIn(shape, `${here}.`);
+    const given =
+      fallback === undefined ? (required.includes(name) && inside.length === 0 ? "has to be there" : "") : code(JSON.stringify(fallback));
+    return [[code(here), given, description], ...inside];
+  });
+}
+
 const tables: Record<string, string> = {
+  station: table(["setting", "default", "meaning"], settingsIn(StationSettings as Shape)),
   settings: table(
     ["setting", "default", "meaning"],
     Object.entries(settings).map(([name, { default: fallback, says }]) => [code(name), fallback === "" ? "absent" : code(fallback), says]),
@@ -98,6 +121,10 @@ const tables: Record<string, string> = {
   events: table(
     ["event", "meaning", "data"],
     eventNames.map((name) => [code(name), eventTable[name].says, fieldsOf(eventTable[name].data)]),
+  ),
+  alerts: table(
+    ["alert", "when", "what to do"],
+    alerts().map(({ name, summary, todo }) => [code(name), summary, todo]),
   ),
   audit: table(
     ["action", "meaning"],

@@ -1,41 +1,11 @@
-// Pages without a build: every module that a browser gets is whole, names only what is served, and computes what the cloud computes.
+// What the pages compute for themselves: the same as the cloud.
 import { hash } from "node:crypto";
 import { assert, property, uint8Array } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { canonical, digestOf } from "#shared/canonical.ts";
 import { type Hash, leafHash, nodeHash, splitOf } from "#shared/merkle.ts";
-import { addressed } from "#shared/pages.ts";
 import { type Bundle, judgeBundle } from "#shared/web/proof.ts";
 import { sha256Here } from "#shared/web/sha256.ts";
-import { consoleFiles, textOf } from "../../cloud/console.ts";
-
-const files = consoleFiles();
-const modules = [...files].filter(([url]) => /\.(ts|js)$/.test(url));
-const importsOf = (text: string) => [...text.matchAll(/\b(?:from|import)\s*"([^"\n]+)"/g)].map(([, name = ""]) => name);
-
-test("every module of the console names only what is served beside it", () => {
-  expect(modules.length).toBeGreaterThan(30);
-  const missing = modules.flatMap(([url, from]) =>
-    importsOf(textOf(from, [])).flatMap((name) => (files.has(new URL(name, `http://x${url}`).pathname) ? [] : [`${url} imports ${name}`])),
-  );
-  expect(missing).toEqual([]);
-});
-
-test("no module of ours keeps a type, and the page names nobody else", () => {
-  for (const [url, from] of modules) expect([url, textOf(from, [])]).not.toEqual([url, expect.stringMatching(/^import type|: string\b/m)]);
-  const page = textOf(files.get("/console") ?? { file: "", kind: "html" }, files.keys());
-  expect([...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, url = ""]) => url).filter((url) => !files.has(url))).toEqual(["data:,"]);
-});
-
-test.each([
-  ['import { h } from "preact";', 'import { h } from "/x/lib/preact.js";'],
-  ['export*from"@preact/signals-core"', 'export*from"/x/lib/preact-signals-core.js"'],
-  ['import "#shared/web/dom.ts";', 'import "/x/shared/web/dom.ts";'],
-  ['import { a } from "./b.ts";', 'import { a } from "./b.ts";'],
-  ['const from = "preact";', 'const from = "preact";'],
-])("%s becomes %s", (module, served) => {
-  expect(addressed(module, "/x")).toBe(served);
-});
 
 test("the page's own SHA-256 is SHA-256", () => {
   assert(

@@ -85,8 +85,8 @@ function Main() {
 }
 
 function Page() {
-  if (session.value === undefined) return null;
-  if (session.value === null) return h("div", { class: "page signed-out" }, h(Header, null), h("main", { id: "content" }, h(SignIn, null)));
+  if (!session.value)
+    return h("div", { class: "page signed-out" }, h(Header, null), session.value === null && h("main", { id: "content" }, h(SignIn, null)));
   return h(
     "div",
     { class: "page" },

@@ -25,7 +25,7 @@ export const de: Words = {
     label: "Ansichten",
     overview: "Übersicht",
     jobs: "Aufträge",
-    attention: "Handlungsbedarf",
+    attention: "Zu klären",
     stations: "Stationen",
     products: "Produkte",
     passports: "Pässe",
@@ -60,7 +60,7 @@ export const de: Words = {
   },
   states: {
     QUEUED: "Wartet",
-    CLAIMED: "Übernommen",
+    CLAIMED: "Geholt",
     RENDERED: "Gezeichnet",
     SPOOL_SUBMITTED: "Gesendet",
     PRINTED_ATTESTED: "Gedruckt",
@@ -72,7 +72,7 @@ export const de: Words = {
   },
   stateSays: {
     QUEUED: "angelegt, wartet auf eine Station",
-    CLAIMED: "eine Station hat ihn übernommen",
+    CLAIMED: "eine Station hat ihn geholt",
     RENDERED: "das Etikett ist gezeichnet und zurückgelesen",
     SPOOL_SUBMITTED: "der Drucker hat jedes Byte angenommen; Papier heißt das nicht",
     PRINTED_ATTESTED: "Papier kam heraus, jemand steht dafür ein",
@@ -151,7 +151,7 @@ export const de: Words = {
     partly: "Was sich prüfen ließ, stimmt. Der Rest lässt sich in diesem Browser nicht prüfen.",
     broken: "Es stimmt nicht. Verlassen Sie sich nicht auf diese Nachweise.",
     unsealed: "Der Auftrag ist nicht besiegelt, im Log steht noch nichts. Seine Prüfsumme wurde nachgerechnet.",
-    nobody: "Noch niemand hat den Auftrag übernommen: Es gibt keine Nachweise.",
+    nobody: "Noch niemand hat den Auftrag geholt: Es gibt keine Nachweise.",
     insecure:
       "Diese Seite kam über einfaches http, wo Browser Seiten keine Kryptografie leihen: SHA-256 hat die Seite selbst gerechnet, die Unterschrift wurde nicht geprüft. Nehmen Sie https oder imprimatur verify.",
     outcome: { holds: "stimmt", broken: "stimmt nicht", unchecked: "nicht geprüft" },

@@ -1,0 +1,144 @@
+// A buffer that begins anew knows nothing of what this device holds in the cloud's eyes. It asks, and takes the worst for granted: nothing of it is printed again by itself.
+import { Refusal } from "#shared/errors.ts";
+import { digestOf } from "#shared/canonical.ts";
+import { limits } from "#shared/limits.ts";
+import { jobStateNames, leaseOf } from "#shared/states.ts";
+import type { BundleItem, Job } from "#shared/wire/jobs.ts";
+import type { Attempt, Stage, Task, Work } from "./attempt.ts";
+import type { CompletionEvidence } from "./printers/driver.ts";
+import type { Label } from "./label.ts";
+import type { PrinterConfig } from "./config.ts";
+import * as steps from "./steps.ts";
+import type { Talks } from "./standing.ts";
+
+const HELD = jobStateNames.filter((state) => leaseOf(state) !== null).toReversed(); // what has come furthest is first in the lane
+const DAY_MS = limits.ENVELOPE_LIFE_S * 1_000;
+const WHY = "this station's buffer was lost, and whether the label came out isn't known";
+const WHAT = "what this station held before";
+
+export function adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds }: Talks & { floor: steps.Floor; leaseSeconds: number }) {
+  /** All of them or null, where the cloud didn't say. */
+  async function heldBy(deviceId: string): Promise<Job[] | null> {
+    const held: Job[] = [];
+    for (const state of HELD) {
+      let cursor: string | null | undefined;
+      do {
+        const said = await cloud.jobs({ device: deviceId, state, ...(cursor ? { cursor } : {}) });
+        uplink.heard(said);
+        if (!said.ok) return null;
+        held.push(...said.value.data);
+        cursor = said.value.nextCursor;
+      } while (cursor);
+    }
+    return held;
+  }
+
+  /** False where the cloud didn't say all of it. */
+  async function take(job: Job): Promise<boolean> {
+    const { job_ref: ref, attempt_id: attemptId } = job;
+    if (attemptId === null || store.attempt(attemptId)) return true;
+    const said = await cloud.evidence(ref);
+    uplink.heard(said);
+    if (!said.ok) return false;
+    if (said.value.attempt_id !== attemptId) return true; // it went on meanwhile
+    await adopt(floor, job, said.value.items, leaseSeconds);
+    return true;
+  }
+
+  async function run(deviceId: string): Promise<boolean> {
+    const jobs = await heldBy(deviceId);
+    if (!jobs) return false;
+    for (const job of jobs) if (!(await take(job))) return false;
+    store.setMeta("adoption", "done");
+    const words =
+      jobs.length === 0 ? "nothing" : `${jobs.length} ${jobs.length === 1 ? "job" : "jobs"}: what became of each label is asked`;
+    say(
+      jobs.length === 0 ? "info" : "warn",
+      { event: "adopted", jobs: jobs.map(({ job_ref: ref }) => ref) },
+      `the cloud was asked ${WHAT}: ${words}`,
+    );
+    return true;
+  }
+  return { isDue: () => store.meta("adoption") === "due", run };
+}
+
+/** The cloud knows what it was told; what the lost buffer hadn't told yet may have happened all the same. */
+async function adopt(floor: steps.Floor, job: Job, items: BundleItem[], leaseSeconds: number): Promise<void> {
+  const { store } = floor;
+  const task = taskOf(job);
+  const attemptId = job.attempt_id ?? "";
+  const printer = printerOf(floor, task, items);
+  const drawn = items.length > 0 || !printer ? undefined : await drawing(floor, task, printer);
+  store.write(() => {
+    store.take({ attemptId, task, envelope: "", leaseSeconds, leaseUntil: 0, envelopeUntil: floor.clock.now() + DAY_MS });
+    store.heardBefore({ attemptId, jobRef: task.job_ref }, items);
+    store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: steps.instant(floor.clock) } });
+    if (drawn instanceof Refusal)
+      return steps.fail(floor, store.must(attemptId), `${drawn.code}: ${drawn.message}`, { disposition: "not_printed" });
+    if (drawn) steps.rendered(floor, store.must(attemptId), drawn);
+    (advance[items.length] ?? sent)(floor, store.must(attemptId), items, printer?.name ?? "unknown");
+  });
+  floor.news.beat();
+}
+
+/** By how much the cloud has heard: nothing, RENDERED, SPOOL_SUBMITTED, PRINTED_ATTESTED, SCAN_VERIFIED. */
+type Advance = (floor: steps.Floor, attempt: Attempt, items: BundleItem[], printer: string) => void;
+const sent: Advance = (floor, attempt) => {
+  steps.assumeSent(floor, attempt, WHY);
+  become(floor, attempt, "sent", { unknown: WHY });
+};
+const advance: Advance[] = [
+  sent,
+  sent,
+  (floor, attempt, _items, printer) => {
+    floor.store.label(printer, "unknown", WHY, attempt);
+    become(floor, attempt, "sent", { unknown: WHY });
+  },
+  (floor, attempt, items, printer) => {
+    floor.store.label(printer, "printed", "it came out before this station's buffer was lost", attempt);
+    become(floor, attempt, "printed", printedWork(items));
+  },
+  (floor, attempt, items, printer) => {
+    floor.store.label(printer, "printed", "it was scanned before this station's buffer was lost", attempt);
+    floor.store.report(attempt.attemptId, {
+      status: "SEALED", evidence: { evidence_bundle: { sha256: digestOf(items) } }, occurred_at: steps.instant(floor.clock),
+    }); // oxfmt-ignore
+    become(floor, attempt, "sealing", {});
+  },
+];
+function become({ store, say }: steps.Floor, { attemptId, jobRef }: Attempt, stage: Stage, work: Work): void {
+  store.change(attemptId, { stage, work });
+  say("warn", { event: "adopted_job", job_ref: jobRef, stage }, `${jobRef} was held before the buffer was lost: ${work.unknown ?? stage}`);
+}
+
+/** What the printer read back of the tag is needed again when the label is scanned. */
+function printedWork(items: BundleItem[]): Work {
+  const completion = items.findLast(({ status }) => status === "PRINTED_ATTESTED")?.evidence?.["completion"] as
+    | CompletionEvidence
+    | undefined;
+  if (completion?.epc === undefined) return {};
+  const { epc, tid, simulated } = completion;
+  return { rfid: { epc, ...(tid === undefined ? {} : { tid }), reader: "printer", ...(simulated ? { simulated } : {}) } };
+}
+
+/** Without the envelope: it is never printed from, only asked about, over the line that we claim on. */
+function taskOf(job: Job): Task {
+  const { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, duplicate_risk, reprint } = job;
+  const named = { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, product_name: null };
+  return { ...named, needs, template, template_sha256: null, duplicate_risk, reprint };
+}
+
+function printerOf({ printers }: steps.Floor, { needs }: Task, items: BundleItem[]): PrinterConfig | undefined {
+  const receipt = items.find(({ status }) => status === "SPOOL_SUBMITTED")?.evidence?.["spool_receipt"] as { printer?: string } | undefined;
+  return printers.find(({ name }) => name === receipt?.printer) ?? printers.find(({ rfid }) => rfid || !needs.includes("rfid"));
+}
+
+/** What this station would have printed, but for the product's name, which only the envelope told; a label that it refuses can't have come out of it. */
+async function drawing(floor: steps.Floor, task: Task, printer: PrinterConfig): Promise<Label | Refusal> {
+  try {
+    return await steps.drawn(floor, { task }, printer);
+  } catch (error) {
+    if (error instanceof Refusal && error.code !== "STORE_UNAVAILABLE") return error;
+    throw error;
+  }
+}

@@ -1,0 +1,169 @@
+// The buffer's file before anything is believed of it: whose it is, which version wrote it, whether it is whole. What can't be read is set aside, never deleted.
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import Database from "better-sqlite3";
+import { Refusal } from "#shared/errors.ts";
+import type { Clock } from "./clock.ts";
+
+/** What each version added; a file of a later version is refused, for this agent would lose what it can't know. */
+const VERSIONS = [
+  `
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE attempts (
+  attempt_id TEXT PRIMARY KEY, job_ref TEXT NOT NULL, serial TEXT NOT NULL, link TEXT NOT NULL, task TEXT NOT NULL, envelope TEXT NOT NULL,
+  printer TEXT, stage TEXT NOT NULL, work TEXT NOT NULL, lease_seconds INTEGER NOT NULL, lease_until INTEGER NOT NULL,
+  envelope_until INTEGER NOT NULL, ask_since INTEGER, ended TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL) STRICT;
+CREATE INDEX attempts_open ON attempts (ended, created_at);
+CREATE INDEX attempts_job ON attempts (job_ref);
+CREATE INDEX attempts_link ON attempts (link);
+CREATE TABLE reports (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, attempt_id TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
+  at INTEGER NOT NULL, fate TEXT, told TEXT, settled_at INTEGER) STRICT;
+CREATE INDEX reports_waiting ON reports (n) WHERE fate IS NULL;
+CREATE INDEX reports_attempt ON reports (attempt_id, n);
+CREATE TABLE acts (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, attempt_id TEXT NOT NULL, printer TEXT NOT NULL, token TEXT NOT NULL, sha256 TEXT NOT NULL,
+  bytes INTEGER NOT NULL, intended_at INTEGER NOT NULL, receipt TEXT, received_at INTEGER) STRICT;
+CREATE INDEX acts_attempt ON acts (attempt_id);
+CREATE TABLE ledger (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, attempt_id TEXT, job_ref TEXT, serial TEXT, printer TEXT NOT NULL, state TEXT NOT NULL,
+  words TEXT NOT NULL, at INTEGER NOT NULL, changed_at INTEGER NOT NULL) STRICT;
+CREATE INDEX ledger_attempt ON ledger (attempt_id);
+CREATE INDEX ledger_state ON ledger (state);
+CREATE TABLE quarantine (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, job_ref TEXT, attempt_id TEXT, code TEXT NOT NULL, message TEXT NOT NULL, what TEXT NOT NULL,
+  at INTEGER NOT NULL) STRICT;
+CREATE TABLE pictures (
+  sha256 TEXT PRIMARY KEY, media_type TEXT NOT NULL, bytes BLOB, at INTEGER NOT NULL, sent_at INTEGER) STRICT;
+CREATE INDEX pictures_waiting ON pictures (at) WHERE sent_at IS NULL;
+CREATE TABLE sightings (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, scanner TEXT NOT NULL, text TEXT NOT NULL, scanned_at TEXT NOT NULL, image_sha256 TEXT) STRICT;
+CREATE INDEX sightings_text ON sightings (text);
+CREATE INDEX sightings_image ON sightings (image_sha256);
+`,
+  `
+ALTER TABLE reports ADD COLUMN correlation TEXT;
+CREATE INDEX attempts_in_hand ON attempts (created_at) WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan');
+`,
+];
+export const BUFFER_VERSION = VERSIONS.length;
+/** The first files didn't say theirs. */
+const versionOf = (db: Database.Database): number => Number(db.pragma("user_version", { simple: true })) || 1;
+
+export type SetAside = { file: string; why: string; at: string };
+
+/** Held for as long as the process lives: a second agent on this folder would print what the first has printed. */
+export function openFile(dataDir: string, file: string, clock: Clock): Database.Database {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const was = existsSync(file) ? judged(dataDir, file) : { good: true as const, waiting: 0 };
+  const setAside = was.good ? lastAside(file, clock) : putAside(file, was.why, clock);
+  const isNew = !existsSync(file);
+  const db = held(dataDir, file);
+  db.pragma("journal_mode = WAL");
+  db.pragma("synchronous = FULL");
+  db.transaction(() => {
+    for (const added of VERSIONS.slice(isNew ? 0 : versionOf(db))) db.exec(added);
+    db.pragma(`user_version = ${BUFFER_VERSION}`);
+    if (!isNew || !setAside) return;
+    const note = db.prepare("INSERT INTO meta (name, value) VALUES (?, ?)");
+    note.run("set_aside", JSON.stringify(setAside));
+    note.run("adoption", "due");
+  }).exclusive();
+  return db;
+}
+
+/** Opened by us alone, or refused. */
+function held(dataDir: string, file: string): Database.Database {
+  const db = new Database(file, { timeout: 0 });
+  try {
+    db.pragma("locking_mode = EXCLUSIVE");
+    db.exec("BEGIN EXCLUSIVE; COMMIT");
+    return db;
+  } catch (error) {
+    db.close();
+    if (/^SQLITE_(BUSY|LOCKED)/.test(String((error as { code?: string }).code)))
+      throw new Refusal("STORE_UNAVAILABLE", `another agent works in ${dataDir}: one station is one agent with a dataDir of its own`);
+    throw error;
+  }
+}
+
+/** `waiting`: reports that the cloud hasn't settled. */
+export type Judged = { good: true; waiting: number } | { good: false; why: string };
+/** Opens it for a moment; refuses where another agent has it, or a newer one wrote it. */
+export function judged(dataDir: string, file: string): Judged {
+  if (statSync(file).size === 0) return { good: false, why: "it is empty" };
+  let db: Database.Database | undefined;
+  try {
+    db = held(dataDir, file);
+    const version = versionOf(db);
+    if (version > BUFFER_VERSION)
+      throw new Refusal(
+        "STORE_UNAVAILABLE",
+        `${file} was written by a newer agent (version ${version}, this one knows ${BUFFER_VERSION}): start that agent, or give this one another dataDir`,
+      );
+    const why = faultIn(db, version);
+    return why === undefined
+      ? { good: true, waiting: Number(db.prepare("SELECT count(*) FROM reports WHERE fate IS NULL").pluck().get()) }
+      : { good: false, why };
+  } catch (error) {
+    if (!/^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: string }).code))) throw error;
+    return { good: false, why: (error as Error).message };
+  } finally {
+    db?.close();
+  }
+}
+
+/** Why this isn't a whole buffer of ours; undefined where it is. */
+function faultIn(db: Database.Database, version: number): string | undefined {
+  if (version < 0 || shapeOf(db) !== ourShape(version)) return `its tables aren't those of a buffer of version ${version}`;
+  const said = String(db.pragma("integrity_check(1)", { simple: true }));
+  if (said !== "ok") return said.replaceAll(/\s+/g, " ");
+  const unread = db
+    .prepare(
+      `SELECT (SELECT count(*) FROM attempts WHERE ended IS NULL AND NOT (json_valid(task) AND json_valid(work)))
+        + (SELECT count(*) FROM reports WHERE fate IS NULL AND NOT json_valid(body)) AS count`,
+    )
+    .pluck()
+    .get();
+  return unread === 0 ? undefined : `${String(unread)} of its rows can't be read`;
+}
+const shapeOf = (db: Database.Database): string =>
+  db
+    .prepare("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+    .all()
+    .map((row) => JSON.stringify(row).replaceAll(/\\n|\s+/g, " "))
+    .join();
+function ourShape(version: number): string {
+  const db = new Database(":memory:");
+  try {
+    return shapeOf(db.exec(VERSIONS.slice(0, version).join("")));
+  } finally {
+    db.close();
+  }
+}
+
+const ASIDE = ".damaged-";
+/** Of a start that was killed between setting aside and beginning anew. */
+function lastAside(file: string, clock: Clock): SetAside | null {
+  const name = readdirSync(dirname(file))
+    .toSorted()
+    .findLast((one) => one.startsWith(basename(file) + ASIDE) && !/-(wal|shm|journal)$/.test(one));
+  const at = new Date(clock.now()).toISOString();
+  return name === undefined ? null : { file: join(dirname(file), name), why: "it was found damaged at an earlier start", at };
+}
+
+/** With what SQLite keeps beside it: without them it would be another file. */
+function putAside(file: string, why: string, clock: Clock): SetAside {
+  const at = new Date(clock.now()).toISOString();
+  const aside = freeName(`${file}${ASIDE}${at.replaceAll(/[-:]|\.\d+/g, "")}`);
+  for (const beside of ["-wal", "-shm", "-journal"]) if (existsSync(file + beside)) renameSync(file + beside, aside + beside);
+  renameSync(file, aside);
+  const folder = openSync(dirname(file), "r");
+  fsyncSync(folder);
+  closeSync(folder);
+  return { file: aside, why, at };
+}
+function freeName(wanted: string, n = 1): string {
+  const name = n === 1 ? wanted : `${wanted}-${n}`;
+  return existsSync(name) ? freeName(wanted, n + 1) : name;
+}

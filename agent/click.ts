@@ -1,0 +1,19 @@
+// What a person did at the console, by one id: whatever is logged and reported because of it carries the id on, to the cloud and beyond.
+import { AsyncLocalStorage } from "node:async_hooks";
+import { randomBytes, randomUUID } from "node:crypto";
+import { limits } from "#shared/limits.ts";
+
+const clicks = new AsyncLocalStorage<string>();
+const FIT = new RegExp(`^[\\w.:~+=@/-]{1,${limits.CORRELATION_ID_MAX_LENGTH}}$`);
+
+/** The page's own id where it sends one that fits into a header, else a new one. */
+export const clickId = (sent: unknown): string => (typeof sent === "string" && FIT.test(sent) ? sent : randomUUID());
+export const asClick = <T>(id: string, act: () => T): T => clicks.run(id, act);
+export const clickNow = (): string | undefined => clicks.getStore();
+
+/** The headers that a call to the cloud carries: the id, and the beginning of a trace that can be found by it. */
+export function callHeaders(id: string = clickNow() ?? randomUUID()): Record<string, string> {
+  const hex = id.replaceAll("-", "").toLowerCase();
+  const traceId = /^[\da-f]{32}$/.test(hex) ? hex : randomBytes(16).toString("hex");
+  return { "x-correlation-id": id, traceparent: `00-${traceId}-${randomBytes(8).toString("hex")}-01` };
+}

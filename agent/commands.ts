@@ -1,0 +1,54 @@
+// What imprimatur agent is told to do: run the station, or one of its commands. Whatever goes wrong ends in one line and an exit code.
+import { Refusal } from "#shared/errors.ts";
+import { nearest } from "#shared/nearest.ts";
+import { argumentsOf } from "./arguments.ts";
+import { ConfigError } from "./config.ts";
+
+type Command = { says: string; run(argv: string[]): Promise<number> };
+const commands: Record<string, Command> = {
+  enroll: {
+    says: "make this station known to its cloud and write its settings",
+    run: async (argv) => (await import("./enroll.ts")).enroll(argv),
+  },
+  doctor: {
+    says: "look at everything the station needs and say what is wrong",
+    run: async (argv) => (await import("./doctor.ts")).doctor(argv),
+  },
+  install: { says: "run it as a service of this machine", run: async (argv) => (await import("./install.ts")).install(argv) },
+};
+const usage = () =>
+  [
+    "usage: imprimatur agent [--config FILE]",
+    ...Object.entries(commands).map(([name, { says }]) => `       imprimatur agent ${name} [options]   ${says}`),
+  ].join("\n");
+
+/** A command, or the station itself; the process ends with one line where it can't work. */
+export async function runAgent(argv: string[] = process.argv.slice(2)): Promise<void> {
+  try {
+    process.umask(0o077);
+    const [first = "", ...rest] = argv;
+    if (["help", "--help", "-h"].includes(first)) return void process.stdout.write(`${usage()}\n`);
+    const command = commandOf(first);
+    if (command) process.exitCode = await command.run(rest);
+    else await (await import("./serve.ts")).serve(argumentsOf("agent", { config: { type: "string" } }, argv).config);
+  } catch (error) {
+    process.stderr.write(`imprimatur agent: ${whyNot(error as Error & { code?: string })}\n`);
+    process.exit(error instanceof ConfigError ? error.exitCode : 1);
+  }
+}
+function commandOf(name: string): Command | undefined {
+  if (name === "" || name.startsWith("-")) return undefined;
+  const names = Object.keys(commands);
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (!command) throw new ConfigError(`there is no command ${name}; did you mean ${nearest(name, names)}?`, 2);
+  return command;
+}
+
+function whyNot(error: Error & { code?: string }): string {
+  const { code = "", message } = error;
+  if (error instanceof ConfigError || error instanceof Refusal) return message;
+  if (code === "EADDRINUSE") return `${message}: another agent's console? set console.port`;
+  if (["EACCES", "ENOENT", "EROFS", "ENOTDIR", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_FULL"].includes(code))
+    return `${message}: see dataDir`;
+  return `can't start: ${message}`;
+}

@@ -1,0 +1,84 @@
+// What the doctor finds beyond this machine: whether the cloud knows our key and lets it work, whose clock is right, whether hints arrive.
+import { randomUUID } from "node:crypto";
+import { connectAsync } from "mqtt";
+import type { Station } from "#shared/wire/devices.ts";
+import { steady, systemClock } from "./clock.ts";
+import { cloudClient, type CloudClient, type Said } from "./cloud.ts";
+import { cloudTime, spanOf } from "./cloud-time.ts";
+import type { AgentConfig } from "./config.ts";
+import type { Line } from "./doctor.ts";
+import { whyUnmet } from "./meeting.ts";
+import type { State } from "./state.ts";
+import { reachable } from "./wake.ts";
+
+export type Meeting = { cloud: CloudClient; said: Said<Station>; clock: string | null; skewMs: number | null };
+const ANSWER_MAX_MS = 5_000;
+const NOBODYS_JOB = `pj_${"0".repeat(26)}`;
+
+export async function meetCloud({ cloud: origin, key }: AgentConfig): Promise<Meeting> {
+  const clock = steady(systemClock, () => {});
+  const time = cloudTime(clock, () => {});
+  const cloud = cloudClient(origin, key, { timeoutMs: ANSWER_MAX_MS, heard: { now: clock.now, date: time.heard } });
+  const said = await cloud.station();
+  return { cloud, said, clock: time.words(), skewMs: time.skew() };
+}
+
+export async function cloudLines({ cloud: origin, station }: AgentConfig, { cloud, said, clock, skewMs }: Meeting): Promise<Line[]> {
+  const time: Line =
+    skewMs === null
+      ? { check: "clock", level: "warn", words: "can't be compared: the cloud says no time" }
+      : clock === null
+        ? { check: "clock", level: "ok", words: `${spanOf(skewMs)} from the cloud's` }
+        : { check: "clock", level: "warn", words: `${clock} (timedatectl set-ntp true); labels go on, their times are wrong` };
+  if (!said.ok) return [{ check: "cloud", level: "FAIL", words: whyUnmet(origin, said) }, time];
+  const { device, tenant } = said.value;
+  const words = `${origin} knows ${JSON.stringify(device.name)} of the tenant ${tenant.id}${tenant.sandbox ? ", a sandbox" : ""}`;
+  const elsewhere = station !== undefined && device.station !== null && device.station !== station;
+  return [
+    elsewhere
+      ? {
+          check: "cloud",
+          level: "warn",
+          words: `${words}; it is at the station ${JSON.stringify(device.station)} there and at ${JSON.stringify(station)} here: say the same`,
+        }
+      : { check: "cloud", level: "ok", words },
+    await mayWrite(origin, cloud),
+    time,
+  ];
+}
+
+/** A heartbeat of a job that isn't: refused for the job where the key may say so, for its scope where it may not. */
+async function mayWrite(origin: string, cloud: CloudClient): Promise<Line> {
+  const check = "scopes";
+  const said = await cloud.heartbeat(NOBODYS_JOB, randomUUID(), 60);
+  if (said.ok || said.code === "NOT_FOUND") return { check, level: "ok", words: "the key may claim and report: aidc:read, aidc:write" };
+  return { check, level: "FAIL", words: whyUnmet(origin, said) };
+}
+
+export async function brokerLine(config: AgentConfig, { said }: Meeting, running: State | undefined): Promise<Line> {
+  const check = "broker";
+  const polls = "without it the station polls, and works";
+  if (running) {
+    const { up, words } = running.broker;
+    return up ? { check, level: "ok", words } : { check, level: "warn", words: `${words}; ${polls}` };
+  }
+  if (!said.ok) return { check, level: "warn", words: `isn't known without the cloud; ${polls}` };
+  const { device, mqtt } = said.value;
+  const url = config.mqtt ?? mqtt?.url;
+  if (url === undefined) return { check, level: "ok", words: `the cloud has none; ${polls}` };
+  const place = reachable(url, config.cloud, { username: device.id, password: config.key });
+  try {
+    // Under a name of its own: the station's own would end a connection that it has.
+    const client = await connectAsync(place.url, {
+      username: place.username, password: place.password, clientId: `doctor-${randomUUID()}`, protocolVersion: 4, reconnectPeriod: 0, connectTimeout: ANSWER_MAX_MS,
+    }, false); // oxfmt-ignore
+    await client.endAsync();
+    return { check, level: "ok", words: `${place.url} lets us in` };
+  } catch (error) {
+    return {
+      check,
+      level: "warn",
+      words: `${place.url}: ${(error as Error).message || String((error as { code?: string }).code)}; is its port open to this machine? ${polls}`,
+    };
+  }
+}

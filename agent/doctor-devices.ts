@@ -1,0 +1,85 @@
+// What the doctor finds at the devices: asked without printing, and by the running agent where it holds them.
+import { systemClock } from "./clock.ts";
+import type { AgentConfig, PrinterConfig } from "./config.ts";
+import type { Line } from "./doctor.ts";
+import { attests, type Printer } from "./printers/driver.ts";
+import { drivers } from "./printers/index.ts";
+import type { Link } from "./reconnecting.ts";
+import { openScanner } from "./scanners/index.ts";
+import type { State } from "./state.ts";
+
+const ANSWER_MAX_MS = 4_000;
+type Found = { trouble: string | null; warnings: string[]; ceiling: string | null; identity: string | null };
+
+export async function printerLine(config: PrinterConfig, running: State | undefined): Promise<Line> {
+  const check = `printer ${config.name}`;
+  const theirs = running?.printers.find(({ name }) => name === config.name);
+  const { trouble, warnings, ceiling, identity } = theirs
+    ? {
+        trouble: ["ready", "printing"].includes(theirs.status) ? null : `${theirs.status}: ${theirs.words}`,
+        warnings: theirs.warnings,
+        ceiling: theirs.ceiling,
+        identity: theirs.identity,
+      }
+    : await lookedAt(config);
+  if (trouble !== null) return { check, level: "FAIL", words: trouble };
+  const grade = ceiling as Parameters<typeof attests>[0] | null;
+  const evidence = grade === null ? "" : `, evidence up to ${grade}`;
+  const words = `${identity ?? config.driver} at ${config.port} is ready${evidence}`;
+  const asks =
+    grade !== null && !attests(grade) && config.attest === "device" ? ["it can't attest: an operator is asked for each label"] : [];
+  const all = [...warnings, ...asks];
+  return { check, level: all.length === 0 ? "ok" : "warn", words: [words, ...all].join("; ") };
+}
+
+async function lookedAt(config: PrinterConfig): Promise<Found> {
+  const { driver, port, name, dpi, rfid, simulated } = config;
+  let printer: Printer | undefined;
+  try {
+    printer = await drivers[driver]?.open(port, {
+      name,
+      dpi,
+      rfid,
+      simulated,
+      ...(config.fence === undefined ? {} : { fence: config.fence }),
+    });
+    if (!printer) throw new Error(`there is no driver ${driver}`);
+    const capabilities = await printer.probe();
+    const status = await printer.preflight();
+    const isMute = status.source.length === 0 && status.ready === null;
+    const faults = status.faults.map(({ words }) => words).join(", ");
+    return {
+      trouble: status.ready === false ? `${faults || "it isn't ready"}: see to it at the printer` : null,
+      warnings: [
+        ...(capabilities.warnings ?? []),
+        ...status.warnings,
+        ...(isMute ? ["it took the connection and says nothing of itself: is it on, and of this language?"] : []),
+      ],
+      ceiling: capabilities.ceiling,
+      identity: capabilities.identity,
+    };
+  } catch (error) {
+    return { trouble: (error as Error).message, warnings: [], ceiling: null, identity: null };
+  } finally {
+    await printer?.close();
+  }
+}
+
+export async function scannerLine(config: AgentConfig["scanners"][number], running: State | undefined): Promise<Line> {
+  const { name, driver, port = "", simulated = false } = config;
+  const check = `scanner ${name}`;
+  const theirs = running?.scanners.find((scanner) => scanner.name === name);
+  if (theirs) return { check, level: theirs.up ? "ok" : "FAIL", words: theirs.words };
+  const told = Promise.withResolvers<Link>();
+  const cancel = systemClock.after(ANSWER_MAX_MS, () => told.resolve({ up: false, why: "it doesn't answer" }));
+  const quiet = () => {};
+  const news = { sighting: quiet, tag: quiet, trouble: quiet, link: (_name: string, link: Link) => told.resolve(link) };
+  const scanner = openScanner({ name, driver, port, simulated }, news);
+  if (driver === "keyboard") told.resolve({ up: true });
+  const link = await told.promise;
+  cancel();
+  await scanner.end();
+  return link.up
+    ? { check, level: "ok", words: `${port || "the console's keyboard"} can be opened` }
+    : { check, level: "FAIL", words: link.why };
+}

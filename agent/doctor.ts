@@ -1,0 +1,66 @@
+// imprimatur agent doctor: everything a station needs, looked at once, a line each. A running agent isn't disturbed: what it holds, it is asked about.
+import ky from "ky";
+import { argumentsOf } from "./arguments.ts";
+import { cloudLines, type Meeting, meetCloud, brokerLine } from "./doctor-cloud.ts";
+import { printerLine, scannerLine } from "./doctor-devices.ts";
+import { bufferLine, configLines, diskLine, eyeLine } from "./doctor-local.ts";
+import { type AgentConfig, ConfigError, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
+import type { State } from "./state.ts";
+
+export type Line = { check: string; level: "ok" | "warn" | "FAIL"; words: string };
+const ANSWER_MAX_MS = 2_000;
+
+export async function doctor(argv: string[]): Promise<number> {
+  const { config: file, json } = argumentsOf("doctor", { config: { type: "string" }, json: { type: "boolean" } }, argv);
+  const lines = await examine(file);
+  const isWell = lines.every(({ level }) => level !== "FAIL");
+  process.stdout.write(json ? `${JSON.stringify({ ok: isWell, checks: lines }, null, 2)}\n` : shown(lines));
+  return isWell ? 0 : 1;
+}
+const shown = (lines: Line[]): string =>
+  lines.map(({ check, level, words }) => `${level.padEnd(5)} ${check.padEnd(18)} ${words.replaceAll(/\s+/g, " ")}\n`).join("");
+
+async function examine(file: string | undefined): Promise<Line[]> {
+  let config: AgentConfig;
+  try {
+    config = loadAgentConfig(file);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return [{ check: "settings", level: "FAIL", words: error.message }];
+  }
+  const [running, meeting] = await Promise.all([runningAt(config), meetCloud(config)]);
+  const devices = await Promise.all([
+    ...config.printers.map((printer) => printerLine(printer, running)),
+    ...config.scanners.map((scanner) => scannerLine(scanner, running)),
+  ]);
+  return [
+    ...configLines(config, file ?? DEFAULT_FILE),
+    {
+      check: "agent",
+      level: "ok",
+      words: running ? `runs at ${consoleOf(config)}; what it holds is told by it` : "doesn't run: its devices are looked at from here",
+    },
+    diskLine(config),
+    bufferLine(config, running),
+    ...(await cloudLines(config, meeting)),
+    await brokerLine(config, meeting satisfies Meeting, running),
+    ...devices,
+    await eyeLine(config),
+  ];
+}
+
+const consoleOf = ({ console: { host, port } }: AgentConfig): string => {
+  const name = { "0.0.0.0": "127.0.0.1", "::": "[::1]" }[host] ?? (host.includes(":") ? `[${host}]` : host);
+  return `http://${name}:${port}`;
+};
+/** The agent of these settings, if its console answers. */
+async function runningAt(config: AgentConfig): Promise<State | undefined> {
+  try {
+    const state = await ky(`${consoleOf(config)}/api/state`, { retry: 0, timeout: ANSWER_MAX_MS, redirect: "error" }).json<State>();
+    const isOurs =
+      Array.isArray(state.printers) && config.printers.every(({ name }) => state.printers.some((printer) => printer.name === name));
+    return isOurs ? state : undefined;
+  } catch {
+    return undefined; // nobody there, or somebody else
+  }
+}

@@ -1,0 +1,161 @@
+// imprimatur agent enroll: a key becomes a station. A device's key is used as it is; with any other the station is registered and gets its own.
+import { hostname } from "node:os";
+import { dirname, resolve } from "node:path";
+import { text } from "node:stream/consumers";
+import type { Device, Station } from "#shared/wire/devices.ts";
+import { argumentsOf } from "./arguments.ts";
+import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
+import { agentConfigFrom, ConfigError, DEFAULT_FILE } from "./config.ts";
+import { whyUnmet } from "./meeting.ts";
+import { reserve } from "./settings-file.ts";
+
+const OPTIONS = {
+  cloud: { type: "string" },
+  key: { type: "string" },
+  name: { type: "string" },
+  station: { type: "string" },
+  tenant: { type: "string" },
+  printer: { type: "string", multiple: true },
+  scanner: { type: "string", multiple: true },
+  label: { type: "string" },
+  config: { type: "string" },
+  "data-dir": { type: "string" },
+  force: { type: "boolean" },
+} as const;
+type Given = ReturnType<typeof argumentsOf<typeof OPTIONS>>;
+const PRINTER = { driver: "zpl", port: "tcp://127.0.0.1:9100" };
+
+export async function enroll(argv: string[]): Promise<number> {
+  const given = argumentsOf("enroll", OPTIONS, argv);
+  const key = await keyFrom(given);
+  const file = resolve(given.config ?? DEFAULT_FILE);
+  const settings = settingsOf(given, file);
+  const { cloud: origin } = agentConfigFrom({
+    ...settings,
+    key,
+    printers: settings.printers.length > 0 ? settings.printers : [placeholder(given)],
+  });
+  const draft = reserve(file, given.force ?? false);
+  try {
+    const met = await meet(origin, key, given);
+    try {
+      const { device, tenant } = met.station;
+      draft.write({ ...(device.station === null ? {} : { station: device.station }), ...settings, cloud: origin, key: met.key });
+      const what = `device ${JSON.stringify(device.name)} (${device.id}) of the tenant ${tenant.id}${tenant.sandbox ? ", a sandbox" : ""}`;
+      process.stdout.write(
+        `${[met.isNew ? `registered: ${what}` : `known: ${what}`, `written: ${file}, for this user only`, ...next(file, settings)].join("\n")}\n`,
+      );
+    } catch (error) {
+      await met.undo();
+      throw error;
+    }
+  } finally {
+    draft.giveUp();
+  }
+  return 0;
+}
+
+function next(file: string, { printers }: { printers: object[] }): string[] {
+  const at = `--config ${file}`;
+  const doctor = `imprimatur agent doctor ${at}`;
+  return [
+    printers.length > 0 ? `next: ${doctor}` : `next: name its printers and scanners in that file, then ${doctor}`,
+    `then: imprimatur agent ${at}, or as a service: imprimatur agent install ${at}`,
+  ];
+}
+
+/** Also from the environment or, as -, from stdin: what is typed as an option every user of the machine can see. */
+async function keyFrom({ key = process.env["IMPRIMATUR_AGENT_KEY"] }: Given): Promise<string> {
+  const read = key === "-" ? (await text(process.stdin)).trim() : key;
+  if (!read) throw new ConfigError("--key is missing: a device's key, or one that may register devices (- reads it from stdin)", 2);
+  return read;
+}
+
+function settingsOf(given: Given, file: string) {
+  if (given.cloud === undefined) throw new ConfigError("--cloud is missing: the cloud's address, such as https://cloud.example", 2);
+  const label = labelOf(given);
+  return {
+    cloud: given.cloud,
+    ...(given.station === undefined ? {} : { station: given.station }),
+    dataDir: given["data-dir"] === undefined ? dirname(file) : resolve(given["data-dir"]),
+    printers: (given.printer ?? []).map((one, i) => ({
+      name: `printer-${i + 1}`,
+      ...deviceOf("printer", one, "zpl=tcp://10.0.0.7:9100"),
+      label,
+    })),
+    scanners: (given.scanner ?? []).map((one, i) => ({
+      name: `scanner-${i + 1}`,
+      ...deviceOf("scanner", one, "line=serial:/dev/ttyACM0"),
+    })),
+  };
+}
+const placeholder = (given: Given) => ({ name: "printer-1", ...PRINTER, label: labelOf(given) });
+function deviceOf(what: string, said: string, example: string): { driver: string; port: string } {
+  const [, driver, port] = /^([a-z]+)=(.+)$/.exec(said) ?? [];
+  if (driver === undefined || port === undefined) throw new ConfigError(`--${what} is DRIVER=PORT, such as ${example}`, 2);
+  return { driver, port };
+}
+function labelOf({ label = "50x25" }: Given): { widthMm: number; heightMm: number } {
+  const [, widthMm, heightMm] = /^(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)$/.exec(label) ?? [];
+  if (widthMm === undefined) throw new ConfigError("--label is WIDTHxHEIGHT in mm, such as 50x25", 2);
+  return { widthMm: Number(widthMm), heightMm: Number(heightMm) };
+}
+
+// --- at the cloud
+
+type Met = { station: Station; key: string; isNew: boolean; undo(): Promise<void> };
+
+async function meet(origin: string, key: string, given: Given): Promise<Met> {
+  const cloud = cloudClient(origin, key);
+  const said = await cloud.station();
+  if (said.ok) return checked({ station: said.value, key, isNew: false, undo: async () => {} }, given);
+  if (said.code !== "DEVICE_KEY_REQUIRED") throw unmet(origin, said);
+  return register(cloud, origin, given);
+}
+const unmet = (origin: string, said: NoAnswer) => new ConfigError(whyUnmet(origin, said));
+
+async function register(cloud: CloudClient, origin: string, given: Given): Promise<Met> {
+  const { name = hostname().slice(0, 64), station } = given;
+  const namesake = await named(cloud, origin, name);
+  if (namesake)
+    throw new ConfigError(
+      `this tenant has a device ${JSON.stringify(name)} already (${namesake.id}): enroll with the key it was given, remove it there, or choose another --name`,
+    );
+  const made = await cloud.register({ name, capabilities: ["qr", "rfid"], ...(station === undefined ? {} : { station }) });
+  if (!made.ok) throw unmet(origin, made);
+  const { device, key } = made.value;
+  const undo = async () => void (await cloud.unregister(device.id));
+  if (!key?.secret) throw new ConfigError(`${origin} registered the device ${device.id} and didn't say its key: remove it and try again`);
+  const own = await cloudClient(origin, key.secret).station();
+  if (!own.ok) {
+    await undo();
+    throw unmet(origin, own);
+  }
+  return checked({ station: own.value, key: key.secret, isNew: true, undo }, given);
+}
+
+async function checked(met: Met, { tenant, station }: Given): Promise<Met> {
+  const is = met.station;
+  if (tenant !== undefined && is.tenant.id !== tenant) {
+    await met.undo();
+    throw new ConfigError(`this key is of the tenant ${is.tenant.id}, not of ${tenant}: take a key of that tenant`);
+  }
+  if (station !== undefined && is.device.station !== null && is.device.station !== station) {
+    await met.undo();
+    throw new ConfigError(
+      `this key's device is at the station ${JSON.stringify(is.device.station)}, not ${JSON.stringify(station)}: leave --station out, or change the device`,
+    );
+  }
+  return met;
+}
+
+async function named(cloud: CloudClient, origin: string, name: string): Promise<Device | undefined> {
+  for (let cursor: string | null = ""; cursor !== null;) {
+    const page = await cloud.devices(cursor);
+    if (!page.ok) throw unmet(origin, page);
+    const found = page.value.data.find((device) => device.name === name);
+    if (found) return found;
+    cursor = page.value.nextCursor;
+  }
+  return undefined;
+}

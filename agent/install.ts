@@ -1,0 +1,95 @@
+// imprimatur agent install: the station as a service of this machine. It says what it would do and does it only when told.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { argumentsOf } from "./arguments.ts";
+import { ConfigError, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
+import { SERVICE, STATE_DIR, unitOf } from "./unit.ts";
+
+const OPTIONS = {
+  config: { type: "string" },
+  root: { type: "string" },
+  print: { type: "boolean" },
+  yes: { type: "boolean" },
+  uninstall: { type: "boolean" },
+} as const;
+type Step = { says: string; act(): void };
+
+export function install(argv: string[]): Promise<number> {
+  const { config: named, root = "/", print, yes, uninstall } = argumentsOf("install", OPTIONS, argv);
+  const file = resolve(named ?? DEFAULT_FILE);
+  const at = join(resolve(root), "etc/systemd/system", SERVICE);
+  const isLive = resolve(root) === "/";
+  if (uninstall) return carryOut(removal(at, isLive), yes);
+  const config = loadAgentConfig(file);
+  const unit = unitOf(config, file, systemdVersion());
+  if (print) return said(unit);
+  const kept = join(config.dataDir, "station.db");
+  const steps: Step[] = [
+    { says: `write ${at}${existsSync(at) ? ", over the one that is there" : ""}`, act: () => write(at, unit) },
+    ...(isLive
+      ? [system("systemctl", "daemon-reload"), system("systemctl", "enable", SERVICE), system("systemctl", "restart", SERVICE)]
+      : [system("systemctl", `--root=${resolve(root)}`, "enable", SERVICE)]),
+  ];
+  const note = existsSync(kept)
+    ? `the buffer ${kept} isn't moved: end that agent first, and copy the file to ${join(STATE_DIR, "station.db")} if anything in it waits`
+    : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
+  return carryOut(steps, yes, `${note}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
+}
+
+/** 0 where there is none. */
+function systemdVersion(): number {
+  try {
+    return Number(
+      /^systemd (\d+)/.exec(execFileSync("systemctl", ["--version"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }))?.[1] ?? 0,
+    );
+  } catch {
+    return 0;
+  }
+}
+
+function removal(at: string, isLive: boolean): Step[] {
+  if (!existsSync(at)) throw new ConfigError(`there is no ${at}: nothing is installed`);
+  return [
+    ...(isLive
+      ? [system("systemctl", "disable", "--now", SERVICE)]
+      : [system("systemctl", `--root=${resolve(dirname(at), "../../..")}`, "disable", SERVICE)]),
+    { says: `remove ${at}; ${STATE_DIR} and the settings stay`, act: () => rmSync(at) },
+    ...(isLive ? [system("systemctl", "daemon-reload")] : []),
+  ];
+}
+
+async function carryOut(steps: Step[], yes = false, note?: string): Promise<number> {
+  if (!yes) {
+    const list = steps.map(({ says }) => `would ${says}`);
+    return said(
+      [...list, ...(note === undefined ? [] : [note]), "nothing is done yet: say --yes to do it, --print to see the unit", ""].join("\n"),
+    );
+  }
+  for (const { says, act } of steps) {
+    try {
+      act();
+    } catch (error) {
+      throw new ConfigError(`can't ${says}: ${reason(error as Error & { code?: string; stderr?: Buffer })}`);
+    }
+    await said(`${says}\n`);
+  }
+  return note === undefined ? 0 : said(`${note}\n`);
+}
+function reason({ code, message, stderr }: Error & { code?: string; stderr?: Buffer }): string {
+  if (code === "EACCES" || code === "EPERM") return "this user may not; run it as root";
+  if (code === "ENOENT") return "this machine has no systemd; take the unit from --print, or run imprimatur agent under what it has";
+  return (String(stderr ?? "").trim() || message).replaceAll(/\s+/g, " ");
+}
+const said = (text: string): Promise<number> => new Promise((done) => process.stdout.write(text, () => done(0)));
+const system = (command: string, ...args: string[]): Step => ({
+  says: `run ${[command, ...args].join(" ")}`,
+  act: () => void execFileSync(command, args, { stdio: ["ignore", "ignore", "pipe"] }),
+});
+
+function write(at: string, unit: string): void {
+  const folder = dirname(at);
+  if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o755 });
+  if (!statSync(folder).isDirectory()) throw new Error(`${folder} is no folder`);
+  writeFileSync(at, unit, { mode: 0o644 });
+}

@@ -1,0 +1,15 @@
+// The first words between a station and its cloud: what each refusal means for who sets one up, and what to do about it.
+import type { NoAnswer } from "./cloud.ts";
+
+/** One line, with what to do. */
+export function whyUnmet(origin: string, { status, code, message }: NoAnswer): string {
+  if (status === 0) return `${message}: is the address right, and this machine on the network?`;
+  if (code === "UNAUTHORIZED")
+    return `the cloud at ${origin} doesn't know this key: was it copied whole, is it of this cloud, was it revoked?`;
+  if (code === "API_SCOPE_DENIED") return `this key may not do that: it needs the scopes aidc:read and aidc:write (${message})`;
+  if (code === "DEVICE_KEY_REQUIRED") return "this key isn't a device's: enroll with it, and the station gets a key of its own";
+  if (code === "SANDBOX_EXPIRED") return "the key's tenant is a sandbox whose time is over: ask for another one";
+  if (code === "NOT_UNDERSTOOD" || code.startsWith("HTTP_") || code === "NOT_FOUND")
+    return `what answers at ${origin} isn't the cloud: is the address right? (${status})`;
+  return `${origin} says ${code}: ${message}`;
+}

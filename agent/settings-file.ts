@@ -1,0 +1,45 @@
+// The settings' file as enrolment writes it: for this user alone, whole or not at all, and never over another without being told.
+import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { ConfigError } from "./config.ts";
+
+export type Reserved = { write(settings: object): void; giveUp(): void };
+
+const isThere = (file: string) => new ConfigError(`${file} is there already: name another with --config FILE, or replace it with --force`);
+
+/** That it can be written is known before anything is asked of the cloud, whose key is shown once. */
+export function reserve(file: string, force: boolean): Reserved {
+  if (!force && existsSync(file)) throw isThere(file);
+  const draft = `${file}.${process.pid}.draft`;
+  let at: number;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    at = openSync(draft, "wx", 0o600);
+  } catch (error) {
+    throw new ConfigError(`the settings can't be written: ${(error as Error).message}`);
+  }
+  let isOpen = true;
+  const giveUp = () => {
+    if (!isOpen) return;
+    isOpen = false;
+    closeSync(at);
+    rmSync(draft, { force: true });
+  };
+  return {
+    giveUp,
+    write: (settings) => {
+      writeSync(at, `${JSON.stringify(settings, null, 2)}\n`);
+      fsyncSync(at);
+      try {
+        if (force) renameSync(draft, file);
+        else linkSync(draft, file); // who was faster keeps his
+      } catch (error) {
+        throw (error as NodeJS.ErrnoException).code === "EEXIST" ? isThere(file) : error;
+      }
+      giveUp();
+      const folder = openSync(dirname(file), "r");
+      fsyncSync(folder);
+      closeSync(folder);
+    },
+  };
+}

@@ -1,0 +1,115 @@
+// The systemd unit of a station: a user of its own for as long as it runs, nothing writable but its buffer, no device but those that it drives.
+import { existsSync, readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { fileURLToPath } from "node:url";
+import type { AgentConfig } from "./config.ts";
+import { parsePort } from "./port-url.ts";
+
+export const SERVICE = "imprimatur-agent.service";
+const NAME = "imprimatur-agent";
+export const STATE_DIR = `/var/lib/${NAME}`;
+const BACK_OFF_VERSION = 254;
+const main = fileURLToPath(new URL("main.ts", import.meta.url));
+const V8 = ["--max-semi-space-size=8", "--heap-growing-percent=60", "--disable-warning=ExperimentalWarning"];
+
+/** Which kernel devices are which, by the path that settings name them by, and whose group may open them. */
+const kinds = [
+  { path: /^\/dev\/(usb\/)?lp/, devices: ["char-usb", "char-lp"], groups: ["lp"] },
+  { path: /^\/dev\/tty|^\/dev\/serial\//, devices: ["char-ttyUSB", "char-ttyACM", "char-ttyS"], groups: ["dialout", "uucp"] },
+];
+
+function devicesOf({ printers, scanners }: AgentConfig): { devices: string[]; groups: string[] } {
+  const ports = [...printers.map(({ port }) => port), ...scanners.map(({ port = "" }) => port)].filter((port) =>
+    /^(serial|file):/i.test(port),
+  );
+  const paths = ports.flatMap((port) => {
+    const address = parsePort(port);
+    return address.kind === "tcp" ? [] : address.path;
+  });
+  const met = kinds.filter(({ path }) => paths.some((one) => path.test(one)));
+  const others = paths.filter((one) => one.startsWith("/dev/") && !kinds.some(({ path }) => path.test(one)));
+  return {
+    devices: [...met.flatMap(({ devices }) => devices), ...others],
+    groups: met.flatMap(({ groups }) => groups.filter(isGroup).slice(0, 1)),
+  };
+}
+const isGroup = (name: string): boolean =>
+  existsSync("/etc/group") &&
+  readFileSync("/etc/group", "utf8")
+    .split("\n")
+    .some((line) => line.startsWith(`${name}:`));
+
+/** systemd reads blanks, percent signs and backslashes. */
+const quoted = (word: string): string =>
+  /^[\w./=:@+,-]+$/.test(word)
+    ? word
+    : `"${word
+        .replaceAll("%", "%%")
+        .replaceAll("$", "$$$$")
+        .replaceAll(/["\\]/g, String.raw`\$&`)}"`;
+const isUnder = (folder: string, path: string): boolean => path.startsWith(`${folder}/`);
+
+/** `version` of systemd: the older ones know no back-off between starts. */
+export function unitOf(config: AgentConfig, file: string, version: number): string {
+  const { devices, groups } = devicesOf(config);
+  const needed = [process.execPath, main, file];
+  const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
+  const isInTmp = needed.slice(0, 2).some((path) => isUnder("/tmp", path) || isUnder("/var/tmp", path));
+  const exec = [process.execPath, ...V8, main, "--config"].map(quoted).join(" ");
+  return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.
+[Unit]
+Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%")}
+Documentation=file://${quoted(fileURLToPath(new URL("../README.md", import.meta.url)))}
+Wants=network-online.target
+After=network-online.target time-sync.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart=${exec} %d/config.json
+LoadCredential=config.json:${file.replaceAll("%", "%%")}
+Environment=IMPRIMATUR_AGENT_DATA_DIR=${STATE_DIR}
+DynamicUser=yes
+StateDirectory=${NAME}
+StateDirectoryMode=0700
+UMask=0077
+Restart=always
+${version >= BACK_OFF_VERSION ? "RestartSec=1\nRestartSteps=6\nRestartMaxDelaySec=60" : "RestartSec=5"}
+KillSignal=SIGTERM
+TimeoutStopSec=60
+StandardOutput=journal
+StandardError=journal
+SyslogIdentifier=${NAME}
+
+ProtectSystem=strict
+ProtectHome=${isAtHome ? "read-only" : "yes"}
+PrivateTmp=${isInTmp ? "no" : "yes"}
+PrivateDevices=${devices.length === 0 ? "yes" : "no"}
+DevicePolicy=closed
+${[...devices.map((device) => `DeviceAllow=${device} rw`), ...(groups.length > 0 ? [`SupplementaryGroups=${groups.join(" ")}`] : [])].map((line) => `${line}\n`).join("")}NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=${devices.length === 0 ? "yes" : "no"}
+ProtectHostname=yes
+ProtectProc=invisible
+ProcSubset=pid
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+RemoveIPC=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+SystemCallErrorNumber=EPERM
+# V8 compiles as it runs: MemoryDenyWriteExecute would end it.
+
+[Install]
+WantedBy=multi-user.target
+`;
+}

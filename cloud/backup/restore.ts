@@ -1,0 +1,103 @@
+// Bringing a backup back: unpacked and checked beside what is there, and only then put in its place, with a mark against a restore that was cut off.
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Logger } from "pino";
+import { parseNote } from "#shared/note.ts";
+import { afterRestore } from "../domain/restored.ts";
+import { syncFolder, writeDurably } from "../files.ts";
+import { migrationsIn } from "../store/migrate.ts";
+import { claimFolder, CUT_OFF, openStore } from "../store/open.ts";
+import { headLine } from "../verify/log.ts";
+import { type Manifest, unfit, unpack } from "./archive.ts";
+import { inspect, type Inspected } from "./inspect.ts";
+
+/** Unpacks into a folder and holds everything against everything; throws what doesn't fit. */
+async function checked(from: string, folder: string, log: Logger): Promise<Manifest> {
+  const manifest = await unpack(from, folder);
+  const found = await inspect(join(folder, "imprimatur.db"), log);
+  refuseNewer(found.migration);
+  for (const part of ["migration", "audit"] as const)
+    if (JSON.stringify(found[part]) !== JSON.stringify(manifest[part])) throw unfit(`its manifest and its database disagree: ${part}`);
+  refuseOtherHead(manifest, found);
+  return manifest;
+}
+
+function refuseNewer(migration: number): void {
+  const known = Math.max(...migrationsIn().map(({ version }) => version));
+  if (migration > known)
+    throw unfit(`it was made by a newer Imprimatur (migration ${migration}, this one knows ${known}): restore with that one`);
+}
+
+function refuseOtherHead({ log: { size, root, checkpoint } }: Manifest, found: Inspected): void {
+  const note = parseNote(checkpoint);
+  const same = (head: { size: number; root: string } | undefined) => head?.size === found.log.size && head.root === found.log.root;
+  if (!note || !same({ size, root }) || !same({ size: note.head.size, root: note.head.root.toString("hex") }))
+    throw unfit(`its log has ${found.log.size} leaves and the root ${found.log.root.slice(0, 16)}…, and its manifest names another`);
+  const line = found.keys ? headLine(note, found.keys, "its checkpoint") : undefined;
+  if (line?.mark !== "holds") throw unfit(line?.text ?? "its database holds no key to check the checkpoint with");
+}
+
+/** Whether it could be restored, without doing it. */
+export async function verifyBackup(from: string, log: Logger): Promise<Manifest> {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-verify-"));
+  try {
+    return await checked(from, folder, log);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const UNPACKED = ".restoring-";
+type Options = { from: string; dataDir: string; force: boolean; log: Logger; now: number };
+export type Restored = { manifest: Manifest; /** Where what was there before lies now. */ before: string | undefined };
+
+export async function restoreBackup({ from, dataDir, force, log, now }: Options): Promise<Restored> {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const release = await claimFolder(dataDir, { waitMs: 0, evenCutOff: true });
+  try {
+    const there = readdirSync(dataDir).filter((name) => !name.startsWith("lock"));
+    if (there.length > 0 && !force) throw unfit(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
+    for (const name of readdirSync(dataDir).filter((left) => left.startsWith(UNPACKED))) rmSync(join(dataDir, name), { recursive: true });
+    const fresh = mkdtempSync(join(dataDir, UNPACKED));
+    try {
+      const manifest = await checked(from, fresh, log);
+      await settle(fresh, manifest, log);
+      return { manifest, before: putInPlace(fresh, dataDir, now) };
+    } finally {
+      rmSync(fresh, { recursive: true, force: true });
+    }
+  } finally {
+    release();
+  }
+}
+
+/** What was answered after the backup is forgotten here and remembered elsewhere: nothing of it may be given out again. */
+async function settle(fresh: string, { takenAt, log: head }: Manifest, log: Logger): Promise<void> {
+  const onFatal = (line: string, cause: unknown) => {
+    throw new Error(line, { cause });
+  };
+  const store = await openStore({ dataDir: fresh, log, onFatal });
+  try {
+    await store.write("after a restore", (tx) => afterRestore(tx, { takenAt, logSize: head.size }));
+  } finally {
+    await store.close();
+  }
+  for (const name of readdirSync(fresh).filter((file) => file.startsWith("lock"))) rmSync(join(fresh, name));
+}
+
+/** What was there moves aside, what is new moves in; a start in between is refused by the mark. */
+function putInPlace(fresh: string, dataDir: string, now: number): string | undefined {
+  const old = readdirSync(dataDir).filter((name) => !/^lock|^\.restoring-|^before-restore-/.test(name) && name !== CUT_OFF);
+  const before = old.length > 0 ? `before-restore-${now}` : undefined;
+  writeDurably(join(dataDir, CUT_OFF), "a restore was begun here and hasn't ended: run it again with --force\n");
+  if (before) {
+    mkdirSync(join(dataDir, before), { mode: 0o700 });
+    for (const name of old) renameSync(join(dataDir, name), join(dataDir, before, name));
+  }
+  for (const name of readdirSync(fresh)) renameSync(join(fresh, name), join(dataDir, name));
+  syncFolder(dataDir);
+  rmSync(join(dataDir, CUT_OFF));
+  syncFolder(dataDir);
+  return before && join(dataDir, before);
+}

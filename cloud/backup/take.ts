@@ -1,0 +1,69 @@
+// Taking a backup: a snapshot of the database, then the files beside it, which only ever grow; checked before it is called one.
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Logger } from "pino";
+import { signedNote } from "#shared/note.ts";
+import type { Config } from "../config.ts";
+import { syncFolder } from "../files.ts";
+import { keyFilesIn, signerFrom } from "../keys.ts";
+import { copyDatabase } from "../store/copy.ts";
+import { digestOfFile, type Manifest, pack, unfit } from "./archive.ts";
+import { inspect } from "./inspect.ts";
+import { keysSetIn } from "../seal.ts";
+
+const DATABASE = "imprimatur.db";
+
+/** Who signs the head: the log by the name that it has in its checkpoints. */
+const logName = ({ PUBLIC_URL, HOST, PORT }: Config): string =>
+  `${new URL(PUBLIC_URL ?? `http://${HOST.includes(":") ? `[${HOST}]` : HOST}:${PORT}`).host}/log`;
+
+export async function takeBackup(config: Config, to: string, log: Logger, now: number): Promise<Manifest> {
+  if (config.DATABASE_URL !== undefined)
+    throw unfit(
+      "this cloud works on PostgreSQL: back that up with its own means (pg_dump, or base backups with WAL), and the data folder as files",
+    );
+  if (existsSync(to)) throw unfit(`${to} exists: name a file that doesn't`);
+  mkdirSync(dirname(to), { recursive: true });
+  const folder = mkdtempSync(`${to}.`);
+  try {
+    await copyDatabase(join(config.DATA_DIR, DATABASE), join(folder, DATABASE));
+    chmodSync(join(folder, DATABASE), 0o600);
+    const names = [DATABASE, ...copyBeside(config.DATA_DIR, folder)];
+    const { migration, log: head, audit } = await inspect(join(folder, DATABASE), log);
+    const manifest: Manifest = {
+      takenAt: new Date(now).toISOString(),
+      migration,
+      log: { ...head, checkpoint: noteOf(folder, names, head, config) },
+      audit,
+      needs: keysSetIn(config).length === 0 ? [] : ["IMPRIMATUR_SEALING_KEY"],
+      files: await Promise.all(names.map(async (name) => ({ name, ...(await digestOfFile(join(folder, name))) }))),
+    };
+    const whole = join(folder, "whole");
+    await pack(whole, folder, manifest);
+    if (existsSync(to)) throw unfit(`${to} was made meanwhile`);
+    renameSync(whole, to);
+    syncFolder(dirname(to));
+    return manifest;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** After the database: a key is a file before any row speaks of it. */
+function copyBeside(dataDir: string, folder: string): string[] {
+  mkdirSync(join(folder, "keys"), { mode: 0o700 });
+  const names = [
+    ...keyFilesIn(join(dataDir, "keys")).map((name) => `keys/${name}`),
+    ...["sealing-key", "bootstrap-key"].filter((name) => existsSync(join(dataDir, name))),
+  ];
+  for (const name of names) copyFileSync(join(dataDir, name), join(folder, name));
+  return names;
+}
+
+function noteOf(folder: string, names: readonly string[], { size, root }: { size: number; root: string }, config: Config): string {
+  const newest = names.findLast((name) => name.startsWith("keys/"));
+  if (!newest) throw unfit(`${config.DATA_DIR}/keys holds no signing key: it isn't the folder of a cloud that ever ran`);
+  const name = logName(config);
+  const { publicBytes, signBytes } = signerFrom(join(folder, newest));
+  return signedNote({ origin: name, size, root: Buffer.from(root, "hex") }, { name, publicBytes }, signBytes);
+}

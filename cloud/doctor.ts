@@ -1,0 +1,88 @@
+// imprimatur doctor: looks at everything a node rests on and says a line about each, with what to do; changes nothing, beside a node that runs or not.
+import { parseArgs } from "node:util";
+import { type Config, loadConfig } from "./config.ts";
+import { bad, type Check, type Finding } from "./doctor/finding.ts";
+import * as machine from "./doctor/machine.ts";
+import * as records from "./doctor/records.ts";
+import { createLog } from "./log.ts";
+import { openToLook } from "./store/open.ts";
+
+const USAGE = "usage: imprimatur doctor [--json] [--config FILE]";
+const checks: Record<string, Check> = {
+  settings: machine.settings,
+  "data folder": machine.folder,
+  disk: machine.disk,
+  fsync: machine.sync,
+  database: records.database,
+  integrity: records.integrity,
+  "signing key": machine.keys,
+  "sealing key": machine.secrets,
+  log: records.log,
+  "audit chains": records.chains,
+  clock: records.clock,
+  broker: machine.broker,
+  webhooks: records.webhooks,
+  leases: records.leases,
+  cloud: machine.running,
+};
+
+type Line = Finding & { check: string };
+const faultOf = ({ message, code, cause }: Error & { code?: string }): Finding =>
+  bad(
+    cause instanceof Error ? `${message}: ${cause.message || String((cause as { code?: string }).code)}` : message,
+    code === "STORE_UNAVAILABLE" ? "see IMPRIMATUR_DATABASE_URL" : "see what it names",
+  );
+
+async function examine(config: Config): Promise<Line[]> {
+  const log = createLog("silent");
+  const lines: Line[] = [];
+  const found = (check: string, findings: Finding | Finding[]) =>
+    lines.push(...[findings].flat().map((finding) => ({ check, ...finding })));
+  const opened = await openToLook({ dataDir: config.DATA_DIR, databaseUrl: config.DATABASE_URL, log }).catch((error: Error) => error);
+  let store = opened instanceof Error ? undefined : opened;
+  try {
+    for (const [check, look] of Object.entries(checks)) {
+      if (check === "database" && opened instanceof Error) found(check, faultOf(opened));
+      else
+        try {
+          found(check, await look({ config, store, log, now: Date.now }));
+        } catch (error) {
+          found(check, faultOf(error as Error));
+        }
+      if (check === "database" && lines.at(-1)?.mark === "FAIL") store = undefined; // what it holds can't be looked at
+    }
+    return lines;
+  } finally {
+    if (!(opened instanceof Error)) await opened?.close();
+  }
+}
+
+const textOf = ({ check, mark, says, todo }: Line) =>
+  `${mark.padEnd(4)} ${check}: ${says}${todo ? `; ${todo}` : ""}`.replaceAll(/\p{Cc}/gu, " ");
+
+function optionsOf(argv: string[]): { json?: boolean; config?: string } | undefined {
+  try {
+    return parseArgs({ args: argv, options: { json: { type: "boolean" }, config: { type: "string" } } }).values;
+  } catch {
+    return undefined; // the usage says what there is
+  }
+}
+
+async function doctor(argv: string[]): Promise<number> {
+  const options = optionsOf(argv);
+  if (!options) {
+    process.stderr.write(`${USAGE}\n`);
+    return 2;
+  }
+  let lines: Line[];
+  try {
+    lines = await examine(loadConfig(options.config === undefined ? [] : ["--config", options.config]));
+  } catch (error) {
+    lines = [{ check: "settings", ...bad((error as Error).message, "see Settings in the README") }];
+  }
+  process.stdout.write(options.json ? `${JSON.stringify(lines, null, 2)}\n` : `${lines.map(textOf).join("\n")}\n`);
+  return lines.some(({ mark }) => mark === "FAIL") ? 1 : 0;
+}
+
+process.umask(0o077);
+process.exitCode = await doctor(process.argv.slice(2));

@@ -1,0 +1,129 @@
+// What stands under a node: settings, its folder and disk, whether a sync is one, its keys, the broker, and whether it runs at all.
+import { closeSync, existsSync, fsyncSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { signerFrom, keyFilesIn } from "../keys.ts";
+import { keysSetIn, sealedFor } from "../seal.ts";
+import { isClaimed } from "../store/open.ts";
+import { eq } from "../store/drizzle.ts";
+import { sealingKeys, signingKeys, webhooks } from "../store/schema.ts";
+import { bad, type Check, type Finding, odd, well } from "./finding.ts";
+
+const OTHERS = 0o077;
+const FREE_LEAST_BYTES = 268_435_456;
+const FREE_FEW_BYTES = 2_147_483_648;
+const SYNCS = 20;
+const SYNC_SLOW_MS = 20;
+const ASK_MS = 3_000;
+const GIB = 1_073_741_824;
+
+export const settings: Check = ({ config }) => {
+  const { HOST, PUBLIC_URL, RATE_LIMIT, DATABASE_URL } = config;
+  const isLocal = /^(127\.|localhost$|::1$)/.test(HOST);
+  const found: Finding[] = [
+    ...(PUBLIC_URL === undefined && !isLocal
+      ? [odd(`links and tokens name http://${HOST}`, "set IMPRIMATUR_PUBLIC_URL to the origin that others know")]
+      : []),
+    ...(RATE_LIMIT === "off" ? [odd("rate limits are off", "set IMPRIMATUR_RATE_LIMIT to on outside of load tests")] : []),
+    ...(DATABASE_URL !== undefined && keysSetIn(config).length === 0
+      ? [odd("webhook secrets are as safe as the database", "set IMPRIMATUR_SEALING_KEY, the same on all nodes")]
+      : []),
+  ];
+  return found.length > 0 ? found : well("all are known and fit");
+};
+
+export const folder: Check = ({ config: { DATA_DIR: dir } }) => {
+  if (!existsSync(dir)) return bad(`${dir} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
+  const open = ["", ...readdirSync(dir)].filter((name) => (statSync(join(dir, name)).mode & OTHERS) !== 0);
+  if (open.length > 0 && process.platform !== "win32")
+    return odd(`others may read ${open.map((name) => join(dir, name)).join(", ")}`, `chmod -R go= ${dir}`);
+  return well(`${dir} is its owner's alone`);
+};
+
+export const disk: Check = ({ config: { DATA_DIR: dir } }) => {
+  const { bavail, bsize } = statfsSync(dir);
+  const free = bavail * bsize;
+  const says = `${(free / GIB).toFixed(1)} GiB are free under ${dir}`;
+  if (free < FREE_LEAST_BYTES) return bad(says, "make room: writes are refused when it is full");
+  return free < FREE_FEW_BYTES ? odd(says, "make room, or move the folder") : well(says);
+};
+
+/** Twenty small writes, each synced: what every commit waits for. */
+export const sync: Check = ({ config: { DATA_DIR: dir } }) => {
+  const file = join(dir, `.doctor-${process.pid}`);
+  const handle = openSync(file, "w", 0o600);
+  try {
+    const times = Array.from({ length: SYNCS }, () => {
+      const began = performance.now();
+      writeSync(handle, Buffer.alloc(4_096), 0, 4_096, 0);
+      fsyncSync(handle);
+      return performance.now() - began;
+    });
+    const median = times.toSorted((a, b) => a - b)[SYNCS / 2] ?? 0;
+    const says = `a write and its fsync take ${median.toFixed(2)} ms`;
+    return median > SYNC_SLOW_MS ? odd(says, "put the data folder on a faster disk: every answer waits for one") : well(says);
+  } finally {
+    closeSync(handle);
+    rmSync(file);
+  }
+};
+
+export const keys: Check = async ({ config: { DATA_DIR: dir }, store }) => {
+  const folder = join(dir, "keys");
+  const newest = existsSync(folder) ? keyFilesIn(folder).at(-1) : undefined;
+  if (!newest) return odd(`${folder} holds no signing key`, "nothing, if this node never ran; else restore the folder from a backup");
+  const file = join(folder, newest);
+  if (process.platform !== "win32" && (statSync(file).mode & OTHERS) !== 0) return bad(`others may read ${file}`, `chmod 600 ${file}`);
+  const { kid } = signerFrom(file);
+  const known = await store?.read("signing key", ({ db }) => db.select().from(signingKeys).where(eq(signingKeys.kid, kid)).get());
+  if (!known) return odd(`the database doesn't know the key ${kid} yet`, "start the cloud: it makes its key known before it signs");
+  return well(`${kid} signs, and everybody can verify it`);
+};
+
+export const secrets: Check = async ({ config, store }) => {
+  if (!store) return [];
+  const { sealed, shared } = await store.read("sealed secrets", async ({ db }) => ({
+    sealed: await db.select({ secret: webhooks.secret }).from(webhooks).limit(1_000),
+    shared: await db.select().from(sealingKeys).get(),
+  }));
+  const known = sealedFor(config.DATA_DIR, keysSetIn(config), shared?.key);
+  const lost = sealed.filter(({ secret }) => !known(secret)).length;
+  if (lost > 0)
+    return bad(
+      `${lost} webhook secrets can't be opened here`,
+      "set IMPRIMATUR_SEALING_KEY or restore sealing-key to what it was, or rotate the secrets",
+    );
+  return well(`${sealed.length} webhook secrets can be opened`);
+};
+
+export const broker: Check = async ({ config: { MQTT_URL, MQTT_PORT } }) => {
+  if (MQTT_URL === undefined) return well(`embedded, on port ${MQTT_PORT === 0 ? "any" : MQTT_PORT}`);
+  const { connectAsync } = await import("mqtt"); // only who names a broker loads it
+  const address = new URL(MQTT_URL);
+  const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
+  address.username = "";
+  address.password = "";
+  try {
+    const client = await connectAsync(address.href, {
+      ...(username ? { username, password } : {}),
+      protocolVersion: 4,
+      reconnectPeriod: 0,
+      connectTimeout: ASK_MS,
+    }, false); // oxfmt-ignore
+    await client.endAsync(true);
+    return well(`${address.host} takes us`);
+  } catch (error) {
+    return odd(`${address.host} doesn't take us: ${(error as Error).message}`, "see IMPRIMATUR_MQTT_URL; stations poll meanwhile");
+  }
+};
+
+export const running: Check = async ({ config: { DATA_DIR, DATABASE_URL, HOST, PORT } }) => {
+  if (DATABASE_URL === undefined && !isClaimed(DATA_DIR)) return odd(`no cloud works in ${DATA_DIR}`, "start it: imprimatur cloud");
+  if (PORT === 0) return well("a cloud works here, on a port of its own choosing");
+  const url = `http://${HOST.includes(":") ? `[${HOST}]` : HOST}:${PORT}/readyz`;
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(ASK_MS) });
+    return answer.ok ? well(`${url} says ready`) : odd(`${url} answers ${answer.status}: ${await answer.text()}`, "see its log");
+  } catch (error) {
+    return odd(`${url} doesn't answer: ${(error as Error).message}`, "start the cloud, or see its log");
+  }
+};

@@ -1,0 +1,90 @@
+// What a node keeps: the database and its schema, the log and the audit chains as far as a short look goes, the clock, and what is stuck.
+import { join } from "node:path";
+import * as audit from "../domain/audit.ts";
+import { backlog, COUNTED_MAX_ROWS } from "../domain/backlog.ts";
+import { recompute } from "../domain/log-check.ts";
+import { integrityFault } from "../store/copy.ts";
+import { migrationsIn, versionOf } from "../store/migrate.ts";
+import { durabilityFaultsOf } from "../store/open.ts";
+import { bad, type Check, type Finding, odd, well } from "./finding.ts";
+
+const LEAVES = 4_096;
+const CHAINS = 20;
+const ROWS = 1_000;
+const CLOCK_OFF_MS = 2_000;
+const LATE_MS = 60_000;
+const RESTORE = "stop the cloud and restore the last backup that holds: imprimatur restore";
+
+export const database: Check = async ({ store, config }) => {
+  if (!store) return bad(`${join(config.DATA_DIR, "imprimatur.db")} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
+  const faults = await durabilityFaultsOf(config.DATABASE_URL);
+  if (faults.length > 0) return bad(faults.join("; "), "make it durable: an answered write could be lost");
+  const [version, newest] = [await versionOf(store), Math.max(...migrationsIn().map((migration) => migration.version))];
+  if (version > newest) return bad(`migration ${version} ran, and this Imprimatur knows ${newest}`, "use the newer Imprimatur");
+  if (version < newest) return odd(`migration ${version} of ${newest} ran`, "the next start runs the others; old nodes go on meanwhile");
+  return well(`${store.engine} answers, migration ${version} is the latest`);
+};
+
+export const integrity: Check = ({ config: { DATABASE_URL, DATA_DIR }, store }) => {
+  if (DATABASE_URL !== undefined || !store) return [];
+  const fault = integrityFault(join(DATA_DIR, "imprimatur.db"), "quick_check");
+  return fault ? bad(`the database is damaged: ${fault}`, RESTORE) : well("SQLite's quick_check finds nothing");
+};
+
+export const log: Check = async ({ store }) => {
+  if (!store) return [];
+  const { size } = await recompute(store, Number.MAX_SAFE_INTEGER);
+  const from = Math.max(0, Math.floor((size - 1) / LEAVES) - 1) * LEAVES;
+  const { fault } = await recompute(store, from);
+  return fault
+    ? bad(`the transparency log doesn't hold: ${fault}`, RESTORE)
+    : well(`${size} leaves; recomputed from leaf ${from} on, all hold`);
+};
+
+export const chains: Check = async ({ store }) => {
+  if (!store) return [];
+  const ids = await store.read("audit chains", audit.chainIds);
+  const broken: Finding[] = [];
+  for (const tenantId of ids.slice(0, CHAINS)) {
+    const { valid, firstBroken } = await audit.verify(store, tenantId, ROWS);
+    if (!valid) broken.push(bad(`the audit chain of tenant ${tenantId} breaks at row ${firstBroken?.seq}: ${firstBroken?.fault}`, RESTORE));
+  }
+  return broken.length > 0 ? broken : well(`the last ${ROWS} rows of ${Math.min(CHAINS, ids.length)} of ${ids.length} chains hold`);
+};
+
+export const clock: Check = async ({ store, now }) => {
+  if (!store) return [];
+  const last = await store.read("latest audit rows", async (tx) => {
+    const ids = (await audit.chainIds(tx)).slice(0, CHAINS);
+    return Math.max(0, ...(await Promise.all(ids.map((tenantId) => audit.latestAt(tx, tenantId)))));
+  });
+  const before = now();
+  const theirs = await store.read("clock", async (tx) => tx.now);
+  const offMs = Math.max(theirs - now(), before - theirs, 0);
+  if (offMs > CLOCK_OFF_MS) return odd(`this machine's clock and the database's are ${offMs} ms apart`, "let NTP set both");
+  if (last - theirs > CLOCK_OFF_MS)
+    return odd(
+      `the latest audit row is of ${new Date(last).toISOString()}, which is still to come`,
+      "the clock was set back: let NTP set it",
+    );
+  return well(`${new Date(theirs).toISOString()}, and nothing kept is of the future`);
+};
+
+export const webhooks: Check = async ({ store }) => {
+  if (!store) return [];
+  const found = await store.read("backlog", backlog);
+  const many = (count: number) => (count >= COUNTED_MAX_ROWS ? `${count} or more` : `${count}`);
+  const says = `${many(found.deliveriesWaiting)} deliveries wait, ${many(found.deliveriesUnwell)} failed or are held, ${found.webhooksDisabled} webhooks are disabled`;
+  if (found.dispatchLateMs > LATE_MS)
+    return odd(`${says}; the first is ${found.dispatchLateMs} ms late`, "see that a cloud runs, and its log");
+  if (found.deliveriesUnwell > 0 || found.webhooksDisabled > 0)
+    return odd(says, "mend the receivers, enable the webhooks, send again: POST /webhooks/{id}/deliveries/{deliveryId}/redeliver");
+  return well(says);
+};
+
+export const leases: Check = async ({ store }) => {
+  if (!store) return [];
+  const { reapLateMs } = await store.read("backlog", backlog);
+  if (reapLateMs > LATE_MS) return odd(`a print job is due for ${reapLateMs} ms`, "see that a cloud runs: its reaper takes jobs back");
+  return well("no print job waits for the reaper");
+};

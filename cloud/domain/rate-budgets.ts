@@ -1,0 +1,50 @@
+// Rate budgets of several nodes: what each let through is booked in the store, and each hears what that left for all of them.
+import { and, inArray, lt, sql } from "../store/drizzle.ts";
+import { burstOf } from "#shared/limits.ts";
+import { prepared } from "../store/prepared.ts";
+import { rateBudgets } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+
+/** Tokens that one key took of its so many a minute. */
+export type Spending = { key: string; perMinute: number; tokens: number };
+
+const MINUTE_MS = 60_000;
+const at = sql.placeholder;
+
+// A bucket is one instant: when it will be full again. Taking moves it on, and time alone fills it.
+const book = prepared(
+  db
+    .insert(rateBudgets)
+    .values({ key: at("key"), fullAt: at("fullAt") })
+    .onConflictDoUpdate({
+      target: [sql.identifier("key") as unknown as typeof rateBudgets.key],
+      set: {
+        fullAt: sql`CASE WHEN ${rateBudgets.fullAt} > ${at("now")} THEN ${rateBudgets.fullAt} ELSE ${at("now")} END + ${at("tookMs")}`,
+      },
+    })
+    .returning({ fullAt: rateBudgets.fullAt }),
+);
+
+/** Books it in an order that all nodes keep to, in one round trip; what is left of each key's burst, below zero where nodes took too much. */
+export async function settle(tx: Tx, spendings: readonly Spending[]): Promise<Map<string, number>> {
+  const { now } = tx;
+  const inOrder = spendings.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+  const left = inOrder.map(async ({ key, perMinute, tokens }) => {
+    const tokenMs = MINUTE_MS / perMinute;
+    const tookMs = Math.round(tokens * tokenMs);
+    const { fullAt } = await book.get({ key, now, tookMs, fullAt: now + tookMs });
+    return [key, burstOf(perMinute) - (fullAt - now) / tokenMs] as const;
+  });
+  return new Map(await Promise.all(left));
+}
+
+/** Forgets buckets that are full again; how many. */
+export async function forget(tx: Tx, most: number): Promise<number> {
+  const isFull = lt(rateBudgets.fullAt, tx.now - MINUTE_MS);
+  const full = tx.db.select({ key: rateBudgets.key }).from(rateBudgets).where(isFull).limit(most);
+  const gone = await tx.db
+    .delete(rateBudgets)
+    .where(and(inArray(rateBudgets.key, full), isFull)) // still so where another node books it meanwhile
+    .returning({ key: rateBudgets.key });
+  return gone.length;
+}

@@ -1,0 +1,56 @@
+// Who guesses secrets is refused for a while before the next guess is looked at. Kept in memory: each node counts what it sees.
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+
+export type Lockout = {
+  /** Refuses whoever has been wrong too often, whether or not they would be right this time. `who` is what they say that they are. */
+  admit(who: string, address: string): void;
+  wrong(who: string, address: string): void;
+  right(who: string, address: string): void;
+};
+
+const KEPT = 50_000;
+
+/** The instants of what went wrong lately, by a name. */
+function tallies(now: () => number) {
+  const wrong = new Map<string, number[]>();
+  const recent = (name: string) => (wrong.get(name) ?? []).filter((at) => at > now() - limits.WRONG_SECRETS_WINDOW_MS);
+  return {
+    /** How long until one more would be within `most`; 0 where it is. */
+    waitMs: (name: string, most: number): number => {
+      const oldest = recent(name).at(-most);
+      return oldest === undefined ? 0 : oldest + limits.WRONG_SECRETS_WINDOW_MS - now();
+    },
+    add: (name: string, most: number): void => {
+      const all = [...recent(name), now()].slice(-most);
+      wrong.delete(name); // so that the oldest come first
+      if (wrong.size >= KEPT) wrong.delete(wrong.keys().next().value as string);
+      wrong.set(name, all);
+    },
+  };
+}
+
+export function lockout(now: () => number = () => performance.now()): Lockout {
+  const { waitMs, add } = tallies(now);
+  const proven = new Set<string>();
+  const pairOf = (who: string, address: string) => `${address} as ${who}`;
+  // One broken client must not shut out its neighbours behind the same address, nor a stranger the client that has proved itself.
+  const rules = (who: string, address: string) => {
+    const pair = { name: pairOf(who, address), most: limits.WRONG_SECRETS_PAIR_MAX };
+    const wide = [address, `all as ${who}`].map((name) => ({ name, most: limits.WRONG_SECRETS_WIDE_MAX }));
+    return proven.has(pair.name) ? [pair] : [pair, ...wide];
+  };
+  return {
+    admit: (who, address) => {
+      const wait = Math.max(...rules(who, address).map(({ name, most }) => waitMs(name, most)));
+      if (wait <= 0) return;
+      const seconds = String(Math.ceil(wait / 1_000));
+      throw new Refusal("RATE_LIMITED", `too many wrong secrets: come back in ${seconds} s`, undefined, { "retry-after": seconds });
+    },
+    wrong: (who, address) => rules(who, address).forEach(({ name, most }) => add(name, most)),
+    right: (who, address) => {
+      if (proven.size >= KEPT) proven.clear();
+      proven.add(pairOf(who, address));
+    },
+  };
+}

@@ -1,0 +1,37 @@
+// A copy of the embedded database while somebody writes to it: one snapshot, whole, and never a moment in which the writer waits.
+import { existsSync } from "node:fs";
+import Database from "better-sqlite3";
+import type { Logger } from "pino";
+import { connect, openSqliteToRead } from "./sqlite.ts";
+import { type Store, storeOn } from "./store.ts";
+
+const ALL_PAGES = 0x7fff_ffff;
+
+/** All pages in one step: a copy in several would begin anew at every commit beside it, and never end under load. */
+export async function copyDatabase(from: string, to: string): Promise<void> {
+  if (!existsSync(from)) throw new Error(`${from} doesn't exist: there is nothing to back up`);
+  const source = connect(from, "read");
+  try {
+    await source.backup(to, { progress: () => ALL_PAGES });
+  } finally {
+    source.close();
+  }
+}
+
+/** A database as a store whose every write is refused. */
+export const openToRead = (file: string, log: Logger): Store => storeOn(openSqliteToRead(file), log);
+
+/** What SQLite itself finds wrong with a file, the first of it; `quick` leaves out that indexes and tables say the same. */
+export function integrityFault(file: string, check: "integrity_check" | "quick_check" = "integrity_check"): string | undefined {
+  try {
+    const database = new Database(file, { readonly: true });
+    try {
+      const said = String(database.pragma(`${check}(1)`, { simple: true }));
+      return said === "ok" ? undefined : said;
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    return (error as Error).message;
+  }
+}

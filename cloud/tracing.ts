@@ -1,0 +1,51 @@
+// Traces, where somebody collects them: requests, units of work and deliveries as spans that name ids and nothing else. Loaded only then.
+import { AsyncLocalStorage } from "node:async_hooks";
+import { isSpanContextValid, ROOT_CONTEXT, type SpanContext, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import { resourceFromAttributes } from "@opentelemetry/resources";
+import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
+
+type Ids = Record<string, string | number | null | undefined>;
+export type Traced = { traceparent: string; end(said?: { isFault?: boolean; ids?: Ids }): void };
+export type Tracing = ReturnType<typeof startTracing>;
+
+const EXPORT_MAX_MS = 3_000;
+const SEND_EVERY_MS = 1_000;
+const KINDS = { in: SpanKind.SERVER, within: SpanKind.INTERNAL, out: SpanKind.CLIENT } as const;
+const PARENT = /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-|$)/;
+
+/** W3C trace context; what isn't one begins a trace of its own. */
+function contextOf(traceparent: string | null | undefined) {
+  const [, traceId = "", spanId = "", flags = "00"] = PARENT.exec(traceparent ?? "") ?? [];
+  const parent: SpanContext = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
+  return isSpanContextValid(parent) ? trace.setSpanContext(ROOT_CONTEXT, parent) : ROOT_CONTEXT;
+}
+const parentOf = ({ traceId, spanId, traceFlags }: SpanContext) => `00-${traceId}-${spanId}-0${traceFlags & 1}`;
+const known = (ids: Ids) => Object.fromEntries(Object.entries(ids).filter(([, value]) => value !== undefined && value !== null));
+
+export function startTracing(endpoint: string) {
+  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/$/, "")}/v1/traces`, timeoutMillis: EXPORT_MAX_MS });
+  const provider = new TracerProvider({
+    resource: resourceFromAttributes({ "service.name": "imprimatur" }),
+    spanProcessors: [new BatchSpanProcessor({ exporter, scheduledDelayMillis: SEND_EVERY_MS, exportTimeoutMillis: EXPORT_MAX_MS })],
+  });
+  const tracer = provider.getTracer("imprimatur");
+  const current = new AsyncLocalStorage<Traced>();
+  return {
+    begin: (name: string, kind: keyof typeof KINDS, parent: string | null | undefined, ids: Ids = {}): Traced => {
+      const span = tracer.startSpan(name, { kind: KINDS[kind], attributes: known(ids) }, contextOf(parent));
+      return {
+        traceparent: parentOf(span.spanContext()),
+        end: ({ isFault = false, ids: more = {} } = {}) => {
+          span.setAttributes(known(more));
+          if (isFault) span.setStatus({ code: SpanStatusCode.ERROR }); // an error's words may be private
+          span.end();
+        },
+      };
+    },
+    within: <T>(traced: Traced, work: () => T): T => current.run(traced, work),
+    current: () => current.getStore()?.traceparent,
+    /** What wasn't sent yet is sent, if somebody still takes it. */
+    close: () => provider.shutdown(),
+  };
+}

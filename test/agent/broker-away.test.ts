@@ -1,0 +1,88 @@
+// A broker that dies costs a station time and nothing else: labels go on to be sealed by polling, and it is woken again when the broker is back, whoever's it is.
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
+import { printShop, type Shop } from "../../fixtures/print-shop.ts";
+import { startWorld, type WorldOptions } from "../../fixtures/world.ts";
+import { running, type Running, stateInCloud, until } from "./floor.ts";
+
+if (mosquittoMissing) process.stdout.write(`skipped: a station beside an external MQTT broker: ${mosquittoMissing}\n`);
+const after: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const act of after.splice(0).toReversed()) await act();
+});
+
+async function aShop(options: WorldOptions = {}) {
+  const w = await startWorld(options);
+  after.push(() => w.end());
+  return { w, shop: await printShop(w) };
+}
+/** A line to a broker that can be cut, and laid again at the same address. */
+async function lineTo(port: number) {
+  const open = new Set<Socket>();
+  const server = createServer((here) => {
+    const there = connect(port, "127.0.0.1");
+    for (const [one, other] of [
+      [here, there],
+      [there, here],
+    ] as const) {
+      open.add(one);
+      one.pipe(other);
+      one.on("error", () => {}).on("close", () => (open.delete(one), other.destroy()));
+    }
+  });
+  const lay = async (at: number) => {
+    server.listen(at, "127.0.0.1");
+    await once(server, "listening");
+  };
+  await lay(0);
+  const address = server.address() as { port: number };
+  const cut = async () => {
+    const closed = once(server, "close");
+    server.close();
+    for (const socket of open) socket.destroy();
+    await closed;
+  };
+  after.push(() => server.listening && cut());
+  return { url: `mqtt://127.0.0.1:${address.port}`, cut, mend: () => lay(address.port) };
+}
+
+const told = ({ lines }: Running, event: string) => lines.filter((line) => line.includes(`"event":"${event}"`)).length;
+async function isSealed(shop: Shop): Promise<void> {
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+}
+
+/** Sealed with it, without it, and with it again: one label a job, each change told once. */
+async function outlives(station: Running, shop: Shop, broker: { die(): Promise<unknown>; back(): Promise<unknown> }): Promise<object> {
+  await until(() => told(station, "wake-up") === 1);
+  await isSealed(shop);
+  await broker.die();
+  await until(() => told(station, "wake-down") === 1);
+  await isSealed(shop);
+  const meanwhile = { up: told(station, "wake-up"), online: station.state().online };
+  await broker.back();
+  await until(() => told(station, "wake-up") === 2);
+  await isSealed(shop);
+  return { ...meanwhile, labels: (await station.floor.links()).length };
+}
+const WELL = { up: 1, online: true, labels: 3 };
+const ends = { onTestFinished: (act: () => unknown) => void after.push(act) } as never;
+
+test("with the cloud's own broker cut off, labels are sealed by polling, and by hints again when it is back", async () => {
+  const { w, shop } = await aShop();
+  const { mqtt } = (await shop.device.api.get("/aidc/station")).body;
+  const line = await lineTo(Number(new URL(mqtt.url).port));
+  const station = await running(ends, w.url, shop, { settings: { mqtt: line.url } });
+  expect(await outlives(station, shop, { die: line.cut, back: line.mend })).toEqual(WELL);
+});
+
+test.skipIf(mosquittoMissing)("with a mosquitto that is killed, the same, and it is found again by itself", async () => {
+  const broker = await startMosquitto();
+  after.push(() => broker.end());
+  const { w, shop } = await aShop({ settings: { IMPRIMATUR_MQTT_URL: broker.url } });
+  broker.addUser(shop.device.id, shop.device.secret);
+  const station = await running(ends, w.url, shop);
+  expect(await outlives(station, shop, { die: () => broker.stop("SIGKILL"), back: () => broker.start() })).toEqual(WELL);
+});

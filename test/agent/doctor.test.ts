@@ -1,0 +1,129 @@
+// imprimatur agent doctor: one line for everything a station needs, what is wrong in words, and a running agent isn't disturbed by it.
+import { execFile } from "node:child_process";
+import { chmodSync, mkdirSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { floorOf, stationOn, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+const shop = await printShop(w);
+
+type Line = { check: string; level: "ok" | "warn" | "FAIL"; words: string };
+type Ran = { code: number; out: string; complaints: string };
+const doctor = (file: string, ...args: string[]): Promise<Ran> =>
+  new Promise((resolve) => {
+    execFile(process.execPath, ["agent/main.ts", "doctor", "--config", file, ...args], { timeout: 40_000 }, (error, out, complaints) =>
+      resolve({ code: Number(error?.code ?? 0), out, complaints }),
+    );
+  });
+const checked = async (file: string) => {
+  const { code, out, complaints } = await doctor(file, "--json");
+  const { ok, checks } = JSON.parse(out) as { ok: boolean; checks: Line[] };
+  expect([ok, complaints]).toEqual([code === 0, ""]);
+  return { code, of: (check: string) => checks.filter((line) => line.check === check).map(({ level, words }) => `${level}: ${words}`).join("\n") }; // oxfmt-ignore
+};
+async function floorWith(t: Parameters<typeof floorOf>[0], options: FloorOptions = {}): Promise<{ floor: SimulatedFloor; file: string }> {
+  const floor = await floorOf(t, w.url, shop, options);
+  const file = join(floor.folder, "config.json");
+  writeFileSync(file, JSON.stringify(floor.config), { mode: 0o600 });
+  return { floor, file };
+}
+
+test("a station that is well has a line for each thing, all ok, and exit code 0", async (t) => {
+  const { file } = await floorWith(t);
+  const { code, out, complaints } = await doctor(file);
+  expect([code, complaints]).toEqual([0, ""]);
+  const lines = out.trimEnd().split("\n");
+  const checks = lines.map((line) => line.slice(6, 25).trim());
+  expect(checks).toEqual(["settings", "agent", "disk", "buffer", "cloud", "scopes", "clock", "broker", "printer printer", "scanner fixed", "label"]); // oxfmt-ignore
+  expect(lines.filter((line) => !line.startsWith("ok    "))).toEqual([]);
+  expect(out).toMatch(/printer printer {4}.* is ready, evidence up to A/);
+  expect(out).not.toContain(shop.device.secret);
+});
+
+test("a running agent is asked instead of its devices, and works on", async (t) => {
+  const { floor, file } = await floorWith(t);
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => station.state().printers[0]?.status === "ready" && floor.scanner?.listeners() === 1 && station.state().broker.up);
+  const { port } = new URL(station.url);
+  writeFileSync(file, JSON.stringify({ ...floor.config, console: { host: "127.0.0.1", port: Number(port) } }));
+  const well = await checked(file);
+  expect([well.code, well.of("agent"), well.of("broker"), well.of("scanner fixed")]).toEqual([
+    0,
+    `ok: runs at ${station.url}; what it holds is told by it`,
+    "ok: connected",
+    "ok: connected",
+  ]);
+  floor.machine?.fault("head-open");
+  await until(() => station.state().printers[0]?.status === "blocked");
+  expect((await checked(file)).of("printer printer")).toBe("FAIL: blocked: its head is open");
+  expect(floor.scanner?.listeners()).toBe(1);
+  expect(station.lines.some((line) => /"event":"(offline|scanner)".*false/.test(line))).toBe(false);
+  // Where its console isn't known, its buffer is left alone all the same.
+  writeFileSync(file, JSON.stringify({ ...floor.config, console: { host: "127.0.0.1", port: 9 } }));
+  expect((await checked(file)).of("buffer")).toMatch(/^warn: an agent works in .*, and its console doesn't answer/);
+  expect(station.state().stopped).toBeNull();
+});
+
+test("what is wrong is said, each with what to do, and the exit code is 1", async (t) => {
+  const { floor, file } = await floorWith(t, { eyes: "hand" });
+  mkdirSync(floor.config.dataDir);
+  writeFileSync(join(floor.config.dataDir, "station.db"), "garbage");
+  floor.machine?.fault("head-open");
+  writeFileSync(
+    file,
+    JSON.stringify({
+      ...floor.config,
+      key: `${shop.device.secret}x`,
+      printers: [
+        ...floor.config.printers,
+        { ...floor.config.printers[0], name: "gone", port: "file:/dev/imprimatur/none", control: undefined },
+      ],
+      scanners: [{ name: "lost", driver: "line", port: "serial:/dev/imprimatur/none" }],
+    }),
+  );
+  chmodSync(file, 0o644);
+  const { code, of } = await checked(file);
+  expect(code).toBe(1);
+  expect(of("settings")).toMatch(/^warn: .*other users may read the key in it: chmod 600/);
+  expect(of("buffer")).toMatch(/^FAIL: .*is damaged .*sets it aside and asks the cloud/);
+  expect(of("cloud")).toMatch(/^FAIL: the cloud at .* doesn't know this key/);
+  expect(of("printer printer")).toMatch(/^FAIL: its head is open: see to it at the printer/);
+  expect(of("printer gone")).toMatch(/^FAIL: .*is it plugged in/);
+  expect(of("scanner lost")).toMatch(/^FAIL: .*is it plugged in/);
+  expect(of("label")).toMatch(/^ok/);
+});
+
+test("a buffer of a newer agent, a label too small and a key that may only read are told before the first job meets them", async (t) => {
+  const { floor, file } = await floorWith(t, { eyes: "hand" });
+  const { data: key } = (await shop.admin.post("/api-keys", { name: "reads only", scopes: ["aidc:read"] })).body;
+  await shop.admin.post("/devices", { name: "reads only", api_key_id: key.id });
+  mkdirSync(floor.config.dataDir);
+  const db = join(floor.config.dataDir, "station.db");
+  writeFileSync(db, "");
+  truncateSync(db, 0);
+  const [printer] = floor.config.printers;
+  writeFileSync(
+    file,
+    JSON.stringify({ ...floor.config, key: key.secret, operators: [], printers: [{ ...printer, label: { widthMm: 5, heightMm: 3 } }] }),
+  );
+  const { code, of } = await checked(file);
+  expect(code).toBe(1);
+  expect(of("settings")).toMatch(/^warn: .*add operators/);
+  expect(of("buffer")).toMatch(/^FAIL: .*it is empty/);
+  expect(of("cloud")).toMatch(/^ok/);
+  expect(of("scopes")).toMatch(/^FAIL: .*aidc:read and aidc:write/);
+  expect(of("label")).toMatch(/^FAIL: printer: /);
+});
+
+test("settings that can't be read are the one line there is", async (t) => {
+  const { floor, file } = await floorWith(t, { eyes: "hand" });
+  writeFileSync(file, JSON.stringify({ ...floor.config, scaners: [] }));
+  const { code, out } = await doctor(file);
+  expect([code, out]).toEqual([1, expect.stringMatching(/^FAIL {2}settings {11}.*did you mean scanners\?\n$/)]);
+});

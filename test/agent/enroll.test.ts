@@ -1,0 +1,134 @@
+// imprimatur agent enroll: a key becomes a station's settings, once, for one user's eyes; and every way in which it can't is one line.
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { ConfigError, loadAgentConfig } from "../../agent/config.ts";
+import { enroll } from "../../agent/enroll.ts";
+import { startNetwork } from "../../fixtures/network.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+
+const w = await startWorld();
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-enroll-"));
+afterAll(async () => {
+  await w.end();
+  rmSync(folder, { recursive: true, force: true });
+});
+const shop = await printShop(w);
+let n = 0;
+const newFile = () => join(folder, String((n += 1)), "config.json");
+
+type Ran = { code: number; out: string; complaints: string };
+const program = (args: string[], { env = {}, stdin = "" }: { env?: Record<string, string>; stdin?: string } = {}): Promise<Ran> =>
+  new Promise((resolve) => {
+    const child = execFile(
+      process.execPath,
+      ["agent/main.ts", "enroll", ...args],
+      { timeout: 30_000, env: { ...process.env, ...env } },
+      (error, out, complaints) => resolve({ code: Number(error?.code ?? 0), out, complaints }),
+    );
+    child.stdin?.end(stdin);
+  });
+const devices = async (): Promise<{ id: string; name: string; station: string | null }[]> => (await shop.admin.get("/devices")).body.data;
+
+test("a device's key is looked up and written with its station, for this user only, and never shown", async () => {
+  const file = newFile();
+  const printers = ["--printer", "zpl=tcp://10.0.0.7:9100", "--scanner", "line=serial:/dev/ttyACM0", "--label", "60x40"];
+  const before = await devices();
+  const { code, out, complaints } = await program(["--cloud", w.url, "--key", shop.device.secret, "--config", file, ...printers]);
+  expect([code, complaints]).toEqual([0, ""]);
+  expect(out).toContain(`known: device "line 1" (${shop.device.id}) of the tenant ${shop.tenantId}, a sandbox`);
+  expect(out).toContain(`next: imprimatur agent doctor --config ${file}`);
+  expect(out).not.toContain(shop.device.secret);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(readdirSync(join(file, ".."))).toEqual(["config.json"]);
+  expect(loadAgentConfig(file, {})).toMatchObject({
+    cloud: w.url,
+    key: shop.device.secret,
+    station: "line-1",
+    dataDir: join(file, ".."),
+    printers: [{ name: "printer-1", driver: "zpl", port: "tcp://10.0.0.7:9100", label: { widthMm: 60, heightMm: 40 } }],
+    scanners: [{ name: "scanner-1", driver: "line" }],
+  });
+  expect(await devices()).toEqual(before);
+});
+
+test("another key registers the station, which gets a key of its own; a second time its name is taken", async () => {
+  const file = newFile();
+  const args = ["--cloud", w.url, "--key", "-", "--name", "line 9", "--station", "line-9", "--tenant", shop.tenantId];
+  const { code, out, complaints } = await program([...args, "--config", file], { stdin: `${shop.adminKey}\n` });
+  expect([code, complaints]).toEqual([0, ""]);
+  expect(out).toMatch(/^registered: device "line 9" /);
+  expect(out).toContain("name its printers and scanners in that file");
+  const { key, station, printers } = JSON.parse(readFileSync(file, "utf8")) as { key: string; station: string; printers: unknown[] };
+  expect([station, printers]).toEqual(["line-9", []]);
+  expect(key).not.toBe(shop.adminKey);
+  expect(out + complaints).not.toContain(key);
+  const own = await w.as(key).get("/aidc/station");
+  expect(own.body.device).toMatchObject({ name: "line 9", station: "line-9" });
+  const again = await program([...args, "--config", newFile()], { stdin: shop.adminKey });
+  expect([again.code, again.complaints]).toEqual([1, expect.stringMatching(/has a device "line 9" already .* choose another --name\n$/)]);
+});
+
+test("a file that is there is kept, and nothing is registered for it, unless --force says otherwise", async () => {
+  const file = join(folder, "kept.json");
+  writeFileSync(file, "{}");
+  const before = await devices();
+  const args = ["--cloud", w.url, "--config", file, "--name", "line 10"];
+  const refused = await program(args, { env: { IMPRIMATUR_AGENT_KEY: shop.adminKey } });
+  expect([refused.code, refused.complaints]).toEqual([1, expect.stringContaining("is there already")]);
+  expect([readFileSync(file, "utf8"), await devices()]).toEqual(["{}", before]);
+  expect((await program([...args, "--force"], { env: { IMPRIMATUR_AGENT_KEY: shop.adminKey } })).code).toBe(0);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(await devices()).toHaveLength(before.length + 1);
+});
+
+test("a tenant that isn't the one that was meant leaves neither a file nor a device behind", async () => {
+  const before = await devices();
+  for (const key of [shop.device.secret, shop.adminKey]) {
+    const file = newFile();
+    const tenant = "019a0000-0000-7000-8000-000000000000";
+    await expect(enroll(["--cloud", w.url, "--key", key, "--tenant", tenant, "--config", file, "--name", "line 11"])).rejects.toThrow(
+      `this key is of the tenant ${shop.tenantId}, not of ${tenant}`,
+    );
+    expect([existsSync(file), readdirSync(join(file, ".."))]).toEqual([false, []]);
+  }
+  expect(await devices()).toEqual(before);
+});
+
+test("a key that may not register, one that nobody knows, another web site and a cloud that is away are each told in one line", async (t) => {
+  const { data: weak } = (await shop.admin.post("/api-keys", { name: "weak", scopes: ["products:read"] })).body;
+  const page = createServer((_request, response) => response.writeHead(404).end("<h1>not here</h1>"));
+  await new Promise<void>((resolve) => page.listen(0, "127.0.0.1", resolve));
+  t.onTestFinished(() => void page.close());
+  const { port } = page.address() as { port: number };
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  net.cut();
+  const key = shop.device.secret;
+  const cases: [args: string[], code: number, says: RegExp][] = [
+    [["--cloud", w.url, "--key", weak.secret as string], 1, /needs the scopes aidc:read and aidc:write/],
+    [["--cloud", w.url, "--key", `${key}x`], 1, /doesn't know this key/],
+    [["--cloud", `http://127.0.0.1:${port}`, "--key", key], 1, /isn't the cloud: is the address right\?/],
+    [["--cloud", net.url, "--key", key], 1, /doesn't answer.*is the address right/],
+    [["--cloud", `${w.url}/api`, "--key", key], 1, /cloud must be an origin/],
+    [["--key", key], 2, /--cloud is missing/],
+    [["--cloud", w.url], 2, /--key is missing/],
+    [["--cloud", w.url, "--key", key, "--printer", "tcp://10.0.0.7"], 2, /--printer is DRIVER=PORT/],
+    [["--cloud", w.url, "--key", key, "--printer", "zpl=10.0.0.7"], 1, /printers\.0\.port/],
+    [["--cloud", w.url, "--key", key, "--label", "wide"], 2, /--label is WIDTHxHEIGHT/],
+    [["--clod", w.url], 2, /did you mean --cloud\?/],
+  ];
+  for (const [args, exitCode, says] of cases) {
+    const file = newFile();
+    const said = await enroll([...args, "--config", file]).catch((error: unknown) => error);
+    expect(said).toBeInstanceOf(ConfigError);
+    expect([args, (said as ConfigError).exitCode, (said as ConfigError).message]).toEqual([args, exitCode, expect.stringMatching(says)]);
+    expect((said as ConfigError).message).not.toMatch(/\n/);
+    expect((said as ConfigError).message).not.toContain(key);
+    expect(existsSync(file)).toBe(false);
+  }
+});

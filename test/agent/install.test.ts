@@ -1,0 +1,94 @@
+// imprimatur agent install: what it would do is said first, the unit is hardened and drives what the settings name, and it goes away again.
+import { execFile, execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { agentConfigFrom } from "../../agent/config.ts";
+import { unitOf } from "../../agent/unit.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-install-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const label = { widthMm: 50, heightMm: 25 };
+const network = { key: "imp_secret", station: "line-1", printers: [{ name: "p", driver: "zpl", port: "tcp://10.0.0.7:9100", label }] };
+const wired = {
+  ...network,
+  printers: [{ name: "p", driver: "zpl", port: "file:/dev/usb/lp0", label }],
+  scanners: [{ name: "s", driver: "line", port: "serial:/dev/ttyACM0?baud=115200" }],
+};
+const file = join(folder, "config.json");
+writeFileSync(file, JSON.stringify(network));
+const install = (...args: string[]) =>
+  new Promise<{ code: number; out: string; complaints: string }>((resolve) => {
+    execFile(process.execPath, ["agent/main.ts", "install", "--config", file, ...args], { timeout: 30_000 }, (error, out, complaints) =>
+      resolve({ code: Number(error?.code ?? 0), out, complaints }),
+    );
+  });
+const has = (command: string): boolean => {
+  try {
+    execFileSync(command, ["--version"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+test("without --yes it only says what it would do", async () => {
+  const root = join(folder, "dry");
+  const { code, out } = await install("--root", root);
+  expect([code, existsSync(root)]).toEqual([0, false]);
+  expect(out).toMatch(
+    /^would write .*imprimatur-agent\.service\nwould run systemctl .*enable imprimatur-agent\.service\n[^]*nothing is done yet/,
+  );
+});
+
+test("--print is the unit and nothing else, without the key", async () => {
+  const { code, out } = await install("--print");
+  expect([code, out.startsWith("# Written by imprimatur agent install"), out.includes("imp_secret")]).toEqual([0, true, false]);
+  expect(out).toContain(`LoadCredential=config.json:${file}\n`);
+});
+
+test("--yes installs it where it is told to, and --uninstall takes it away and says what stays", async (t) => {
+  if (!has("systemctl")) return t.skip("this machine has no systemctl");
+  const root = join(folder, "root");
+  const at = join(root, "etc/systemd/system/imprimatur-agent.service");
+  const done = await install("--root", root, "--yes");
+  expect([done.code, done.complaints]).toEqual([0, ""]);
+  expect(readFileSync(at, "utf8")).toBe((await install("--print")).out);
+  expect(readdirSync(join(root, "etc/systemd/system/multi-user.target.wants"))).toEqual(["imprimatur-agent.service"]);
+  expect((await install("--root", root, "--uninstall")).out).toMatch(/^would [^]*nothing is done yet/);
+  expect(existsSync(at)).toBe(true);
+  const gone = await install("--root", root, "--uninstall", "--yes");
+  expect([gone.code, existsSync(at)]).toEqual([0, false]);
+  expect(gone.out).toContain("and the settings stay");
+  const again = await install("--root", root, "--uninstall", "--yes");
+  expect([again.code, again.complaints]).toEqual([1, expect.stringContaining("nothing is installed")]);
+});
+
+test("a station of the network sees no device; a wired one only its own, by their groups", () => {
+  const plain = unitOf(agentConfigFrom(network), "/etc/imprimatur.json", 252);
+  expect(plain).toMatch(/^PrivateDevices=yes$/m);
+  expect(plain).not.toMatch(/DeviceAllow|SupplementaryGroups/);
+  const unit = unitOf(agentConfigFrom(wired), "/etc/imprimatur.json", 252);
+  expect(unit).toMatch(
+    /^PrivateDevices=no\nDevicePolicy=closed\nDeviceAllow=char-usb rw\nDeviceAllow=char-lp rw\nDeviceAllow=char-ttyUSB rw\nDeviceAllow=char-ttyACM rw$/m,
+  );
+  expect(unit).not.toContain("RestartSteps");
+  expect(unitOf(agentConfigFrom(wired), "/etc/imprimatur.json", 254)).toContain("RestartSec=1\nRestartSteps=6\nRestartMaxDelaySec=60\n");
+});
+
+test.for([
+  ["of the network", network],
+  ["with devices", wired],
+] as const)("systemd takes the unit of a station %s without a word, and finds little to attack", ([, settings], t) => {
+  if (!has("systemd-analyze")) return t.skip("this machine has no systemd-analyze");
+  const unit = join(folder, "imprimatur-agent.service");
+  writeFileSync(unit, unitOf(agentConfigFrom(settings), file, 0));
+  const said = execFileSync("systemd-analyze", ["verify", unit], { encoding: "utf8", stdio: "pipe" });
+  expect(said).toBe("");
+  const judged = execFileSync("systemd-analyze", ["security", "--offline=yes", "--threshold=30", unit], {
+    encoding: "utf8",
+    stdio: "pipe",
+  });
+  expect(judged).toMatch(/Overall exposure level for imprimatur-agent\.service: [0-2]\.\d OK/);
+});

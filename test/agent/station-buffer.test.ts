@@ -1,0 +1,156 @@
+// A buffer that can't be read any more, with jobs in flight: set aside, asked of the cloud, and nothing is printed twice by itself.
+import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { afterAll, describe, expect, test } from "vitest";
+import type { SimulatedFloor } from "../../fixtures/floor.ts";
+import { startNetwork } from "../../fixtures/network.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, asked, floorOf, jobAt, type Running, say, stateInCloud, stationOn, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+type Shop = Awaited<ReturnType<typeof printShop>>;
+
+const PAGE_BYTES = 4_096;
+const inFile = (file: string, sql: string) => {
+  const db = new Database(file);
+  db.exec(sql);
+  db.close();
+};
+const damages: [what: string, how: (file: string) => void, why: RegExp][] = [
+  ["is garbage", (file) => writeFileSync(file, Buffer.alloc(65_536, "garbage ")), /not a database/],
+  [
+    "was cut in half",
+    (file) => truncateSync(file, Math.floor(statSync(file).size / PAGE_BYTES / 2) * PAGE_BYTES),
+    /malformed|database disk image|page|tree/i,
+  ],
+  ["is empty", (file) => truncateSync(file, 0), /empty/],
+  [
+    "has a page whose bits are turned",
+    (file) => {
+      const bytes = readFileSync(file);
+      writeFileSync(file, bytes.map((byte, at) => (at >= PAGE_BYTES && at < 2 * PAGE_BYTES ? byte ^ 0xff : byte))); // oxfmt-ignore
+    },
+    /malformed|tree|page/i,
+  ],
+  [
+    "has the tables of something else",
+    (file) => inFile(file, "DROP TABLE acts; CREATE TABLE acts (what TEXT)"),
+    /aren't those of a buffer/,
+  ],
+  ["says a version that never was", (file) => inFile(file, "PRAGMA user_version = -7"), /aren't those of a buffer/],
+  ["holds work that can't be read", (file) => inFile(file, "UPDATE attempts SET work = '{'"), /2 of its rows can't be read/],
+];
+const fileOf = (floor: SimulatedFloor) => join(floor.config.dataDir, "station.db");
+const asideIn = (floor: SimulatedFloor) =>
+  readdirSync(floor.config.dataDir).filter((name) => name.startsWith("station.db.damaged-") && !/-(wal|shm)$/.test(name));
+const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+const printed = (station: Running, ref: string) => until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+
+/** One label printed and waiting for its scan, the next one claimed and not begun; then the station ends. */
+async function inFlight(t: Parameters<typeof floorOf>[0], shop: Shop) {
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+  const station = await stationOn(floor);
+  const first = await shop.issue({ priority: 2 });
+  const second = await shop.issue({ priority: 1 });
+  await printed(station, first.job_ref);
+  await until(() => jobAt(station, second.job_ref) !== undefined && station.state().buffer_depth === 0);
+  await station.end();
+  return { floor, first, second };
+}
+
+describe.for(damages)("a buffer that %s", ([, damage, why]) => {
+  test("is set aside and said; what the cloud knows goes on, what it can't know is asked, and every label comes out once", async (t) => {
+    const shop = await printShop(w);
+    const { floor, first, second } = await inFlight(t, shop);
+    damage(fileOf(floor));
+    const damaged = readFileSync(fileOf(floor));
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+
+    const [aside = ""] = asideIn(floor);
+    expect(readFileSync(join(floor.config.dataDir, aside)).equals(damaged)).toBe(true);
+    const { body: health } = await ask(station, "GET", "/healthz");
+    expect(health).toEqual({ status: "degraded", notices: [{ code: "buffer_set_aside", words: expect.stringMatching(why) }] });
+    expect(station.state().notices[0]?.words).toContain(aside);
+    expect(station.lines.find((line) => line.includes('"event":"buffer"'))).toContain(aside);
+
+    await until(() => asked(station, second.job_ref) === "unknown_outcome" && jobAt(station, first.job_ref) !== undefined);
+    expect(jobAt(station, first.job_ref)).toMatchObject({ stage: "printed", state: "PRINTED_ATTESTED" });
+    await ask(station, "POST", "/api/scan", { text: first.digital_link });
+    await sealed(shop, first.job_ref);
+    expect(await floor.links()).toEqual([first.digital_link]);
+    expect((await say(station, second.job_ref, "not_printed")).status).toBe(200);
+    await printed(station, second.job_ref);
+    await ask(station, "POST", "/api/scan", { text: second.digital_link });
+    await sealed(shop, second.job_ref);
+    expect(await floor.links()).toEqual([first.digital_link, second.digital_link]);
+    expect(station.state()).toMatchObject({ quarantine: [], jobs: [] });
+  });
+});
+
+test("a label that was printed and never told of is asked for, found, and sealed with evidence that the cloud takes", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const floor = await floorOf(t, net.url, shop, { eyes: "hand", rfid: true });
+  const before = await stationOn(floor);
+  net.rule(({ path }) => (/\/results?$|heartbeat/.test(path) ? "cut" : "pass"));
+  const { job_ref: ref, digital_link: text } = await shop.issue({ needs: ["qr", "rfid"] });
+  await printed(before, ref);
+  expect(await stateInCloud(shop, ref)).toBe("CLAIMED");
+  await before.end();
+  writeFileSync(fileOf(floor), "lost");
+  net.rule(() => "pass");
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => asked(station, ref) === "unknown_outcome");
+  expect((await say(station, ref, "destroyed")).status).toBe(200);
+  await printed(station, ref);
+  await ask(station, "POST", "/api/scan", { text });
+  await sealed(shop, ref);
+  expect(await floor.links()).toEqual([text, text]); // the first of them was destroyed, as a person said
+  expect(station.state().quarantine).toEqual([]);
+});
+
+test("one that waits for word from the cloud claims nothing before it has it", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const { floor, first, second } = await inFlight(t, shop);
+  floor.config.cloud = net.url;
+  truncateSync(fileOf(floor), 100);
+  net.rule(({ path }) => (path.startsWith("/api/v2/aidc/jobs?") ? { status: 503, code: "OVERLOADED" } : "pass"));
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  const third = await shop.issue();
+  await until(() => net.passed.filter(({ path }) => path.startsWith("/api/v2/aidc/jobs?")).length > 1);
+  expect(net.passed.filter(({ path }) => path.endsWith("/claim/batch"))).toEqual([]);
+  expect(station.state().notices[0]?.words).toContain("hasn't yet been asked");
+  net.rule(() => "pass");
+  await until(() => jobAt(station, third.job_ref) !== undefined);
+  expect([jobAt(station, first.job_ref)?.stage, asked(station, second.job_ref)]).toEqual(["printed", "unknown_outcome"]);
+});
+
+test("one of a newer version is refused with one line and left as it is", async (t) => {
+  const shop = await printShop(w);
+  const { floor } = await inFlight(t, shop);
+  inFile(fileOf(floor), "PRAGMA user_version = 99");
+  const before = readFileSync(fileOf(floor));
+  await expect(stationOn(floor)).rejects.toThrow(/^[^\n]*written by a newer agent \(version 99, this one knows 1\)[^\n]*$/);
+  expect(readFileSync(fileOf(floor)).equals(before)).toBe(true);
+  expect(asideIn(floor)).toEqual([]);
+});
+
+test("one from before versions were written down is taken as it is", async (t) => {
+  const shop = await printShop(w);
+  const { floor, first } = await inFlight(t, shop);
+  inFile(fileOf(floor), "PRAGMA user_version = 0");
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  expect(station.state().notices).toEqual([]);
+  expect(jobAt(station, first.job_ref)?.stage).toBe("printed");
+  expect(existsSync(fileOf(floor))).toBe(true);
+});

@@ -1,0 +1,137 @@
+// A clock that is hours off, and one that is set back while the station works: said, not suffered.
+import { afterAll, describe, expect, test } from "vitest";
+import { steady, systemClock } from "../../agent/clock.ts";
+import { spanOf } from "../../agent/cloud-time.ts";
+import { startNetwork } from "../../fixtures/network.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, floorOf, jobAt, running, stateInCloud, stationOn, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+const H = 3_600_000;
+type Shop = Awaited<ReturnType<typeof printShop>>;
+const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+
+/** The machine's clock, as wrong as wanted. */
+function wrongBy(ms: number) {
+  let off = ms;
+  return { clock: { ...systemClock, now: () => Date.now() + off }, turn: (by: number) => void (off += by) };
+}
+
+describe.concurrent("a clock that is off", () => {
+  test.for([
+    ["two hours ahead", 2 * H, "2 h ahead of"],
+    ["two hours behind", -2 * H, "2 h behind"],
+    ["two days ahead, which is past every envelope's end", 48 * H, "48 h ahead of"],
+  ] as const)("by %s seals its labels all the same, and says so", async ([, off, says], t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, {}, { clock: wrongBy(off).clock });
+    const { job_ref: ref } = await shop.issue();
+    await sealed(shop, ref);
+    const words = `this station's clock is ${says} the cloud's: set it`;
+    expect((await ask(station, "GET", "/healthz")).body).toEqual({ status: "degraded", notices: [{ code: "clock_off", words }] });
+    expect(station.lines.filter((line) => line.includes('"event":"clock"') && line.includes(words))).toHaveLength(1);
+    expect((await ask(station, "GET", "/metrics")).body).toMatch(/^imprimatur_agent_notices 1$/m);
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+});
+
+test("a clock that is set back while labels are under way keeps the leases alive and delays nothing", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const { clock, turn } = wrongBy(0);
+  const station = await running(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 5 } } }, { clock });
+  const first = await shop.issue({ priority: 2 });
+  const second = await shop.issue({ priority: 1 });
+  await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED");
+  turn(-2 * H);
+  const beats = () => net.passed.filter(({ path, status }) => path.endsWith("/heartbeat") && status === 200).length;
+  const before = beats();
+  await until(() => beats() > before + 1);
+  expect(
+    station
+      .state()
+      .notices.map(({ code }) => code)
+      .toSorted(),
+  ).toEqual(["clock_off", "clock_went_back"]);
+  expect(station.lines.some((line) => line.includes("the clock was set back by 2 h"))).toBe(true);
+  await ask(station, "POST", "/api/scan", { text: first.digital_link });
+  await sealed(shop, first.job_ref);
+  await until(() => jobAt(station, second.job_ref)?.state === "PRINTED_ATTESTED");
+  turn(2 * H);
+  await ask(station, "POST", "/api/scan", { text: second.digital_link });
+  await sealed(shop, second.job_ref);
+  expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
+});
+
+test("a start after the clock was set back goes on from what is written down: a label printed before it can be scanned", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+  const ahead = await stationOn(floor, { clock: wrongBy(2 * H).clock });
+  const { job_ref: ref, digital_link: text } = await shop.issue();
+  await until(() => jobAt(ahead, ref)?.state === "PRINTED_ATTESTED");
+  await ahead.end();
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
+  await sealed(shop, ref);
+});
+
+test("no lease is believed after a start before the cloud has confirmed it", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 600 } } });
+  const first = await stationOn(floor);
+  const label = await shop.issue({ priority: 2 });
+  const next = await shop.issue({ priority: 1 });
+  await until(() => jobAt(first, label.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(first, next.job_ref) !== undefined);
+  await first.end();
+  net.rule(({ path }) => (path.endsWith("/heartbeat") ? "cut" : "pass"));
+  const second = await stationOn(floor);
+  t.onTestFinished(second.end);
+  await ask(second, "POST", "/api/scan", { text: label.digital_link });
+  await until(() => second.state().printers[0]?.words.includes("still ours") ?? false);
+  expect(await floor.links()).toEqual([label.digital_link]);
+  net.rule(() => "pass");
+  await until(() => jobAt(second, next.job_ref)?.state === "PRINTED_ATTESTED");
+});
+
+test("the station's own time never goes back, passes as fast as the clock's, and closes up", () => {
+  let wall = 1_000_000;
+  const told: number[] = [];
+  const clock = steady({ ...systemClock, now: () => wall }, (ms) => told.push(ms));
+  let last = clock.now();
+  const to = (ms: number) => {
+    wall = ms;
+    const now = clock.now();
+    expect(now).toBeGreaterThanOrEqual(last);
+    expect(Number.isInteger(now)).toBe(true);
+    last = now;
+    return now;
+  };
+  expect(to(1_010_000)).toBe(1_010_000);
+  expect(to(410_000)).toBe(1_010_000);
+  expect(to(420_000)).toBe(1_019_500);
+  expect(clock.ahead()).toBe(599_500);
+  expect(told).toEqual([600_000]);
+  for (let i = 1; i <= 1_000; i += 1) to(420_000 + i * 60_000);
+  expect(clock.ahead()).toBe(0);
+  expect(to(wall)).toBe(wall);
+  clock.atLeast(wall + 5_000);
+  expect(to(wall)).toBe(wall + 5_000);
+  clock.atLeast(0);
+  expect(to(wall)).toBe(wall + 5_000);
+});
+
+test.each([
+  [90_000, "1 min 30 s"],
+  [-2 * H, "2 h"],
+  [2 * H - 900, "2 h"],
+  [H + 60_000, "1 h 1 min"],
+  [0, "0 s"],
+])("%i ms is said as %s", (ms, words) => {
+  expect(spanOf(ms)).toBe(words);
+});

@@ -1,0 +1,52 @@
+// A disk that is really full under the buffer of a real agent: it claims no more, keeps what it has, and ends its work by itself when there is room.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { startFloor } from "../../fixtures/floor.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startProgram } from "../../fixtures/program.ts";
+import { smallDisk } from "../../fixtures/tmpfs.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, stateInCloud, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+
+test("a full disk stops the claiming and loses nothing; with room again all is printed once and sealed", async (t) => {
+  const disk = smallDisk(16);
+  if (typeof disk === "string") return t.skip(disk);
+  t.onTestFinished(disk.end);
+  const shop = await printShop(w);
+  const floor = await startFloor(w.url, shop.device.secret, { eyes: "hand", settings: { dataDir: join(disk.folder, "agent") } });
+  t.onTestFinished(floor.end);
+  const file = join(floor.folder, "config.json");
+  writeFileSync(file, JSON.stringify(floor.config));
+  const agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
+  t.onTestFinished(async () => void (await agent.end("SIGKILL")));
+  const state = async () => (await ask(agent, "GET", "/api/state")).body;
+  const jobOf = async (ref: string) => (await state()).jobs.find(({ job_ref }: { job_ref: string }) => job_ref === ref);
+  const isPrinted = (ref: string) => until(async () => (await jobOf(ref))?.state === "PRINTED_ATTESTED");
+
+  const first = await shop.issue({ priority: 3 });
+  const second = await shop.issue({ priority: 2 });
+  await isPrinted(first.job_ref);
+  await until(async () => (await jobOf(second.job_ref)) !== undefined && (await state()).buffer_depth === 0);
+  disk.fill();
+  const third = await shop.issue();
+  await until(async () => (await state()).stopped?.includes("can't be written"));
+  expect((await ask(agent, "GET", "/healthz")).body).toMatchObject({ status: "degraded", notices: [{ code: "buffer_unwritable" }] });
+  expect((await ask(agent, "POST", "/api/scan", { text: first.digital_link })).status).toBe(503);
+  expect([await stateInCloud(shop, third.job_ref), (await jobOf(second.job_ref))?.state]).toEqual(["QUEUED", "CLAIMED"]);
+  expect((await jobOf(first.job_ref))?.state).toBe("PRINTED_ATTESTED");
+
+  disk.free();
+  await until(async () => (await state()).stopped === null);
+  for (const { job_ref: ref, digital_link: text } of [first, second, third]) {
+    await isPrinted(ref);
+    await ask(agent, "POST", "/api/scan", { text });
+    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+  }
+  expect(await floor.links()).toEqual([first, second, third].map(({ digital_link: link }) => link));
+  expect((await state()).quarantine).toEqual([]);
+  expect(await agent.end()).toBe(0);
+});

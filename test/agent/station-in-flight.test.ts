@@ -1,0 +1,78 @@
+// A printer at full speed: the next label waits in it while one is moving. Each is still told by its own answer, and what befalls one makes nobody believe in the other.
+import { afterAll, describe, expect, test } from "vitest";
+import { agentConfigFrom } from "../../agent/config.ts";
+import type { FaultName } from "../../fixtures/printers/machine.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, HASTY, lyingOf, running, say, stateInCloud, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+type Job = { job_ref: string; digital_link: string };
+const LABELS = 6;
+const FAST = { config: { inFlight: 3 }, printer: { scale: 1, speed: 6 } };
+
+async function shopWithJobs(): Promise<{ shop: Awaited<ReturnType<typeof printShop>>; jobs: Job[] }> {
+  const shop = await printShop(w);
+  const items = (await shop.allocate(LABELS)).map((serial) => ({ gtin: shop.gtin, serial, max_attempts: 20 }));
+  return { shop, jobs: (await shop.admin.post("/aidc/jobs/batch", { items })).body.jobs };
+}
+
+test("labels follow one another in the printer, each attested by its own answer, printed once and scanned as its own", async (t) => {
+  const { shop, jobs } = await shopWithJobs();
+  const station = await running(t, w.url, shop, FAST);
+  const { machine } = station.floor;
+  let most = 0;
+  machine?.news.on("changed", () => (most = Math.max(most, machine.waiting())));
+  for (const { job_ref: ref } of jobs) await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+  expect(most).toBeGreaterThan(1);
+  expect((await station.floor.links()).toSorted()).toEqual(jobs.map(({ digital_link }) => digital_link).toSorted());
+  for (const { job_ref: ref } of jobs) {
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[2].evidence.completion.grade).toMatch(/^[AB]$/);
+  }
+  await until(() => station.state().ledger.counts["sealed"] === LABELS);
+  expect(station.state().ledger.open).toEqual([]);
+});
+
+describe.concurrent("where something breaks while two are in it", () => {
+  const faults = ["power-off", "reset-at", "half-open", "fence-never", "fence-early", "foreign-writer", "paper-out", "odometer-reset", "dont-answer"] as const satisfies FaultName[]; // oxfmt-ignore
+  test.for(faults)("%s: nothing is attested that didn't come out, and every serial ends on one label", { timeout: 120_000 }, async (fault, t) => {
+    const { shop, jobs } = await shopWithJobs();
+    const patience = { blockedMs: 5_000, idleMs: 200, muteMs: 200, retryMs: [30], drainMs: 500 };
+    const station = await running(t, w.url, shop, { ...FAST, eyes: "hand" }, { timing: { ...HASTY, completionMs: 2_000 }, patience });
+    const { machine } = station.floor;
+    if (!machine) throw new Error("no machine");
+    const destroyed = new Set<number>();
+    const lying = async (link: string) => (await lyingOf(machine, link)).filter((n) => !destroyed.has(n));
+    let struck = 0;
+    await until(async () => {
+      if (struck === 0 && machine.waiting() > 1) {
+        machine.fault(fault, { at: 300 });
+        struck = Date.now();
+      }
+      if (struck > 0 && Date.now() - struck > 1_500) machine.clear();
+      const { jobs: now } = station.state();
+      for (const { job_ref: ref, ask: asked, state, digital_link: link } of now) {
+        if (asked === null && state !== "PRINTED_ATTESTED") continue;
+        const paper = await lying(link);
+        if (asked === null) {
+          if (paper.length !== 1) throw new Error(`${ref} is attested, and ${paper.length} labels lie there`);
+          await ask(station, "POST", "/api/scan", { text: link });
+        } else {
+          for (const n of paper) destroyed.add(n);
+          await say(station, ref, paper.length > 0 ? "destroyed" : "not_printed");
+        }
+      }
+      return now.length === 0 && (await Promise.all(jobs.map(({ job_ref }) => stateInCloud(shop, job_ref)))).every((state) => state === "SEALED");
+    }, 100_000);
+    expect(struck).toBeGreaterThan(0);
+    for (const { digital_link: link } of jobs) expect(await lying(link)).toHaveLength(1);
+    expect(station.state().quarantine).toEqual([]);
+  }); // oxfmt-ignore
+});
+
+test("only zpl can have more than one: the settings say so", () => {
+  const printer = { name: "p", driver: "escpos", port: "tcp://127.0.0.1:9100", label: { widthMm: 50, heightMm: 25 }, inFlight: 2 };
+  expect(() => agentConfigFrom({ key: "k", printers: [printer] })).toThrow("printers.0.inFlight is 1 for escpos");
+});

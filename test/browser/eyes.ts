@@ -1,0 +1,40 @@
+// What both consoles are looked at with: axe, a measure for each way in which a page can go wrong on a small screen, and pictures for people.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+import type { Page } from "playwright-core";
+import { expect } from "vitest";
+import { browserPath } from "../../fixtures/browser.ts";
+
+export const executable = await browserPath();
+if (!executable)
+  process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+export const LANGUAGES = ["en", "de", "es", "zh-Hans"] as const;
+export const PANEL = { width: 1024, height: 600 };
+export const PHONE = { width: 375, height: 740 };
+
+/** Git ignores where they go. */
+const PICTURES = fileURLToPath(new URL("../../.screenshots/", import.meta.url));
+export const shot = (page: Page, name: string, fullPage = false) => page.screenshot({ path: `${PICTURES}${name}.png`, fullPage });
+
+export async function axeSays(page: Page): Promise<unknown[]> {
+  await page.evaluate(axe);
+  const { violations, passes } = await page.evaluate<Record<"violations" | "passes", { id: string; nodes: { html: string }[] }[]>>(
+    `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`,
+  );
+  expect(passes.map(({ id }) => id)).toContain("color-contrast"); // it did look
+  return violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)]);
+}
+export const overflow = (page: Page) => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+/** Texts that run out of their box, where that isn't meant. */
+export const cutTexts = (page: Page) =>
+  page.evaluate<string[]>(
+    `[...document.querySelectorAll("button, a, dt, dd, strong, .step, .banner span, h1, h2, p")].filter((one) => !one.closest(".hidden, .skip") && getComputedStyle(one).position !== "absolute" && getComputedStyle(one).textOverflow !== "ellipsis" && one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1).map((one) => one.className + ": " + one.textContent)`,
+  );
+/** What a finger, or a glove, has to hit: links within a text aside, where those are told apart. */
+export const smallTargets = (page: Page, what: string, leastPx: number) =>
+  page.evaluate<string[]>(
+    `[...document.querySelectorAll(${JSON.stringify(what)})].map((one) => [one, one.getBoundingClientRect()]).filter(([, box]) => box.width > 0 && (box.width < ${leastPx - 0.5} || box.height < ${leastPx - 0.5})).map(([one, box]) => one.textContent + " " + box.width + "x" + box.height)`,
+  );

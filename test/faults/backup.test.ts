@@ -1,0 +1,222 @@
+// A backup that is taken while labels are printed holds all that was answered before it, and comes back as a node that goes on.
+import { execFile } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { digestOfFile, pack, unpack } from "../../cloud/backup/archive.ts";
+import { restoreBackup, verifyBackup } from "../../cloud/backup/restore.ts";
+import { createLog } from "../../cloud/log.ts";
+import { client } from "../../fixtures/client.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { type Program, startProgram } from "../../fixtures/program.ts";
+
+const root = mkdtempSync(join(tmpdir(), "imprimatur-backup-"));
+const dataDir = join(root, "node");
+const file = join(root, "node.backup");
+const log = createLog("silent");
+const PATIENCE = { timeout: 30_000 };
+const adminKey = "a-key-for-the-backup-test-01";
+const env = (folder: string) => ({
+  IMPRIMATUR_PORT: "0",
+  IMPRIMATUR_MQTT_PORT: "0",
+  IMPRIMATUR_DATA_DIR: folder,
+  IMPRIMATUR_DATABASE_URL: "",
+  IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
+  IMPRIMATUR_RATE_LIMIT: "off",
+});
+const as = (url: string, secret: string) => client(() => url, { authorization: `Bearer ${secret}` });
+const worldOf = ({ url }: Program) => ({ url, admin: as(url, adminKey), as: (secret: string) => as(url, secret) });
+
+type Ended = { code: number; out: string };
+const imprimatur = (args: string[], more: Record<string, string> = {}) =>
+  new Promise<Ended>((resolve) => {
+    const [command = "", ...rest] = args;
+    execFile(process.execPath, [`cloud/${command}.ts`, ...rest], { env: { ...process.env, ...more }, timeout: 60_000 }, (error, out, err) =>
+      resolve({ code: Number(error?.code ?? 0), out: out + err }),
+    );
+  });
+
+type Sealed = { ref: string; serial: string };
+const before: Sealed[] = [];
+let adminSecret = "";
+let serialsAfter: string[] = [];
+let logSize = 0;
+let gtin = "";
+let openJob = "";
+
+beforeAll(async () => {
+  const cloud = await startProgram("cloud/main.ts", env(dataDir));
+  const shop = await printShop(worldOf(cloud), { sandbox: false });
+  adminSecret = shop.adminKey;
+  ({ gtin } = shop);
+  openJob = (await shop.issue({ priority: -1, station: "nowhere" })).job_ref;
+  let isOver = false;
+  const sealed: Sealed[] = [];
+  const line = async () => {
+    while (!isOver) {
+      await shop.issue();
+      const claimed = await shop.device.claim();
+      const { status } = await shop.device.seal(claimed);
+      if (status === 200) sealed.push({ ref: claimed.job.job_ref, serial: String(claimed.job["serial"]) });
+    }
+  };
+  const lines = Array.from({ length: 4 }, line);
+  await vi.waitUntil(() => sealed.length > 10, PATIENCE);
+  before.push(...sealed);
+  const taken = await imprimatur(["backup", "--to", file], env(dataDir));
+  expect(taken.out).toContain("taken and checked");
+  const then = sealed.length;
+  await vi.waitUntil(() => sealed.length > then + 5, PATIENCE); // it went on all the while
+  isOver = true;
+  await Promise.all(lines);
+  serialsAfter = await shop.allocate(500);
+  logSize = Number((await shop.admin.get("/log/checkpoint")).text.split("\n")[1]);
+  expect(await cloud.end()).toBe(0);
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+test("the backup is its owner's alone, leaves nothing beside it, and isn't written over", async () => {
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(readdirSync(root).toSorted()).toEqual(["node", "node.backup"]);
+  const again = await imprimatur(["backup", "--to", file], env(dataDir));
+  expect([again.code, again.out]).toEqual([1, expect.stringContaining("exists: name a file that doesn't")]);
+});
+
+test("--verify says how far it goes", async () => {
+  const { code, out } = await imprimatur(["backup", "--verify", file]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/all of it holds; it goes to \d{4}-.*Z: a log of \d+ leaves/)]);
+});
+
+test("restored, all that was answered before the backup is there, the chains hold, nothing is given out twice, and the node goes on", async () => {
+  const folder = join(root, "restored");
+  const { code, out } = await imprimatur(["restore", "--from", file, "--data", folder]);
+  expect([code, out]).toEqual([0, expect.stringContaining("is restored from")]);
+  const cloud = await startProgram("cloud/main.ts", env(folder));
+  const admin = as(cloud.url, adminSecret);
+  for (const { ref } of before) expect((await admin.get(`/aidc/jobs/${ref}`)).body.state).toBe("SEALED");
+  expect((await admin.get("/audit-logs/verify")).body).toMatchObject({ valid: true });
+  const { action, details } = (await admin.get("/audit-logs")).body.data[0];
+  expect([action, Number.isFinite(Date.parse(details.takenAt)), details.logSize]).toEqual(["tenant.restored", true, expect.any(Number)]);
+  const size = Number((await admin.get("/log/checkpoint")).text.split("\n")[1]);
+  expect([size >= before.length, size < logSize]).toEqual([true, true]);
+
+  const { data: products } = (await admin.get("/products")).body;
+  const fresh = (await admin.post("/carriers/batch", { productId: products[0].id, count: 500 })).body.serials as string[];
+  expect(fresh.filter((serial) => serialsAfter.includes(serial))).toEqual([]);
+  const device = (await admin.post("/devices", { name: "line 2", station: "line-1", capabilities: ["qr", "rfid"] })).body;
+  const floor = as(cloud.url, device.key.secret);
+  const job = (await admin.post("/aidc/jobs", { gtin, serial: fresh[0], priority: 9 })).body;
+  const claimed = (await floor.post("/aidc/jobs/claim", { needs: ["qr", "rfid"] })).body;
+  expect([claimed.job.job_ref, claimed.job.duplicate_risk]).toEqual([job.job_ref, false]);
+  expect((await admin.get(`/aidc/jobs/${openJob}`)).body.duplicate_risk).toBe(true); // it may have been printed since
+  expect(await cloud.end()).toBe(0);
+});
+
+test("a folder that holds something is refused without --force; with it, what was there is put aside", async () => {
+  const folder = join(root, "restored");
+  const refused = await imprimatur(["restore", "--from", file, "--data", folder]);
+  expect([refused.code, refused.out]).toEqual([1, expect.stringContaining("isn't empty")]);
+  const forced = await imprimatur(["restore", "--from", file, "--data", folder, "--force"]);
+  expect([forced.code, forced.out]).toEqual([0, expect.stringContaining("what was there lies in")]);
+  const aside = readdirSync(folder).find((name) => name.startsWith("before-restore-")) ?? "";
+  expect(readdirSync(join(folder, aside))).toEqual(expect.arrayContaining(["imprimatur.db", "keys"]));
+});
+
+test("a folder in which a cloud works is refused, --force or not", async () => {
+  const cloud = await startProgram("cloud/main.ts", env(dataDir));
+  const { code, out } = await imprimatur(["restore", "--from", file, "--data", dataDir, "--force"]);
+  expect([code, out]).toEqual([1, expect.stringContaining("another Imprimatur cloud works in")]);
+  expect(await cloud.end()).toBe(0);
+});
+
+test("a restore that was cut off stops the start", async () => {
+  const folder = mkdtempSync(join(root, "half-"));
+  writeFileSync(join(folder, "restore-under-way"), "");
+  const { code, out } = await imprimatur(["main"], env(folder));
+  expect([code, out]).toEqual([1, expect.stringContaining("was cut off: run it again with --force")]);
+  expect((await imprimatur(["restore", "--from", file, "--data", folder, "--force"])).code).toBe(0);
+});
+
+const bytes = () => readFileSync(file);
+const put = (name: string, content: Buffer) => {
+  const to = join(root, name);
+  writeFileSync(to, content);
+  return to;
+};
+const flipped = (at: (content: Buffer) => number) => () => {
+  const content = bytes();
+  const place = at(content);
+  content.writeUInt8(content.readUInt8(place) ^ 1, place);
+  return content;
+};
+/** The same backup with its database changed by SQL, and a manifest that fits it byte for byte. */
+const rewritten = (sql: string) => async () => {
+  const folder = mkdtempSync(join(root, "forged-"));
+  const manifest = await unpack(file, folder);
+  const database = new DatabaseSync(join(folder, "imprimatur.db"));
+  database.exec(`${sql}; PRAGMA wal_checkpoint(TRUNCATE)`);
+  database.close();
+  for (const entry of manifest.files) Object.assign(entry, await digestOfFile(join(folder, entry.name)));
+  await pack(join(folder, "whole"), folder, manifest);
+  const content = readFileSync(join(folder, "whole"));
+  rmSync(folder, { recursive: true });
+  return content;
+};
+const shortened = (by: number) => () => {
+  const to = put("short", bytes());
+  truncateSync(to, statSync(to).size - by);
+  return readFileSync(to);
+};
+
+test.each<[string, () => Buffer | Promise<Buffer>, string]>([
+  ["whose end is missing", shortened(1), "was cut off"],
+  ["of which only the beginning is left", () => bytes().subarray(0, 100), "was cut off in its manifest"],
+  ["with something behind it", () => Buffer.concat([bytes(), Buffer.from("x")]), "1 bytes follow its end"],
+  ["with another manifest", flipped((content) => content.indexOf('"takenAt"') + 12), "manifest was changed"],
+  [
+    "with a flipped bit in the database",
+    flipped((content) => content.indexOf("SQLite format 3") + 9_000),
+    "imprimatur.db in it was changed",
+  ],
+  ["with a flipped bit in a key", flipped((content) => content.lastIndexOf("END PRIVATE KEY") - 20), "keys/"],
+  ["that is something else", () => Buffer.from("hello\n"), "isn't a backup"],
+  ["with an audit row written anew", rewritten("UPDATE audit_log SET subject = 'x' WHERE seq = 2"), "audit chain"],
+  ["with its last audit row cut off", rewritten("DELETE FROM audit_log WHERE seq = 3"), "audit chain"],
+  [
+    "with a leaf of the log changed",
+    rewritten(`UPDATE log_leaves SET entry = json_set(entry, '$.at', '2020-01-01T00:00:00.000Z') WHERE n = 1`),
+    "node 1 at level 0",
+  ],
+  ["with a leaf of the log missing", rewritten("DELETE FROM log_leaves WHERE n = 2"), "leaf 2"],
+  [
+    "whose log was shortened in order",
+    rewritten("DELETE FROM log_leaves WHERE n > 0; DELETE FROM log_nodes WHERE n > 0 OR level > 0; UPDATE log_head SET size = 1"),
+    "its manifest names another",
+  ],
+  [
+    "whose keys were swapped",
+    rewritten(`UPDATE signing_keys SET public_jwk = json_set(public_jwk, '$.x', 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA')`),
+    "signed by none",
+  ],
+])("a backup %s is refused, and nothing is left of it", async (_, make, says) => {
+  const torn = put("torn", await make());
+  const folder = join(root, "none");
+  await expect(verifyBackup(torn, log)).rejects.toThrow(says);
+  await expect(restoreBackup({ from: torn, dataDir: folder, force: false, log, now: 0 })).rejects.toThrow(says);
+  expect(readdirSync(folder).filter((name) => !name.startsWith("lock"))).toEqual([]);
+});
+
+test("the commands say what is wrong with a backup in one line", async () => {
+  const torn = put("torn", bytes().subarray(0, 100));
+  const said = await imprimatur(["backup", "--verify", torn]);
+  expect(said).toEqual({ code: 1, out: expect.stringMatching(/^imprimatur: .*torn can't be restored: it was cut off in its manifest\n$/) });
+});
+
+test.each([[["backup", "--to", "x", "--verify", "y"]], [["restore", "--from", "x", "--too", "y"]]])(
+  "%j is answered with the usage",
+  async (args) => {
+    expect(await imprimatur(args)).toEqual({ code: 2, out: expect.stringMatching(/^usage: imprimatur (backup|restore) [^\n]*\n$/) });
+  },
+);

@@ -1,0 +1,159 @@
+// The doctor beside a cloud that runs, and before the faults that it is there to find: each by its real cause.
+import { execFile } from "node:child_process";
+import { chmodSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { client } from "../../fixtures/client.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startProgram } from "../../fixtures/program.ts";
+import { freshDatabase } from "../world.ts";
+
+const root = mkdtempSync(join(tmpdir(), "imprimatur-doctor-"));
+const dataDir = join(root, "node");
+const adminKey = "a-key-for-the-doctor-test-01";
+const settings = (folder: string) => ({
+  IMPRIMATUR_PORT: "0",
+  IMPRIMATUR_MQTT_PORT: "0",
+  IMPRIMATUR_DATA_DIR: folder,
+  IMPRIMATUR_DATABASE_URL: "",
+  IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
+});
+
+type Line = { check: string; mark: string; says: string; todo?: string };
+type Said = { code: number; out: string; lines: Line[] };
+const doctor = (env: Record<string, string>, args = ["--json"]) =>
+  new Promise<Said>((resolve) => {
+    execFile(
+      process.execPath,
+      ["cloud/doctor.ts", ...args],
+      { env: { ...process.env, ...env }, timeout: 60_000 },
+      (error, stdout, stderr) =>
+        resolve({
+          code: Number(error?.code ?? 0),
+          out: stdout + stderr,
+          lines: stdout.startsWith("[") ? (JSON.parse(stdout) as Line[]) : [],
+        }),
+    );
+  });
+const notOk = ({ lines }: Said) => lines.filter(({ mark }) => mark !== "ok");
+
+beforeAll(async () => {
+  const cloud = await startProgram("cloud/main.ts", settings(dataDir));
+  const as = (secret: string) => client(() => cloud.url, { authorization: `Bearer ${secret}` });
+  const shop = await printShop({ url: cloud.url, admin: as(adminKey), as }, { sandbox: false });
+  await shop.issue();
+  await shop.device.seal(await shop.device.claim());
+  await shop.admin.post("/webhooks", { url: "https://erp.example.invalid/hook", events: ["print.confirmed"] });
+  const { port } = new URL(cloud.url);
+  const well = await doctor({ ...settings(dataDir), IMPRIMATUR_PORT: port });
+  expect(well.lines.find(({ check }) => check === "cloud")?.says).toContain("says ready");
+  expect([well.code, notOk(well)]).toEqual([0, []]);
+  expect(well.lines.map(({ check }) => check)).toEqual(
+    "settings,data folder,disk,fsync,database,integrity,signing key,sealing key,log,audit chains,clock,broker,webhooks,leases,cloud".split(
+      ",",
+    ),
+  );
+  const text = await doctor({ ...settings(dataDir), IMPRIMATUR_PORT: port }, []);
+  expect(text.out.trimEnd().split("\n")).toHaveLength(well.lines.length);
+  expect(await cloud.end()).toBe(0);
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const sql = (text: string) => (folder: string) => {
+  const database = new DatabaseSync(join(folder, "imprimatur.db"));
+  database.exec(text);
+  database.close();
+};
+const future = Date.now() + 86_400_000;
+
+test.each<[string, (folder: string) => unknown, string, string, string]>([
+  ["a signing key that others may read", (folder) => chmodSync(join(folder, "keys"), 0o755), "warn", "data folder", "others may read"],
+  ["no signing key", (folder) => rmSync(join(folder, "keys"), { recursive: true }), "warn", "signing key", "holds no signing key"],
+  [
+    "another sealing key",
+    (folder) => writeFileSync(join(folder, "sealing-key"), Buffer.alloc(32, 7).toString("base64")),
+    "FAIL",
+    "sealing key",
+    "1 webhook secrets can't be opened",
+  ],
+  ["an audit row written anew", sql("UPDATE audit_log SET subject = 'x' WHERE seq = 4"), "FAIL", "audit chains", "breaks at row 4"],
+  [
+    "a leaf of the log changed",
+    sql("UPDATE log_nodes SET hash = zeroblob(32) WHERE level = 0 AND n = 1"),
+    "FAIL",
+    "log",
+    "node 1 at level 0",
+  ],
+  [
+    "a page of the database overwritten",
+    (folder) => writeSync(openSync(join(folder, "imprimatur.db"), "r+"), Buffer.alloc(40_960, 7), 0, 40_960, 8_192),
+    "FAIL",
+    "integrity",
+    "",
+  ],
+  [
+    "a file that is no database",
+    (folder) => writeFileSync(join(folder, "imprimatur.db"), "hello".repeat(1_000)),
+    "FAIL",
+    "database",
+    "not a database",
+  ],
+  ["a schema of a newer version", sql("INSERT INTO migrations VALUES (9999, 'x', 'x')"), "FAIL", "database", "migration 9999"],
+  [
+    "a clock that was set back",
+    sql(`UPDATE audit_log SET at = ${future} WHERE seq = (SELECT max(seq) FROM audit_log)`),
+    "warn",
+    "clock",
+    "still to come",
+  ],
+  [
+    "deliveries that failed for good",
+    sql("INSERT INTO deliveries SELECT id, 'd1', tenant_id, 'e1', 'print.confirmed', 'exhausted', NULL, 8, 0, '[]', 1, 1 FROM webhooks"),
+    "warn",
+    "webhooks",
+    "1 failed or are held",
+  ],
+  ["a job that nobody takes back", sql("UPDATE print_jobs SET due_at = 1"), "warn", "leases", "is due for"],
+])("%s is found, by name and with what to do", async (_, harm, mark, check, says) => {
+  const folder = mkdtempSync(join(root, "harmed-"));
+  cpSync(dataDir, folder, { recursive: true });
+  const before = readFileSync(join(folder, "imprimatur.db"));
+  harm(folder);
+  const harmed = readFileSync(join(folder, "imprimatur.db"));
+  const said = await doctor(settings(folder));
+  expect(notOk(said)).toContainEqual({ mark, check, says: expect.stringContaining(says), todo: expect.stringMatching(/.{4}/) });
+  expect(said.code).toBe(said.lines.some((line) => line.mark === "FAIL") ? 1 : 0);
+  expect(readFileSync(join(folder, "imprimatur.db")).equals(harmed)).toBe(true); // it only looks
+  expect(before.length).toBeGreaterThan(0);
+  rmSync(folder, { recursive: true });
+});
+
+test.each<[Record<string, string>, string, string]>([
+  [{ IMPRIMATUR_PROT: "1" }, "settings", "did you mean IMPRIMATUR_PORT?"],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "database", "ECONNREFUSED"],
+  [{ IMPRIMATUR_MQTT_URL: "mqtt://127.0.0.1:1" }, "broker", "127.0.0.1:1 doesn't take us"],
+  [{ IMPRIMATUR_DATA_DIR: join(root, "nowhere") }, "database", "doesn't exist"],
+])("with %j the check of the %s says so", async (env, check, says) => {
+  const said = await doctor({ ...settings(dataDir), ...env });
+  expect(notOk(said)).toContainEqual(expect.objectContaining({ check, says: expect.stringContaining(says) }));
+});
+
+test("on PostgreSQL it looks at the same things", async () => {
+  const folder = join(root, "postgres");
+  const env = {
+    ...settings(folder),
+    IMPRIMATUR_DATABASE_URL: (await freshDatabase("postgres")) ?? "",
+    IMPRIMATUR_SEALING_KEY: "a sealing key of this test",
+  };
+  const cloud = await startProgram("cloud/main.ts", env);
+  const said = await doctor({ ...env, IMPRIMATUR_PORT: new URL(cloud.url).port });
+  await cloud.end();
+  expect([said.code, notOk(said)]).toEqual([0, []]);
+  expect(said.lines.find(({ check }) => check === "database")?.says).toContain("postgres answers");
+});
+
+test("an option that there isn't is answered with the usage", async () => {
+  expect(await doctor({}, ["--jason"])).toMatchObject({ code: 2, out: "usage: imprimatur doctor [--json] [--config FILE]\n" });
+});

@@ -1,0 +1,129 @@
+// What one node knows that another did: two nodes on one PostgreSQL, each promise of "Many nodes" that doesn't need a crash to be seen.
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { afterAll, expect, test } from "vitest";
+import type { Client } from "../../fixtures/client.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld, type World } from "../../fixtures/world.ts";
+import { freshDatabase } from "../world.ts";
+
+const KEY = "a-key-that-two-nodes-share-1";
+const ORIGIN = "https://cloud.example";
+const OURS = { origin: ORIGIN, "content-type": "application/json" }; // as the console's own page asks
+const LOOK_MS = 8_000;
+const ended: World[] = [];
+afterAll(() => Promise.all(ended.map((world) => world.end())));
+
+async function node(databaseUrl: string | undefined, settings: Record<string, string> = {}): Promise<World & { boss: Client }> {
+  const world = await startWorld({
+    databaseUrl,
+    clock: false,
+    settings: { IMPRIMATUR_BOOTSTRAP_KEY: KEY, IMPRIMATUR_PUBLIC_URL: ORIGIN, ...settings },
+  });
+  ended.push(world);
+  return { ...world, url: world.url, boss: world.as(KEY) };
+}
+async function twoNodes(settings?: Record<string, string>) {
+  const url = await freshDatabase("postgres");
+  return [await node(url, settings), await node(url, settings)] as const;
+}
+
+test("a key, a token and a session that die on one node are dead on the other at its next request", async () => {
+  const [a, b] = await twoNodes();
+  const key = (await a.boss.post("/api-keys", { name: "k", scopes: ["products:read"] })).body;
+  const oauth = (await a.boss.post("/oauth/clients", { name: "c", scopes: ["products:read"] })).body;
+  const asked = { grant_type: "client_credentials", client_id: oauth.client_id, client_secret: oauth.client_secret };
+  const token = (await a.nobody.post("/oauth/token", asked, { "idempotency-key": randomUUID() })).body.access_token;
+  const begun = await a.nobody.send("POST", "//console/session", { json: { key: KEY }, headers: OURS });
+  const cookie = begun.headers.get("set-cookie")?.split(";")[0] ?? "";
+  const session = () => b.nobody.get("//console/session", { headers: { cookie } });
+  const seen = async () => [
+    (await b.as(key.data.secret).get("/products")).status,
+    (await b.as(token).get("/products")).status,
+    (await session()).status,
+  ];
+  expect(await seen()).toEqual([200, 200, 200]);
+  expect((await a.boss.delete(`/api-keys/${key.data.id}`)).status).toBe(204);
+  expect((await a.boss.delete(`/oauth/clients/${oauth.client_id}`)).status).toBe(204);
+  expect((await a.nobody.send("DELETE", "//console/session", { headers: { cookie, ...OURS } })).status).toBe(204);
+  expect(await seen()).toEqual([401, 401, 401]);
+});
+
+test("the same idempotency key on two nodes at once has one effect and one answer", async () => {
+  const [a, b] = await twoNodes();
+  for (let round = 0; round < 10; round += 1) {
+    const headers = { "idempotency-key": randomUUID() };
+    const answers = await Promise.all(
+      [a, b, a, b].map(({ boss }) => boss.post("/api-keys", { name: "once", scopes: ["aidc:read"] }, headers)),
+    );
+    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 201]);
+    expect(new Set(answers.map(({ body }) => body.data.id)).size).toBe(1);
+  }
+  expect((await b.boss.get("/audit-logs?action=auth.key_created&limit=200")).body.data).toHaveLength(10);
+});
+
+test("serials, jobs and claims taken on two nodes at once are each taken once, and log and audit chain stay whole", async () => {
+  const [a, b] = await twoNodes();
+  const shop = await printShop({ url: a.url, admin: a.boss, as: (secret) => a.as(secret) });
+  const there = b.as(shop.adminKey);
+  const batch = (api: Client) => api.post("/carriers/batch", { productId: shop.product.id, count: 50 });
+  const serials = (await Promise.all([shop.admin, there, shop.admin, there].map(batch))).flatMap(({ body }) => body.serials as string[]);
+  expect(new Set(serials).size).toBe(200);
+  const issuers = [shop.admin, there] as const;
+  const made = serials.slice(0, 40).map((serial, i) => issuers[(i % 2) as 0 | 1].post("/aidc/jobs", { gtin: shop.gtin, serial }));
+  expect(new Set((await Promise.all(made)).map(({ status }) => status))).toEqual(new Set([201]));
+  const stations = [a.as(shop.device.secret), b.as(shop.device.secret)] as const;
+  const wanted = { max: 3, needs: ["qr"], lease_seconds: 600 };
+  const asked = Array.from({ length: 20 }, (_, i) => stations[(i % 2) as 0 | 1].post("/aidc/jobs/claim/batch", wanted));
+  const claims = (await Promise.all(asked)).flatMap(({ body }) => body.claims as { job: { job_ref: string } }[]);
+  const refs = claims.map(({ job }) => job.job_ref);
+  expect(refs).toHaveLength(40);
+  expect(new Set(refs).size).toBe(40);
+  for (const api of [shop.admin, there]) expect((await api.get("/audit-logs/verify")).body.valid).toBe(true);
+});
+
+test("a rate budget is one budget on all nodes", async () => {
+  const [a, b] = await twoNodes({ IMPRIMATUR_RATE_LIMIT: "on" });
+  const { adminKey } = (await a.boss.post("/tenants", { name: "s", sandbox: true })).body;
+  const [here, there] = [a.as(adminKey.secret), b.as(adminKey.secret)];
+  const burst = (as: Client) => Promise.all(Array.from({ length: 12 }, () => as.get("/tenant")));
+  await Promise.all([burst(here), burst(there)]);
+  // Each let a burst through before it knew of the other: now both are in debt, which is paid back before there is more.
+  const began = performance.now();
+  const allowed = async (as: Client) => {
+    let count = 0;
+    while (performance.now() - began < LOOK_MS) {
+      if ((await as.get("/tenant")).status === 200) count += 1;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    return count;
+  };
+  const seconds = () => (performance.now() - began) / 1_000;
+  const counts = await Promise.all([allowed(here), allowed(there)]);
+  const all = 24 + counts[0] + counts[1];
+  // 120 a minute and the burst of 12, and on each node what came within the second in which it didn't know of the other; 56 if they knew nothing.
+  expect(all).toBeLessThanOrEqual(2 * seconds() + 12 + 2 * 4);
+  expect(all).toBeGreaterThan(24);
+});
+
+test("of two nodes that start at once on an empty database one makes the bootstrap key, and it is good on both", async () => {
+  const url = await freshDatabase("postgres");
+  const shown: string[] = [];
+  const start = () =>
+    startWorld({
+      databaseUrl: url,
+      clock: false,
+      settings: { IMPRIMATUR_BOOTSTRAP_KEY: "", IMPRIMATUR_PUBLIC_URL: ORIGIN },
+      onNewKey: (secret) => void shown.push(secret),
+    });
+  const nodes = await Promise.all([start(), start(), start()]);
+  ended.push(...nodes);
+  expect(shown).toHaveLength(1);
+  for (const world of nodes) expect((await world.as(shown[0] ?? "").get("/tenant")).status).toBe(200);
+  expect(nodes.filter(({ bootstrapFile }) => existsSync(bootstrapFile))).toHaveLength(1);
+});
+
+test("a node on PostgreSQL without a public URL says what that means for the others", async () => {
+  const world = await node(await freshDatabase("postgres"), { IMPRIMATUR_PUBLIC_URL: "" });
+  expect(world.logged().some((line) => line.includes("no-public-url"))).toBe(true);
+});

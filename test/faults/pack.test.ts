@@ -1,0 +1,98 @@
+// The tarball as a stranger meets it: packed, read through, installed into an empty folder, run from somewhere else.
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, posix } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { startProgram } from "../../fixtures/program.ts";
+
+const run = promisify(execFile);
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-pack-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const elsewhere = join(folder, "elsewhere");
+mkdirSync(elsewhere);
+
+const manifest = JSON.parse(readFileSync("package.json", "utf8"));
+const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { maxBuffer: 8_000_000 });
+const said = JSON.parse(stdout);
+const [{ filename, files }] = Array.isArray(said) ? said : Object.values<{ filename: string; files: { path: string }[] }>(said);
+const paths = new Set<string>(files.map(({ path }: { path: string }) => path));
+
+/** Every name that the module brings in: by import, by export from, and by the doors that take a name as text. */
+const namesIn = (text: string) =>
+  [...text.matchAll(/^(?:import|export|\})[^"=;()]* from "([^"\n]+)"|^import "([^"\n]+)"|\b(?:import|require)\("([^"\n]+)"\)/gm)].map(
+    ([, ...names]) => names.find(Boolean) ?? "",
+  );
+const packageOf = (name: string) => name.split("/", name.startsWith("@") ? 2 : 1).join("/");
+
+test("what the modules of the tarball import is in it, or is a dependency", () => {
+  const missing = [...paths]
+    .filter((path) => path.endsWith(".ts"))
+    .flatMap((path) =>
+      namesIn(readFileSync(path, "utf8"))
+        .filter((name) => {
+          if (name.startsWith("node:")) return false;
+          if (name.startsWith(".")) return !paths.has(posix.join(posix.dirname(path), name));
+          if (name.startsWith("#shared/")) return !paths.has(name.slice(1));
+          return !(packageOf(name) in manifest.dependencies);
+        })
+        .map((name) => `${path} imports ${name}`),
+    );
+  expect(missing).toEqual([]);
+});
+
+test("the tarball has what runs, and neither tests nor anybody's data", () => {
+  for (const path of [".runtime/run.mjs", "cloud/main.ts", "agent/main.ts", "fixtures/simulate.ts", "cloud/web/console/index.html"])
+    expect(paths).toContain(path);
+  const foreign = [...paths].filter((path) => !/^(agent|cloud|shared|fixtures|\.runtime)\/|^(README\.md|package\.json)$/.test(path));
+  expect(foreign).toEqual([]);
+  const private_ = [...paths].filter((path) => /\.(test\.ts|pem|db|env|log)$|bootstrap-key|sealing-key|\.npmrc|node_modules/.test(path));
+  expect(private_).toEqual([]);
+});
+
+const isReachable = () =>
+  run("npm", ["view", `pngjs@${manifest.dependencies.pngjs}`, "version"], { timeout: 20_000 }).then(
+    () => true,
+    () => false,
+  );
+
+test("installed into an empty folder without any script, it runs the cloud, a station and a floor from elsewhere", async ({ skip }) => {
+  skip(!(await isReachable()), "the package registry can't be reached, so the tarball isn't installed");
+  const prefix = join(folder, "prefix");
+  const tarball = join(folder, filename);
+  await run("npm", ["install", "--global", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", prefix, tarball], { cwd: elsewhere });
+  const bin = join(prefix, "bin/imprimatur");
+  const env = { IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DATA_DIR: undefined, IMPRIMATUR_DATABASE_URL: undefined };
+
+  const cloud = await startProgram(bin, env, [], ["cloud"], elsewhere);
+  const get = async (path: string) => (await fetch(cloud.url + path)).text();
+  const sees = async (path: string, text: string) => {
+    await expect.poll(() => get(path)).toContain(text); // a busy machine sheds at first
+  };
+  await sees("/readyz", '"ready"');
+  await sees("/console", "/console/app/main.ts");
+  await sees("/console/app/main.ts", 'from "/console/shared/web/dom.ts"');
+  const key = readFileSync(join(elsewhere, ".imprimatur/bootstrap-key"), "utf8").trim();
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const body = JSON.stringify({ name: "packed" });
+  const made = await fetch(`${cloud.url}/api/v2/devices`, { method: "POST", headers, body });
+  const device = (await made.json()) as { key: { secret: string } };
+
+  const settings = join(elsewhere, "station.json");
+  const printer = { name: "away", driver: "zpl", port: "tcp://127.0.0.1:9", dpi: 203, label: { widthMm: 50, heightMm: 25 } };
+  writeFileSync(settings, JSON.stringify({ cloud: cloud.url, key: device.key.secret, console: { port: 0 }, printers: [printer] }));
+  const agent = await startProgram(bin, env, [], ["agent", "--config", settings], elsewhere);
+  expect(await (await fetch(agent.url)).text()).toContain("/app/main.ts");
+  expect(await agent.end()).toBe(0);
+  expect(await cloud.end()).toBe(0);
+
+  const floor = await run(process.execPath, [bin, "floor", "--stations", "1", "--labels", "3"], {
+    cwd: elsewhere,
+    env: { ...process.env, ...env },
+  });
+  expect(floor.stdout).toContain("every label is sealed or explained");
+  expect(readdirSync(elsewhere).toSorted()).toEqual([".imprimatur", ".imprimatur-agent", "station.json"]);
+  await expect(run(process.execPath, [bin, "verify"], { cwd: elsewhere })).rejects.toThrow("usage: imprimatur verify FILE");
+  await expect(run(process.execPath, [bin, "bench"], { cwd: elsewhere })).rejects.toThrow('there is no command "bench"');
+}, 180_000);

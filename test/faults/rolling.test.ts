@@ -1,0 +1,136 @@
+// A rolling restart: nodes come and go and the schema grows under those that run, while no request fails and no answered write is lost.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, test } from "vitest";
+import { createLog } from "../../cloud/log.ts";
+import { migrate, migrationsIn } from "../../cloud/store/migrate.ts";
+import { openPostgres } from "../../cloud/store/postgres.ts";
+import { storeOn } from "../../cloud/store/store.ts";
+import { client } from "../../fixtures/client.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { type Program, startProgram } from "../../fixtures/program.ts";
+import { freshDatabase } from "../world.ts";
+
+const adminKey = "a-key-for-the-rolling-test-1";
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-rolling-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Sends everybody to the next node that says it is ready, looking as often as balancers do, only faster. */
+function balancer() {
+  const nodes: Program[] = [];
+  let ready: Program[] = [];
+  let turn = 0;
+  let isOver = false;
+  const isReady = async (node: Program) => {
+    const answer = await client(() => node.url).get("//readyz").catch(() => undefined); // oxfmt-ignore
+    return answer?.status === 200;
+  };
+  const watching = (async () => {
+    while (!isOver) {
+      const states = await Promise.all([...nodes].map(async (node) => ((await isReady(node)) ? [node] : [])));
+      ready = states.flat();
+      await sleep(50);
+    }
+  })();
+  return {
+    nodes,
+    url: () => ready[(turn += 1) % ready.length]?.url ?? "http://127.0.0.1:1",
+    ready: () => ready.length,
+    end: async () => {
+      isOver = true;
+      await watching;
+    },
+  };
+}
+
+test("no request fails while nodes are replaced and the schema grows; what was answered is there", { timeout: 120_000 }, async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const start = (n: number) =>
+    startProgram("cloud/main.ts", {
+      IMPRIMATUR_PORT: "0",
+      IMPRIMATUR_MQTT_PORT: "0",
+      IMPRIMATUR_DATA_DIR: join(folder, `node-${n}`),
+      IMPRIMATUR_DATABASE_URL: url,
+      IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
+      IMPRIMATUR_RATE_LIMIT: "off",
+      IMPRIMATUR_DRAIN_NOTICE_S: "3",
+    });
+  const floor = balancer();
+  floor.nodes.push(await start(1));
+  await expect.poll(floor.ready).toBe(1);
+  const as = (secret: string) => client(floor.url, { authorization: `Bearer ${secret}` });
+  const shop = await printShop({ get url() { return floor.url(); }, admin: as(adminKey), as }); // oxfmt-ignore
+  const [sealed, failed]: [string[], unknown[]] = [[], []];
+  let isOver = false;
+  const line = async () => {
+    while (!isOver)
+      try {
+        await shop.issue();
+        const claimed = await shop.device.claim();
+        const { status } = await shop.device.seal(claimed);
+        if (status === 200) sealed.push(claimed.job.job_ref);
+        else failed.push(status);
+      } catch (error) {
+        failed.push((error as Error).cause ?? error);
+      }
+  };
+  const lines = Array.from({ length: 3 }, line);
+  const more = async () => {
+    const then = sealed.length;
+    await expect.poll(() => sealed.length).toBeGreaterThan(then + 5);
+  };
+  await more();
+  for (const n of [2, 3]) {
+    floor.nodes.push(await start(n));
+    await expect.poll(floor.ready).toBe(2);
+    await more();
+    const old = floor.nodes[0] as Program;
+    const ended = old.end();
+    await expect.poll(async () => (await client(() => old.url).get("//readyz").catch(() => ({ status: 0 }))).status).toBe(503); // oxfmt-ignore
+    expect((await client(() => old.url).get("/log/checkpoint")).headers.get("connection")).toBe("close"); // it still answers, and says go
+    expect(await ended).toBe(0);
+    floor.nodes.shift();
+    await more();
+  }
+  // What a newer version brings: columns that may be absent, a table, an index.
+  const text = ["print_jobs", "print_events", "audit_log", "idempotency", "outbox", "serials", "devices", "log_leaves"]
+    .map((table) => `ALTER TABLE ${table} ADD COLUMN grown TEXT;\n`)
+    .join("");
+  const newer = `${text}CREATE TABLE grown (id TEXT PRIMARY KEY) STRICT;\nCREATE INDEX grown_by_reason ON print_jobs (reason) WHERE reason IS NOT NULL;`;
+  const engine = openPostgres({ url, connections: 2 });
+  const store = storeOn(engine, createLog("silent"));
+  await migrate(engine, store, [...migrationsIn(), { version: 9_000, name: "9000-grown.sql", text: newer, digest: "d" }]);
+  await store.close();
+  await more();
+  isOver = true;
+  await Promise.all(lines);
+  expect(failed).toEqual([]);
+  for (const ref of sealed) expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.state).toBe("SEALED");
+  expect((await shop.admin.get("/audit-logs/verify")).body.valid).toBe(true);
+  await floor.end();
+  expect(await floor.nodes[0]?.end()).toBe(0);
+});
+
+/** What an older node's statements bear: more of everything, nothing less and nothing else. */
+const EXPANDS = [
+  /^CREATE TABLE /,
+  /^CREATE (UNIQUE )?INDEX /,
+  /^ALTER TABLE \w+ ADD COLUMN \w+ \w+( DEFAULT [^ ]+| NOT NULL DEFAULT [^ ]+| REFERENCES \w+ \(\w+\))?$/,
+  /^INSERT INTO /,
+  /^UPDATE /,
+];
+const LAST_BEFORE_RELEASE = 13; // until then there was no node to go on
+test("every migration only adds, so that nodes of the version before go on meanwhile", () => {
+  const released = migrationsIn().filter(({ version }) => version > LAST_BEFORE_RELEASE);
+  const statements = released.flatMap(({ name, text }) =>
+    text
+      .replaceAll(/--[^\n]*/g, "")
+      .split(";")
+      .map((statement) => statement.trim().replaceAll(/\s+/g, " "))
+      .filter(Boolean)
+      .map((statement) => ({ name, statement })),
+  );
+  expect(statements.filter(({ statement }) => !EXPANDS.some((form) => form.test(statement)))).toEqual([]);
+});

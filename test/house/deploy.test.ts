@@ -1,0 +1,88 @@
+// The deployment example against what it is an example of: settings that exist, the same parts as the tests start by hand, files that their programs accept.
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { parseYaml } from "@redocly/openapi-core";
+import { afterAll, expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
+import { configFrom, settings } from "../../cloud/config.ts";
+import { SHARED } from "../../fixtures/cluster.ts";
+import { aclOfReadme } from "../../fixtures/mqtt.ts";
+
+type Service = {
+  environment?: Record<string, string>;
+  volumes?: string[];
+  healthcheck?: { test: string[] };
+  stop_grace_period?: string;
+  command?: string[];
+};
+const folder = new URL("../../cloud/deploy/", import.meta.url);
+const read = (name: string) => readFileSync(new URL(name, folder), "utf8");
+const example = Object.fromEntries(
+  [...read("example.env").matchAll(/^([A-Z_]+)=(.+)$/gm)].map(([, name = "", value = ""]) => [name, value]),
+);
+/** As compose fills it in: from .env, a default, or not at all, which is an error. */
+const filled = (text: string) =>
+  text.replaceAll(/\$\{([A-Z_]+)(?::-([^}]*)|:\?)\}/g, (_, name: string, fallback?: string) => {
+    const value = example[name] ?? fallback;
+    if (value === undefined) throw new Error(`example.env lacks ${name}`);
+    return value;
+  });
+const { services } = parseYaml(filled(read("compose.yaml"))) as { services: Record<string, Service> };
+const nodes = Object.entries(services).filter(([name]) => name.startsWith("node-"));
+const HAPROXY = "/usr/sbin/haproxy";
+const temporary = mkdtempSync(join(tmpdir(), "imprimatur-deploy-"));
+afterAll(() => rmSync(temporary, { recursive: true, force: true }));
+
+test("three nodes get settings that exist and are taken, and the same but for their folders", () => {
+  expect(nodes.map(([name]) => name)).toEqual(["node-1", "node-2", "node-3"]);
+  for (const [, { environment = {} }] of nodes) {
+    expect(Object.keys(environment).filter((name) => !(name in settings))).toEqual([]);
+    expect(environment).toEqual(nodes[0]?.[1].environment);
+    expect(configFrom(environment)).toMatchObject({
+      PORT: 8080,
+      TRUST_PROXY: ["172.30.0.0/24"],
+      PUBLIC_URL: "https://imprimatur.example",
+    });
+  }
+  expect(new Set(nodes.map(([, { volumes }]) => volumes?.join())).size).toBe(3);
+});
+
+test("what the tests tell every node of a cluster, the example tells them too", () => {
+  const told = Object.keys(nodes[0]?.[1].environment ?? {});
+  expect(SHARED.filter((name) => !told.includes(name))).toEqual([]);
+});
+
+test("a node may drain before it is killed, is asked at /readyz, and the server has connections for all of them", () => {
+  for (const [, { stop_grace_period: grace = "", healthcheck }] of nodes) {
+    expect(Number.parseInt(grace, 10) * 1_000).toBeGreaterThan(limits.DRAIN_MAX_MS);
+    expect(healthcheck?.test.join(" ")).toContain("/readyz");
+  }
+  const most = Number(/max_connections=(\d+)/.exec(services["postgres"]?.command?.join(" ") ?? "")?.[1]);
+  expect(most).toBeGreaterThanOrEqual(nodes.length * limits.POSTGRES_CONNECTIONS + 10);
+});
+
+test("the broker's rules are the README's", () => {
+  expect(read("mosquitto.acl")).toBe(aclOfReadme());
+  expect(read("mosquitto.conf")).toMatch(/^allow_anonymous false$/m);
+});
+
+if (!existsSync(HAPROXY))
+  process.stderr.write(`skipped: the proxy's configuration: ${HAPROXY} isn't installed (apt-get install haproxy)\n`);
+test.skipIf(!existsSync(HAPROXY))("the proxy's configuration is one, names all nodes and asks whether they are ready", async () => {
+  const check = async (text: string) => {
+    const file = join(temporary, "haproxy.cfg");
+    writeFileSync(file, text);
+    return promisify(execFile)(HAPROXY, ["-c", "-f", file]).then(
+      () => "valid",
+      () => "refused",
+    );
+  };
+  const text = read("haproxy.cfg");
+  expect(await check(text)).toBe("valid");
+  expect(await check(text.replace("balance leastconn", "balance by chance"))).toBe("refused");
+  for (const [name] of nodes) expect(text).toMatch(new RegExp(`^ +server ${name} ${name}:8080$`, "m"));
+  expect(text).toMatch(/uri \/readyz/);
+});

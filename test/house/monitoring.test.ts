@@ -1,0 +1,65 @@
+// What watches the cloud names only figures that the cloud has, in expressions that Prometheus can read.
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { startWorld } from "../../fixtures/world.ts";
+import { ALERTS_FILE, alerts, panels } from "./monitoring.ts";
+
+const FUNCTIONS = new Set("rate increase sum max histogram_quantile max_over_time topk".split(" "));
+const GROUPING = /\b(?:by|without) \(([\w, ]+)\)/g;
+
+/** Every word that isn't a function, a label or a number is a metric; brackets close, and what stands between them is what may. */
+function metricsIn(expr: string): string[] {
+  const opened: string[] = [];
+  const bare = expr.replaceAll(/"[^"]*"/g, '""');
+  for (const letter of bare) {
+    if ("([{".includes(letter)) opened.push(letter);
+    if (")]}".includes(letter) && "([{".indexOf(opened.pop() ?? " ") !== ")]}".indexOf(letter)) throw new Error(`brackets: ${expr}`);
+  }
+  if (opened.length > 0) throw new Error(`brackets: ${expr}`);
+  const selectors = /\{(\w+(=~|!~|!=|=)""(, *\w+(=~|!~|!=|=)"")*)?\}/g;
+  const ranges = /\[(\d+[smh]|\$__rate_interval)\]/g;
+  const text = bare.replaceAll(selectors, "").replaceAll(ranges, "").replaceAll(GROUPING, "");
+  if (/[{}[\]"]/.test(text)) throw new Error(`a selector or a range isn't one: ${expr}`);
+  const words = [...text.matchAll(/(?<![\w.])([a-z_]\w*)\s*(\()?/gi)].map(([, name = "", call]) => ({ name, isCall: call !== undefined }));
+  for (const { name, isCall } of words) if (FUNCTIONS.has(name) !== isCall) throw new Error(`${name} isn't a function here: ${expr}`);
+  return words.filter(({ isCall }) => !isCall).map(({ name }) => name);
+}
+
+test("every metric that an alert or a panel names is exported", async (t) => {
+  const w = await startWorld();
+  t.onTestFinished(w.end);
+  const text = (await w.admin.get("/metrics")).text; // answered once before: what counts answers has series
+  await w.admin.get("/metrics");
+  const exported = new Set([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = "", type]) => (type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => name + end) : [name]))); // oxfmt-ignore
+  const named = [...alerts().map(({ expr }) => expr), ...panels().flatMap(({ targets }) => targets.map(({ expr }) => expr))];
+  const strangers = named.flatMap((expr) => metricsIn(expr).filter((name) => !exported.has(name) && name !== "up")); // Prometheus's own
+  expect(strangers).toEqual([]);
+  expect(named.length).toBeGreaterThan(20);
+});
+
+test.each(["rate(http_requests_total[5m]", "rates(x[5m])", "x{a=b}", "x[5 minutes]", "sum by le (x)"])(
+  "%s isn't taken for an expression",
+  (expr) => {
+    expect(() => {
+      for (const name of metricsIn(expr)) if (["by", "le"].includes(name)) throw new Error("a word too many");
+    }).toThrow();
+  },
+);
+
+test("every alert has a name of its own and stands in the README with what to do", () => {
+  const names = alerts().map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  const readme = readFileSync("README.md", "utf8");
+  expect(names.filter((name) => !readme.includes(`\`${name}\``))).toEqual([]);
+});
+
+test("promtool takes the rules", async (t) => {
+  const said = await promisify(execFile)("promtool", ["check", "rules", ALERTS_FILE]).catch(
+    (error: NodeJS.ErrnoException & { stdout?: string }) =>
+      error.code === "ENOENT" ? undefined : expect.fail(`${error.stdout ?? ""}${error.message}`),
+  );
+  if (said === undefined) return t.skip("promtool isn't on this machine: apt-get install prometheus");
+  expect(said.stdout).toContain(`${alerts().length} rules found`);
+});
