@@ -95,12 +95,20 @@ async function watchFigures(site: Site, { made, onLook }: Watching, looks: Look[
 }
 
 /** Everything comes to its end, or the time is up: the checker says what hasn't. */
-async function drained(site: Site, byHand: Set<string>): Promise<void> {
+async function drained(site: Site, byHand: Set<string>): Promise<string[]> {
   for (const until = Date.now() + DRAIN_MS; Date.now() < until; await sleep(300)) {
     const left = await Promise.all(site.tenants.map((tenant) => leftOf(tenant, byHand)));
     const states = await Promise.all(site.lines.map((line) => line.state()));
-    if (left.every((count) => count === 0) && states.every((state) => state?.buffer_depth === 0)) return;
+    if (left.every((count) => count === 0) && states.every((state) => state?.buffer_depth === 0)) return [];
   }
+  return Promise.all(site.lines.map(standing));
+}
+/** What a line that doesn't come to its end says of itself. */
+async function standing({ name, state, floor }: Site["lines"][number]): Promise<string> {
+  const { printers = [], jobs = [], online, stopped, log = [] } = (await state()) ?? {};
+  const waiting = jobs.map(({ job_ref: ref, state: at, stage, ask }) => `${ref} ${at} ${stage} ${ask ? `${ask.kind}: ${ask.words}` : ""}`);
+  const printer = printers.map(({ status, words }) => `${status}: ${words}`).join();
+  return [`${name}: online ${online}, stopped ${stopped}; printer ${printer}; ${floor.machine?.waiting()} wait in it, ${floor.machine?.stuck()}`, ...waiting, ...log.slice(-15)].join("\n    ");
 }
 async function leftOf({ admin, webhook, refused }: Tenant, byHand: Set<string>): Promise<number> {
   let left = await unended(admin);
@@ -164,7 +172,7 @@ export async function runChaos(plan: Plan): Promise<Outcome> {
     const told = await trouble;
     heal(site);
     await Promise.all(work);
-    await drained(site, byHand);
+    const stuck = await drained(site, byHand);
     quiet = true;
     await Promise.all(meanwhile);
     const wal = Math.max(...looks.map(({ figures }) => figures.walBytes), 0);
@@ -172,7 +180,7 @@ export async function runChaos(plan: Plan): Promise<Outcome> {
     const bounds = { ...history.bounds, after: { ...history.bounds.after, walBytes: Math.max(wal, history.bounds.after.walBytes) } };
     const judged = { ...history, bounds };
     const broken = [...site.fallen(), ...site.ear.odd.map((what) => `I13: ${what}`), ...brokenHistory(judged)];
-    return { broken, told, history: judged, looks, seconds: (performance.now() - began) / 1_000 };
+    return { broken, told: [...told, ...stuck], history: judged, looks, seconds: (performance.now() - began) / 1_000 };
   } finally {
     await site.end();
   }

@@ -94,6 +94,7 @@ async function soak({ minutes, seed, engine }: Options): Promise<string[]> {
   const warmFrom = (troubleMs * (1 - LIFE * (1 - WARM_UP))) / 1_000;
   const warm = outcome.looks.filter(({ seconds }) => seconds > warmFrom && seconds < troubleMs / 1_000);
   const grown = growth(warm.map(({ figures }) => figures.rssBytes));
+  if (outcome.broken.length > 0) for (const one of outcome.told) say(`  ${one}`);
   table(outcome, grown);
   return [...outcome.broken, ...(grown > GROWTH_MAX_BYTES ? [`I14: once warm, memory still grew by ${mib(grown)}`] : [])];
 }
