@@ -107,6 +107,11 @@ async function linesOf({ lines }: Tenant, sealed: ReadonlySet<string>): Promise<
         name: line.name,
         backlog: state?.buffer_depth ?? Number.NaN,
         quarantined: state?.quarantine.map(({ code, message }) => `${code}: ${message}`) ?? [`it doesn't answer: ${line.complaints()}`],
+        ledger: JSON.stringify([
+          state?.ledger.counts,
+          state?.ledger.open,
+          state?.jobs.map(({ job_ref: ref, stage, ask }) => [ref, stage, ask]),
+        ]),
         sealedInLedger: state?.ledger.counts["sealed"] ?? 0,
         sealedOnFloor: (await lying(line)).filter(({ link }) => sealed.has(link)).length,
       };
@@ -117,7 +122,12 @@ async function linesOf({ lines }: Tenant, sealed: ReadonlySet<string>): Promise<
 /** As good as the body, and another. */
 function otherThan(body: string): string {
   const { count, items, name, ...rest } = JSON.parse(body) as { count?: number; items?: unknown[]; name?: string };
-  return JSON.stringify({ ...rest, ...(count && { count: count + 1 }), ...(items && { items: items.slice(1) }), ...(name && { name: `${name}!` }) });
+  return JSON.stringify({
+    ...rest,
+    ...(count && { count: count + 1 }),
+    ...(items && { items: items.slice(1) }),
+    ...(name && { name: `${name}!` }),
+  });
 }
 
 /** Some of the writes, asked again as they were and with another body. */
@@ -192,7 +202,9 @@ export async function gathered(site: Site, known: Known): Promise<History> {
     paper: (await Promise.all(site.lines.map(lying))).flat().map(({ link }) => link),
     acknowledged: known.acknowledged,
     present,
-    delivered: arrivals.filter(({ type }) => type === "print.confirmed").map(({ deliveryId, eventId, ref }) => ({ deliveryId, eventId, ref })),
+    delivered: arrivals
+      .filter(({ type }) => type === "print.confirmed")
+      .map(({ deliveryId, eventId, ref }) => ({ deliveryId, eventId, ref })),
     chainsHold,
     growths,
     leaves,

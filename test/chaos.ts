@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseNote } from "#shared/note.ts";
 import { hasEnded } from "#shared/states.ts";
-import { heal, KILLED_CLOUD, misfortunes, type Pace } from "../fixtures/chaos/misfortunes.ts";
+import { heal, misfortunes, type Pace } from "../fixtures/chaos/misfortunes.ts";
 import { type Figures, type Site, type SiteOptions, startSite, type Tenant } from "../fixtures/chaos/site.ts";
 import { gtinOf } from "../fixtures/gtin.ts";
 import { random } from "../fixtures/random.ts";
@@ -14,13 +14,9 @@ import type { JobState } from "#shared/states.ts";
 export type Plan = Pick<SiteOptions, "postgres"> & {
   seed: number;
   stations?: readonly number[];
-  /** For so long things go wrong. */
-  troubleMs: number;
   pace: Pace;
   /** Labels that are asked for: so many a second, or this share of what the floor can do, which is measured first. */
   load: { labelsPerSecond: number } | { share: number };
-  /** For so long, at the end, the cloud isn't killed: its memory can be watched. */
-  longLifeMs?: number;
   walMaxBytes?: number;
   onLook?: (look: Look) => void;
 };
@@ -38,7 +34,13 @@ const FIRST_KETTLE = 100_000;
 type Made = { acknowledged: string[]; allocated: number; issued: number };
 
 /** What an integrator does all day: serials, jobs for them, products; each asked until it is answered. */
-async function integrate({ admin, product, gtin, name }: Tenant, chance: () => number, everyMs: () => number, over: () => boolean, made: Made) {
+async function integrate(
+  { admin, product, gtin, name }: Tenant,
+  chance: () => number,
+  everyMs: () => number,
+  over: () => boolean,
+  made: Made,
+) {
   for (let n = 1; !over(); n += 1) {
     const { serials } = (await admin.post("/carriers/batch", { productId: product.id, count: JOBS_A_CALL })).body as { serials: string[] };
     made.allocated += serials.length;
@@ -53,7 +55,9 @@ async function integrate({ admin, product, gtin, name }: Tenant, chance: () => n
     made.acknowledged.push(...jobs.map(({ job_ref: ref }) => ref));
     made.issued += jobs.length;
     const kettle = { name: `Kettle ${n}`, description: `A kettle of ${name}, number ${n}`, category: "electronics", extensions: {} };
-    const { id } = (await admin.post("/products", { ...kettle, gtin: gtinOf(FIRST_KETTLE + n), serialNumber: "1" })).body as { id: string };
+    const { id } = (await admin.post("/products", { ...kettle, gtin: gtinOf(FIRST_KETTLE + made.allocated), serialNumber: "1" })).body as {
+      id: string;
+    };
     made.acknowledged.push(id);
     await sleep(everyMs() * (0.5 + chance()));
   }
@@ -108,12 +112,19 @@ async function standing({ name, state, floor }: Site["lines"][number]): Promise<
   const { printers = [], jobs = [], online, stopped, log = [] } = (await state()) ?? {};
   const waiting = jobs.map(({ job_ref: ref, state: at, stage, ask }) => `${ref} ${at} ${stage} ${ask ? `${ask.kind}: ${ask.words}` : ""}`);
   const printer = printers.map(({ status, words }) => `${status}: ${words}`).join();
-  return [`${name}: online ${online}, stopped ${stopped}; printer ${printer}; ${floor.machine?.waiting()} wait in it, ${floor.machine?.stuck()}`, ...waiting, ...log.slice(-15)].join("\n    ");
+  return [
+    `${name}: online ${online}, stopped ${stopped}; printer ${printer}; ${floor.machine?.waiting()} wait in it, ${floor.machine?.stuck()}`,
+    ...waiting,
+    ...log.slice(-15),
+  ].join("\n    ");
 }
 async function leftOf({ admin, webhook, refused }: Tenant, byHand: Set<string>): Promise<number> {
   let left = await unended(admin);
   for (const id of [webhook, refused])
-    for (const { id: delivery, nextTryAt } of await all<{ id: string; nextTryAt: string | null }>(admin, `/webhooks/${id}/deliveries?status=pending`)) {
+    for (const { id: delivery, nextTryAt } of await all<{ id: string; nextTryAt: string | null }>(
+      admin,
+      `/webhooks/${id}/deliveries?status=pending`,
+    )) {
       left += 1;
       if (byHand.has(delivery) || nextTryAt === null || Date.parse(nextTryAt) < Date.now() + SOON_MS) continue;
       byHand.add(delivery);
@@ -128,7 +139,17 @@ async function capacity(site: Site, made: Made): Promise<number> {
   const began = performance.now();
   const most = MEASURED_LABELS * site.lines.length;
   let n = 0;
-  await Promise.all(site.tenants.map((tenant) => integrate(tenant, Math.random, () => 0, () => (n += JOBS_A_CALL) > most, made)));
+  await Promise.all(
+    site.tenants.map((tenant) =>
+      integrate(
+        tenant,
+        Math.random,
+        () => 0,
+        () => (n += JOBS_A_CALL) > most,
+        made,
+      ),
+    ),
+  );
   while ((await Promise.all(site.tenants.map(({ admin }) => unended(admin)))).some((count) => count > 0)) {
     await Promise.all(site.lines.map((line) => line.lookAfter()));
     await sleep(LOOK_MS);
@@ -144,7 +165,7 @@ async function ready(site: Site): Promise<void> {
 }
 
 export async function runChaos(plan: Plan): Promise<Outcome> {
-  const { seed, stations = [2, 1], troubleMs, longLifeMs = 0, pace, load, postgres, walMaxBytes = WAL_MAX_BYTES, onLook } = plan;
+  const { seed, stations = [2, 1], pace, load, postgres, walMaxBytes = WAL_MAX_BYTES, onLook } = plan;
   const began = performance.now();
   const site = await startSite({ seed, stations, ...(postgres ? { postgres } : {}) });
   try {
@@ -162,14 +183,10 @@ export async function runChaos(plan: Plan): Promise<Outcome> {
     const isQuiet = () => quiet;
     const labelsPerSecond = "share" in load ? load.share * (await capacity(site, made)) : load.labelsPerSecond;
     const everyMs = () => (JOBS_A_CALL * 1_000 * site.tenants.length) / labelsPerSecond;
-    const watchedFrom = performance.now() + troubleMs - longLifeMs;
-    const spared = () => (performance.now() > watchedFrom ? [KILLED_CLOUD] : []);
     const meanwhile = [lookAfter(site, isQuiet), watchLog(site, heads, isQuiet), watchFigures(site, { made, onLook }, looks, isQuiet)];
     const work = site.tenants.map((tenant) => integrate(tenant, chance, everyMs, isCalm, made));
-    const trouble = misfortunes({ site, ...(postgres ? { postgres } : {}) }, seed, pace, isCalm, spared);
-    await sleep(troubleMs);
+    const told = await misfortunes({ site, ...(postgres ? { postgres } : {}) }, seed, pace);
     calm = true;
-    const told = await trouble;
     heal(site);
     await Promise.all(work);
     const stuck = await drained(site, byHand);

@@ -33,7 +33,7 @@ export type Sighting = { of: string; by: string; where: string };
 export type Print = { station: string; link: string; at: number };
 export type Bounds = { before: Figures; after: Figures; walMaxBytes: number };
 /** A station at the end: what it still has to say, what it holds, what it counts. */
-export type Line = { name: string; backlog: number; quarantined: string[]; sealedInLedger: number; sealedOnFloor: number };
+export type Line = { name: string; backlog: number; quarantined: string[]; sealedInLedger: number; sealedOnFloor: number; ledger: string };
 
 export type History = Omit<Cluster, "jobs"> & {
   jobs: readonly Job[];
@@ -195,7 +195,7 @@ function lineFaults({ jobs, lines, paper }: History): string[] {
     ...lines.flatMap(({ name, quarantined }) => quarantined.map((what) => `I1: ${name} had to set aside: ${what}`)),
     ...lines
       .filter(({ sealedInLedger, sealedOnFloor }) => sealedInLedger !== sealedOnFloor)
-      .map(({ name, ...counts }) => `I6: ${name} counts ${counts.sealedInLedger} sealed labels, and ${counts.sealedOnFloor} lie there`),
+      .map((line) => `I6: ${line.name} counts ${line.sealedInLedger} sealed labels, and ${line.sealedOnFloor} lie there; ${line.ledger}`),
     ...paper.filter((link) => !sealed.has(link)).map((link) => `I6: a label of ${link} lies there and its job isn't sealed`),
   ];
 }

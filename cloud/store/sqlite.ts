@@ -144,14 +144,7 @@ export function openSqliteToRead(file: string, clock: () => number = Date.now): 
   };
 }
 
-export function openSqlite({
-  file,
-  clock = Date.now,
-  onFatal,
-  onCommit,
-  synchronous,
-  walFrames = WAL_FRAMES,
-}: SqliteOptions): Engine {
+export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchronous, walFrames = WAL_FRAMES }: SqliteOptions): Engine {
   const writer = connect(file, "write", synchronous);
   const reader = connect(file, "read", synchronous);
   const write = executor(writer);

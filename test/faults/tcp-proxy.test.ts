@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, createServer as createSocketServer } from "node:net";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { type Exchange, type Proxy, startProxy, type Toxic } from "../../fixtures/tcp-proxy.ts";
@@ -11,11 +12,11 @@ const SECOND_MS = 1_000;
 
 async function line(onExchange?: (exchange: Exchange) => void) {
   const heard: string[] = [];
-  const server = createServer(async (request, response) => {
-    let body = "";
-    for await (const chunk of request) body += String(chunk);
-    heard.push(body);
-    response.end(`echo ${body}`);
+  const server = createServer((request, response) => {
+    void text(request).then((body) => {
+      heard.push(body);
+      response.end(`echo ${body}`);
+    });
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -71,12 +72,15 @@ test.each([
   [{ kind: "black-hole" }, "down", 1],
   [{ kind: "half-open" }, undefined, 0],
   [{ kind: "refuse" }, undefined, 0],
-] as const satisfies [Toxic, "up" | "down" | undefined, number][])("%j of the way %s: no answer, and the work was done %i times", async (toxic, way, done) => {
-  const { proxy, heard, ask } = await line();
-  expect(await during(proxy, toxic, () => ask("x"), way)).toBe("not answered");
-  expect(heard).toHaveLength(done);
-  expect(await ask("again", SECOND_MS)).toBe("echo again");
-});
+] as const satisfies [Toxic, "up" | "down" | undefined, number][])(
+  "%j of the way %s: no answer, and the work was done %i times",
+  async (toxic, way, done) => {
+    const { proxy, heard, ask } = await line();
+    expect(await during(proxy, toxic, () => ask("x"), way)).toBe("not answered");
+    expect(heard).toHaveLength(done);
+    expect(await ask("again", SECOND_MS)).toBe("echo again");
+  },
+);
 
 test("a reset ends what is open after its time, and the next connection too", async () => {
   const { proxy, ask } = await line();

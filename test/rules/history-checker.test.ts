@@ -7,7 +7,10 @@ import { type Arrival, brokenHistory, type Delivery, type History, type Job } fr
 
 const AT = 1_795_000_000_000;
 const STEP_MS = 1_000;
-const leafHash = (text: string) => createHash("sha256").update(Buffer.concat([Buffer.from([0]), Buffer.from(text)])).digest("hex");
+const leafHash = (text: string) =>
+  createHash("sha256")
+    .update(Buffer.concat([Buffer.from([0]), Buffer.from(text)]))
+    .digest("hex");
 
 type Moment = Job["history"][number];
 /** The first attempt's lease runs out, the second is sealed, or fails for the last time. */
@@ -23,7 +26,13 @@ function job(n: number, end: "SEALED" | "DEAD_LETTER"): Job {
     ...path.map((to): [JobState, string | null, number, string] => [to, second, 2, "device"]),
     ...(end === "DEAD_LETTER" ? [["DEAD_LETTER", second, 2, "system"] as [JobState, string, number, string]] : []),
   ];
-  const history = steps.map(([to, attempt_id, attempt, kind], i): Moment => ({ from: steps[i - 1]?.[0] ?? null, to, attempt_id, attempt, actor: { kind } }));
+  const history = steps.map(([to, attempt_id, attempt, kind], i): Moment => ({
+    from: steps[i - 1]?.[0] ?? null,
+    to,
+    attempt_id,
+    attempt,
+    actor: { kind },
+  }));
   const answered = history.flatMap(({ to, attempt_id, actor }) =>
     attempt_id !== null && to !== "CLAIMED" && actor.kind === "device" ? [{ attempt_id, status: to, moved: true }] : [],
   );
@@ -69,7 +78,9 @@ function good(): Truth {
   const jobs = [job(1, "SEALED"), job(2, "SEALED"), job(3, "DEAD_LETTER")];
   const leaves = ["one", "two"].map(leafHash);
   const [left = "", right = ""] = leaves;
-  const root = createHash("sha256").update(Buffer.concat([Buffer.from([1]), Buffer.from(left, "hex"), Buffer.from(right, "hex")])).digest("hex");
+  const root = createHash("sha256")
+    .update(Buffer.concat([Buffer.from([1]), Buffer.from(left, "hex"), Buffer.from(right, "hex")]))
+    .digest("hex");
   const figures = { rssBytes: 200_000_000, fds: 40, walBytes: 1_000_000, queued: 0 };
   return {
     jobs,
@@ -100,7 +111,7 @@ function good(): Truth {
     ]),
     sightings: [],
     bounds: { before: figures, after: { ...figures }, walMaxBytes: 64 * 1_048_576 },
-    lines: [{ name: "A 1", backlog: 0, quarantined: [], sealedInLedger: 2, sealedOnFloor: 2 }],
+    lines: [{ name: "A 1", backlog: 0, quarantined: [], sealedInLedger: 2, sealedOnFloor: 2, ledger: "" }],
     prints: [{ station: "A 1", link: "http://labels.example/s1", at: AT + 8 * STEP_MS }],
   };
 }
@@ -113,27 +124,69 @@ const lies: Record<string, [by: RegExp, lie: (truth: Truth) => unknown]> = {
   "a call's second answer is another": [/^I8: .* had 2 answers/, ({ calls }) => calls.push(call(2, [{}, { digest: "other" }]))],
   "asked again it is another": [/^I8: .* had 2 answers/, ({ asked }) => Object.assign(asked[0] ?? {}, { digest: "other" })],
   "asked again it is done again": [/^I8: .* was done again/, ({ asked }) => Object.assign(asked[0] ?? {}, { replayed: false })],
-  "another body under the same key is done": [/^I8: .* with another body/, ({ asked }) => Object.assign(asked[0] ?? {}, { other: "NOT_FOUND" })],
-  "a refusal without a code": [/^I13: .* untyped 502/, ({ calls }) => calls[1]?.tries.push({ at: 1, endAt: 2, status: 502, code: null, digest: "", replayed: false })],
-  "a fault of ours": [/^I13: .* INTERNAL_ERROR/, ({ calls }) => Object.assign(calls[1]?.tries[1] ?? {}, { status: 500, code: "INTERNAL_ERROR" })],
-  "an attempt of two stations": [/was given to two stations/, ({ claims }) => claims.push({ station: "A 2", ref: "pj_1", attemptId: "a1-2" })],
-  "a claim that isn't on record": [/the claim ghost was answered/, ({ claims }) => claims.push({ station: "A 2", ref: "pj_1", attemptId: "ghost" })],
-  "a grant before the lease was over": [/^I3: pj_1 was granted 1 ms/, ({ leases }) => leases.push({ attemptId: "a1-1", until: AT + 3 * STEP_MS + 1 })],
-  "a label long after its lease": [/^I4: A 1 printed .* after its lease/, ({ prints }) => Object.assign(prints[0] ?? {}, { at: AT + 12 * STEP_MS })],
+  "another body under the same key is done": [
+    /^I8: .* with another body/,
+    ({ asked }) => Object.assign(asked[0] ?? {}, { other: "NOT_FOUND" }),
+  ],
+  "a refusal without a code": [
+    /^I13: .* untyped 502/,
+    ({ calls }) => calls[1]?.tries.push({ at: 1, endAt: 2, status: 502, code: null, digest: "", replayed: false }),
+  ],
+  "a fault of ours": [
+    /^I13: .* INTERNAL_ERROR/,
+    ({ calls }) => Object.assign(calls[1]?.tries[1] ?? {}, { status: 500, code: "INTERNAL_ERROR" }),
+  ],
+  "an attempt of two stations": [
+    /was given to two stations/,
+    ({ claims }) => claims.push({ station: "A 2", ref: "pj_1", attemptId: "a1-2" }),
+  ],
+  "a claim that isn't on record": [
+    /the claim ghost was answered/,
+    ({ claims }) => claims.push({ station: "A 2", ref: "pj_1", attemptId: "ghost" }),
+  ],
+  "a grant before the lease was over": [
+    /^I3: pj_1 was granted 1 ms/,
+    ({ leases }) => leases.push({ attemptId: "a1-1", until: AT + 3 * STEP_MS + 1 }),
+  ],
+  "a label long after its lease": [
+    /^I4: A 1 printed .* after its lease/,
+    ({ prints }) => Object.assign(prints[0] ?? {}, { at: AT + 12 * STEP_MS }),
+  ],
   "an attempt is reused": [/an attempt id is used twice/, ({ jobs }) => jobs[0]?.history.forEach((event) => (event.attempt_id &&= "a1-1"))],
-  "an attempt number stands still": [/attempt 1 follows attempt 1/, ({ jobs }) => jobs[0]?.history.forEach((event) => (event.attempt &&= 1))],
-  "a superseded attempt moves the job": [/on the word of another attempt/, ({ jobs }) => Object.assign(jobs[0]?.history[5] ?? {}, { attempt_id: "a1-1" })],
-  "two events are swapped": [/begins in SPOOL_SUBMITTED, and the one before ended in RENDERED/, ({ jobs }) => jobs[0]?.history.splice(5, 2, ...(jobs[0]?.history.slice(5, 7).toReversed() ?? []))],
+  "an attempt number stands still": [
+    /attempt 1 follows attempt 1/,
+    ({ jobs }) => jobs[0]?.history.forEach((event) => (event.attempt &&= 1)),
+  ],
+  "a superseded attempt moves the job": [
+    /on the word of another attempt/,
+    ({ jobs }) => Object.assign(jobs[0]?.history[5] ?? {}, { attempt_id: "a1-1" }),
+  ],
+  "two events are swapped": [
+    /begins in SPOOL_SUBMITTED, and the one before ended in RENDERED/,
+    ({ jobs }) => jobs[0]?.history.splice(5, 2, ...(jobs[0]?.history.slice(5, 7).toReversed() ?? [])),
+  ],
   "the system attests": [/system attested/, ({ jobs }) => Object.assign(jobs[0]?.history[6] ?? {}, { actor: { kind: "system" } })],
-  "something follows the end": [/comes after the end/, ({ jobs }) => jobs[0]?.history.push({ from: "SEALED", to: "FAILED", attempt_id: "a1-2", attempt: 2, actor: { kind: "system" } })],
+  "something follows the end": [
+    /comes after the end/,
+    ({ jobs }) => jobs[0]?.history.push({ from: "SEALED", to: "FAILED", attempt_id: "a1-2", attempt: 2, actor: { kind: "system" } }),
+  ],
   "a seal without paper": [/is sealed and on 0 labels/, ({ paper }) => paper.shift()],
   "a serial on two labels": [/is sealed and on 2 labels/, ({ paper }) => paper.push(paper[0] ?? "")],
   "a label of a job that was given up": [/^I6: a label of .*s3 lies there/, ({ paper }) => paper.push("http://labels.example/s3")],
   "a seal without its outcome": [/the job is SEALED and the serial pending/, ({ jobs }) => Object.assign(jobs[0] ?? {}, { print: null })],
-  "a seal without its event": [/^I6: pj_1 is SEALED and was commissioned 0/, ({ jobs }) => Object.assign(jobs[0] ?? {}, { commissioned: 0 })],
+  "a seal without its event": [
+    /^I6: pj_1 is SEALED and was commissioned 0/,
+    ({ jobs }) => Object.assign(jobs[0] ?? {}, { commissioned: 0 }),
+  ],
   "a seal with two events": [/^I6: pj_1 is SEALED and was commissioned 2/, ({ jobs }) => Object.assign(jobs[0] ?? {}, { commissioned: 2 })],
-  "a dead letter outside the re-print file": [/^I6: pj_3 .* not in the re-print/, ({ jobs }) => Object.assign(jobs[2] ?? {}, { inReprintFile: false })],
-  "a sealed serial in the re-print file": [/^I6: pj_1 .*in the re-print/, ({ jobs }) => Object.assign(jobs[0] ?? {}, { inReprintFile: true })],
+  "a dead letter outside the re-print file": [
+    /^I6: pj_3 .* not in the re-print/,
+    ({ jobs }) => Object.assign(jobs[2] ?? {}, { inReprintFile: false }),
+  ],
+  "a sealed serial in the re-print file": [
+    /^I6: pj_1 .*in the re-print/,
+    ({ jobs }) => Object.assign(jobs[0] ?? {}, { inReprintFile: true }),
+  ],
   "more attempts than the budget": [/^I7: pj_1 had 2 attempts of 1/, ({ jobs }) => Object.assign(jobs[0] ?? {}, { maxAttempts: 1 })],
   "given up too soon": [/^I7: pj_3 was given up/, ({ jobs }) => Object.assign(jobs[2] ?? {}, { maxAttempts: 3 })],
   "a budget used up and no end": [/^I7: pj_3 has used its budget up/, ({ jobs }) => jobs[2]?.history.pop()],
@@ -142,19 +195,46 @@ const lies: Record<string, [by: RegExp, lie: (truth: Truth) => unknown]> = {
   "a write audited twice": [/^I9: .* audited 2 times/, ({ audited }) => (audited as Map<string, number>).set("request-2", 2)],
   "a broken audit chain": [/an audit chain is broken/, (truth) => Object.assign(truth, { chainsHold: false })],
   "a sealed label nobody was told of": [/is sealed and nobody was told/, ({ delivered }) => delivered.pop()],
-  "a second delivery of an event": [/came in two deliveries/, ({ delivered }) => delivered.push({ deliveryId: "d9", eventId: "e1", ref: "pj_1" })],
-  "a webhook told twice under a new id": [/was told of in two events/, ({ delivered }) => delivered.push({ deliveryId: "d9", eventId: "e9", ref: "pj_1" })],
-  "a webhook of a label that isn't sealed": [/was told of and isn't sealed/, ({ delivered }) => delivered.push({ deliveryId: "d9", eventId: "e9", ref: "pj_3" })],
+  "a second delivery of an event": [
+    /came in two deliveries/,
+    ({ delivered }) => delivered.push({ deliveryId: "d9", eventId: "e1", ref: "pj_1" }),
+  ],
+  "a webhook told twice under a new id": [
+    /was told of in two events/,
+    ({ delivered }) => delivered.push({ deliveryId: "d9", eventId: "e9", ref: "pj_1" }),
+  ],
+  "a webhook of a label that isn't sealed": [
+    /was told of and isn't sealed/,
+    ({ delivered }) => delivered.push({ deliveryId: "d9", eventId: "e9", ref: "pj_3" }),
+  ],
   "a delivery from nowhere": [/^I10: d7 came and isn't on record/, (truth) => truth.arrivals.push(...arrivals(7, [204]))],
-  "delivered, and never taken": [/^I10: .* d2 counts as delivered/, (truth) => Object.assign(truth, { arrivals: truth.arrivals.filter(({ deliveryId }) => deliveryId !== "d2") })],
+  "delivered, and never taken": [
+    /^I10: .* d2 counts as delivered/,
+    (truth) => Object.assign(truth, { arrivals: truth.arrivals.filter(({ deliveryId }) => deliveryId !== "d2") }),
+  ],
   "another body at the second try": [/^I10: .* d1 came with two bodies/, (truth) => Object.assign(truth.arrivals[1] ?? {}, { body: "{}" })],
   "another event's id": [/^I10: .* d1 came with another event/, (truth) => Object.assign(truth.arrivals[1] ?? {}, { eventId: "e2" })],
-  "a try after a 4xx": [/^I10: .* d3 was sent again after a 4xx/, ({ deliveries }) => deliveries[2]?.attempts.push({ at: AT + 9_000, status: 204, nextTryAt: null })],
-  "a try before its time": [/^I10: .* d1 was tried before/, ({ deliveries }) => Object.assign(deliveries[0]?.attempts[1] ?? {}, { at: AT + 4_000 })],
-  "a schedule of its own": [/^I10: .* after 1000 ms/, ({ deliveries }) => Object.assign(deliveries[0]?.attempts[0] ?? {}, { nextTryAt: AT + 1_000 })],
+  "a try after a 4xx": [
+    /^I10: .* d3 was sent again after a 4xx/,
+    ({ deliveries }) => deliveries[2]?.attempts.push({ at: AT + 9_000, status: 204, nextTryAt: null }),
+  ],
+  "a try before its time": [
+    /^I10: .* d1 was tried before/,
+    ({ deliveries }) => Object.assign(deliveries[0]?.attempts[1] ?? {}, { at: AT + 4_000 }),
+  ],
+  "a schedule of its own": [
+    /^I10: .* after 1000 ms/,
+    ({ deliveries }) => Object.assign(deliveries[0]?.attempts[0] ?? {}, { nextTryAt: AT + 1_000 }),
+  ],
   "a delivery that still waits": [/^I15: .* d1 still waits/, ({ deliveries }) => Object.assign(deliveries[0] ?? {}, { status: "pending" })],
-  "a forged delivery": [/^I11: d1: the signature is wrong/, (truth) => Object.assign(truth.arrivals[0] ?? {}, { fault: "the signature is wrong" })],
-  "a stranger sees a name": [/^I12: something of A was shown to B/, ({ sightings }) => sightings.push({ of: "A", by: "B", where: "GET /x" })],
+  "a forged delivery": [
+    /^I11: d1: the signature is wrong/,
+    (truth) => Object.assign(truth.arrivals[0] ?? {}, { fault: "the signature is wrong" }),
+  ],
+  "a stranger sees a name": [
+    /^I12: something of A was shown to B/,
+    ({ sightings }) => sightings.push({ of: "A", by: "B", where: "GET /x" }),
+  ],
   "files that nobody closes": [/^I14: 400 files/, ({ bounds }) => Object.assign(bounds.after, { fds: 400 })],
   "memory that nobody gives back": [/^I14: 954 MiB/, ({ bounds }) => Object.assign(bounds.after, { rssBytes: 1_000_000_000 })],
   "a WAL without end": [/^I14: the WAL/, ({ bounds }) => Object.assign(bounds.after, { walBytes: 65 * 1_048_576 })],
@@ -162,10 +242,19 @@ const lies: Record<string, [by: RegExp, lie: (truth: Truth) => unknown]> = {
   "a report that nobody hears": [/^I15: A 1 still has 2 reports/, ({ lines }) => Object.assign(lines[0] ?? {}, { backlog: 2 })],
   "a report set aside": [/^I1: A 1 had to set aside: X/, ({ lines }) => lines[0]?.quarantined.push("X")],
   "a ledger that counts otherwise": [/^I6: A 1 counts 3 sealed/, ({ lines }) => Object.assign(lines[0] ?? {}, { sealedInLedger: 3 })],
-  "a serial given twice": [/^I16: the serial s1 was given twice/, ({ allocated }) => Object.assign(allocated, { present: ["s1", "s1", "s3"] })],
-  "a serial too many": [/^I16: 3 serials were asked for/, ({ allocated }) => Object.assign(allocated, { present: ["s1", "s2", "s3", "s4"] })],
+  "a serial given twice": [
+    /^I16: the serial s1 was given twice/,
+    ({ allocated }) => Object.assign(allocated, { present: ["s1", "s1", "s3"] }),
+  ],
+  "a serial too many": [
+    /^I16: 3 serials were asked for/,
+    ({ allocated }) => Object.assign(allocated, { present: ["s1", "s2", "s3", "s4"] }),
+  ],
   "a leaf in another's place": [/isn't where the log says/, ({ leaves }) => Object.assign(leaves[0] ?? {}, { index: 1 })],
-  "a log rewritten": [/isn't the beginning of/, ({ growths }) => Object.assign(growths[0] ?? {}, { from: { size: 1, root: "0".repeat(64) } })],
+  "a log rewritten": [
+    /isn't the beginning of/,
+    ({ growths }) => Object.assign(growths[0] ?? {}, { from: { size: 1, root: "0".repeat(64) } }),
+  ],
   "a seal that isn't in the log": [/is sealed and not in the log/, ({ leaves }) => leaves.pop()],
 };
 
