@@ -55,7 +55,7 @@ const SCHEDULE_MS = [5_000, 30_000, 120_000, 900_000, 3_600_000, 14_400_000, 43_
 const JITTER = 0.11;
 const WRITTEN_MS = 10_000; // from the end of a try until the store has it, on a bad day
 const PRINTING_MS = 8_000; // from the last look at the lease to the label, on a printer that had to be mended in between
-const FDS_SLACK = 32;
+const FDS_SLACK = 64; // connections that are kept alive or pooled, which there were none of before the work began
 const MIB = 1_048_576;
 const RSS_SLACK_BYTES = 192 * MIB;
 

@@ -2,17 +2,10 @@
 // --seeds 50 runs one seed after another. Ends 1 where an invariant breaks, or where memory, WAL or files grow.
 import { parseArgs } from "node:util";
 import { type Postgres, startPostgres } from "../../fixtures/postgres.ts";
-import { type Look, type Outcome, runChaos } from "../chaos.ts";
+import { type Look, runChaos } from "../chaos.ts";
+import { MIB, SHARE, soak, type Soaked } from "../soak.ts";
 
-const MIB = 1_048_576;
-const SHARE = 0.6;
-const SOAK_PACE = { everyMs: 5_000, lastsMs: 4_000 };
 const SEED_PACE = { everyMs: 500, lastsMs: 1_200, forMs: 8_000 };
-const MINUTE_MS = 60_000;
-/** Of the run: so long the cloud lives at the end; and of that life, so long it may warm up. */
-const LIFE = 0.6;
-const WARM_UP = 0.25;
-const GROWTH_MAX_BYTES = 32 * MIB;
 
 type Options = { minutes: number; seeds: number; seed: number; engine: "sqlite" | "postgres" };
 const say = (line: string) => process.stdout.write(`${line}\n`);
@@ -37,23 +30,13 @@ function optionsFrom(args: string[]): Options {
   return { minutes: number("minutes"), seeds: number("seeds"), seed: number("seed"), engine };
 }
 
-/** How much is gained from the first to the last by the straight line through all. */
-export function growth(values: readonly number[]): number {
-  const n = values.length;
-  if (n < 3) return 0;
-  const [midX, midY] = [(n - 1) / 2, values.reduce((sum, y) => sum + y, 0) / n];
-  const over = values.reduce((sum, y, x) => sum + (x - midX) * (y - midY), 0);
-  const under = values.reduce((sum, _y, x) => sum + (x - midX) ** 2, 0);
-  return (over / under) * (n - 1);
-}
-
 const mib = (bytes: number) => `${Math.round(bytes / MIB)} MiB`;
 const line = ({ seconds, figures, backlog, issued, sealed }: Look) =>
   say(
     `${String(seconds).padStart(5)} s  ${sealed}/${issued} labels  RSS ${mib(figures.rssBytes)}  WAL ${mib(figures.walBytes)}  ${figures.fds} files  ${figures.queued} units  ${backlog} reports`,
   );
 
-function table({ looks, told, history, seconds }: Outcome, grown: number): void {
+function table({ looks, told, history, seconds, grownBytes }: Soaked): void {
   const of = (value: (look: Look) => number) => looks.map(value);
   const rss = of(({ figures }) => figures.rssBytes).toSorted((a, b) => a - b);
   const rows = {
@@ -64,7 +47,7 @@ function table({ looks, told, history, seconds }: Outcome, grown: number): void 
     "calls, retried": `${history.calls.length}, ${history.calls.filter(({ tries }) => tries.length > 1).length}`,
     "deliveries, arrivals": `${history.deliveries.length}, ${history.arrivals.length}`,
     "RSS, median and most": `${mib(rss[Math.floor(rss.length / 2)] ?? 0)}, ${mib(rss.at(-1) ?? 0)}`,
-    "RSS, gained once warm": mib(grown),
+    "RSS, gained once warm": mib(grownBytes),
     "WAL, most": mib(Math.max(...of(({ figures }) => figures.walBytes))),
     "files, most": Math.max(...of(({ figures }) => figures.fds)),
     "reports waiting, most": Math.max(...of(({ backlog }) => backlog)),
@@ -85,21 +68,12 @@ async function onPostgres<T>(
   }
 }
 
-async function soak({ minutes, seed, engine }: Options): Promise<string[]> {
-  const forMs = minutes * MINUTE_MS;
-  const sparedFrom = forMs * (1 - LIFE);
-  say(
-    `soak: seed ${seed}, ${minutes} minutes on ${engine}, at ${SHARE * 100} % of what the floor can do; the cloud isn't killed any more from ${sparedFrom / 1_000} s on`,
-  );
-  const outcome = await onPostgres(engine, (postgres) =>
-    runChaos({ seed, pace: { ...SOAK_PACE, forMs, sparedFrom }, load: { share: SHARE }, onLook: line, ...(postgres ? { postgres } : {}) }),
-  );
-  const warmFrom = (sparedFrom + forMs * LIFE * WARM_UP) / 1_000;
-  const warm = outcome.looks.filter(({ seconds }) => seconds > warmFrom && seconds < forMs / 1_000);
-  const grown = growth(warm.map(({ figures }) => figures.rssBytes));
-  if (outcome.broken.length > 0) for (const one of outcome.told) say(`  ${one}`);
-  table(outcome, grown);
-  return [...outcome.broken, ...(grown > GROWTH_MAX_BYTES ? [`I14: once warm, memory still grew by ${mib(grown)}`] : [])];
+async function oneLong({ minutes, seed, engine }: Options): Promise<string[]> {
+  say(`soak: seed ${seed}, ${minutes} minutes on ${engine}, at ${SHARE * 100} % of what the floor can do`);
+  const soaked = await onPostgres(engine, (postgres) => soak({ seed, minutes, onLook: line, ...(postgres ? { postgres } : {}) }));
+  if (soaked.broken.length > 0) for (const one of soaked.told) say(`  ${one}`);
+  table(soaked);
+  return soaked.broken;
 }
 
 async function manySeeds({ seeds, seed: first, engine }: Options): Promise<string[]> {
@@ -122,7 +96,7 @@ async function manySeeds({ seeds, seed: first, engine }: Options): Promise<strin
 if (import.meta.main)
   try {
     const options = optionsFrom(process.argv.slice(2));
-    const broken = await (options.seeds > 0 ? manySeeds(options) : soak(options));
+    const broken = await (options.seeds > 0 ? manySeeds(options) : oneLong(options));
     for (const fault of broken) say(`BROKEN: ${fault}`);
     say(broken.length === 0 ? "every invariant holds" : `${broken.length} faults`);
     process.exitCode = broken.length === 0 ? 0 : 1;
