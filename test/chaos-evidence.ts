@@ -6,7 +6,7 @@ import { lying } from "../fixtures/simulate.ts";
 import type { JobState } from "#shared/states.ts";
 import type { Growth, Head, Leaf } from "./cluster-checker.ts";
 import type { Arrival, Asked, Delivery, History, Job, Line, Print } from "./history-checker.ts";
-import type { Moment } from "./print-checker.ts";
+import type { Answered, Moment } from "./print-checker.ts";
 
 /** What the run itself knows. */
 export type Known = {
@@ -39,6 +39,15 @@ async function serialsOf({ admin, product }: Tenant, state = ""): Promise<string
   return (JSON.parse(text) as { data: { serial: string }[] }).data.map(({ serial }) => serial);
 }
 
+/** What was never answered may be on record, once, or not at all: the lease may have been over before it could be said again. */
+function answeredOf({ ear }: Site, ref: string, history: readonly Moment[]): Answered[] {
+  const said = ear.said.get(ref) ?? [];
+  const isSame = (a: Pick<Answered, "attempt_id" | "status">) => (b: Pick<Answered, "attempt_id" | "status">) =>
+    a.attempt_id === b.attempt_id && a.status === b.status;
+  const isThere = (word: Answered) => history.some(({ attempt_id, to }) => attempt_id === word.attempt_id && to === word.status);
+  return [...said, ...(ear.asked.get(ref) ?? []).filter((word) => isThere(word) && !said.some(isSame(word)))];
+}
+
 async function jobOf(site: Site, tenant: Tenant, wire: Wire, toReprint: ReadonlySet<string>): Promise<{ job: Job; leaf: Leaf[] }> {
   const { admin } = tenant;
   const { job_ref: ref, serial, digital_link: link, max_attempts: maxAttempts } = wire;
@@ -58,7 +67,7 @@ async function jobOf(site: Site, tenant: Tenant, wire: Wire, toReprint: Readonly
     link,
     history,
     at: history.map(({ at }) => Date.parse(at)),
-    answered: site.ear.said.get(ref) ?? [],
+    answered: answeredOf(site, ref, history),
     print: carrier.body.metadata.print?.status ?? null,
     maxAttempts,
     commissioned: events.body.epcisBody.queryResults.resultsBody.eventList.length,
