@@ -75,9 +75,7 @@ export function stateOf({
     })),
     jobs: open.map((attempt) => jobOf(attempt, store)),
     sealing: store.sealing(),
-    recent: store
-      .recent(SHOWN)
-      .map((attempt) => ({ ...jobOf(attempt, store), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
+    recent: store.recent(SHOWN).map((attempt) => ({ ...jobOf(attempt, store), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
     queue_ahead: open.filter(({ stage, printer }) => (stage === "waiting" || stage === "rendered") && printer === null).length,
     buffer_depth: count,
     buffer: {
