@@ -4,7 +4,6 @@ import type { ClaimBatch, Claimed } from "#shared/wire/jobs.ts";
 import { askOf } from "./attempt.ts";
 import { verifyEnvelope } from "./envelope.ts";
 import type { LeaseDeps } from "./leases.ts";
-import type { ProductNames } from "./product-names.ts";
 import { pulse } from "./pulse.ts";
 import type { CloudTime } from "./cloud-time.ts";
 import type { Standing } from "./standing.ts";
@@ -16,7 +15,6 @@ const ASKS_MAX = 50; // jobs that wait for a person before they can even begin
 
 type ClaimDeps = LeaseDeps & {
   standing: Standing;
-  products: ProductNames;
   time: CloudTime;
   adoption: { isDue(): boolean; run(deviceId: string): Promise<boolean> };
   blocked(): boolean;
@@ -24,7 +22,7 @@ type ClaimDeps = LeaseDeps & {
 };
 
 export function claimsOf(deps: ClaimDeps) {
-  const { config, store, clock, cloud, uplink, standing, floor, products, time, adoption, blocked, paused } = deps;
+  const { config, store, clock, cloud, uplink, standing, floor, time, adoption, blocked, paused } = deps;
   const { news, say } = floor;
   const hunger = pulse(clock);
   let over = false;
@@ -101,9 +99,6 @@ export function claimsOf(deps: ClaimDeps) {
     });
     if (taken) say("info", { event: "claimed", job_ref: job.job_ref, attempt: verdict.task.attempt }, `claimed ${job.job_ref}`);
     news.beat();
-    products
-      .learn(verdict.task.gtin, job.product_id)
-      .then(news.beat, (error: unknown) => say("debug", { event: "product" }, String(error)));
   }
 
   /** What waits behind a printer that can't print, or at a station that was paused, others could do. */

@@ -187,6 +187,7 @@ export function startLane(
     const now = counters.labels;
     const before = expected();
     if (now === null || now === before) return;
+    if (before === null && store.inHand().some(holds)) return; // a label whose end isn't known may move it yet
     store.write(() => {
       store.setMeta(counterName, JSON.stringify(now));
       if (before === null) return;

@@ -6,7 +6,6 @@ import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lane } from "./lane.ts";
 import type { Notice } from "./notices.ts";
-import type { ProductNames } from "./product-names.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import type { Link } from "./reconnecting.ts";
 import type { Scans } from "./scans.ts";
@@ -24,7 +23,6 @@ export type StateDeps = {
   standing: Standing;
   paused(): boolean;
   lines(): string[];
-  products: ProductNames;
   notices(): Notice[];
   broker(): Link;
 };
@@ -44,7 +42,6 @@ export function stateOf({
   standing,
   paused,
   lines,
-  products,
   broker,
   notices: noticesNow,
 }: StateDeps) {
@@ -76,11 +73,9 @@ export function stateOf({
       ...linkOf(scanner.link()),
       last: scans.last(scanner.name),
     })),
-    jobs: open.map((attempt) => jobOf(attempt, store, products)),
+    jobs: open.map((attempt) => jobOf(attempt, store)),
     sealing: store.sealing(),
-    recent: store
-      .recent(SHOWN)
-      .map((attempt) => ({ ...jobOf(attempt, store, products), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
+    recent: store.recent(SHOWN).map((attempt) => ({ ...jobOf(attempt, store), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
     queue_ahead: open.filter(({ stage, printer }) => (stage === "waiting" || stage === "rendered") && printer === null).length,
     buffer_depth: count,
     buffer: {
@@ -129,7 +124,7 @@ function printerOf({ config, state }: Lane, open: Attempt[]) {
   };
 }
 
-function jobOf(attempt: Attempt, store: Store, products: ProductNames) {
+function jobOf(attempt: Attempt, store: Store) {
   const { attemptId, jobRef, task, printer, stage, updatedAt, askSince, work } = attempt;
   const kind = askOf(attempt);
   return {
@@ -141,7 +136,7 @@ function jobOf(attempt: Attempt, store: Store, products: ProductNames) {
     says: stages[stage].says,
     printer,
     duplicate_risk: task.duplicate_risk,
-    product: products.of(task.gtin),
+    product: task.product_name,
     gtin: task.gtin,
     serial: task.serial,
     digital_link: task.digital_link,

@@ -15,7 +15,6 @@ import type { AgentLog } from "./log.ts";
 import { noticesOf } from "./notices.ts";
 import { operatorsOf } from "./operator.ts";
 import type { Timing } from "./printers/driver.ts";
-import { productNames } from "./product-names.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
@@ -85,11 +84,10 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     store, cloud, clock, news, say, lost: (id, why) => steps.lost(floor, id, why), ...(options.pauses ? { pauses: options.pauses } : {}),
   }); // oxfmt-ignore
   const standing = standingOf({ cloud, store, say, uplink });
-  const products = productNames(store, cloud);
   const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
   const adoption = adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds: config.claim.leaseSeconds });
   const claims = claimsOf({
-    config, store, clock, cloud, uplink, standing, floor, products, time, adoption, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
+    config, store, clock, cloud, uplink, standing, floor, time, adoption, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
   }); // oxfmt-ignore
   const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) =>
@@ -120,7 +118,6 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       standing,
       paused: () => paused,
       lines: log.last,
-      products,
       notices: () => noticesOf({ store, clock, time }),
       broker: () => line.link(),
     });

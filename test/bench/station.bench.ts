@@ -244,10 +244,8 @@ async function outage(cloud: Cloud, awayMs: number): Promise<Line> {
 function buffer(store: ReturnType<typeof openBuffer>, claimed: Claim): void {
   const { job, attempt_id: attemptId, envelope } = claimed;
   const { job_ref, gtin, serial, digital_link } = job as Claim["job"] & { gtin: string; serial: string };
-  const task = {
-    ...{ job_ref, attempt: 1, gtin, serial, digital_link, sgtin96_epc: null, needs: ["qr"], template: "any", template_sha256: null },
-    ...{ product_name: null, reprint: false, duplicate_risk: false },
-  };
+  const terms = { needs: ["qr"], template: "any", template_sha256: null, product_name: null, reprint: false, duplicate_risk: false };
+  const task = { job_ref, attempt: 1, gtin, serial, digital_link, sgtin96_epc: null, ...terms };
   const now = Date.now();
   store.take({ attemptId, task, envelope, leaseSeconds: 600, leaseUntil: now + 600_000, envelopeUntil: now + 86_400_000 });
   const items = goodItems(claimed, true).map((item) => ({ ...item, occurred_at: item.occurred_at ?? new Date(now).toISOString() }));

@@ -221,7 +221,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.getByRole("heading", { name: "Scan your badge" }).waitFor();
     await wedge(page, OPERATOR.badge);
     await page.getByText("Scan this label").waitFor(); // what was pressed counts
-    await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED");
+    await expect.poll(() => stateInCloud(shop, ref)).toBe("PRINTED_ATTESTED");
   });
 
   test("two consoles of one station are both live; of two answers one counts, and the other is told", async (t) => {

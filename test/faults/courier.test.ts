@@ -161,6 +161,21 @@ test("a name that leads inside is refused after it was looked up, whatever else 
   expect(knocks).toBe(0);
 });
 
+test("the control: a courier that may go inside knocks at that canary by the same names", async () => {
+  let knocks = 0;
+  const canary = createSocketServer((socket) => {
+    knocks += 1;
+    socket.destroy();
+  });
+  ends.push(() => canary.close());
+  const port = await listening(canary);
+  const names = await startNameServer(() => ["127.0.0.1"]);
+  ends.push(names.end);
+  const free = courierOf({ nameServers: [names.address] });
+  expect(await free.send(errand(`http://inside.example.com:${port}/`))).toMatchObject({ status: null });
+  expect(knocks).toBeGreaterThan(0);
+});
+
 test("the addresses that were judged are the ones that are connected to: a name is asked once a connection", async () => {
   const url = await http((_request, response) => void response.writeHead(200, { connection: "close" }).end());
   const { port } = new URL(url);

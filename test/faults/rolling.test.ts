@@ -45,18 +45,20 @@ function balancer() {
   };
 }
 
+const nodeOn = (url: string) => (n: number) =>
+  startProgram("cloud/main.ts", {
+    IMPRIMATUR_PORT: "0",
+    IMPRIMATUR_MQTT_PORT: "0",
+    IMPRIMATUR_DATA_DIR: join(folder, `node-${n}`),
+    IMPRIMATUR_DATABASE_URL: url,
+    IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
+    IMPRIMATUR_RATE_LIMIT: "off",
+    IMPRIMATUR_DRAIN_NOTICE_S: "3",
+  });
+
 test("no request fails while nodes are replaced and the schema grows; what was answered is there", { timeout: 120_000 }, async () => {
   const url = (await freshDatabase("postgres")) ?? "";
-  const start = (n: number) =>
-    startProgram("cloud/main.ts", {
-      IMPRIMATUR_PORT: "0",
-      IMPRIMATUR_MQTT_PORT: "0",
-      IMPRIMATUR_DATA_DIR: join(folder, `node-${n}`),
-      IMPRIMATUR_DATABASE_URL: url,
-      IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
-      IMPRIMATUR_RATE_LIMIT: "off",
-      IMPRIMATUR_DRAIN_NOTICE_S: "3",
-    });
+  const start = nodeOn(url);
   const floor = balancer();
   floor.nodes.push(await start(1));
   await expect.poll(floor.ready).toBe(1);
@@ -111,6 +113,27 @@ test("no request fails while nodes are replaced and the schema grows; what was a
   expect((await shop.admin.get("/audit-logs/verify")).body.valid).toBe(true);
   await floor.end();
   expect(await floor.nodes[0]?.end()).toBe(0);
+});
+
+test("the control: a node that is killed instead fails requests, and they are seen", { timeout: 60_000 }, async () => {
+  const start = nodeOn((await freshDatabase("postgres")) ?? "");
+  const floor = balancer();
+  floor.nodes.push(await start(4), await start(5));
+  await expect.poll(floor.ready).toBe(2);
+  const admin = client(floor.url, { authorization: `Bearer ${adminKey}` });
+  let [answered, failed, isOver] = [0, 0, false];
+  const caller = async () => {
+    while (!isOver) await admin.get("/tenant").then(() => (answered += 1), () => (failed += 1)); // oxfmt-ignore
+  };
+  const callers = Array.from({ length: 8 }, caller);
+  await expect.poll(() => answered).toBeGreaterThan(50);
+  expect(failed).toBe(0);
+  await floor.nodes[0]?.end("SIGKILL");
+  await expect.poll(() => failed).toBeGreaterThan(0);
+  isOver = true;
+  await Promise.all(callers);
+  await floor.end();
+  await floor.nodes[1]?.end();
 });
 
 /** What an older node's statements bear: more of everything, nothing less and nothing else. */

@@ -13,6 +13,7 @@ import { settings } from "../../cloud/config.ts";
 import { loadPacks } from "../../cloud/packs.ts";
 import { pathOf } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
+import { plan } from "../faults/plan.ts";
 
 const file = new URL("../../README.md", import.meta.url);
 
@@ -125,6 +126,14 @@ const tables: Record<string, string> = {
   alerts: table(
     ["alert", "when", "what to do"],
     alerts().map(({ name, summary, todo }) => [code(name), summary, todo]),
+  ),
+  faults: table(
+    ["", "what befalls it", "tests, and the controls that can fail"],
+    plan.map(({ fault, tests, controls }, i) => [
+      `F${i + 1}`,
+      fault,
+      [...new Set([...tests, ...controls].map(([path]) => code(path.replace(".test.ts", ""))))].join(", "),
+    ]),
   ),
   audit: table(
     ["action", "meaning"],

@@ -1,0 +1,168 @@
+// PostgreSQL misbehaves while we work: connections are killed, transactions lose against others, the server is gone for good and its standby takes over.
+import { afterAll, expect, test } from "vitest";
+import { startBalancer } from "../../fixtures/balancer.ts";
+import { onServer, type Postgres, startPostgres } from "../../fixtures/postgres.ts";
+import { startWorld, type World } from "../../fixtures/world.ts";
+import { freshDatabase } from "../world.ts";
+
+const WRITERS = 8;
+const ends: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const end of ends.toReversed()) await end();
+});
+
+/** Writes without a pause, each until it is answered well under its one key; what else was said meanwhile is noted. */
+function load(w: World) {
+  const [answered, refused]: [Map<string, string>, Set<string>] = [new Map(), new Set()];
+  let running = true;
+  const writer = async (n: number) => {
+    for (let i = 0; running; i += 1) {
+      const name = `${n}-${i}`;
+      for (let done = false; !done && running;) {
+        const { status, body } = await w.admin.post("/api-keys", { name, scopes: ["aidc:read"] }, { "idempotency-key": name });
+        done = status === 201;
+        if (done) answered.set(name, body.data.id as string);
+        else refused.add(`${status} ${body.error.code as string}`);
+      }
+    }
+  };
+  const writers = Array.from({ length: WRITERS }, (_, n) => writer(n));
+  return {
+    answered,
+    refused,
+    more: async (count = 50) => {
+      const before = answered.size;
+      await expect.poll(() => answered.size, { timeout: 40_000 }).toBeGreaterThan(before + count);
+    },
+    end: async () => {
+      running = false;
+      await Promise.all(writers);
+    },
+  };
+}
+/** What was answered and isn't there, and whether anything is there twice. */
+async function judged(w: World, answered: ReadonlyMap<string, string>) {
+  const rows = await w.store.read("keys", async ({ db }) =>
+    db.values<[string, string]>("SELECT id, name FROM api_keys WHERE name LIKE '%-%'"),
+  );
+  const there = new Set(rows.map(([id]) => id));
+  const names = rows.map(([, name]) => name).filter((name) => /^\d+-\d+$/.test(name));
+  return {
+    lost: [...answered.values()].filter((id) => !there.has(id)).length,
+    twice: names.length - new Set(names).size,
+    valid: (await w.admin.get("/audit-logs/verify")).body.valid as boolean,
+  };
+}
+async function worldOn(databaseUrl: string): Promise<World> {
+  const w = await startWorld({ databaseUrl, clock: false });
+  ends.push(() => w.end());
+  return w;
+}
+
+test(
+  "connections killed in the middle of anything: typed refusals at most, each write there once, no restart of ours",
+  { timeout: 90_000 },
+  async () => {
+    const url = (await freshDatabase("postgres")) ?? "";
+    const w = await worldOn(url);
+    const work = load(w);
+    const kill =
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND random() < 0.4";
+    for (let round = 0; round < 12; round += 1) {
+      await work.more(10);
+      await onServer(url, kill);
+    }
+    await work.more();
+    await work.end();
+    expect([...work.refused]).toEqual(["503 STORE_UNAVAILABLE"]); // some were hit, or this has shown nothing
+    expect(await judged(w, work.answered)).toEqual({ lost: 0, twice: 0, valid: true });
+  },
+);
+
+/** Every third audit row that is written fails as if another transaction had won. */
+const tripping = (code: string) => `
+  CREATE SEQUENCE trips;
+  CREATE FUNCTION trip() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN IF nextval('trips') % 3 = 0 THEN RAISE EXCEPTION 'tripped' USING ERRCODE = '${code}'; END IF; RETURN NEW; END $$;
+  CREATE TRIGGER trip BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION trip();`;
+
+test.each([
+  ["serialization failures", "40001"],
+  ["deadlocks", "40P01"],
+])("%s are tried again inside: nobody hears of them, and nothing is done twice", { timeout: 60_000 }, async (_what, code) => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const w = await worldOn(url);
+  await onServer(url, tripping(code));
+  const work = load(w);
+  await work.more(100);
+  await work.end();
+  expect([...work.refused]).toEqual([]);
+  expect(await judged(w, work.answered)).toEqual({ lost: 0, twice: 0, valid: true });
+});
+
+test("the control: a fault that is no conflict does reach the caller from the same place", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const w = await worldOn(url);
+  await onServer(url, tripping("22012"));
+  const answers = await Promise.all(
+    Array.from({ length: 6 }, (_, i) => w.admin.post("/api-keys", { name: `${i}`, scopes: ["aidc:read"] })),
+  );
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 500]));
+});
+
+/** A primary that is lost for good under load, and its standby promoted in its place. */
+async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
+  const primary = await startPostgres();
+  ends.push(primary.stop);
+  const database = await primary.createDatabase("floor");
+  await primary.halt();
+  const standby: Postgres = await startPostgres({ follows: primary });
+  ends.push(standby.stop);
+  await primary.start();
+  const waitFor = async (names: string) => {
+    await onServer(primary.url, `ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+    await onServer(primary.url, "SELECT pg_reload_conf()");
+  };
+  await waitFor("*");
+  let serving = primary;
+  const address = await startBalancer(() => [serving.url]); // the one name that the cloud knows
+  ends.push(address.end);
+  const url = new URL(database);
+  url.port = new URL(address.url).port;
+  const w = await worldOn(url.href);
+  const work = load(w);
+  await work.more();
+  if (!waitsForStandby) {
+    await waitFor("");
+    await onServer(standby.url, "ALTER SYSTEM SET primary_conninfo = ''"); // it falls behind, and nobody waits for it
+    await onServer(standby.url, "SELECT pg_reload_conf()");
+    await work.more();
+  }
+  await primary.crash("SIGKILL");
+  serving = standby;
+  await onServer(standby.url, "SELECT pg_promote()");
+  const before = new Map(work.answered);
+  if (waitsForStandby) await work.more();
+  await work.end();
+  expect([...work.refused].filter((refusal) => refusal !== "503 STORE_UNAVAILABLE")).toEqual([]);
+  return { w, before, answered: work.answered };
+}
+
+test(
+  "the primary is lost for good: on the promoted standby every answered write is there, and the same cloud goes on",
+  { timeout: 120_000 },
+  async () => {
+    const { w, answered } = await failover({ waitsForStandby: true });
+    expect(await judged(w, answered)).toEqual({ lost: 0, twice: 0, valid: true });
+  },
+);
+
+test(
+  "the control: where the primary doesn't wait for its standby, the same failover loses answers, and the check counts them",
+  { timeout: 120_000 },
+  async () => {
+    const { w, before } = await failover({ waitsForStandby: false });
+    await expect.poll(async () => (await w.admin.get("//readyz")).status, { timeout: 30_000 }).toBe(200);
+    expect((await judged(w, before)).lost).toBeGreaterThan(0);
+  },
+);
