@@ -28,6 +28,7 @@ const tools = {
   test: ["node_modules/vitest/vitest.mjs", "run", "--config", "test/vitest.config.ts"],
   check: ["test/house/check.ts"],
   bench: ["test/bench/index.ts"],
+  soak: ["test/faults/soak.ts"],
   readme: ["test/house/readme.ts"],
   verdict: ["test/house/verdict.ts"],
 };
@@ -162,7 +163,7 @@ const child = spawn(
   {
     stdio: "inherit",
     env: { ...process.env, PATH: `${dirname(node)}${delimiter}${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH ?? ""}` },
-    ...(["test", "check", "bench", "readme"].includes(name) ? { cwd: root } : {}),
+    ...(["test", "check", "bench", "readme", "soak"].includes(name) ? { cwd: root } : {}),
   },
 );
 // A terminal's Ctrl-C reaches the whole group, the child included; what is sent to us alone we pass on, so that it drains.

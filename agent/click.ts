@@ -1,13 +1,12 @@
 // What a person did at the console, by one id: whatever is logged and reported because of it carries the id on, to the cloud and beyond.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomBytes, randomUUID } from "node:crypto";
-import { limits } from "#shared/limits.ts";
+import { isCorrelationId } from "#shared/correlation.ts";
 
 const clicks = new AsyncLocalStorage<string>();
-const FIT = new RegExp(`^[\\w.:~+=@/-]{1,${limits.CORRELATION_ID_MAX_LENGTH}}$`);
 
 /** The page's own id where it sends one that fits into a header, else a new one. */
-export const clickId = (sent: unknown): string => (typeof sent === "string" && FIT.test(sent) ? sent : randomUUID());
+export const clickId = (sent: unknown): string => (isCorrelationId(sent) ? sent : randomUUID());
 export const asClick = <T>(id: string, act: () => T): T => clicks.run(id, act);
 export const clickNow = (): string | undefined => clicks.getStore();
 

@@ -236,6 +236,8 @@ function fromFile(file: string, isNamed: boolean): Given {
 }
 
 /** The file's values, and over them the environment's. */
+export const keyInEnvironment = (): string | undefined => process.env[`${PREFIX}KEY`];
+
 export function loadAgentConfig(file: string | undefined, env: Record<string, string | undefined> = process.env): AgentConfig {
   const given = { ...fromFile(file ?? DEFAULT_FILE, file !== undefined), ...fromEnvironment(env) };
   if (file === undefined && Object.keys(given).length === 0)

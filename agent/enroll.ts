@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import type { Device, Station } from "#shared/wire/devices.ts";
 import { argumentsOf } from "./arguments.ts";
 import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
-import { agentConfigFrom, ConfigError, DEFAULT_FILE } from "./config.ts";
+import { agentConfigFrom, ConfigError, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
 import { reserve } from "./settings-file.ts";
 
@@ -65,7 +65,7 @@ function next(file: string, { printers }: { printers: object[] }): string[] {
 }
 
 /** Also from the environment or, as -, from stdin: what is typed as an option every user of the machine can see. */
-async function keyFrom({ key = process.env["IMPRIMATUR_AGENT_KEY"] }: Given): Promise<string> {
+async function keyFrom({ key = keyInEnvironment() }: Given): Promise<string> {
   const read = key === "-" ? (await text(process.stdin)).trim() : key;
   if (!read) throw new ConfigError("--key is missing: a device's key, or one that may register devices (- reads it from stdin)", 2);
   return read;

@@ -52,8 +52,17 @@ export type LanePatience = {
   /** For a label's end, from a printer that never tells one. */
   muteMs: number;
   retryMs: readonly number[];
+  /** A printer that didn't answer when it was asked what it can is asked again at the next opening after this. */
+  probeAgainMs: number;
 };
-export const PATIENCE: LanePatience = { blockedMs: 30 * 60_000, idleMs: 10_000, drainMs: 5_000, muteMs: 1_500, retryMs: PAUSES_MS };
+export const PATIENCE: LanePatience = {
+  blockedMs: 30 * 60_000,
+  idleMs: 10_000,
+  drainMs: 5_000,
+  muteMs: 1_500,
+  retryMs: PAUSES_MS,
+  probeAgainMs: 60_000,
+};
 
 /** A label on its way through the printer. */
 type Flight = { attemptId: string; submission: Submission };
@@ -76,6 +85,7 @@ export function startLane(
   let over = false;
   let printer: Printer | undefined;
   let capabilities: Capabilities | null = null;
+  let probedAt = -Infinity;
   let failures = 0;
   let lookedAt = 0;
   let state: LaneState = {
@@ -120,7 +130,11 @@ export function startLane(
       const opened = await drivers[driver]?.open(port, profile, { clock });
       if (!opened) throw new Error(`there is no driver ${driver}`);
       printer = opened;
-      if (!capabilities || attests(capabilities.ceiling)) capabilities = await opened.probe(); // what never answered is spared the questions
+      // What never answers is spared the questions for a while; it may only have been starting up.
+      if (!capabilities || attests(capabilities.ceiling) || clock.now() - probedAt > patience.probeAgainMs) {
+        capabilities = await opened.probe();
+        probedAt = clock.now();
+      }
       failures = 0;
       lookedAt = 0;
       become(state.status === "printing" ? "printing" : "ready", "ready");
@@ -173,6 +187,7 @@ export function startLane(
     const now = counters.labels;
     const before = expected();
     if (now === null || now === before) return;
+    if (before === null && store.inHand().some(holds)) return; // a label whose end isn't known may move it yet
     store.write(() => {
       store.setMeta(counterName, JSON.stringify(now));
       if (before === null) return;

@@ -4,6 +4,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { Readable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { isCorrelationId } from "#shared/correlation.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
@@ -29,9 +30,7 @@ declare module "fastify" {
   }
 }
 
-const SAFE_ID = new RegExp(`^[\\w.:~+=@/-]{1,${limits.CORRELATION_ID_MAX_LENGTH}}$`);
-export const correlationId = (sent: string | string[] | undefined): string =>
-  typeof sent === "string" && SAFE_ID.test(sent) ? sent : randomUUIDv7();
+export const correlationId = (sent: string | string[] | undefined): string => (isCorrelationId(sent) ? sent : randomUUIDv7());
 
 export const anonymous: Caller = {
   tenantId: "",

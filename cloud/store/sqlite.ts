@@ -13,11 +13,13 @@ export type SqliteOptions = {
   onCommit?: (units: number, seconds: number) => void;
   /** FULL is the only mode in which an answered write survives a power cut; the other exists for the test that proves it. */
   synchronous?: "FULL" | "NORMAL";
-  /** Pages between checkpoints are counted in units, each a handful of pages. */
-  unitsPerCheckpoint?: number;
+  /** Frames of the WAL that call for a checkpoint. */
+  walFrames?: number;
 };
 
 type Waiting = { work: (session: Session) => Promise<unknown>; resolve: (value: unknown) => void; reject: (error: unknown) => void };
+/** Frames in the WAL, and of them those that the database has as well. */
+type Wal = { log: number; checkpointed: number };
 type Done = { settle: () => void; fail: (error: unknown) => void };
 
 const STATEMENTS_KEPT = 500;
@@ -25,7 +27,8 @@ const READ_CACHE_KB = 16_000;
 const WATCH_MS = 1_000;
 const BUSY_TIMEOUT_MS = 1_000;
 const GROUP_TURNS = 4;
-const UNITS_PER_CHECKPOINT = 4_000;
+const WAL_FRAMES = 6_144; // 24 MiB of pages: pictures make a unit of work a hundred times as large as others, so that counting units won't do
+const WAL_FRAMES_MORE = 1_024; // where a reader was in the way of the last one
 
 export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL" = "FULL"): Database.Database {
   if (mode === "write") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -141,14 +144,7 @@ export function openSqliteToRead(file: string, clock: () => number = Date.now): 
   };
 }
 
-export function openSqlite({
-  file,
-  clock = Date.now,
-  onFatal,
-  onCommit,
-  synchronous,
-  unitsPerCheckpoint = UNITS_PER_CHECKPOINT,
-}: SqliteOptions): Engine {
+export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchronous, walFrames = WAL_FRAMES }: SqliteOptions): Engine {
   const writer = connect(file, "write", synchronous);
   const reader = connect(file, "read", synchronous);
   const write = executor(writer);
@@ -180,7 +176,12 @@ export function openSqlite({
 
   const queue: Waiting[] = [];
   let draining: Promise<void> | undefined;
-  let sinceCheckpoint = 0;
+  const checkpoints = {
+    NOOP: writer.prepare("PRAGMA wal_checkpoint(NOOP)"), // looks, and does nothing
+    PASSIVE: writer.prepare("PRAGMA wal_checkpoint(PASSIVE)"),
+    TRUNCATE: writer.prepare("PRAGMA wal_checkpoint(TRUNCATE)"),
+  };
+  let checkpointAt = walFrames;
   let closed = false;
 
   /** One unit inside the open transaction. What it answers waits for the commit, or for the group's failure. */
@@ -219,7 +220,7 @@ export function openSqlite({
       return;
     }
     for (const { settle } of done) settle();
-    checkpointWhenDue(done.length);
+    checkpointWhenDue();
   }
 
   function durable(units: number): void {
@@ -239,18 +240,20 @@ export function openSqlite({
       onFatal(`${what} (${codeOf(error)}): the disk can't be trusted, ending now; on restart SQLite recovers what was committed`, error);
   }
 
-  function checkpointWhenDue(units: number): void {
-    sinceCheckpoint += units;
-    if (sinceCheckpoint < unitsPerCheckpoint) return;
-    sinceCheckpoint = 0;
+  function checkpointWhenDue(): void {
+    const { log } = checkpoint("NOOP");
+    if (log < checkpointAt) return;
     checkpoint("PASSIVE");
+    const left = checkpoint("NOOP");
+    checkpointAt = left.checkpointed === left.log ? walFrames : left.log + WAL_FRAMES_MORE;
   }
 
-  function checkpoint(kind: "PASSIVE" | "TRUNCATE"): void {
+  function checkpoint(kind: keyof typeof checkpoints): Wal {
     try {
-      writer.pragma(`wal_checkpoint(${kind})`);
+      return checkpoints[kind].get() as Wal;
     } catch (error) {
       dieOfIo(error, "a checkpoint couldn't be made durable");
+      return { log: 0, checkpointed: 0 }; // the next commit looks again
     }
   }
 

@@ -182,6 +182,27 @@ describe.concurrent("a printer that never says anything", () => {
     expect(all.split(language === "zpl" ? "^XZ" : "\u001dv0")).toHaveLength(3);
     expect(station.state().printers[0]?.ceiling).toBe("E");
   });
+
+  test("but was only starting up when it was asked: it is asked again, and what it says counts from then on", async (t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop);
+    floor.machine?.fault("dont-answer");
+    const patience = { muteMs: 300, retryMs: [50], drainMs: 2_000, probeAgainMs: 0 };
+    const station = await stationOn(floor, { patience });
+    t.onTestFinished(station.end);
+    const { job_ref: first } = await shop.issue();
+    await until(() => asked(station, first) === "attest");
+    floor.machine?.clear();
+    await say(station, first, "good");
+    await sealed(shop, first);
+    const { job_ref: second } = await shop.issue();
+    await sealed(shop, second);
+    expect(station.state().printers[0]?.ceiling).toBe("A");
+    const attested = (await shop.admin.get(`/aidc/jobs/${second}/history`)).body.data.find(
+      ({ to }: { to: string }) => to === "PRINTED_ATTESTED",
+    );
+    expect(attested.actor.kind).toBe("device");
+  });
 });
 
 describe.concurrent("people", () => {

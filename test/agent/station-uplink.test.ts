@@ -101,6 +101,34 @@ describe.concurrent("answers get lost", () => {
   });
 });
 
+describe.concurrent("answers overtake each other", () => {
+  test("a heartbeat that comes after the seal, and is answered before it, makes no orphan of a sealed label", async (t) => {
+    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 10 } } });
+    const late = Promise.withResolvers<"pass">();
+    let held = 0;
+    const isPrinted = () => station.state().jobs.some(({ state }) => state === "PRINTED_ATTESTED");
+    let heard = false; // what became of it
+    net.rule(({ path, body }) => {
+      if (path.endsWith("/heartbeat") && held === 0 && isPrinted()) {
+        held += 1;
+        return late.promise;
+      }
+      return body.includes('"SEALED"') && !heard ? "lose" : "pass";
+    });
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => held > 0);
+    await ask(station, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
+    late.resolve("pass");
+    await until(() => net.passed.some(({ path, status }) => path.endsWith("/heartbeat") && status === 409));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    heard = true;
+    await until(() => station.state().buffer_depth === 0 && station.state().sealing === 0);
+    expect(station.state().jobs).toEqual([]);
+    expect(station.state().ledger.counts).toEqual({ sealed: 1 });
+  });
+});
+
 describe.concurrent("the cloud refuses", () => {
   test.for([
     { status: 429, code: "RATE_LIMITED", retryAfter: 1 },

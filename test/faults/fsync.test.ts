@@ -1,9 +1,10 @@
 // No answer leaves before its fsync, seen from outside with strace; synchronous=NORMAL is the control that must fail.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
+import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { startProgram } from "../../fixtures/program.ts";
@@ -118,6 +119,17 @@ test("what durability rests on is asserted: each missing part is named", () => {
   expect(durabilityFaults(old, old).join()).toMatch(/journal_mode=delete/);
   old.close();
   rmSync(folder, { recursive: true, force: true });
+});
+
+test("the WAL is worked off by its size: a hundred units of a megabyte each leave it small", async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-wal-"));
+  const world = await startWorld({ dataDir });
+  const megabyte = "x".repeat(1_048_576);
+  const insert = (n: number) => sql`INSERT INTO signing_keys (kid, public_jwk, created_at) VALUES (${`k${n}`}, ${megabyte}, 1)`;
+  for (let n = 0; n < 100; n += 1) await world.store.write("large", async ({ db }) => void (await db.run(insert(n))));
+  expect(statSync(join(dataDir, "imprimatur.db-wal")).size).toBeLessThan(32 * 1_048_576);
+  await world.end();
+  rmSync(dataDir, { recursive: true, force: true });
 });
 
 test("a full disk is a 503 with Retry-After, reads go on, and it recovers without a restart", async () => {

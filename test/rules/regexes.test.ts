@@ -93,6 +93,6 @@ test("patterns are written down, or made of fixed words by these files alone", (
     "cloud/app.ts",
     "cloud/console-cookie.ts",
     "cloud/domain/verifiable.ts",
-    "cloud/http.ts",
+    "shared/correlation.ts",
   ]);
 });

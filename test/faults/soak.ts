@@ -1,0 +1,106 @@
+// npm run soak: the long forms of chaos. --minutes 30 works at 60 % of what the floor can do with a misfortune every 5 s, and watches the cloud's memory;
+// --seeds 50 runs one seed after another. Ends 1 where an invariant breaks, or where memory, WAL or files grow.
+import { parseArgs } from "node:util";
+import { type Postgres, startPostgres } from "../../fixtures/postgres.ts";
+import { type Look, runChaos } from "../chaos.ts";
+import { MIB, SHARE, soak, type Soaked } from "../soak.ts";
+
+const SEED_PACE = { everyMs: 500, lastsMs: 1_200, forMs: 8_000 };
+
+type Options = { minutes: number; seeds: number; seed: number; engine: "sqlite" | "postgres" };
+const say = (line: string) => process.stdout.write(`${line}\n`);
+
+function optionsFrom(args: string[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      minutes: { type: "string", default: "2" },
+      seeds: { type: "string", default: "0" },
+      seed: { type: "string", default: "1" },
+      engine: { type: "string", default: "sqlite" },
+    },
+  });
+  const number = (name: "minutes" | "seeds" | "seed") => {
+    const value = Number(values[name]);
+    if (!(value >= 0) || (name !== "minutes" && !Number.isInteger(value))) throw new Error(`--${name} is a number`);
+    return value;
+  };
+  const { engine } = values;
+  if (engine !== "sqlite" && engine !== "postgres") throw new Error("--engine is sqlite or postgres");
+  return { minutes: number("minutes"), seeds: number("seeds"), seed: number("seed"), engine };
+}
+
+const mib = (bytes: number) => `${Math.round(bytes / MIB)} MiB`;
+const line = ({ seconds, figures, backlog, issued, sealed }: Look) =>
+  say(
+    `${String(seconds).padStart(5)} s  ${sealed}/${issued} labels  RSS ${mib(figures.rssBytes)}  WAL ${mib(figures.walBytes)}  ${figures.fds} files  ${figures.queued} units  ${backlog} reports`,
+  );
+
+function table({ looks, told, history, seconds, grownBytes }: Soaked): void {
+  const of = (value: (look: Look) => number) => looks.map(value);
+  const rss = of(({ figures }) => figures.rssBytes).toSorted((a, b) => a - b);
+  const rows = {
+    seconds: Math.round(seconds),
+    misfortunes: told.length,
+    "of them, kills of the cloud": told.filter((one) => one.includes("the cloud gets")).length,
+    labels: history.jobs.length,
+    "calls, retried": `${history.calls.length}, ${history.calls.filter(({ tries }) => tries.length > 1).length}`,
+    "deliveries, arrivals": `${history.deliveries.length}, ${history.arrivals.length}`,
+    "RSS, median and most": `${mib(rss[Math.floor(rss.length / 2)] ?? 0)}, ${mib(rss.at(-1) ?? 0)}`,
+    "RSS, gained once warm": mib(grownBytes),
+    "WAL, most": mib(Math.max(...of(({ figures }) => figures.walBytes))),
+    "files, most": Math.max(...of(({ figures }) => figures.fds)),
+    "reports waiting, most": Math.max(...of(({ backlog }) => backlog)),
+  };
+  for (const [name, value] of Object.entries(rows)) say(`${name.padEnd(30)}${String(value).padStart(20)}`);
+}
+
+async function onPostgres<T>(
+  engine: Options["engine"],
+  run: (postgres: { server: Postgres; url: string } | undefined) => Promise<T>,
+): Promise<T> {
+  if (engine === "sqlite") return run(undefined);
+  const server = await startPostgres();
+  try {
+    return await run({ server, url: await server.createDatabase("soak") });
+  } finally {
+    await server.stop();
+  }
+}
+
+async function oneLong({ minutes, seed, engine }: Options): Promise<string[]> {
+  say(`soak: seed ${seed}, ${minutes} minutes on ${engine}, at ${SHARE * 100} % of what the floor can do`);
+  const soaked = await onPostgres(engine, (postgres) => soak({ seed, minutes, onLook: line, ...(postgres ? { postgres } : {}) }));
+  if (soaked.broken.length > 0) for (const one of soaked.told) say(`  ${one}`);
+  table(soaked);
+  return soaked.broken;
+}
+
+async function manySeeds({ seeds, seed: first, engine }: Options): Promise<string[]> {
+  const broken: string[] = [];
+  for (let seed = first; seed < first + seeds; seed += 1) {
+    const outcome = await onPostgres(engine, (postgres) =>
+      runChaos({ seed, pace: SEED_PACE, load: { labelsPerSecond: 2 }, ...(postgres ? { postgres } : {}) }),
+    );
+    const { told, history, seconds } = outcome;
+    say(
+      `seed ${seed}: ${told.length} misfortunes, ${history.jobs.length} labels, ${Math.round(seconds)} s: ${outcome.broken.length === 0 ? "well" : "BROKEN"}`,
+    );
+    if (outcome.broken.length > 0) for (const one of told) say(`  ${one}`);
+    for (const fault of outcome.broken) say(`  BROKEN: ${fault}`);
+    broken.push(...outcome.broken.map((fault) => `seed ${seed}: ${fault}`));
+  }
+  return broken;
+}
+
+if (import.meta.main)
+  try {
+    const options = optionsFrom(process.argv.slice(2));
+    const broken = await (options.seeds > 0 ? manySeeds(options) : oneLong(options));
+    for (const fault of broken) say(`BROKEN: ${fault}`);
+    say(broken.length === 0 ? "every invariant holds" : `${broken.length} faults`);
+    process.exitCode = broken.length === 0 ? 0 : 1;
+  } catch (error) {
+    process.stderr.write(`imprimatur soak: ${(error as Error).message}\n`);
+    process.exitCode = 2;
+  }
