@@ -67,6 +67,7 @@ export const plan: readonly Row[] = [
   {
     fault: "a bad network",
     tests: [
+      ["faults/chaos.test.ts", "whatever happens, no invariant breaks"],
       ["agent/station-uplink.test.ts", "every answer is lost once"],
       ["faults/slow.test.ts", "a request that never ends"],
       ["faults/many-nodes.test.ts", "whatever befalls them"],
@@ -170,6 +171,8 @@ export const plan: readonly Row[] = [
   {
     fault: "all of it at random, for long",
     tests: [
+      ["faults/chaos.test.ts", "whatever happens, no invariant breaks"],
+      ["faults/chaos-postgres.test.ts", "whatever happens, no invariant breaks"],
       ["faults/many-nodes.test.ts", "whatever befalls them"],
       ["cloud/print-model.test.ts", "schedules of stations, clocks and crashes agree with the model"],
     ],
