@@ -24,7 +24,9 @@ export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator:
   const [newest] = known;
   if (!newest) throw new Refusal("NOT_FOUND", `this station has no job ${jobRef}`);
   const open = known.filter(({ ended }) => ended === null);
-  const attempt = open.find((one) => allowedFor(one).includes(verdict)) ?? open.find((one) => askOf(one) !== null) ?? open[0] ?? newest;
+  const fitting = open.filter((one) => allowedFor(one).includes(verdict));
+  const asking = (one: Attempt) => askOf(one) !== null; // who is asked for one label doesn't give another up
+  const attempt = fitting.find(asking) ?? fitting[0] ?? open.find(asking) ?? open[0] ?? newest;
   if (!allowedFor(attempt).includes(verdict)) throw wrongVerdict(attempt, verdict);
   store.write(() => answers[askOf(attempt) ?? "scan"](floor, attempt, verdict, operator));
   say("info", { event: "verdict", job_ref: jobRef, verdict, operator }, `${operator} says of ${jobRef}: ${verdict}`);
@@ -83,6 +85,7 @@ const answers: Record<Ask | "scan", Answer> = {
         if (earlier.ended === null) store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
         continue;
       }
+      if (earlier.stage !== "orphan" && earlier.ended === null) continue; // on its way by now: its own label has its own questions
       store.relabel(earlier.attemptId, MAY_BE_HERE, state, REASONS[verdict]);
       if (earlier.stage !== "orphan" || earlier.ended !== null) continue;
       store.reportOrphan({

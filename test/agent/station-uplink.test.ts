@@ -188,6 +188,31 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state().ledger.counts).toMatchObject({ destroyed: 1, printed: 1 });
   });
 
+  test("an orphan that is found late is destroyed, and the next attempt's label stays what it is", async (t) => {
+    const own = await startWorld(); // whose clock is turned
+    t.onTestFinished(() => own.end());
+    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } }, own);
+    await shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    const first = jobAt(station, ref)?.attempt_id ?? "";
+    let heard = false; // of the first attempt
+    net.rule(({ body }) => (body.includes(first) && !heard ? "cut" : "pass"));
+    await ask(station, "POST", "/api/scan", { text });
+    await until(() => station.state().sealing === 1);
+    own.later(1_000_000);
+    await until(() => asked(station, ref) === "destroy_earlier"); // by the second attempt
+    await say(station, ref, "destroyed");
+    await until(() => station.state().jobs.some(({ attempt, state }) => attempt === 2 && state === "PRINTED_ATTESTED"));
+    heard = true;
+    await until(() => station.state().jobs.some(({ attempt, stage }) => attempt === 1 && stage === "orphan"));
+    await say(station, ref, "destroyed");
+    expect(station.state().ledger.counts).toEqual({ destroyed: 1, printed: 1 });
+    await ask(station, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
+    await until(() => station.state().ledger.counts["sealed"] === 1);
+  });
+
   test("in a burst one attempt's refusal drops what follows on it, and holds up nobody else", async (t) => {
     const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 3, leaseSeconds: 600 } } });
     await ask(station, "POST", "/api/pause");
