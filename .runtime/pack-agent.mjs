@@ -10,8 +10,6 @@ const bundle = await rolldown({
   platform: "node",
   external: (id) => !isOurs.test(id),
   /** Each module goes on to name files as seen from where it was written. */
-  plugins: [
-    { name: "places", transform: (code, id) => code.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(id).href)) },
-  ],
+  plugins: [{ name: "places", transform: (code, id) => code.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(id).href)) }],
 });
 await bundle.write({ dir, format: "esm", entryFileNames: "[name].mjs", chunkFileNames: "[name]-[hash].mjs" });

@@ -150,7 +150,10 @@ function packedAgent() {
     if (!existsSync(dir)) {
       const making = `${dir}.${process.pid}`;
       mkdirSync(making, { recursive: true });
-      const { status } = spawnSync(node, [join(here, "pack-agent.mjs"), join(root, "agent/main.ts"), making], { cwd: root, stdio: "ignore" });
+      const { status } = spawnSync(node, [join(here, "pack-agent.mjs"), join(root, "agent/main.ts"), making], {
+        cwd: root,
+        stdio: "ignore",
+      });
       if (status === 0 && !existsSync(dir)) renameSync(making, dir);
       else rmSync(making, { recursive: true, force: true });
     }

@@ -38,7 +38,12 @@ export function glyphOf(letter: string, sizeDots: number): Glyph | undefined {
 }
 
 function drawn(face: number, letter: string, sizeDots: number): Glyph | undefined {
-  const { glyph, left, top, width, height, advance, pixels } = bwip().FontLib.getglyph(face, letter.codePointAt(0) ?? 0, sizeDots, sizeDots);
+  const { glyph, left, top, width, height, advance, pixels } = bwip().FontLib.getglyph(
+    face,
+    letter.codePointAt(0) ?? 0,
+    sizeDots,
+    sizeDots,
+  );
   if (glyph === 0) return undefined; // the font's own mark for "I don't have this one"
   return { left, top, width, height, advance, dots: Uint8Array.from(pixels ?? [], (ink) => (ink >= INK ? 1 : 0)) };
 }
