@@ -2,7 +2,8 @@
 // Starts any of our programs, from a bare clone or as npm installed it: finds or brings a fit Node, installs what the lock file names, steps aside.
 // Plain JavaScript for old Nodes: this file is what runs before the right one is there.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -135,6 +136,34 @@ function fitNode() {
   return node;
 }
 
+/** The agent as few files of plain JavaScript, packed anew when a source of it changed; undefined where that can't be written. */
+function packedAgent() {
+  try {
+    const digest = createHash("sha256").update(root);
+    for (const place of ["agent", "shared", ".runtime/pack-agent.mjs", "package.json"]) {
+      const inside = statSync(join(root, place)).isDirectory() ? readdirSync(join(root, place), { recursive: true }).sort() : [""];
+      for (const path of inside) {
+        const { mtimeMs, size } = statSync(join(root, place, path));
+        digest.update(`${place}/${path} ${mtimeMs} ${size}\n`);
+      }
+    }
+    const dir = join(root, "node_modules/.cache/imprimatur", `agent-${digest.digest("hex").slice(0, 16)}`);
+    if (!existsSync(dir)) {
+      const making = `${dir}.${process.pid}`;
+      mkdirSync(making, { recursive: true });
+      const { status } = spawnSync(node, [join(here, "pack-agent.mjs"), join(root, "agent/main.ts"), making], {
+        cwd: root,
+        stdio: "ignore",
+      });
+      if (status === 0 && !existsSync(dir)) renameSync(making, dir);
+      else rmSync(making, { recursive: true, force: true });
+    }
+    return existsSync(dir) ? join(dir, "main.mjs") : undefined;
+  } catch {
+    return undefined; // a folder of root's: the sources run as they stand, and take 30 MB more
+  }
+}
+
 const [name, ...rest] = process.argv.slice(2);
 if (!name || !Object.hasOwn(commands, name)) {
   const asked = name && name !== "--help" && name !== "help";
@@ -148,24 +177,29 @@ if (isClone) install(root, "what the lock file names");
 const [file, ...args] = commands[name];
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
-// Left alone, V8 takes memory by the size of the machine: twice as much as these, and no faster for it.
-const child = spawn(
-  node,
-  [
-    "--max-semi-space-size=8",
-    "--heap-growing-percent=60",
-    "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
-    ...(isClone ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]),
-    join(root, file),
-    ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
-    ...rest,
-  ],
-  {
-    stdio: "inherit",
-    env: { ...process.env, PATH: `${dirname(node)}${delimiter}${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH ?? ""}` },
-    ...(["test", "check", "bench", "readme", "soak"].includes(name) ? { cwd: root } : {}),
-  },
-);
+const packed = name === "agent" ? packedAgent() : undefined;
+const argv = [
+  // Left alone, V8 takes memory by the size of the machine: twice as much as these, and no faster for it. A station is idle most of the time.
+  `--max-semi-space-size=${name === "agent" ? 1 : 8}`,
+  "--heap-growing-percent=60",
+  "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
+  ...(isClone || packed ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]),
+  packed ?? join(root, file),
+  ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
+  ...rest,
+];
+const env = {
+  ...process.env,
+  ...(name === "agent" ? { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" } : {}), // glibc gives back what it needs no more: 5 MB
+  PATH: `${dirname(node)}${delimiter}${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH ?? ""}`,
+};
+// Nobody waits for us but the station's user or systemd: we become the agent, instead of holding 45 MB beside it.
+if (name === "agent" && process.execve && process.platform === "linux" && !process.env.npm_lifecycle_event) {
+  process.removeAllListeners("warning");
+  process.execve(node, [node, ...argv], env);
+}
+
+const child = spawn(node, argv, { stdio: "inherit", env, ...(["test", "check", "bench", "readme", "soak"].includes(name) ? { cwd: root } : {}) });
 // A terminal's Ctrl-C reaches the whole group, the child included; what is sent to us alone we pass on, so that it drains.
 process.on("SIGTERM", () => child.kill("SIGTERM"));
 process.on("SIGHUP", () => child.kill("SIGTERM"));

@@ -1,4 +1,5 @@
 // What must survive: claimed work, every report before it is sent, every physical act before it is begun, every label. One SQLite file, one agent.
+import { Buffer } from "node:buffer";
 import { randomUUID } from "node:crypto";
 import { existsSync, statfsSync } from "node:fs";
 import { join } from "node:path";
@@ -37,6 +38,7 @@ export type ReportRow = {
   key: string;
   at: number;
   /** The click it came from. */ correlation: string | null;
+  /** Of its body. */ bytes: number;
 } & ({ kind: "result"; body: ReportBody } | { kind: "orphan"; body: OrphanReport });
 export type Fate = "taken" | "dropped" | "quarantined";
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
@@ -243,7 +245,8 @@ export function openBuffer(dataDir: string, clock: Clock) {
       all("SELECT * FROM reports WHERE fate IS NULL ORDER BY n LIMIT ?", most).map(
         (row) =>
           ({
-            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], correlation: row["correlation"], body: JSON.parse(String(row["body"])),
+            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], correlation: row["correlation"],
+            bytes: Buffer.byteLength(String(row["body"])), body: JSON.parse(String(row["body"])),
           }) as ReportRow, // oxfmt-ignore
       ),
     isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,

@@ -26,7 +26,7 @@ export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
 const ANSWER_MAX_MS = 10_000;
-const ajv = new Ajv({ strict: false, validateFormats: false });
+const ajv = new Ajv({ strict: false, validateFormats: false, meta: false, validateSchema: false });
 const fits = new Map<TSchema, ValidateFunction>();
 
 /** Members that a newer cloud adds are no fault; what is missing or of another kind is. */

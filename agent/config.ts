@@ -110,7 +110,7 @@ export class ConfigError extends Error {
   }
 }
 
-const ajv = new Ajv({ allErrors: false, useDefaults: true, strictTypes: false, allowUnionTypes: true });
+const ajv = new Ajv({ allErrors: false, useDefaults: true, strictTypes: false, allowUnionTypes: true, meta: false, validateSchema: false });
 const nestedDefaults = { console: {}, claim: {} };
 
 export function agentConfigFrom(given: unknown): AgentConfig {

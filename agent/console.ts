@@ -10,7 +10,6 @@ import { verdicts } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
 import { asClick, clickId } from "./click.ts";
 import type { Clock } from "./clock.ts";
-import { metricsOf } from "./metrics.ts";
 import { servePages } from "./pages.ts";
 import type { Pulse } from "./pulse.ts";
 import { bodyOf } from "./request-body.ts";
@@ -46,7 +45,7 @@ export async function openConsole({ host, port }: { host: string; port: number }
   const app = Fastify({ bodyLimit: BODY_MAX_BYTES, forceCloseConnections: true, logger: false });
   guard(app, host);
   followClicks(app, deps.floor);
-  const metrics = metricsOf(state);
+  let metrics: ReturnType<typeof import("./metrics.ts").metricsOf> | undefined;
   servePages(app);
   serveActs(app, deps);
 
@@ -89,7 +88,10 @@ export async function openConsole({ host, port }: { host: string; port: number }
     const { notices } = state();
     return notices.length === 0 ? { status: "ok" } : { status: "degraded", notices };
   });
-  app.get("/metrics", async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()));
+  app.get("/metrics", async (_request, reply) => {
+    metrics ??= (await import("./metrics.ts")).metricsOf(state); // 115 files, for stations that are watched
+    return reply.type(metrics.contentType).send(await metrics.text());
+  });
 
   await app.listen({ host, port });
   const at = app.server.address();

@@ -37,12 +37,7 @@ const FORMATS = ["QRCode", "MicroQRCode", "DataMatrix", "Aztec"] as const;
 type Zxing = typeof import("zxing-wasm/reader");
 let ready: Promise<Zxing> | undefined;
 
-/** Loads the decoder (some 50 ms, once); the first decode does so otherwise. */
-export async function warmUp(): Promise<void> {
-  ready ??= load();
-  await ready;
-}
-
+/** With the first picture (some 50 ms, once): a station without work does without it. */
 async function load(): Promise<Zxing> {
   const zxing = await import("zxing-wasm/reader");
   const file = readFileSync(createRequire(import.meta.url).resolve("zxing-wasm/reader/zxing_reader.wasm"));

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import bwip, { loadFont } from "bwip-js/node";
 import { type Bitmap, setDot } from "./bitmap.ts";
+import { bwip } from "./bwip.ts";
 
 export type Glyph = { left: number; top: number; width: number; height: number; advance: number; dots: Uint8Array };
 type Face = { id: number; glyphs: Map<string, Glyph> };
@@ -15,17 +15,18 @@ const faces: Face[] = [];
 
 /** A station adds a TrueType or OpenType file for scripts that the built-in face lacks; the first face that has a glyph draws it. */
 export function addFace(file: string): void {
+  if (file !== BUILT_IN && faces.length === 0) addFace(BUILT_IN);
   const name = `face-${faces.length}`;
   try {
-    loadFont(name, readFileSync(file));
+    bwip().loadFont(name, readFileSync(file));
   } catch (error) {
     throw new Error(`the font ${file} can't be read: ${(error as Error).message}`, { cause: error });
   }
-  faces.push({ id: bwip.FontLib.lookup(name), glyphs: new Map() });
+  faces.push({ id: bwip().FontLib.lookup(name), glyphs: new Map() });
 }
-addFace(BUILT_IN);
 
 export function glyphOf(letter: string, sizeDots: number): Glyph | undefined {
+  if (faces.length === 0) addFace(BUILT_IN);
   for (const face of faces) {
     const key = `${sizeDots} ${letter}`;
     const glyph = face.glyphs.get(key) ?? drawn(face.id, letter, sizeDots);
@@ -37,7 +38,12 @@ export function glyphOf(letter: string, sizeDots: number): Glyph | undefined {
 }
 
 function drawn(face: number, letter: string, sizeDots: number): Glyph | undefined {
-  const { glyph, left, top, width, height, advance, pixels } = bwip.FontLib.getglyph(face, letter.codePointAt(0) ?? 0, sizeDots, sizeDots);
+  const { glyph, left, top, width, height, advance, pixels } = bwip().FontLib.getglyph(
+    face,
+    letter.codePointAt(0) ?? 0,
+    sizeDots,
+    sizeDots,
+  );
   if (glyph === 0) return undefined; // the font's own mark for "I don't have this one"
   return { left, top, width, height, advance, dots: Uint8Array.from(pixels ?? [], (ink) => (ink >= INK ? 1 : 0)) };
 }

@@ -1,8 +1,8 @@
 // A label from its template: drawn once as dots, read back by a decoder, and only then allowed to become a manifest. Nothing is ever cut to fit.
-import bwip, { BWIPJS_VERSION } from "bwip-js/node";
 import { Refusal } from "#shared/errors.ts";
 import { decodeSgtin96, digitalLink } from "#shared/gs1.ts";
 import { type Bitmap, blank, copyOf, digestOfDots, fill, frame, pictureOf } from "./bitmap.ts";
+import { bwip } from "./bwip.ts";
 import { decode } from "./decode.ts";
 import { composed, drawText, inkOf, undrawable } from "./font.ts";
 import type { Element, Template } from "./template.ts";
@@ -50,7 +50,7 @@ export async function renderLabel(content: LabelContent, options: LabelOptions):
   await checkReadsBack(bitmap, content.payload);
   const manifest: RenderManifest = {
     format: "dots-1bit",
-    renderer: `imprimatur-label/1 bwip-js/${BWIPJS_VERSION}`,
+    renderer: `imprimatur-label/1 bwip-js/${bwip().BWIPJS_VERSION}`,
     template: template.name,
     width_dots: bitmap.widthDots,
     height_dots: bitmap.heightDots,
@@ -176,8 +176,7 @@ function drawSymbol(canvas: Canvas, { box, level, moduleMinMm }: Extract<Element
 /** Without fixedeclevel it raises the level as room allows. Options as text, because an object would be changed by the call. */
 function modulesOf(text: string, eclevel: string): { modules: number; dark: Uint8Array } {
   try {
-    // oxlint-disable-next-line import/no-named-as-default-member -- the export of that name draws another symbology
-    const [symbol] = bwip.raw("qrcode", text, `eclevel=${eclevel} fixedeclevel`);
+    const [symbol] = bwip().raw("qrcode", text, `eclevel=${eclevel} fixedeclevel`);
     if (!symbol || !("pixs" in symbol)) throw new Error("it drew nothing");
     return { modules: symbol.pixx, dark: Uint8Array.from(symbol.pixs) };
   } catch (error) {

@@ -3,7 +3,7 @@ import { Ajv } from "ajv";
 import type { Static, TSchema } from "typebox";
 import { invalid } from "#shared/errors.ts";
 
-const ajv = new Ajv({ strictTypes: false });
+const ajv = new Ajv({ strictTypes: false, meta: false, validateSchema: false });
 
 export function bodyOf<T extends TSchema>(schema: T, body: unknown): Static<T> {
   const fits = ajv.compile(schema);

@@ -8,7 +8,6 @@ import { cloudTime, spanOf } from "./cloud-time.ts";
 import { cloudClient } from "./cloud.ts";
 import type { AgentConfig } from "./config.ts";
 import { type Console, openConsole } from "./console.ts";
-import { warmUp } from "./decode.ts";
 import { type Lane, type LanePatience, startLane } from "./lane.ts";
 import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
@@ -72,7 +71,6 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       );
     clock.atLeast(store.latest());
     store.distrustLeases();
-    await warmUp();
     steps.recover(floor);
   } catch (error) {
     store.close();

@@ -36,7 +36,7 @@ export type Element = Static<typeof Element>;
 export type Template = Static<typeof Template>;
 export type Size = { widthMm: number; heightMm: number };
 
-const fits = new Ajv({ strictTuples: false }).compile(Template);
+const fits = new Ajv({ strictTuples: false, meta: false, validateSchema: false }).compile(Template);
 const folder = new URL("../shared/templates/", import.meta.url);
 
 /** Throws where a file isn't a template: a label must never be the place where that is found out. */

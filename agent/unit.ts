@@ -9,8 +9,7 @@ export const SERVICE = "imprimatur-agent.service";
 const NAME = "imprimatur-agent";
 export const STATE_DIR = `/var/lib/${NAME}`;
 const BACK_OFF_VERSION = 254;
-const main = fileURLToPath(new URL("main.ts", import.meta.url));
-const V8 = ["--max-semi-space-size=8", "--heap-growing-percent=60", "--disable-warning=ExperimentalWarning"];
+const launcher = fileURLToPath(new URL("../.runtime/run.mjs", import.meta.url)); // it becomes the agent
 
 /** Which kernel devices are which, by the path that settings name them by, and whose group may open them. */
 const kinds = [
@@ -52,10 +51,10 @@ const isUnder = (folder: string, path: string): boolean => path.startsWith(`${fo
 /** `version` of systemd: the older ones know no back-off between starts. */
 export function unitOf(config: AgentConfig, file: string, version: number): string {
   const { devices, groups } = devicesOf(config);
-  const needed = [process.execPath, main, file];
+  const needed = [process.execPath, launcher, file];
   const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
   const isInTmp = needed.slice(0, 2).some((path) => isUnder("/tmp", path) || isUnder("/var/tmp", path));
-  const exec = [process.execPath, ...V8, main, "--config"].map(quoted).join(" ");
+  const exec = [process.execPath, launcher, "agent", "--config"].map(quoted).join(" ");
   return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.
 [Unit]
 Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%")}

@@ -71,6 +71,9 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   let stopped: string | null = null;
   let over = false;
   let retryAfterMs = 0;
+  /** Reports in one call, which is one unit of the cloud's: one that is too much for it now would be too much each time. */
+  let chunk: number = limits.RESULTS_MAX_ITEMS;
+  let isTooMuch = false;
   const stop = pulse(clock);
 
   function heard(said: { ok: true } | NoAnswer): void {
@@ -151,15 +154,27 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   async function drain(): Promise<boolean> {
     retryAfterMs = 0;
     for (;;) {
-      const rows = store.waiting(limits.RESULTS_MAX_ITEMS * ABREAST);
+      const rows = store.waiting(chunk * BATCHES);
       const [first] = rows;
       if (!first) return false;
       const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
       const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
-      const left = results.length > 1 ? (await Promise.all(batchesOf(results).map(sendMany))).includes(true) : await sendOne(first);
+      const left = results.length > 1 ? await sendAll(batchesOf(results, chunk)) : await sendOne(first);
       news.beat();
       if (left) return true;
     }
+  }
+
+  /** Some calls at once, the next as soon as one is answered; says whether anything is left to say again. */
+  async function sendAll(batches: ResultRow[][]): Promise<boolean> {
+    let left = false;
+    isTooMuch = false;
+    const caller = async () => {
+      for (let batch = batches.shift(); batch && !left; batch = batches.shift()) if (await sendMany(batch)) left = true;
+    };
+    await Promise.all(Array.from({ length: ABREAST }, caller));
+    chunk = isTooMuch ? Math.max(1, Math.floor(chunk / 2)) : Math.min(limits.RESULTS_MAX_ITEMS, chunk * 2);
+    return left;
   }
 
   async function sendOne(row: ReportRow): Promise<boolean> {
@@ -180,6 +195,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     const said = await cloud.results(fitting.map(({ body, key }) => ({ ...body, idempotency_key: key })));
     heard(said);
     if (!said.ok) {
+      isTooMuch ||= said.status === 0 || said.status >= 500;
       retryAfterMs = said.retryAfterMs ?? 0;
       // A batch that can't be taken as a whole is taken apart: one report tells what is wrong with it.
       return fateOf(said) === "retry" || fateOf(said) === "stop" ? true : sendOne(fitting[0] as ReportRow);
@@ -259,26 +275,28 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 const IDLE_MS = 1_000;
 const PICTURES_ABREAST = 8;
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
+const BATCHES = 3 * ABREAST; // read at once
 const ROOM_BYTES = limits.RESULTS_BODY_MAX_BYTES * 0.9;
+const KEY_BYTES = 64; // what a report's key takes beside it
 
 type ResultRow = ReportRow & { kind: "result" };
 type ResultOutcome = Static<typeof ResultOutcomes>["results"][number];
 type Picture = ReturnType<Store["nextPictures"]>[number];
 
-/** Some calls' worth of them, in order; an attempt's reports never travel in two calls at once. */
-function batchesOf(rows: ResultRow[]): ResultRow[][] {
+/** Calls' worth of them, in order; an attempt's reports never travel in two calls at once. */
+function batchesOf(rows: ResultRow[], most: number): ResultRow[][] {
   const batches: ResultRow[][] = [];
   const taken = new Set<string>();
-  for (let rest = rows; rest.length > 0 && batches.length < ABREAST;) {
-    const batch = withinBytes(rest.slice(0, limits.RESULTS_MAX_ITEMS));
+  for (let rest = rows; rest.length > 0;) {
+    const batch = withinBytes(rest.slice(0, most));
     batches.push(batch);
     for (const { attemptId } of batch) taken.add(attemptId);
     rest = rest.slice(batch.length).filter(({ attemptId }) => !taken.has(attemptId));
   }
   return batches;
 }
-function withinBytes<T extends { body: object }>(rows: T[]): T[] {
-  let bytes = 0;
-  const fitting = rows.filter(({ body }) => (bytes += JSON.stringify(body).length * 2) <= ROOM_BYTES);
+function withinBytes(rows: ResultRow[]): ResultRow[] {
+  let sum = 0;
+  const fitting = rows.filter(({ bytes }) => (sum += bytes + KEY_BYTES) <= ROOM_BYTES);
   return fitting.length > 0 ? fitting : rows.slice(0, 1);
 }

@@ -1,8 +1,8 @@
 // The decoder reads what is there, says how it lies, and what a camera would make of it; the symbol check tells what a decode hides.
 import { spawnSync } from "node:child_process";
 import * as fc from "fast-check";
-import { beforeAll, describe, expect, test } from "vitest";
-import { decode, look, warmUp } from "../../agent/decode.ts";
+import { describe, expect, test } from "vitest";
+import { decode, look } from "../../agent/decode.ts";
 import { pictureFrom } from "../../agent/picture.ts";
 import { symbolCheck } from "../../agent/symbol-check.ts";
 import { grayOfPng, pngOfGray, seen, type ViewFault } from "../../fixtures/scanners/optics.ts";
@@ -11,7 +11,6 @@ import { symbolOf } from "../../fixtures/symbol.ts";
 const LINK = "https://id.example.com/01/09506000134352/21/123456789012";
 const OTHER = "https://id.example.com/01/09506000134352/21/210987654321";
 const label = symbolOf(LINK);
-beforeAll(() => warmUp());
 
 test("a symbol is read with all that is needed to judge it", async () => {
   const [symbol, ...more] = await decode(label);

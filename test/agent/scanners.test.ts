@@ -4,9 +4,8 @@ import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../agent/clock.ts";
-import { warmUp } from "../../agent/decode.ts";
 import type { Link } from "../../agent/reconnecting.ts";
 import type { Tag } from "../../agent/rfid.ts";
 import { judgeScan } from "../../agent/scan-rules.ts";
@@ -276,7 +275,6 @@ describe("a tag reader", () => {
 });
 
 describe("a camera", () => {
-  beforeAll(() => warmUp());
   const label = symbolOf(LINK);
   const watching = async (fault: CameraFault = "none", clock: Clock = watchful) => {
     const camera = await startCamera({ shows: () => label, beside: () => symbolOf(linkOf("9")), fault });

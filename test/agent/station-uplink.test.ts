@@ -49,6 +49,30 @@ describe.concurrent("the cloud is away", () => {
     await until(() => station.state().buffer_depth === 0);
   });
 
+  test("a burst that is too much for a loaded cloud goes in smaller ones, until all of it is heard", async (t) => {
+    const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
+    const MOST = 3;
+    const sizes: number[] = [];
+    await ask(station, "POST", "/api/pause");
+    const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
+    await ask(station, "POST", "/api/resume");
+    net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
+    await until(() => jobs.every(({ job_ref: ref }) => station.state().jobs.some(({ job_ref }) => job_ref === ref)));
+    net.cut();
+    await until(() => station.state().sealing === 8);
+    net.rule(({ path, body }) => {
+      if (!path.endsWith("/aidc/results")) return "pass";
+      const size = (JSON.parse(body) as { results: unknown[] }).results.length;
+      sizes.push(size);
+      return size > MOST ? { status: 503, code: "OVERLOADED" } : "pass";
+    });
+    net.mend();
+    for (const { job_ref: ref } of jobs) await sealed(shop, ref);
+    for (const { job_ref: ref } of jobs) expect(await movesOf(shop, ref)).toEqual(WHOLE);
+    expect(Math.max(...sizes)).toBeGreaterThan(MOST);
+    await until(() => station.state().buffer_depth === 0);
+  });
+
   test("no label is begun on a lease that may be over", async (t) => {
     const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
     const first = await shop.issue({ priority: 2 });

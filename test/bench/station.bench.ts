@@ -36,14 +36,15 @@ const PER_LABEL = 5;
 const TICKS_PER_S = 100; // USER_HZ of every Linux there is
 const MINUTES_MAX = 5;
 
+const { npm_lifecycle_event: _npm, ...outsideNpm } = process.env;
 type Agent = { url: string; pid: number; end(): Promise<void> };
-/** As `npm run agent` starts it, on one core. */
+/** As systemd starts it, on one core. */
 async function agentOn(config: AgentConfig, folder: string): Promise<Agent> {
   const file = join(folder, "config.json");
   writeFileSync(file, JSON.stringify(config));
-  const own = [process.execPath, ...process.execArgv, fileURLToPath(new URL("../../agent/main.ts", import.meta.url)), "--config", file];
+  const own = [process.execPath, fileURLToPath(new URL("../../.runtime/run.mjs", import.meta.url)), "agent", "--config", file];
   const [command = "", ...args] = process.platform === "linux" ? ["taskset", "-c", "1", ...own] : own;
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"], env: outsideNpm });
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.includes('"event":"ready"')) continue;
