@@ -199,7 +199,11 @@ if (name === "agent" && process.execve && process.platform === "linux" && !proce
   process.execve(node, [node, ...argv], env);
 }
 
-const child = spawn(node, argv, { stdio: "inherit", env, ...(["test", "check", "bench", "readme", "soak"].includes(name) ? { cwd: root } : {}) });
+const child = spawn(node, argv, {
+  stdio: "inherit",
+  env,
+  ...(["test", "check", "bench", "readme", "soak"].includes(name) ? { cwd: root } : {}),
+});
 // A terminal's Ctrl-C reaches the whole group, the child included; what is sent to us alone we pass on, so that it drains.
 process.on("SIGTERM", () => child.kill("SIGTERM"));
 process.on("SIGHUP", () => child.kill("SIGTERM"));

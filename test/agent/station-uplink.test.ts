@@ -26,16 +26,22 @@ const movesOf = async (shop: Shop, ref: string): Promise<string[]> =>
   (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
 const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"];
 
+/** Eight labels that were claimed, and printed and sealed without the cloud: it has yet to hear of all that. */
+async function eightSealedAway(t: T) {
+  const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
+  await ask(station, "POST", "/api/pause");
+  const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
+  await ask(station, "POST", "/api/resume");
+  net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
+  await until(() => jobs.every(({ job_ref: ref }) => station.state().jobs.some(({ job_ref }) => job_ref === ref)));
+  net.cut();
+  await until(() => station.state().sealing === 8);
+  return { shop, net, station, jobs };
+}
+
 describe.concurrent("the cloud is away", () => {
   test("what was claimed is printed and sealed here; the burst afterwards is heard in order, once", async (t) => {
-    const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
-    await ask(station, "POST", "/api/pause");
-    const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
-    await ask(station, "POST", "/api/resume");
-    net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
-    await until(() => jobs.every(({ job_ref: ref }) => station.state().jobs.some(({ job_ref }) => job_ref === ref)));
-    net.cut();
-    await until(() => station.state().sealing === 8);
+    const { shop, net, station, jobs } = await eightSealedAway(t);
     expect(station.state()).toMatchObject({ online: false, jobs: [] });
     expect(station.state().buffer_depth).toBe(8 * 5);
     expect(station.state().buffer.oldest_age_ms).toBeGreaterThan(0);
@@ -50,16 +56,9 @@ describe.concurrent("the cloud is away", () => {
   });
 
   test("a burst that is too much for a loaded cloud goes in smaller ones, until all of it is heard", async (t) => {
-    const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
+    const { shop, net, station, jobs } = await eightSealedAway(t);
     const MOST = 3;
     const sizes: number[] = [];
-    await ask(station, "POST", "/api/pause");
-    const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
-    await ask(station, "POST", "/api/resume");
-    net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
-    await until(() => jobs.every(({ job_ref: ref }) => station.state().jobs.some(({ job_ref }) => job_ref === ref)));
-    net.cut();
-    await until(() => station.state().sealing === 8);
     net.rule(({ path, body }) => {
       if (!path.endsWith("/aidc/results")) return "pass";
       const size = (JSON.parse(body) as { results: unknown[] }).results.length;
