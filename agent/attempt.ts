@@ -56,6 +56,8 @@ export const GIVE_UP: readonly Verdict[] = ["misprint", "destroyed"];
 
 /** What was learned on the way; all of it durable. */
 export type Work = {
+  /** A label of an earlier attempt may lie here, of which the cloud hasn't heard yet. */
+  earlier?: boolean;
   /** When an operator said that earlier labels of this serial are gone. */
   destroyedAt?: string;
   submittedAt?: string;
@@ -98,10 +100,14 @@ export type Attempt = {
 };
 
 /** What has to be asked now; follows from what is known, so that it can't be forgotten in a crash. */
+/** Another label of this serial may exist, as the cloud says or as this station knows. */
+export const isRisky = ({ task, work }: Pick<Attempt, "task" | "work">): boolean => task.duplicate_risk || work.earlier === true;
+
 export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "work" | "task" | "ended">): Ask | null {
   if (ended !== null) return null;
   if (stage === "orphan") return "destroy_earlier";
-  if (stage === "waiting" || stage === "rendered") return task.duplicate_risk && work.destroyedAt === undefined ? "destroy_earlier" : null;
+  if (stage === "waiting" || stage === "rendered")
+    return isRisky({ task, work }) && work.destroyedAt === undefined ? "destroy_earlier" : null;
   if (stage === "sent") {
     if (work.unknown !== undefined) return "unknown_outcome";
     if (work.failing !== undefined) return "destroy_void";

@@ -212,10 +212,11 @@ export function openBuffer(dataDir: string, clock: Clock) {
       write(() => {
         const { attemptId, task, envelope, leaseSeconds, leaseUntil, envelopeUntil } = taken;
         const now = clock.now();
-        const since = task.duplicate_risk ? now : null;
+        const earlier = get("SELECT 1 AS here FROM ledger WHERE job_ref = ? AND state IN ('unknown', 'printed', 'orphan')", task.job_ref);
+        const since = task.duplicate_risk || earlier ? now : null;
         return run(
-          `INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, NULL, 'waiting', '{}', ?, ?, ?, ?, NULL, ?, ?) ON CONFLICT DO NOTHING`,
-          attemptId, task.job_ref, task.serial, task.digital_link, JSON.stringify(task), envelope, leaseSeconds, leaseUntil, envelopeUntil, since, now, now,
+          `INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, NULL, 'waiting', ?, ?, ?, ?, ?, NULL, ?, ?) ON CONFLICT DO NOTHING`,
+          attemptId, task.job_ref, task.serial, task.digital_link, JSON.stringify(task), envelope, JSON.stringify(earlier ? { earlier: true } : {}), leaseSeconds, leaseUntil, envelopeUntil, since, now, now,
         ).changes > 0; // oxfmt-ignore
       }),
     /** Those that are still to be worked on: after a long outage thousands more only wait to be heard of. */

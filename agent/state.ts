@@ -1,6 +1,6 @@
 // How the station is, as one value: what its page shows, what integrators poll, what the cloud is told.
 import { maySkip } from "./answers.ts";
-import { allowedFor, askOf, asks, type Attempt, stages } from "./attempt.ts";
+import { allowedFor, askOf, isRisky, asks, type Attempt, stages } from "./attempt.ts";
 import { OPEN_LABELS, type Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
@@ -135,7 +135,7 @@ function jobOf(attempt: Attempt, store: Store) {
     stage,
     says: stages[stage].says,
     printer,
-    duplicate_risk: task.duplicate_risk,
+    duplicate_risk: isRisky(attempt),
     product: task.product_name,
     gtin: task.gtin,
     serial: task.serial,

@@ -1,4 +1,5 @@
 // A station and a cloud that is away, late, refusing or forgetful: nothing is lost, nothing is doubled, and no label is printed because a report failed.
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
 import { fateOf } from "../../agent/uplink.ts";
@@ -86,6 +87,26 @@ describe.concurrent("the cloud is away", () => {
     net.mend();
     await until(() => jobAt(station, second.job_ref)?.state === "PRINTED_ATTESTED");
     expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
+  });
+
+  test("a job that comes back while its label lies here unheard of is asked about, and not printed beside it", async (t) => {
+    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
+    net.rule(({ path }) => (/\/(results?|heartbeat)$/.test(path) ? "cut" : "pass"));
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    const attempts = () => station.state().jobs.filter(({ job_ref }) => job_ref === ref);
+    await until(() => attempts().some(({ stage }) => stage === "printed"));
+    await until(() => attempts().some(({ attempt }) => attempt === 2)); // the cloud has heard of no label: it gives the job again
+    expect(attempts().find(({ attempt }) => attempt === 2)).toMatchObject({ duplicate_risk: true, ask: { kind: "destroy_earlier" } });
+    await sleep(500);
+    expect(await station.floor.links()).toEqual([link]);
+    net.rule(() => "pass");
+    await until(() => attempts().some(({ stage }) => stage === "orphan"));
+    await until(async () => {
+      for (const { ask: open } of attempts()) if (open?.kind === "destroy_earlier") await say(station, ref, "destroyed");
+      return attempts().some(({ attempt, stage }) => attempt === 2 && stage === "printed");
+    });
+    await ask(station, "POST", "/api/scan", { text: link });
+    await sealed(shop, ref);
   });
 
   test("a cloud that restarts in the middle hears the rest", async (t) => {
