@@ -16,9 +16,22 @@ const STATEMENTS_KEPT = 1_000;
 const CONNECT_MAX_MS = 5_000; // for a new connection, and for a free one where all are busy
 const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 
+const DEADLOCK = "40P01";
 const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
 /** A deadlock, a serialization failure, a row that another unit made first: nothing was done, so the unit runs again and looks anew. */
-const isConflict = (error: unknown) => [RUN_AGAIN, "40P01", "23505"].includes(codeOf(error));
+const isConflict = (error: unknown) => [RUN_AGAIN, DEADLOCK, "23505"].includes(codeOf(error));
+const isDeadlock = (error: unknown) => codeOf(error) === DEADLOCK;
+async function again<T>(isWorthIt: (error: unknown) => boolean, act: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await act();
+    } catch (error) {
+      if (!isWorthIt(error)) throw error;
+      if (tries === TRIES) throw unavailable(error);
+      await sleep(Math.random() * 10 * 2 ** tries);
+    }
+  }
+}
 /** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only. */
 const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test(codeOf(error));
 
@@ -123,15 +136,7 @@ export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECT
     transact: async (mode, work) => {
       pending += 1;
       try {
-        for (let tries = 1; ; tries += 1) {
-          try {
-            return await once(mode, work);
-          } catch (error) {
-            if (!isConflict(error)) throw error;
-            if (tries === TRIES) throw unavailable(error);
-            await sleep(Math.random() * 10 * 2 ** tries);
-          }
-        }
+        return await again(isConflict, () => once(mode, work));
       } finally {
         pending -= 1;
       }
@@ -139,7 +144,8 @@ export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECT
     script: async (text) => {
       const client = await connect();
       try {
-        await client.query(text); // several statements in one message are one transaction
+        // Several statements in one message are one transaction. A table that changes while others work on it may meet them crosswise.
+        await again(isDeadlock, () => client.query(text));
       } finally {
         client.release();
       }
