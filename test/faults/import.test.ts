@@ -16,7 +16,7 @@ const KEY = "a-key-for-the-import-test-1";
 test.each([
   ["sqlite", 3],
   ["postgres", 1],
-] as const)("on %s, killed %i times", { timeout: 120_000 }, async (engine, kills) => {
+] as const)("on %s, killed %i times", { timeout: 200_000 }, async (engine, kills) => {
   const folder = mkdtempSync(join(tmpdir(), "imprimatur-import-"));
   const env = {
     IMPRIMATUR_PORT: "0",
@@ -42,7 +42,7 @@ test.each([
     reached = processed;
     if (status === "completed") break;
   }
-  await expect.poll(async () => (await now()).status, { timeout: 60_000 }).toBe("completed");
+  await expect.poll(async () => (await now()).status, { timeout: 120_000 }).toBe("completed");
   expect(await now()).toMatchObject({ total: ROWS, processed: ROWS, created: ROWS, failed: 0 });
   const { data } = (await admin.get("/products/categories")).body;
   expect(data.find(({ category }: { category: string }) => category === "electronics").products).toBe(ROWS);

@@ -85,7 +85,7 @@ test("installed into an empty folder without any script, it runs the cloud, a st
   const printer = { name: "away", driver: "zpl", port: "tcp://127.0.0.1:9", dpi: 203, label: { widthMm: 50, heightMm: 25 } };
   writeFileSync(settings, JSON.stringify({ cloud: cloud.url, key: device.key.secret, console: { port: 0 }, printers: [printer] }));
   const agent = await startProgram(bin, env, [], ["agent", "--config", settings], elsewhere);
-  expect(await (await fetch(agent.url)).text()).toContain("/app/main.ts");
+  expect(await (await fetch(agent.url)).text()).toContain("/console.js");
   expect(await agent.end()).toBe(0);
   expect(await cloud.end()).toBe(0);
 
