@@ -36,7 +36,7 @@ describe.concurrent("what goes well", () => {
 
   test("many jobs follow one another, each printed once and scanned as its own", async (t) => {
     const shop = await printShop(w);
-    const items = (await shop.allocate(12)).map((serial) => ({ gtin: shop.gtin, serial }));
+    const items = (await shop.allocate(8)).map((serial) => ({ gtin: shop.gtin, serial }));
     const { jobs } = (await shop.admin.post("/aidc/jobs/batch", { items })).body;
     const station = await running(t, w.url, shop);
     for (const { job_ref } of jobs) await sealed(shop, job_ref);
