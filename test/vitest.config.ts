@@ -4,7 +4,9 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const common = { root, testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } };
+// A shared machine can stand still for seconds in which a lease runs out: where nobody watches a test is tried once more, and the report says so.
+const retry = process.env["CI"] ? 1 : 0;
+const common = { root, retry, testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } };
 const engines = ["test/cloud/**/*.test.ts", "test/journeys/**/*.test.ts"];
 
 export default defineConfig({
@@ -12,7 +14,6 @@ export default defineConfig({
   test: {
     globalSetup: "test/setup.ts",
     maxWorkers: Math.min(8, Math.max(2, availableParallelism())), // a file alone leaves a core idle: most of a test is waiting
-    retry: process.env["CI"] ? 1 : 0, // a shared machine can stand still for seconds in which a lease runs out; the report names what needed it
     projects: [
       {
         test: {
