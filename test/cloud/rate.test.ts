@@ -23,11 +23,11 @@ test("an address is the proxy's, unless the proxy is one whose word is taken", a
   const at = (address: string) => ({ headers: { "x-forwarded-for": address } });
   const burst = async (settings: Record<string, string>) => {
     const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on", ...settings } });
-    const asked = [...Array.from({ length: 500 }, () => "203.0.113.1"), "203.0.113.2"];
+    const asked = [...Array.from({ length: 500 }, () => "203.0.113.1"), ...Array.from({ length: 5 }, () => "203.0.113.2")];
     const answers = await Promise.all(asked.map((address) => w.nobody.get("/log/checkpoint", at(address))));
-    return [answers.some(({ status }) => status === 429), answers.at(-1)?.status];
+    return [answers.slice(0, -5), answers.slice(-5)].map((some) => some.some(({ status }) => status === 429));
   };
-  expect(await burst({})).toEqual([true, 429]);
-  expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8, 127.0.0.1" })).toEqual([true, 200]);
-  expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8" })).toEqual([true, 429]);
+  expect(await burst({})).toEqual([true, true]);
+  expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8, 127.0.0.1" })).toEqual([true, false]);
+  expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8" })).toEqual([true, true]);
 });
