@@ -4,9 +4,7 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-// A shared machine can stand still for seconds in which a lease runs out: where nobody watches a test is tried once more, and the report says so.
-const retry = process.env["CI"] ? 1 : 0;
-const common = { root, retry, testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } };
+const common = { root, testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } };
 const engines = ["test/cloud/**/*.test.ts", "test/journeys/**/*.test.ts"];
 
 export default defineConfig({

@@ -162,7 +162,7 @@ async function credentialLines(jws: string, { now, keys }: Given, statusList: st
 const LIST_MAX_BYTES = 16_777_216;
 /** What the list said when it was saved. */
 async function statusLine({ status, issuer }: Opened, jws: string, keys: Ring | undefined): Promise<Line> {
-  const list = await openCredential(jws).catch(() => undefined);
+  const list = await openCredential(jws).catch(() => undefined); // the next line says that it isn't one
   const { encodedList } = (list?.payload["credentialSubject"] ?? {}) as { encodedList?: unknown };
   if (!list || typeof encodedList !== "string" || !encodedList.startsWith("u"))
     return said("fails", "status: the status list in the file isn't one");

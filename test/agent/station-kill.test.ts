@@ -35,6 +35,7 @@ async function live(shop: Shop, moment?: Moment): Promise<{ journal: string[]; a
   const killer = new URL(KILLER);
   const query = { journal, printer: String(floor.machine?.port), ...(moment ? { ...moment, n: String(moment.n) } : {}) };
   for (const [name, value] of Object.entries(query)) killer.searchParams.set(name, value);
+  // Whom it kills before it is ready never says so; whether it was killed at all is read from the journal.
   const startKilled = () =>
     startProgram("agent/main.ts", { NODE_OPTIONS: `--import=${killer.href}` }, [], ["--config", file]).catch(() => undefined);
   const { job_ref: ref, digital_link: link } = await shop.issue();
@@ -61,8 +62,8 @@ async function live(shop: Shop, moment?: Moment): Promise<{ journal: string[]; a
         // The person looks at what lies there, and says what is so.
         const lies = (await floor.links()).includes(link);
         asked.push(job.ask.kind);
-        await say(agent, ref, lies ? "good" : "not_printed").catch(() => {});
-      } else if (job?.state === "PRINTED_ATTESTED") await ask(agent, "POST", "/api/scan", { text: link }).catch(() => {});
+        await say(agent, ref, lies ? "good" : "not_printed").catch(() => {}); // it may die of the answer: it is asked again
+      } else if (job?.state === "PRINTED_ATTESTED") await ask(agent, "POST", "/api/scan", { text: link }).catch(() => {}); // likewise
       return false;
     }, LIFE_MS).catch((error: unknown) => {
       throw new Error(`killed ${told}: ${JSON.stringify(last)}`, { cause: error });

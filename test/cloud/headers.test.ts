@@ -14,7 +14,7 @@ function judge({ headers }: Answer): void {
   expect(headers.get("strict-transport-security")).toContain("max-age=");
   expect(headers.get("referrer-policy")).toBe("no-referrer");
   expect(headers.get("x-frame-options")).toBe("SAMEORIGIN");
-  expect(headers.get("x-correlation-id")).toBeTruthy();
+  expect(headers.get("x-correlation-id")).toMatch(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
   for (const name of ["server", "x-powered-by"]) expect(headers.get(name)).toBeNull();
   const policy = headers.get("content-security-policy") ?? "";
   expect(policy).toContain("default-src 'none'");

@@ -50,9 +50,8 @@ function loader<Data>(load: () => Promise<Answer<Data>>): Loaded<Data> {
   };
 }
 
-/** Loads now, and again when one of the topics changed. */
-export function useLoaded<Data>(path: string, topics: readonly string[]): Loaded<Data> {
-  const loaded = useMemo(() => loader<Data>(() => get<Data>(path)), [path]);
+/** Loads now, and again when one of the topics changed, for as long as the view stands. */
+function useKept(loaded: Pick<Loaded<unknown>, "reload" | "end">, topics: readonly string[]): void {
   useEffect(() => {
     loaded.reload();
     const leave = whenChanged(topics, () => loaded.reload());
@@ -61,6 +60,11 @@ export function useLoaded<Data>(path: string, topics: readonly string[]): Loaded
       loaded.end();
     };
   }, [loaded]);
+}
+
+export function useLoaded<Data>(path: string, topics: readonly string[]): Loaded<Data> {
+  const loaded = useMemo(() => loader<Data>(() => get<Data>(path)), [path]);
+  useKept(loaded, topics);
   return loaded;
 }
 
@@ -93,13 +97,6 @@ export function useList<Item>(path: string, topics: readonly string[], atFirst =
     };
     return { loaded, more };
   }, [path]);
-  useEffect(() => {
-    loaded.reload();
-    const leave = whenChanged(topics, () => loaded.reload());
-    return () => {
-      leave();
-      loaded.end();
-    };
-  }, [loaded]);
+  useKept(loaded, topics);
   return { ...loaded, more };
 }
