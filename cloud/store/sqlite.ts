@@ -26,7 +26,7 @@ const STATEMENTS_KEPT = 500;
 const READ_CACHE_KB = 16_000;
 const WATCH_MS = 1_000;
 const BUSY_TIMEOUT_MS = 1_000;
-const GROUP_TURNS = 4;
+const GROUP_TURNS = 16;
 const WAL_FRAMES = 6_144; // 24 MiB of pages: pictures make a unit of work a hundred times as large as others, so that counting units won't do
 const WAL_FRAMES_MORE = 1_024; // where a reader was in the way of the last one
 
