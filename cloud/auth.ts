@@ -89,7 +89,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
   /** Reads who it is; the moment of the read is the moment that its ends are judged by. */
   async function look(secret: string): Promise<{ found: Found; now: number }> {
     const claims = isJwt(secret) ? await verifiedClaims(secret) : undefined;
-    return store.read("authenticate", async (tx) => {
+    return store.joint.read("authenticate", async (tx) => {
       const known = claims ? await byClient(tx, claims.client, { scopes: claims.scopes }) : await byKey(tx, secret);
       if (!known || (claims && known.caller.tenantId !== claims.tenant))
         throw unauthorized("the credential is unknown, revoked or of a deleted client");

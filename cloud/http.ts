@@ -127,7 +127,7 @@ async function admit(route: Route, request: FastifyRequest, reply: FastifyReply,
 /** A refusal for want of a scope is a security event: it stands in the audit log before it is answered. */
 async function deny(route: Route, required: readonly Scope[], { caller, id }: FastifyRequest, { store }: Deps): Promise<Refusal> {
   const details = { required, available: caller.scopes };
-  await store.write("audit scope denied", (tx) =>
+  await store.write("audit scope denied", async (tx) =>
     append(tx, caller, { action: "auth.scope_denied", subject: `${route.method} ${pathOf(route)}`, details, requestId: id }),
   );
   return new Refusal(route.deniedAs ?? "API_SCOPE_DENIED", `this needs the scope ${required.join(" or ")}`, details);
@@ -178,12 +178,13 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   if (route.kind === "serve") return sentOf(route, await route.run(input));
   const label = `${route.method} ${pathOf(route)}`;
   if (route.kind === "read") return deps.store.read(label, async (tx) => answerOf(route, await route.run({ ...input, tx })));
+  const units = route.isJoint ? deps.store.joint : deps.store;
   const { prepare: prepareIt } = route;
   const prepare = prepareIt && (async (): Promise<unknown> => prepareIt(input));
   const act = async (tx: Tx, prepared: unknown) => {
     const done = await route.run({ ...input, tx, prepared });
     if (done.quiet) return answerOf(route, done);
-    await append(tx, caller, {
+    append(tx, caller, {
       action: route.audit,
       subject: done.about?.subject ?? null,
       details: done.about?.details,
@@ -193,14 +194,14 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   };
   const refused = async (tx: Tx, { code, details }: Refusal) => {
     if (code !== "API_SCOPE_DENIED") return;
-    await append(tx, caller, { action: "auth.scope_denied", subject: label, details, requestId: request.id });
+    append(tx, caller, { action: "auth.scope_denied", subject: label, details, requestId: request.id });
   };
   if (key === undefined) {
     const prepared = await prepare?.();
-    return deps.store.write(label, (tx) => act(tx, prepared)).catch((error: unknown) => tellOf(error, deps.store, refused));
+    return units.write(label, (tx) => act(tx, prepared)).catch((error: unknown) => tellOf(error, deps.store, refused));
   }
   const sent = { scope: scopeOf(caller, label), key, fingerprint: fingerprint(request, said), ...lockOf(route, body) };
-  return once(deps.store, label, sent, { act, refused, prepare });
+  return once(units, label, sent, { act, refused, prepare });
 }
 
 type Judge = (request: FastifyRequest, parts: Parts, faults: FieldFault[]) => Promise<void>;
@@ -281,7 +282,7 @@ async function client(request: FastifyRequest, reply: FastifyReply, { store, loc
   if (!known?.genuine) {
     lockout.wrong(client_id, from);
     if (known)
-      await store.write("audit token refused", (tx) =>
+      await store.write("audit token refused", async (tx) =>
         append(tx, known.caller, { action: "auth.token_refused", subject: client_id, requestId: id }),
       );
     await notBefore;

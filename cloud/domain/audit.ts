@@ -6,8 +6,8 @@ import type { AuditAction } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
 import { auditHeads, auditLog } from "../store/schema.ts";
-import { placesOf, prepared, together } from "../store/prepared.ts";
-import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { db, type Finale, LOCKED, run, type Store, together, type Tx } from "../store/store.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 
 export const FIRST_HASH = "0".repeat(64);
@@ -34,6 +34,8 @@ export const chainIds = async (tx: Tx): Promise<string[]> =>
   (await tx.db.select({ id: auditHeads.tenantId }).from(auditHeads).orderBy(asc(auditHeads.tenantId))).map(({ id }) => id);
 
 type Stored = typeof auditLog.$inferSelect;
+type Unchained = Omit<Stored, "seq" | "prevHash" | "hash">;
+type Head = { seq: number; hash: string };
 
 const shown = ({ at, hash, ...row }: Stored): Omit<AuditRow, "hash"> => ({
   ...row,
@@ -43,25 +45,37 @@ const shown = ({ at, hash, ...row }: Stored): Omit<AuditRow, "hash"> => ({
 const toWire = (row: Stored): AuditRow => ({ ...shown(row), hash: row.hash });
 const hashOf = (row: Stored): string => digestOf(shown(row));
 
-export async function append(tx: Tx, caller: Caller, { action, subject, details = {}, requestId }: Entry): Promise<void> {
-  const { tenantId, credential } = caller;
+/** Leaves a row for the end of the commit. */
+export function append(tx: Tx, { tenantId, credential }: Caller, { action, subject, details = {}, requestId }: Entry): void {
+  const { kind, id, name } = credential;
+  tx.finally(chaining, { tenantId, at: tx.now, action, actor: { kind, id, name }, subject, details, requestId });
+}
+
+/** Rows of one commit stand in their chains in the order in which their units were done. */
+const chaining: Finale<Unchained> = {
+  rank: 3,
+  say: async (rows) => {
+    const chains = [...Map.groupBy(rows, ({ tenantId }) => tenantId)].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    const heads = await together(chains.map(([tenantId]) => headOf(tenantId)));
+    await together(chains.flatMap(([tenantId, its], i) => chain(tenantId, its, heads[i] as Head)));
+  },
+};
+
+async function headOf(tenantId: string): Promise<Head> {
   const { rows } = await run(HEAD, [tenantId], "get");
-  const [seq, prevHash] = (rows ?? []) as [number?, string?];
-  if (seq === undefined || prevHash === undefined) throw new Error(`tenant ${tenantId} has no audit chain`);
-  const row: Stored = {
-    tenantId,
-    seq: seq + 1,
-    at: tx.now,
-    action,
-    actor: { kind: credential.kind, id: credential.id, name: credential.name },
-    subject,
-    details,
-    requestId,
-    prevHash,
-    hash: "",
-  };
-  row.hash = hashOf(row);
-  await together(insertRow.run(row), moveHead.run(row));
+  const [seq, hash] = (rows ?? []) as [number?, string?];
+  if (seq === undefined || hash === undefined) throw new Error(`tenant ${tenantId} has no audit chain`);
+  return { seq, hash };
+}
+
+function chain(tenantId: string, unchained: readonly Unchained[], { seq: first, hash: before }: Head): Promise<unknown>[] {
+  let [seq, prevHash] = [first, before];
+  const inserts = unchained.map((entry) => {
+    const row: Stored = { ...entry, seq: (seq += 1), prevHash, hash: "" };
+    row.hash = prevHash = hashOf(row);
+    return insertRow.run(row);
+  });
+  return [...inserts, moveHead.run({ tenantId, seq, hash: prevHash })];
 }
 
 export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{ data: AuditRow[]; nextCursor: string | null }> {

@@ -42,6 +42,6 @@ export async function ensure(
     .update(apiKeys)
     .set({ revokedAt: tx.now })
     .where(and(own, ne(apiKeys.id, minted.id), isNull(apiKeys.revokedAt)));
-  await audit.append(tx, system, { action: "auth.bootstrap_key_set", subject: minted.id, requestId });
+  audit.append(tx, system, { action: "auth.bootstrap_key_set", subject: minted.id, requestId });
   return "set";
 }

@@ -359,7 +359,7 @@ async function shut(tx: Tx, { tenantId, webhookId, id, attempts }: Delivery, rea
   const webhook = await webhooks.disable(tx, tenantId, webhookId, reason);
   if (!webhook) return;
   const details = { reason, url: webhook.url, deliveryId: id, failingSince: webhook.failingSince, tries: attempts.length + 1 };
-  await audit.append(tx, dispatcherOf(tenantId), { action: "webhook.disabled", subject: webhookId, details, requestId: id });
+  audit.append(tx, dispatcherOf(tenantId), { action: "webhook.disabled", subject: webhookId, details, requestId: id });
 }
 const dispatcherOf = (tenantId: string): Caller => ({
   tenantId,

@@ -9,7 +9,7 @@ import type { CaptureJob } from "#shared/wire/epcis.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { epcisCaptures, epcisContexts, epcisEvents, epcisTerms, serials } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, together, type Tx } from "../store/store.ts";
 import { itemOf, keyOf } from "./epc.ts";
 import { type Prepared, problemOf, type Ready } from "./epcis-document.ts";
 import { pageSize } from "./epcis-parameters.ts";
@@ -22,6 +22,7 @@ import { pageOf, pageReply } from "./page.ts";
 
 type Row = typeof epcisEvents.$inferSelect;
 
+const insertNew = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)));
 // Counted, not RETURNING: in SQLite that is a trigger, whose journal is walked anew for every row of a large unit.
 const insertEvent = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)).onConflictDoNothing());
 const mine = and(eq(epcisEvents.tenantId, sql.placeholder("tenantId")), eq(epcisEvents.eventId, sql.placeholder("eventId")));
@@ -169,7 +170,7 @@ export async function jobs(tx: Tx, caller: Caller, query: { perPage?: number; ne
 }
 
 /** A label of ours, and what became of it. */
-export type Label = { digitalLink: string; eventId?: string; at: number; deviceId?: string; readPoint?: string; bizLocation?: string };
+export type Label = { digitalLink: string; at: number; deviceId?: string; readPoint?: string; bizLocation?: string };
 
 /** Two prepared inserts: the print loop seals thousands of labels a second. */
 async function tell(
@@ -178,7 +179,8 @@ async function tell(
   label: Label,
   what: { action: string; bizStep: string; disposition: string },
 ): Promise<string> {
-  const { digitalLink, eventId = `urn:uuid:${newId()}`, at, deviceId, bizLocation } = label;
+  const { digitalLink, at, deviceId, bizLocation } = label;
+  const eventId = `urn:uuid:${newId()}`;
   const readPoint = label.readPoint ?? (deviceId && `urn:uuid:${deviceId}`);
   const event: Json = {
     type: "ObjectEvent",
@@ -190,8 +192,10 @@ async function tell(
     ...(readPoint ? { readPoint: { id: readPoint } } : {}),
     ...(bizLocation ? { bizLocation: { id: bizLocation } } : {}),
   };
-  const made = await insertEvent.run(rowOf(tx, tenantId, event, eventId, null));
-  if (made) await insertTerm.run({ tenantId, kind: "epc", value: keyOf(digitalLink), eventId });
+  await together([
+    insertNew.run(rowOf(tx, tenantId, event, eventId, null)),
+    insertTerm.run({ tenantId, kind: "epc", value: keyOf(digitalLink), eventId }),
+  ]);
   return eventId;
 }
 

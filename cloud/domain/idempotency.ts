@@ -5,8 +5,8 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Caller } from "../route.ts";
 import { idempotency } from "../store/schema.ts";
-import { placesOf, prepared, together } from "../store/prepared.ts";
-import { db, overtaken, type Store, type Tx } from "../store/store.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
+import { db, overtaken, type Store, together, type Tx } from "../store/store.ts";
 
 /** An answer ready to leave. `keep` is what a replay shows, where that differs from what is sent now. */
 export type Answer = { status: number; headers: Record<string, string>; body: string | null; keep?: string };
@@ -63,7 +63,12 @@ type Work = {
 };
 
 /** One unit does the work and keeps its answer. A refusal undoes that unit whole, and is then kept as the answer in one of its own. */
-export async function once(store: Store, label: string, request: Once, { prepare, act, refused: onRefusal }: Work): Promise<Answer> {
+export async function once(
+  store: Pick<Store, "read" | "write">,
+  label: string,
+  request: Once,
+  { prepare, act, refused: onRefusal }: Work,
+): Promise<Answer> {
   try {
     const known = prepare && (await store.read(`${label} again`, (tx) => earlier(tx, request)));
     if (known) return known;
@@ -140,7 +145,7 @@ const forgetOne = prepared(
 );
 /** Keeps it, in the place of what was kept before. */
 export async function remember(tx: Tx, { body, ...once }: Part & { body: string }): Promise<void> {
-  await together(forgetOne.run(once), keep(tx, once, { status: 200, headers: {}, body }));
+  await together([forgetOne.run(once), keep(tx, once, { status: 200, headers: {}, body })]);
 }
 
 /** Forgets answers whose time is over, oldest first; says how many. */

@@ -7,7 +7,7 @@ import { templateDigest } from "#shared/templates.ts";
 import { type ClaimBatch, type Claimed, needNames } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
-import { overtaken, run, SKIP_LOCKED, type Tx } from "../store/store.ts";
+import { eachBeside, overtaken, run, SKIP_LOCKED, together, type Tx } from "../store/store.ts";
 import { capabilitiesOf, seen } from "./devices.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
@@ -134,22 +134,21 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
 }
 
 async function grant(tx: Tx, tenantId: string, deviceId: string, refs: string[], signing: Signing): Promise<Claimed[]> {
-  const rows = await Promise.all(refs.map((ref) => jobs.find(tx, tenantId, ref)));
-  const named = new Map<string, products.Row>();
-  const granted: Claimed[] = [];
-  for (const row of rows.toSorted(bySooner)) {
-    const product = named.get(row.productId) ?? (await products.find(tx, tenantId, row.productId));
-    named.set(row.productId, product);
+  const rows = await together(refs.map((ref) => jobs.find(tx, tenantId, ref)));
+  const ids = [...new Set(rows.map(({ productId }) => productId))];
+  const named = new Map(await together(ids.map(async (id) => [id, await products.find(tx, tenantId, id)] as const)));
+  const granted = await eachBeside(rows.toSorted(bySooner), async (row): Promise<Claimed[]> => {
+    const product = named.get(row.productId) as products.Row;
     if (product.voidedAt !== null) {
       await endVoided(tx, row);
-      continue;
+      return [];
     }
     await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     const lease = jobs.leaseShown(row);
     if (!lease || row.attemptId === null) throw overtaken(`print job ${row.jobRef}`);
-    granted.push({ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, product.name, signing, tx.now) });
-  }
-  return granted;
+    return [{ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, product.name, signing, tx.now) }];
+  });
+  return granted.flat();
 }
 /** A product that was voided since gets no label; its jobs end as they come up. */
 async function endVoided(tx: Tx, row: jobs.Row): Promise<void> {

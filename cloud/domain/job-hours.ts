@@ -4,14 +4,26 @@ import { limits } from "#shared/limits.ts";
 import type { JobState } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { jobHours } from "../store/schema.ts";
-import { db, run, type Tx } from "../store/store.ts";
+import { db, type Finale, run, together, type Tx } from "../store/store.ts";
 
 export const HOUR_MS = 3_600_000;
 export const hourOf = (at: number): number => at - (at % HOUR_MS);
 
-const COUNT = `INSERT INTO job_hours (tenant_id, state, hour, jobs) VALUES (?, ?, ?, 1)
-  ON CONFLICT (tenant_id, state, hour) DO UPDATE SET jobs = job_hours.jobs + 1`;
-export const countEnd = (tx: Tx, tenantId: string, state: JobState) => run(COUNT, [tenantId, state, hourOf(tx.now)], "run");
+const COUNT = `INSERT INTO job_hours (tenant_id, state, hour, jobs) VALUES (?, ?, ?, ?)
+  ON CONFLICT (tenant_id, state, hour) DO UPDATE SET jobs = job_hours.jobs + excluded.jobs`;
+type End = { tenantId: string; state: JobState; hour: number };
+const counting: Finale<End> = {
+  rank: 1,
+  say: async (ends) => {
+    const rows = Map.groupBy(ends, ({ tenantId, state, hour }) => `${tenantId} ${state} ${hour}`);
+    const inOrder = [...rows]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .flatMap(([, [end, ...more]]) => (end ? { ...end, jobs: 1 + more.length } : []));
+    await together(inOrder.map(({ tenantId, state, hour, jobs }) => run(COUNT, [tenantId, state, hour, jobs], "run")));
+  },
+};
+export const countEnd = (tx: Tx, tenantId: string, state: JobState): void =>
+  tx.finally(counting, { tenantId, state, hour: hourOf(tx.now) });
 
 const ofTenant = eq(jobHours.tenantId, sql.placeholder("tenantId"));
 const sums = prepared(

@@ -7,7 +7,7 @@ import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { type Job, JobCreate, type JobsMade } from "#shared/wire/jobs.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { printJobs, serials } from "../store/schema.ts";
-import { db, overtaken, type Tx } from "../store/store.ts";
+import { db, eachBeside, overtaken, together, type Tx } from "../store/store.ts";
 import { judgeOf } from "../validate.ts";
 import * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
@@ -33,7 +33,7 @@ const open = prepared(
 const insertJob = prepared(db.insert(printJobs).values(placesOf(printJobs)));
 
 /** What many jobs of one call have in common, looked up once. */
-type Issue = { origin: string; tenant: Awaited<ReturnType<typeof jobs.tenantOf>>; ready: Map<string, boolean> };
+type Issue = { origin: string; tenant: Awaited<ReturnType<typeof jobs.tenantOf>>; ready: Map<string, Promise<boolean>> };
 const issuing = async (tx: Tx, by: By, origin: string): Promise<Issue> => ({
   origin,
   tenant: await jobs.tenantOf(tx, by.tenantId),
@@ -52,9 +52,9 @@ async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Pr
   const row = await carriers.find(tx, by.tenantId, input.serial);
   if (row?.gtin !== gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${input.serial} isn't allocated under ${gtin}`);
   if (row.voidedAt !== null) throw new Refusal("SERIAL_VOIDED", `serial: ${input.serial} was voided at ${instant(row.voidedAt)}`);
-  const isReady = ready.get(row.productId) ?? (await isPrintable(tx, by.tenantId, row.productId));
+  const isReady = ready.get(row.productId) ?? isPrintable(tx, by.tenantId, row.productId);
   ready.set(row.productId, isReady);
-  if (!isReady)
+  if (!(await isReady))
     throw new Refusal(
       "PASSPORT_NOT_READY",
       "the product's passport isn't readyToPrint: publish it and anchor a validation of that version",
@@ -108,11 +108,14 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
     createdAt: tx.now,
     updatedAt: tx.now,
   };
-  if ((await open.run(row)) === 0) throw overtaken(`serial ${serial}`);
-  await insertJob.run(row);
+  const [opened] = await together([
+    open.run(row),
+    insertJob.run(row),
+    jobs.record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason }),
+    products.nowPrinted(tx, by.tenantId, productId),
+  ]);
+  if (opened === 0) throw overtaken(`serial ${serial}`);
   waits(tx, row);
-  await jobs.record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason });
-  await products.nowPrinted(tx, by.tenantId, productId);
   return row;
 }
 
@@ -120,19 +123,26 @@ export const issue = async (tx: Tx, by: By, input: JobCreate, origin: string): P
   jobs.toWire(await issueOne(tx, by, input, await issuing(tx, by, origin)));
 
 const judge = judgeOf(JobCreate);
-/** Each item by itself: what is refused is told with its place, the others stand. */
+type Outcome = { index: number; job: Job } | { index: number; error: string };
+/** Each item by itself: what is refused is told with its place, the others stand. Items of one serial stay in order. */
 export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], origin: string): Promise<JobsMade> {
   const common = await issuing(tx, by, origin);
-  const errors: JobsMade["errors"] = [];
-  const made: Job[] = [];
-  for (const [index, item] of items.entries())
-    try {
-      const faults = judge(item, "item");
-      if (faults.length > 0) throw invalid(faults);
-      made.push(jobs.toWire(await issueOne(tx, by, item as JobCreate, common)));
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      errors.push({ index, error: `${shownCode(error.code)}: ${error.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH) });
-    }
+  const judged = items.map((item, index) => ({ index, item: item as JobCreate, faults: judge(item, "item") }));
+  const bySerial = Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.serial));
+  const done = await eachBeside([...bySerial.values()], async (line) => {
+    const outcomes: Outcome[] = [];
+    for (const { index, item, faults } of line)
+      try {
+        if (faults.length > 0) throw invalid(faults);
+        outcomes.push({ index, job: jobs.toWire(await issueOne(tx, by, item, common)) });
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        outcomes.push({ index, error: `${shownCode(error.code)}: ${error.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH) });
+      }
+    return outcomes;
+  });
+  const inOrder = done.flat().toSorted((a, b) => a.index - b.index);
+  const made = inOrder.flatMap((outcome) => ("job" in outcome ? outcome.job : []));
+  const errors = inOrder.flatMap((outcome) => ("error" in outcome ? outcome : []));
   return { created: made.length, failed: errors.length, errors, jobs: made };
 }

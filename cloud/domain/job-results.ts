@@ -1,12 +1,12 @@
 // Results: a station's word on an attempt, judged against the table of states; the last one seals the job and all that follows from it, or nothing.
 import { hash } from "node:crypto";
 import { canonical } from "#shared/canonical.ts";
-import { invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { hasEnded, type JobState, jobPath, jobStates, mayFollow, PAPER_MAY_EXIST, type PathState } from "#shared/states.ts";
 import { type BundleItem, type JobActor, type Result, ResultItem, type ResultOutcome } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
-import type { Tx } from "../store/store.ts";
+import { eachBeside, together, type Tx } from "../store/store.ts";
 import { judgeOf } from "../validate.ts";
 import { seen } from "./devices.ts";
 import * as epcis from "./epcis.ts";
@@ -53,8 +53,10 @@ const itemOf = ({ status, evidence, actor, occurred_at }: Result): BundleItem =>
 
 export type Told = { row: jobs.Row; moved: boolean };
 
-export const report = async (tx: Tx, by: By, caller: Caller, ref: string, result: Result): Promise<Told> =>
-  reportOf(tx, by, caller, await jobs.find(tx, caller.tenantId, ref), result);
+export async function report(tx: Tx, by: By, caller: Caller, ref: string, result: Result): Promise<Told> {
+  const [row] = await together([jobs.find(tx, caller.tenantId, ref), jobs.tenantOf(tx, caller.tenantId)]);
+  return reportOf(tx, by, caller, row, result);
+}
 
 async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: Result): Promise<Told> {
   refuseForeign(row, caller, result.attempt_id);
@@ -108,11 +110,14 @@ async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: 
   if (row.simulated && !(await jobs.tenantOf(tx, row.tenantId)).sandbox) throw new Refusal("SIMULATED_EVIDENCE");
   const { serial, deviceId, gtin, productId, jobRef, attemptId } = row;
   const told = { serials: [serial], gtin, productId, job_ref: jobRef, attempt_id: attemptId as string, deviceId };
-  await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() });
-  await epcis.commissioned(tx, row.tenantId, { digitalLink: row.digitalLink, at: tx.now, ...(deviceId === null ? {} : { deviceId }) });
+  const label = { digitalLink: row.digitalLink, at: tx.now, ...(deviceId === null ? {} : { deviceId }) };
   const changes = { reached: rankOf("SEALED"), simulated: row.simulated };
-  const sealed = await jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId });
-  await log.append(tx, { kind: "print_bundle", digest: sha256 }); // last: from here to the commit every other seal, on all nodes, waits
+  const [sealed] = await together([
+    jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId }),
+    emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() }),
+    epcis.commissioned(tx, row.tenantId, label),
+  ]);
+  log.appendLast(tx, { kind: "print_bundle", digest: sha256 });
   return sealed;
 }
 
@@ -122,16 +127,26 @@ const scopeOf = ({ credential, tenantId }: Caller): Buffer =>
 
 /** What a station sends after an outage: in order, each judged by itself, so that one wrong report doesn't hold up the others. */
 export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly unknown[]): Promise<ResultOutcome[]> {
-  const judged = items.map((item) => ({ item: item as ResultItem, faults: judgeItem(item, "result") }));
+  const judged = items.map((item, index) => ({ index, item: item as ResultItem, faults: judgeItem(item, "result") }));
   const refs = judged.flatMap(({ item, faults }) => (faults.length > 0 ? [] : item.job_ref));
   await jobs.hold(tx, by.tenantId, refs);
-  const outcomes: ResultOutcome[] = [];
   const known = new Map<string, jobs.Row>(); // jobs as this unit left them: nobody else can have changed what is held
-  for (const [index, { item, faults }] of judged.entries()) {
-    const outcome = faults.length > 0 ? refusedBy(invalid(faults)) : await reportItem(tx, by, caller, item, known);
-    outcomes.push({ index, ...outcome });
-  }
-  return outcomes;
+  const outcomes = await eachBeside(linesOf(judged), async (line) => {
+    const said: ResultOutcome[] = [];
+    for (const { index, item, faults } of line)
+      said.push({ index, ...(faults.length > 0 ? refusedBy(invalid(faults)) : await reportItem(tx, by, caller, item, known)) });
+    return said;
+  });
+  return outcomes.flat().toSorted((a, b) => a.index - b.index);
+}
+
+type Judged = { index: number; item: ResultItem; faults: FieldFault[] };
+/** What is of one job stays in order, and other jobs go on beside it; unless two of them use one key, which has to be seen. */
+function linesOf(judged: Judged[]): Judged[][] {
+  const lines = [...Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.job_ref)).values()];
+  const keysOf = (line: Judged[]) => new Set(line.flatMap(({ item, faults }) => (faults.length > 0 ? [] : (item.idempotency_key ?? []))));
+  const keys = lines.flatMap((line) => [...keysOf(line)]);
+  return new Set(keys).size === keys.length ? lines : [judged];
 }
 
 type Outcome = Omit<ResultOutcome, "index">;

@@ -5,9 +5,9 @@ import { gtin14 } from "#shared/gs1.ts";
 import { type Assertor, hasEnded, type JobState, leaseOf, mayCancel } from "#shared/states.ts";
 import { type BundleItem, type Job, type JobHistory, type JobQuery, type Need, needNames } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
-import { placesOf, prepared, together } from "../store/prepared.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
-import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
+import { db, LOCKED, overtaken, run, together, type Tx } from "../store/store.ts";
 import type * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
 import { countEnd } from "./job-hours.ts";
@@ -104,7 +104,8 @@ export type Word = { actor: Actor; reason?: string | null; item?: BundleItem | n
 /** Moves a job to another state and keeps the word on which it moved, in the same commit. */
 export async function move(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}): Promise<Row> {
   const next = { ...changes, state: to, fromState: row.state };
-  return together(change(tx, row, next), record(tx, { ...row, ...next, revision: row.revision + 1 }, word));
+  const [moved] = await together([change(tx, row, next), record(tx, { ...row, ...next, revision: row.revision + 1 }, word)]);
+  return moved;
 }
 
 /** The row as it is now, and what made it so. */
@@ -216,12 +217,14 @@ const settle = prepared(
 export type PrintOutcome = { status: "printed" | "failed"; reason: string | null; deviceId: string | null };
 /** The end of a job, with what is known of the print from then on; the serial is free for another job. */
 export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}, outcome?: PrintOutcome): Promise<Row> {
-  const moved = await move(tx, row, to, word, { pool: false, dueAt: null, ...changes });
   const { tenantId, serial, jobRef: ref } = row;
   const isSealed = to === "SEALED";
   const left = { tenantId, serial, strayJob: row.duplicateRisk && !isSealed ? ref : null };
-  const settled = outcome ? settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null }) : close.run(left);
-  await together(settled, countEnd(tx, tenantId, to));
+  const [moved] = await together([
+    move(tx, row, to, word, { pool: false, dueAt: null, ...changes }),
+    outcome ? settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null }) : close.run(left),
+  ]);
+  countEnd(tx, tenantId, to);
   return moved;
 }
 

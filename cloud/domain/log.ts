@@ -6,9 +6,9 @@ import { EMPTY_ROOT, type Hash, leafHash, nodeHash, splitOf } from "#shared/merk
 import { type Head, signedNote } from "#shared/note.ts";
 import type { LogEntry, LogProof } from "#shared/wire/log.ts";
 import type { Signing } from "../keys.ts";
-import { placesOf, prepared, together } from "../store/prepared.ts";
+import { placesOf, prepared } from "../store/prepared.ts";
 import { logHead, logLeaves, logNodes } from "../store/schema.ts";
-import { db, LOCKED, run, type Tx } from "../store/store.ts";
+import { db, type Finale, LOCKED, run, together, type Tx } from "../store/store.ts";
 
 // Reading the head locks the log until the commit: leaves of all nodes and tenants stand in one order.
 const HEAD = `SELECT size FROM log_head WHERE id = 1 ${LOCKED}`;
@@ -33,23 +33,40 @@ async function node(level: number, n: number): Promise<Hash> {
   return found.hash;
 }
 
-/** Appends, and closes every subtree that this leaf completes: two rows a leaf in the long run. */
-export async function append(tx: Tx, { kind, digest }: Pick<LogEntry, "kind" | "digest">): Promise<{ index: number; entry: LogEntry }> {
+type Leaf = { entry: LogEntry; digest: string };
+const leafOf = (tx: Tx, { kind, digest }: Pick<LogEntry, "kind" | "digest">): Leaf => ({
+  entry: { kind, digest, at: new Date(tx.now).toISOString() },
+  digest,
+});
+
+/** Appends now, for who has to know the place: from here to the commit every other leaf, on all nodes, waits. */
+export async function append(tx: Tx, what: Pick<LogEntry, "kind" | "digest">): Promise<{ index: number; entry: LogEntry }> {
+  const leaf = leafOf(tx, what);
+  return { index: await appendAll([leaf]), entry: leaf.entry };
+}
+
+const appending: Finale<Leaf> = { rank: 2, say: (leaves) => appendAll(leaves) };
+/** Appends at the end of the commit. */
+export const appendLast = (tx: Tx, what: Pick<LogEntry, "kind" | "digest">): void => tx.finally(appending, leafOf(tx, what));
+
+/** Appends in order, and closes every subtree that a leaf completes: two rows a leaf in the long run. Says where the first one stands. */
+async function appendAll(leaves: readonly Leaf[]): Promise<number> {
   const { rows } = await run(HEAD, [], "get");
-  const [index] = (rows ?? []) as [number?];
-  if (index === undefined) throw new Error("the log has no head");
-  const entry: LogEntry = { kind, digest, at: new Date(tx.now).toISOString() };
-  let hash = leafHash(Buffer.from(canonical(entry)));
-  await together(
-    moveHead.run({ size: index + 1 }),
-    insertLeaf.run({ n: index, entry, digest }),
-    insertNode.run({ level: 0, n: index, hash }),
-  );
-  for (let [level, n] = [0, index]; n % 2 === 1; level += 1, n = (n - 1) / 2) {
-    hash = nodeHash(await node(level, n - 1), hash);
-    await insertNode.run({ level: level + 1, n: (n - 1) / 2, hash });
+  const [size] = (rows ?? []) as [number?];
+  if (size === undefined) throw new Error("the log has no head");
+  const nodes = new Map<string, { level: number; n: number; hash: Hash }>();
+  const add = (level: number, n: number, hash: Hash) => void nodes.set(`${level} ${n}`, { level, n, hash });
+  for (const [i, { entry }] of leaves.entries()) {
+    let hash = leafHash(Buffer.from(canonical(entry)));
+    add(0, size + i, hash);
+    for (let [level, n] = [0, size + i]; n % 2 === 1; level += 1, n = (n - 1) / 2) {
+      hash = nodeHash(nodes.get(`${level} ${n - 1}`)?.hash ?? (await node(level, n - 1)), hash);
+      add(level + 1, (n - 1) / 2, hash);
+    }
   }
-  return { index, entry };
+  const inserts = leaves.map((leaf, i) => insertLeaf.run({ n: size + i, ...leaf }));
+  await together([...inserts, ...[...nodes.values()].map((each) => insertNode.run(each)), moveHead.run({ size: size + leaves.length })]);
+  return size;
 }
 
 const sizeNow = async (tx: Tx): Promise<number> => (await tx.db.select({ size: logHead.size }).from(logHead).get())?.size ?? 0;

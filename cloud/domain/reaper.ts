@@ -56,5 +56,5 @@ async function bury(tx: Tx, row: jobs.Row, reason: string): Promise<void> {
 
 async function tell(tx: Tx, row: jobs.Row, action: "print.expired" | "print.dead_lettered", reason: string): Promise<void> {
   const caller = { tenantId: row.tenantId, credential: { kind: "system", id: SYSTEM.id, name: "the reaper" } } as Caller;
-  await audit.append(tx, caller, { action, subject: row.jobRef, details: { reason, attempt: row.attempt }, requestId: newId() });
+  audit.append(tx, caller, { action, subject: row.jobRef, details: { reason, attempt: row.attempt }, requestId: newId() });
 }

@@ -21,6 +21,6 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
   const requestId = newId();
   for (const tenantId of await audit.chainIds(tx)) {
     const caller = { tenantId, credential: { kind: "system", id: "system", name: "restore" } } as Caller;
-    await audit.append(tx, caller, { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId });
+    audit.append(tx, caller, { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId });
   }
 }

@@ -10,7 +10,7 @@ import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { prepared } from "../store/prepared.ts";
 import { validations } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, together, type Tx } from "../store/store.ts";
 import { statusListFor, wasRevoked } from "./credential.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
@@ -41,9 +41,8 @@ const covering = prepared(
 async function isReady(tx: Tx, row: passports.Row): Promise<boolean> {
   if (row.state !== "published" || row.publishedVersion === null || row.revokedAt !== null) return false;
   const ofVersion = { passportId: row.id, version: row.publishedVersion };
-  if ((await covering.get(ofVersion)) === undefined) return false;
-  const version = await passports.credentialOf.get(ofVersion);
-  return version !== undefined && !(await wasRevoked(tx, version.credentialId));
+  const [anchored, version] = await together([covering.get(ofVersion), passports.credentialOf.get(ofVersion)]);
+  return anchored !== undefined && version !== undefined && !(await wasRevoked(tx, version.credentialId));
 }
 
 /** May labels of this product be printed? */

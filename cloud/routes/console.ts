@@ -39,7 +39,7 @@ const shown = async (tx: Tx, caller: Caller, endsAt: number | null): Promise<Con
 async function admitted(tx: Tx, body: SignIn, requestId: string): Promise<Known | undefined> {
   const known = await lookUp(tx, body);
   if (known?.genuine) return known;
-  if (known) await append(tx, known.caller, { action: "auth.token_refused", subject: known.caller.credential.id, requestId });
+  if (known) append(tx, known.caller, { action: "auth.token_refused", subject: known.caller.credential.id, requestId });
   return undefined;
 }
 
@@ -69,7 +69,7 @@ export const floorConsole: Route[] = [
         const before = cookieIn(asked.headers);
         if (before !== undefined) await sessions.end(tx, before); // one browser, one session
         const { cookie, endsAt } = await sessions.begin(tx, known.caller);
-        await append(tx, known.caller, { action: "auth.session_begun", subject: known.caller.credential.id, requestId });
+        append(tx, known.caller, { action: "auth.session_begun", subject: known.caller.credential.id, requestId });
         return { cookie, session: await shown(tx, known.caller, endsAt) };
       });
       if (!begun) {
@@ -113,7 +113,7 @@ export const floorConsole: Route[] = [
       if (cookie !== undefined)
         await deps.store.write("console sign-out", async (tx) => {
           await sessions.end(tx, cookie);
-          await append(tx, caller, { action: "auth.session_ended", subject: caller.credential.id, requestId });
+          append(tx, caller, { action: "auth.session_ended", subject: caller.credential.id, requestId });
         });
       return { status: 204, headers: { ...noStore, ...setCookie(deps.origin()) } };
     },

@@ -49,6 +49,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs",
+    isJoint: true,
     scope: ["aidc:write"],
     says: "Issue a print job for an allocated serial whose passport is readyToPrint",
     tag,
@@ -99,6 +100,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/claim",
+    isJoint: true,
     scope: ["aidc:write"],
     says: "Claim the oldest waiting job of the highest priority, with a device's key; 204 when none waits",
     tag,
@@ -189,6 +191,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/{ref}/heartbeat",
+    isJoint: true,
     scope: ["aidc:write"],
     says: "Extend the lease of the job's latest attempt",
     tag,
@@ -203,6 +206,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/{ref}/result",
+    isJoint: true,
     scope: ["aidc:write"],
     says: "Report the next state of an attempt with its evidence; a state already reached is taken without effect",
     tag,

@@ -1,8 +1,10 @@
-// The engine for those who outgrow one machine: a connection a unit, statements named and pipelined, conflicts tried again.
+// The engine for those who outgrow one machine: a connection a unit, or for many short ones together; conflicts are tried again.
 import { setTimeout as sleep } from "node:timers/promises";
-import { type CustomTypesConfig, DatabaseError, Pool, type PoolClient, type QueryArrayResult, type QueryConfig, types } from "pg";
+import { type CustomTypesConfig, Pool, type PoolClient, types } from "pg";
 import { limits } from "#shared/limits.ts";
-import { type Engine, type Execute, type Mode, LOCKED, RUN_AGAIN, type Session, SKIP_LOCKED, unavailable } from "./store.ts";
+import { type Joint, jointUnits } from "./postgres-joint.ts";
+import { ask, linesOn } from "./postgres-lines.ts";
+import { type Engine, type Mode, RUN_AGAIN, sayFinales, type Session, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
   url: string;
@@ -12,7 +14,6 @@ export type PostgresOptions = {
 };
 
 const TRIES = 8;
-const STATEMENTS_KEPT = 1_000;
 const CONNECT_MAX_MS = 5_000; // for a new connection, and for a free one where all are busy
 const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 
@@ -32,45 +33,6 @@ async function again<T>(isWorthIt: (error: unknown) => boolean, act: () => Promi
     }
   }
 }
-/** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only. */
-const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test(codeOf(error));
-
-/** `?` as the builder writes it, `$n` as PostgreSQL reads it; what stands between quotes is left alone. */
-export function numbered(sql: string): string {
-  let n = 0;
-  return sql.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (part) => (part === "?" ? `$${++n}` : part));
-}
-
-/** Statements are named, so that the server parses each once a connection. */
-type Statement = { name: string; text: string };
-const statements = new Map<string, Statement>();
-function statementOf(sql: string): Statement {
-  const known = statements.get(sql);
-  if (known) return known;
-  const made = {
-    name: statements.size < STATEMENTS_KEPT ? `s${statements.size}` : "",
-    text: numbered(sql).replaceAll(SKIP_LOCKED, "FOR UPDATE SKIP LOCKED").replaceAll(LOCKED, "FOR UPDATE"),
-  };
-  if (made.name) statements.set(sql, made);
-  return made;
-}
-
-/** An error that isn't the server's own word is a connection's: the store can't be reached. */
-async function ask(client: PoolClient, query: QueryConfig): Promise<QueryArrayResult> {
-  try {
-    return await client.query({ ...query, rowMode: "array" });
-  } catch (error) {
-    throw error instanceof DatabaseError && !isStoreFault(error) ? error : unavailable(error);
-  }
-}
-
-const executor =
-  (client: PoolClient): Execute =>
-  async (sql, values, method) => {
-    const { rows, rowCount } = await ask(client, { ...statementOf(sql), values });
-    return { rows: method === "get" ? (rows[0] as unknown[]) : rows, changes: rowCount ?? 0 };
-  };
-
 const NOW = { name: "now", text: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint" };
 const BEGIN: Record<Mode, string> = {
   read: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -109,34 +71,40 @@ export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECT
     return clock ? clock() : Number(now?.rows[0]?.[0]);
   }
 
-  async function commit(client: PoolClient, mode: Mode): Promise<void> {
+  async function commit(client: PoolClient, mode: Mode, units: number): Promise<void> {
     const began = performance.now();
     await ask(client, { text: "COMMIT" });
-    if (mode === "write") onCommit?.(1, (performance.now() - began) / 1000);
+    if (mode === "write") onCommit?.(units, (performance.now() - began) / 1000);
   }
 
-  async function once<T>(mode: Mode, work: (session: Session) => Promise<T>): Promise<T> {
+  async function transaction<T>(mode: Mode, work: (session: Session) => Promise<T>, units = 1): Promise<T> {
     const client = await connect();
+    const { line, end } = linesOn(client);
     let broken = false;
     try {
-      const now = await begin(client, mode);
-      const value = await work({ now, execute: executor(client) });
-      await commit(client, mode);
+      const session: Session = { now: await begin(client, mode), execute: line(), beside: line, finales: new Map() };
+      const value = await work(session);
+      await sayFinales(session);
+      end();
+      await commit(client, mode, units);
       return value;
     } catch (error) {
+      end();
       broken = await undo(client);
       throw error;
     } finally {
       client.release(broken);
     }
   }
+  const alone = <T>(mode: Mode, work: (session: Session) => Promise<T>): Promise<T> => again(isConflict, () => transaction(mode, work));
+  const joint: Record<Mode, Joint> = { read: jointUnits("read", transaction, alone), write: jointUnits("write", transaction, alone) };
 
   return {
     name: "postgres",
-    transact: async (mode, work) => {
+    transact: async (mode, work, isJoint) => {
       pending += 1;
       try {
-        return await again(isConflict, () => once(mode, work));
+        return await (isJoint ? joint[mode](work) : alone(mode, work));
       } finally {
         pending -= 1;
       }

@@ -30,16 +30,6 @@ export function prepared<Get, All>(query: Buildable<Get, All>): Prepared<Get, Al
 }
 
 /**
- * Statements that don't wait for one another's rows share a round trip to a server; they run in the order in which they were begun.
- * All are over when it ends, and of several faults the first one's is told, since the others may follow from it.
- */
-export async function together<First>(first: Promise<First>, ...others: Promise<unknown>[]): Promise<First> {
-  const [begun, ...ends] = await Promise.allSettled([first, ...others]);
-  for (const end of [begun, ...ends]) if (end.status === "rejected") throw end.reason;
-  return (begun as PromiseFulfilledResult<First>).value;
-}
-
-/**
  * A place for text in a query over several tables. SQLite is built with STAT4 here, looks at the value to plan a join, and so compiles the
  * statement anew for every value (30 µs); it can't look into an expression, and the plan stays.
  */

@@ -3,7 +3,7 @@ import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { limits } from "#shared/limits.ts";
-import { type Engine, type Execute, type Mode, type Session, unavailable } from "./store.ts";
+import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Session, turnsThatBring, unavailable } from "./store.ts";
 
 export type SqliteOptions = {
   file: string;
@@ -20,13 +20,12 @@ export type SqliteOptions = {
 type Waiting = { work: (session: Session) => Promise<unknown>; resolve: (value: unknown) => void; reject: (error: unknown) => void };
 /** Frames in the WAL, and of them those that the database has as well. */
 type Wal = { log: number; checkpointed: number };
-type Done = { settle: () => void; fail: (error: unknown) => void };
+type Done = { unit: Waiting; settle: () => void };
 
 const STATEMENTS_KEPT = 500;
 const READ_CACHE_KB = 16_000;
 const WATCH_MS = 1_000;
 const BUSY_TIMEOUT_MS = 1_000;
-const GROUP_TURNS = 16;
 const WAL_FRAMES = 6_144; // 24 MiB of pages: pictures make a unit of work a hundred times as large as others, so that counting units won't do
 const WAL_FRAMES_MORE = 1_024; // where a reader was in the way of the last one
 
@@ -102,6 +101,14 @@ const isStoreFault = (error: unknown) =>
   /^SQLITE_(FULL|BUSY|LOCKED|IOERR|READONLY|CANTOPEN|NOMEM|CORRUPT|NOTADB|PROTOCOL)/.test(codeOf(error));
 const asRefusal = (error: unknown) => (isStoreFault(error) ? unavailable(error) : error);
 
+/** Here statements run one after another, whoever asks. */
+const sessionAt = (now: number, execute: Execute, finales: Finales = new Map()): Session => ({
+  now,
+  execute,
+  beside: () => execute,
+  finales,
+});
+
 /** Reads run one after another too: each sees one snapshot, and none waits for anything but memory and disk. */
 function readsOf(reader: Database.Database, clock: () => number) {
   const execute = executor(reader);
@@ -112,7 +119,7 @@ function readsOf(reader: Database.Database, clock: () => number) {
       const turn = last.then(async () => {
         begin.run();
         try {
-          return await work({ now: clock(), execute });
+          return await work(sessionAt(clock(), execute));
         } catch (error) {
           throw asRefusal(error);
         } finally {
@@ -185,38 +192,44 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
   let closed = false;
 
   /** One unit inside the open transaction. What it answers waits for the commit, or for the group's failure. */
-  async function runUnit({ work, resolve, reject }: Waiting): Promise<Done> {
+  async function runUnit(unit: Waiting, finales: Finales): Promise<Done> {
+    const { work, resolve, reject } = unit;
     mark.run();
     try {
-      const value = await work({ now: clock(), execute: write });
+      const value = await work(sessionAt(clock(), write, finales));
       release.run();
-      return { settle: () => resolve(value), fail: reject };
+      return { unit, settle: () => resolve(value) };
     } catch (error) {
       if (!writer.inTransaction) throw error; // SQLite itself rolled everything back: a full disk, an I/O error
       undo.run();
       release.run();
-      return { settle: () => reject(asRefusal(error)), fail: reject };
+      return { unit, settle: () => reject(asRefusal(error)) };
     }
   }
 
-  async function group(): Promise<void> {
+  /** One commit for as many units as there are and may share one. */
+  async function group(units: Waiting[]): Promise<void> {
     const done: Done[] = [];
+    const finales: Finales = new Map();
     let current: Waiting | undefined;
     dieIfNotAlone();
     try {
       begin.run();
       const began = performance.now();
-      while (queue.length > 0 && done.length < limits.GROUP_MAX_UNITS && performance.now() - began < limits.GROUP_MAX_MS) {
-        current = queue.shift() as Waiting;
-        done.push(await runUnit(current));
+      while (units.length > 0 && done.length < limits.GROUP_MAX_UNITS && performance.now() - began < limits.GROUP_MAX_MS) {
+        current = units.shift() as Waiting;
+        done.push(await runUnit(current, finales));
         current = undefined;
       }
+      await sayFinales(sessionAt(clock(), write, finales));
       durable(done.length);
     } catch (error) {
       if (writer.inTransaction) rollback.run();
-      if (!current && done.length === 0) current = queue.shift(); // the transaction couldn't even begin: somebody has to hear it
-      for (const { fail } of done) fail(unavailable(error));
-      current?.reject(isStoreFault(error) ? unavailable(error) : error);
+      if (!current && done.length === 0) current = units.shift(); // the transaction couldn't even begin: somebody has to hear it
+      current?.reject(asRefusal(error));
+      // A finale that fails is one unit's fault, and not that of those who share its commit: each tries by itself.
+      const isOnes = done.length > 1 && !isStoreFault(error);
+      for (const { unit } of done) await (isOnes ? group([unit]) : unit.reject(asRefusal(error)));
       return;
     }
     for (const { settle } of done) settle();
@@ -259,12 +272,8 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
 
   async function drain(): Promise<void> {
     while (queue.length > 0) {
-      // Whatever a turn of the event loop brings in shares the commit, and the next turn's as well while each brings more.
-      for (let known = 0, turns = 0; queue.length > known && turns < GROUP_TURNS; turns += 1) {
-        known = queue.length;
-        await new Promise((turn) => setImmediate(turn));
-      }
-      await group();
+      await turnsThatBring(() => queue.length);
+      await group(queue);
     }
     draining = undefined;
   }

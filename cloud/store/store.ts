@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 
-type Method = "run" | "all" | "get" | "values";
+export type Method = "run" | "all" | "get" | "values";
 /** `changes` counts the rows that a statement without RETURNING touched. */
 export type Rows = { rows: unknown[]; changes?: number };
 export type Execute = (sql: string, params: unknown[], method: Method) => Promise<Rows>;
@@ -15,15 +15,31 @@ export const SKIP_LOCKED = "/* skip locked */";
 /** Likewise where the rows are waited for and kept until the unit ends; in SQLite a writer is alone as it is. */
 export const LOCKED = "/* locked */";
 
-/** What an engine lends to the unit that it is running. */
-export type Session = { now: number; execute: Execute };
+/**
+ * What many units of one commit have to say to the same row (the end of a chain, a counter) is said once, just before it: by those whose work held,
+ * in the order of ranks, which is the order in which all nodes lock such rows.
+ */
+export type Finale<Item> = { rank: number; say(items: readonly Item[]): Promise<unknown> };
+export type Finales = Map<Finale<never>, unknown[]>;
+
+/** What an engine lends to the unit that it is running. Units that share a commit share its finales. */
+export type Session = {
+  now: number;
+  execute: Execute;
+  /** Executes for a part of the work that goes on beside the rest of it. */
+  beside(): Execute;
+  finales: Finales;
+};
 export type Mode = "read" | "write";
 
 /** The seam between our units and a database: everything that knows which one it is stands behind it. */
 export type Engine = {
   name: "sqlite" | "postgres";
-  /** Runs work in a transaction: resolves after the durable commit, rejects after the rollback. May run it again. */
-  transact<T>(mode: Mode, work: (session: Session) => Promise<T>): Promise<T>;
+  /**
+   * Runs work in a transaction: resolves after the durable commit, rejects after the rollback. May run it again. What is `joint` may run beside
+   * others in one transaction, so it neither waits for locks before its finale nor undoes a part of itself.
+   */
+  transact<T>(mode: Mode, work: (session: Session) => Promise<T>, isJoint: boolean): Promise<T>;
   /** Statements without parameters, in one transaction of their own; for migrations. */
   script(sql: string): Promise<void>;
   /** Present where no other process can write: its clock is the store's, and what was read stays true until this process writes. */
@@ -42,14 +58,19 @@ export type Tx = {
   traceparent: string | null;
   /** Runs once the commit is durable; never if it isn't. */
   after(work: () => unknown): void;
+  /** Leaves something to be said at the end of the commit, if this unit's work holds. */
+  finally<Item>(finale: Finale<Item>, item: Item): void;
   /** A part that may fail by itself: its statements are undone, the unit goes on. */
   attempt<T>(work: () => Promise<T>): Promise<T>;
 };
 
+type Begin = <T>(label: string, work: (tx: Tx) => Promise<T>) => Promise<T>;
 export type Store = Pick<Engine, "sole"> & {
   engine: Engine["name"];
-  read<T>(label: string, work: (tx: Tx) => Promise<T>): Promise<T>;
-  write<T>(label: string, work: (tx: Tx) => Promise<T>): Promise<T>;
+  read: Begin;
+  write: Begin;
+  /** For short units that come in great numbers: see `transact`. */
+  joint: { read: Begin; write: Begin };
   pending(): number;
   close(): Promise<void>;
 };
@@ -61,7 +82,8 @@ export type Meter = {
 };
 
 type Unit = { label: string; session: Session; over: boolean; began: number; abort: (error: Error) => void };
-const running = new AsyncLocalStorage<Unit>();
+/** The unit that a statement belongs to, and the line of work in it. */
+const running = new AsyncLocalStorage<{ unit: Unit; execute: Execute }>();
 
 /**
  * One query builder for all stores: a statement goes to the unit that it is awaited in.
@@ -70,12 +92,49 @@ const running = new AsyncLocalStorage<Unit>();
 export const db = drizzle((sql, params, method) => run(sql, params, method));
 
 export function run(sql: string, params: unknown[], method: Method): Promise<Rows> {
-  const unit = running.getStore();
-  if (!unit) throw new Error(`a statement outside of a unit of work: ${sql}`);
-  if (unit.over) throw new Error(`a statement after its unit of work "${unit.label}" was over; is an await missing?`);
-  return unit.session.execute(sql, params, method);
+  const line = running.getStore();
+  if (!line) throw new Error(`a statement outside of a unit of work: ${sql}`);
+  if (line.unit.over) throw new Error(`a statement after its unit of work "${line.unit.label}" was over; is an await missing?`);
+  return line.execute(sql, params, method);
 }
 export type Db = typeof db;
+
+/** Works on all at once, each a line of its own: a server is asked for all of them in one round trip where they ask the same. */
+export function eachBeside<Item, T>(items: readonly Item[], work: (item: Item) => Promise<T>): Promise<T[]> {
+  const line = running.getStore();
+  if (!line) throw new Error("lines of work outside of a unit of work");
+  const { unit } = line;
+  return together(items.map((item) => running.run({ unit, execute: unit.session.beside() }, () => work(item))));
+}
+
+/**
+ * Statements that don't wait for one another's rows share a round trip to a server; they run in the order in which they were begun.
+ * All are over when it ends, and of several faults the first one's is told, since the others may follow from it.
+ */
+export async function together<const Works extends readonly unknown[]>(
+  works: Works,
+): Promise<{ -readonly [Nth in keyof Works]: Awaited<Works[Nth]> }> {
+  await Promise.allSettled(works);
+  return Promise.all(works);
+}
+
+const TURNS_MAX = 16;
+/** Waits as long as every turn of the event loop brings more to share a commit, but not for ever. */
+export async function turnsThatBring(count: () => number): Promise<void> {
+  for (let known = 0, turns = 0; count() > known && turns < TURNS_MAX; turns += 1) {
+    known = count();
+    await new Promise((turn) => setImmediate(turn));
+  }
+}
+
+/** To be called by an engine when all units of a commit have done their work: what they left for its end. */
+export async function sayFinales(session: Session): Promise<void> {
+  const unit: Unit = { label: "end of a commit", session, over: false, began: performance.now(), abort: () => {} };
+  const inOrder = [...session.finales].toSorted(([a], [b]) => a.rank - b.rank) as [Finale<unknown>, unknown[]][];
+  // They begin in the order of their ranks, and so do their statements: the first of each takes its locks.
+  await running.run({ unit, execute: session.execute }, () => together(inOrder.map(([finale, items]) => finale.say(items))));
+  unit.over = true;
+}
 
 /** Thrown by a unit that found itself overtaken: it is undone and begun anew, and then sees what overtook it. */
 export const overtaken = (what: string): Error =>
@@ -103,7 +162,7 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
     open.add(self);
     try {
       // A builder that work returns runs when it is awaited: in here, not out there.
-      running.run(self, async () => await work()).then(resolve, reject);
+      running.run({ unit: self, execute: session.execute }, async () => await work()).then(resolve, reject);
       return await promise;
     } catch (error) {
       throw unwrap(error);
@@ -116,18 +175,28 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
     }
   }
 
-  async function unit<T>(mode: Mode, label: string, work: (tx: Tx) => Promise<T>): Promise<T> {
-    const outer = running.getStore();
+  async function unit<T>(mode: Mode, label: string, work: (tx: Tx) => Promise<T>, isJoint = false): Promise<T> {
+    const outer = running.getStore()?.unit;
     if (outer && !outer.over) throw new Error(`the unit of work "${label}" was begun inside "${outer.label}": pass its tx on instead`);
     let afterwards: (() => unknown)[] = [];
     const traced = meter?.begin?.(mode, label);
     const { traceparent = null } = traced ?? {};
-    const done = engine.transact(mode, (session) => {
+    const begin = async (session: Session): Promise<T> => {
       afterwards = []; // the engine may run a unit again
-      const after = (act: () => unknown) => void afterwards.push(act);
-      const tx: Tx = { now: session.now, db, traceparent, after, attempt: (part) => attempt(session, part) };
-      return within(mode, label, session, () => work(tx));
-    });
+      const left: Left[] = [];
+      const tx: Tx = {
+        now: session.now,
+        db,
+        traceparent,
+        after: (act) => void afterwards.push(act),
+        finally: (finale, item) => void left.push({ finale, item }),
+        attempt: (part) => attempt(session, part, left),
+      };
+      const value = await within(mode, label, session, () => work(tx));
+      for (const { finale, item } of left) leave(session.finales, finale, item);
+      return value;
+    };
+    const done = engine.transact(mode, begin, isJoint);
     if (traced)
       done.then(
         () => traced.end({ isFault: false }),
@@ -143,6 +212,7 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
     ...(engine.sole ? { sole: engine.sole } : {}),
     read: (label, work) => unit("read", label, work),
     write: (label, work) => unit("write", label, work),
+    joint: { read: (label, work) => unit("read", label, work, true), write: (label, work) => unit("write", label, work, true) },
     pending: () => engine.pending(),
     close: async () => {
       clearInterval(watch);
@@ -160,13 +230,22 @@ function abortOverdue(open: Set<Unit>): void {
       abort(unavailable(new Error(`the unit of work "${label}" took over ${limits.UNIT_MAX_MS} ms and was rolled back`)));
 }
 
-async function attempt<T>(session: Session, part: () => Promise<T>): Promise<T> {
+function leave(finales: Finales, finale: Finale<never>, item: unknown): void {
+  const items = finales.get(finale);
+  if (items) items.push(item);
+  else finales.set(finale, [item]);
+}
+
+type Left = { finale: Finale<never>; item: unknown };
+async function attempt<T>(session: Session, part: () => Promise<T>, left: Left[]): Promise<T> {
+  const before = left.length;
   await session.execute("SAVEPOINT attempt", [], "run");
   try {
     const value = await part();
     await session.execute("RELEASE SAVEPOINT attempt", [], "run");
     return value;
   } catch (error) {
+    left.length = before;
     await session.execute("ROLLBACK TO SAVEPOINT attempt", [], "run");
     await session.execute("RELEASE SAVEPOINT attempt", [], "run");
     throw error;

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { grantable, holds } from "#shared/scopes.ts";
 import { configFrom } from "../../cloud/config.ts";
 import { looksWhole, mintSecret } from "../../cloud/domain/secrets.ts";
-import { numbered } from "../../cloud/store/postgres.ts";
+import { placed, setForm } from "../../cloud/store/postgres-sets.ts";
 import { written } from "../house/readme.ts";
 
 test.each([
@@ -48,11 +48,37 @@ test.each([
   [{ IMPRIMATUR_PROT: "1" }, "did you mean IMPRIMATUR_PORT"],
 ])("the setting %j is refused by name", (env, words) => expect(() => configFrom(env)).toThrow(words));
 
-test("places are numbered outside of quotes only", () => {
-  expect(numbered(`SELECT "a?" FROM t WHERE b = ? AND c = 'it''s ?' AND d = ?`)).toBe(
+test("places are named outside of quotes only", () => {
+  expect(placed(`SELECT "a?" FROM t WHERE b = ? AND c = 'it''s ?' AND d = ?`, (n) => `$${n}`)).toBe(
     `SELECT "a?" FROM t WHERE b = $1 AND c = 'it''s ?' AND d = $2`,
   );
 });
+
+const GIVEN = "unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS given(v1, v2, nth)";
+test.each([
+  [
+    "select a from t where b = ? and c = ?",
+    `SELECT given.nth, found.* FROM ${GIVEN} CROSS JOIN LATERAL (select a from t where b = given.v1 and c = given.v2) AS found`,
+  ],
+  [
+    "insert into t (a, b, c) values (?, null, ?)",
+    `insert into t (a, b, c) SELECT given.v1, null, given.v2 FROM ${GIVEN} ORDER BY given.nth`,
+  ],
+  ["update t set a = ? where b = ?", `update t set a = given.v1 FROM ${GIVEN} WHERE b = given.v2 RETURNING given.nth`],
+  ["delete from t where a = ? and b = ?", `delete from t USING ${GIVEN} WHERE a = given.v1 and b = given.v2 RETURNING given.nth`],
+])("%s is asked for many rows at once", (one, many) => expect(setForm(one, ["text", "bigint"])).toBe(many));
+
+test.each([
+  "insert into t (a, b) values (?, ?), (?, ?)",
+  "insert into t (a, b) values (?, f(?))",
+  "insert into t (a, b) values (?, ?) on conflict do nothing",
+  "update t set a = ? where b = ? returning a",
+  "update t set a = ? where b in (select b from s where c = ?)",
+  "select a from t where b = ? and c = ? order by a",
+  "select a from t where b = ? and c = ? limit 1",
+  "SELECT a FROM t WHERE b = ? AND c = ? /* locked */",
+  "begin",
+])("%s is asked one by one", (one) => expect(setForm(one, ["text", "bigint"])).toBeUndefined());
 
 test("the README's tables say what the code says", () => {
   const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");

@@ -1,0 +1,79 @@
+// Short units that come in great numbers share a transaction, beside one another: a begin, a commit and a round trip a statement for all of them.
+import { Refusal } from "#shared/errors.ts";
+import { type Execute, LOCKED, type Mode, type Session, turnsThatBring } from "./store.ts";
+
+type Work<T> = (session: Session) => Promise<T>;
+/** Runs work as one of many: resolves after their commit. */
+export type Joint = <T>(work: Work<T>) => Promise<T>;
+type Run = <T>(mode: Mode, work: Work<T>, units?: number) => Promise<T>;
+
+const UNITS_MAX = 128;
+const AT_ONCE = 2; // while one commits, the next one works
+const READS = /^select\b/i;
+
+type Waiting = { work: Work<unknown>; resolve(value: unknown): void; reject(error: unknown): void };
+type Outcome = { unit: Waiting; value?: unknown; error?: unknown; isWhole: boolean };
+const SPOILED = new Error("a unit failed in the middle of a joint transaction: each has to run by itself");
+
+export function jointUnits(mode: Mode, transaction: Run, alone: Run): Joint {
+  const waiting: Waiting[] = [];
+  let running = 0;
+
+  async function drain(): Promise<void> {
+    running += 1;
+    while (waiting.length > 0) {
+      await turnsThatBring(() => waiting.length);
+      await share(waiting.splice(0, UNITS_MAX));
+    }
+    running -= 1;
+  }
+
+  const byItself = ({ work, resolve, reject }: Waiting): Promise<void> => alone(mode, work).then(resolve, reject);
+
+  async function share(units: Waiting[]): Promise<void> {
+    if (units.length < 2) return void (await Promise.all(units.map(byItself)));
+    let outcomes: Outcome[] = [];
+    try {
+      await transaction(
+        mode,
+        async (session) => {
+          outcomes = await Promise.all(units.map((unit) => outcomeOf(unit, session)));
+          if (!outcomes.every(({ isWhole }) => isWhole)) throw SPOILED;
+        },
+        units.length,
+      );
+      for (const { unit, value, error } of outcomes) error === undefined ? unit.resolve(value) : unit.reject(error);
+    } catch (error) {
+      if (isFault(error)) for (const { reject } of units) reject(error);
+      else await Promise.all(units.map((unit, i) => (isFault(outcomes[i]?.error) ? unit.reject(outcomes[i]?.error) : byItself(unit))));
+    }
+  }
+
+  return <T>(work: Work<T>) =>
+    new Promise<T>((resolve, reject) => {
+      waiting.push({ work, resolve: resolve as (value: unknown) => void, reject });
+      if (running < AT_ONCE) void drain();
+    });
+}
+
+/** The store's, not the unit's: to run it again wouldn't help. */
+const isFault = (error: unknown): boolean => error instanceof Refusal && error.status >= 500;
+
+/** What became of a unit. It is whole where it held, or refused without having changed anything: else the others can't stand without undoing it. */
+async function outcomeOf(unit: Waiting, session: Session): Promise<Outcome> {
+  let hasWritten = false;
+  const watched =
+    (execute: Execute): Execute =>
+    async (sql, values, method) => {
+      if (sql.includes(LOCKED) || sql.includes("SAVEPOINT")) throw new Error(`a joint unit can't wait for a lock, or undo a part: ${sql}`);
+      const done = await execute(sql, values, method);
+      hasWritten ||= !READS.test(sql) && done.changes !== 0;
+      return done;
+    };
+  const its: Session = { ...session, execute: watched(session.beside()), beside: () => watched(session.beside()) };
+  try {
+    return { unit, value: await unit.work(its), isWhole: true };
+  } catch (error) {
+    return { unit, error, isWhole: !hasWritten && error instanceof Refusal && error.status < 500 };
+  }
+}
