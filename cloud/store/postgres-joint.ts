@@ -51,7 +51,7 @@ export function jointUnits(mode: Mode, transaction: Run, alone: Run): Joint {
 
   return <T>(work: Work<T>) =>
     new Promise<T>((resolve, reject) => {
-      waiting.push({ work, resolve: resolve as (value: unknown) => void, reject });
+      waiting.push({ work: refusingLocks(work), resolve: resolve as (value: unknown) => void, reject });
       if (running < AT_ONCE) void drain();
     });
 }
@@ -59,18 +59,36 @@ export function jointUnits(mode: Mode, transaction: Run, alone: Run): Joint {
 /** The store's, not the unit's: to run it again wouldn't help. */
 const isFault = (error: unknown): boolean => error instanceof Refusal && error.status >= 500;
 
+type Look = (sql: string, execute: () => ReturnType<Execute>) => ReturnType<Execute>;
+/** A session in which all statements are looked at. */
+function looking(session: Session, look: Look): Session {
+  const over =
+    (execute: Execute): Execute =>
+    (sql, values, method) =>
+      look(sql, () => execute(sql, values, method));
+  return { ...session, execute: over(session.beside()), beside: () => over(session.beside()) };
+}
+
+/** Others would wait for the lock as well, and there is one savepoint for all: whoever needs that is told, even when there are no others just now. */
+const refusingLocks =
+  <T>(work: Work<T>): Work<T> =>
+  (session) =>
+    work(
+      looking(session, async (sql, execute) => {
+        if (sql.includes(LOCKED) || sql.includes("SAVEPOINT"))
+          throw new Error(`a joint unit can't wait for a lock or undo a part of itself: ${sql}`);
+        return execute();
+      }),
+    );
+
 /** What became of a unit. It is whole where it held, or refused without having changed anything: else the others can't stand without undoing it. */
 async function outcomeOf(unit: Waiting, session: Session): Promise<Outcome> {
   let hasWritten = false;
-  const watched =
-    (execute: Execute): Execute =>
-    async (sql, values, method) => {
-      if (sql.includes(LOCKED) || sql.includes("SAVEPOINT")) throw new Error(`a joint unit can't wait for a lock, or undo a part: ${sql}`);
-      const done = await execute(sql, values, method);
-      hasWritten ||= !READS.test(sql) && done.changes !== 0;
-      return done;
-    };
-  const its: Session = { ...session, execute: watched(session.beside()), beside: () => watched(session.beside()) };
+  const its = looking(session, async (sql, execute) => {
+    const done = await execute();
+    hasWritten ||= !READS.test(sql) && done.changes !== 0;
+    return done;
+  });
   try {
     return { unit, value: await unit.work(its), isWhole: true };
   } catch (error) {

@@ -1,9 +1,16 @@
 // Units of work: whole or not at all, never nested, never used after, with work that waits for the commit.
 import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
+import { eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
+import { Refusal } from "#shared/errors.ts";
 import { world } from "../world.ts";
 
 const w = await world();
+const INSERT = "INSERT INTO signing_keys (kid, public_jwk, created_at) VALUES (?, '{}', 1)";
+const FIND = "SELECT kid FROM signing_keys WHERE kid = ?";
+const COUNT = "UPDATE signing_keys SET created_at = signing_keys.created_at + ? WHERE kid = ?";
+const AT = "SELECT created_at FROM signing_keys WHERE kid = ?";
+const GO = "DELETE FROM signing_keys WHERE kid = ?";
 const named = (name: string) =>
   w.store.read("count", async ({ db }) =>
     Number((await db.values<[number]>(sql`SELECT count(*) FROM signing_keys WHERE kid = ${name}`))[0]?.[0]),
@@ -71,4 +78,108 @@ test("a read can't write, and a slow unit is logged", async () => {
   await expect(w.store.read("sly", async ({ db }) => db.run(insert("sly")))).rejects.toThrow();
   await w.store.read("slow one", async () => new Promise((resolve) => setTimeout(resolve, 300)));
   expect(w.logged().some((line) => line.includes("slow-unit") && line.includes("slow one"))).toBe(true);
+});
+
+/** Ends of units, by what they were to end with. */
+const ends = (settled: PromiseSettledResult<unknown>[]) =>
+  settled.map((end) => (end.status === "fulfilled" ? end.value : (end.reason as Error).message));
+const refusal = (message: string) => new Refusal("NOT_FOUND", message);
+
+test("joint units end as each would by itself, whatever the others do", async () => {
+  const kinds = {
+    writes: (kid: string) => async () => (await run(INSERT, [kid], "run"), kid),
+    refuses: (kid: string) => async () => Promise.reject(refusal(kid)),
+    "writes and refuses": (kid: string) => async () => {
+      await run(INSERT, [kid], "run");
+      throw refusal(kid);
+    },
+    "has a fault": (kid: string) => async () => Promise.reject(new TypeError(kid)),
+    "writes what is there": (kid: string) => async () => (await run(INSERT, ["there"], "run"), kid),
+  };
+  await w.store.write("there", async () => run(INSERT, ["there"], "run"));
+  const names = Object.keys(kinds) as (keyof typeof kinds)[];
+  const rounds = [["writes", "refuses"], ["writes", "writes and refuses"], ["writes", "has a fault", "refuses"], names] as const;
+  for (const [round, among] of rounds.entries()) {
+    const units = Array.from({ length: 30 }, (_, i) => {
+      const kind = among[i % among.length] ?? "writes";
+      return { kind, kid: `${round} ${i} ${kind}` };
+    });
+    const settled = await Promise.allSettled(units.map(({ kind, kid }) => w.store.joint.write(kind, kinds[kind](kid))));
+    expect(settled.map(({ status }) => status)).toEqual(units.map(({ kind }) => (kind === "writes" ? "fulfilled" : "rejected")));
+    for (const { kind, kid } of units) expect([kid, await named(kid)]).toEqual([kid, kind === "writes" ? 1 : 0]);
+    for (const [i, { kind, kid }] of units.entries()) if (kind.includes("refuses") || kind === "writes") expect(ends(settled)[i]).toBe(kid);
+  }
+});
+
+test("what joint units ask alike is answered to each, and none of two that change one row is lost", async () => {
+  const [kids, counter] = [Array.from({ length: 50 }, (_, i) => `alike ${i}`), "alike counter"];
+  await w.store.write("counter", async () => run(INSERT, [counter], "run"));
+  for (let round = 1; round <= 3; round += 1) {
+    const added = kids.map((kid, i) =>
+      w.store.joint.write("add", async () => (await run(INSERT, [`${kid} ${round}`], "run")).changes === 1 && i),
+    );
+    expect(await Promise.all(added)).toEqual(kids.map((_, i) => i));
+    const found = kids.map((kid, i) =>
+      w.store.joint.read("find", async () => (await run(FIND, [i % 2 ? `${kid} ${round}` : "nobody"], "all")).rows.flat()),
+    );
+    expect(await Promise.all(found)).toEqual(kids.map((kid, i) => (i % 2 ? [`${kid} ${round}`] : [])));
+    const counted = kids.map(() => w.store.joint.write("count", async () => (await run(COUNT, [1, counter], "run")).changes));
+    expect(await Promise.all(counted)).toEqual(kids.map(() => 1));
+    const gone = kids.map((kid, i) =>
+      w.store.joint.write("go", async () => (await run(GO, [i < 25 ? `${kid} ${round}` : "nobody"], "run")).changes),
+    );
+    expect(await Promise.all(gone)).toEqual(kids.map((_, i) => (i < 25 ? 1 : 0)));
+  }
+  expect(await w.store.read("counter", async () => (await run(AT, [counter], "get")).rows)).toEqual([1 + 3 * kids.length]);
+});
+
+test("statements of one line keep their order, whatever lines beside it ask", async () => {
+  const kids = Array.from({ length: 20 }, (_, i) => `ordered ${i}`);
+  for (let round = 0; round < 3; round += 1)
+    await w.store.write("lines", async () =>
+      eachBeside(kids, async (kid) => {
+        const i = kids.indexOf(kid);
+        const [add, go] = [() => run(INSERT, [kid], "run"), () => run(GO, [kid], "run")];
+        await together(i % 2 ? [go(), add()] : [add(), go()]);
+      }),
+    );
+  expect(await Promise.all(kids.map(named))).toEqual(kids.map((_, i) => i % 2));
+});
+
+test("what is left for the end of a commit is said once for all whose work held, and fails those alone who left what can't be said", async () => {
+  const said: string[][] = [];
+  const finale: Finale<string> = {
+    rank: 9,
+    say: async (items) => {
+      if (items.includes("unspeakable")) throw new Error("can't say that");
+      said.push([...items]);
+      await run(INSERT, [`said ${items.join(" ")}`], "run");
+    },
+  };
+  const leave = (item: string, then?: () => never) =>
+    w.store.joint.write("leave", async (tx) => {
+      tx.finally(finale, item);
+      then?.();
+      return item;
+    });
+  const refuse = () => {
+    throw refusal("not held");
+  };
+  await Promise.allSettled([leave("a"), leave("b", refuse), leave("c")]);
+  expect(said.flat().toSorted()).toEqual(["a", "c"]);
+  expect(ends(await Promise.allSettled([leave("d"), leave("unspeakable"), leave("e")]))).toEqual(["d", "can't say that", "e"]);
+  expect(said.flat().toSorted()).toEqual(["a", "c", "d", "e"]);
+  await w.store.write("parts", async (tx) => {
+    tx.finally(finale, "kept");
+    await tx.attempt(async () => (tx.finally(finale, "undone"), refuse())).catch(() => {}); // that it is undone is what is looked at
+  });
+  expect(said.at(-1)).toEqual(["kept"]);
+  expect(await named("said kept")).toBe(1);
+});
+
+test.runIf(w.store.engine === "postgres")("a joint unit may neither wait for a lock nor undo a part of itself", async () => {
+  const locks = () => w.store.joint.write("locks", async () => run(`${FIND} ${LOCKED}`, ["there"], "all"));
+  const undoes = () => w.store.joint.write("undoes", async (tx) => tx.attempt(async () => 1));
+  const settled = await Promise.allSettled([locks(), locks(), undoes()]);
+  for (const said of ends(settled)) expect(said).toMatch(/joint unit/);
 });
