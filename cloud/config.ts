@@ -129,7 +129,7 @@ export const settings = {
   },
   IMPRIMATUR_SEALING_KEY: {
     default: "",
-    says: "seals webhook secrets, the same on all nodes; further lines are older keys that still open. Absent: one in the data dir, or on PostgreSQL in the store",
+    says: "seals webhook secrets, signing keys and what serials are made with, the same on all nodes; further lines are older keys that still open. Absent: one in the data dir, or on PostgreSQL in the store",
     parse: sealingKeys,
   },
   IMPRIMATUR_SEALING_KEY_FILE: { default: "", says: "a file of such keys instead, one a line, the newest first", parse: sealingKeyFile },

@@ -4,6 +4,7 @@ import { type Config, loadConfig } from "./config.ts";
 import { bad, type Check, type Finding } from "./doctor/finding.ts";
 import * as machine from "./doctor/machine.ts";
 import * as records from "./doctor/records.ts";
+import * as secrets from "./doctor/secrets.ts";
 import { createLog } from "./log.ts";
 import { openToLook } from "./store/open.ts";
 
@@ -15,8 +16,8 @@ const checks: Record<string, Check> = {
   fsync: machine.sync,
   database: records.database,
   integrity: records.integrity,
-  "signing key": machine.keys,
-  "sealing key": machine.secrets,
+  "signing key": secrets.signingKey,
+  "sealing key": secrets.sealingKey,
   log: records.log,
   "audit chains": records.chains,
   clock: records.clock,

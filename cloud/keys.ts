@@ -1,11 +1,12 @@
-// This node's signing key: the private half never leaves the data folder, the public half is in the store for every node to verify with.
+// This node's signing key: the private half never leaves the data folder, and lies sealed there; the public half is in the store for every node to verify with.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign as signBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "./store/drizzle.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
-import { writeDurably } from "./files.ts";
+import { keepPem, keyFilesIn, keyFolder, pemIn } from "./key-files.ts";
+import type { Opener, Seal } from "./seal.ts";
 import { signingKeys } from "./store/schema.ts";
 import type { Store } from "./store/store.ts";
 
@@ -43,34 +44,33 @@ const ownFrom = (pem: string, createdAt: number): Own => {
   return { kid: kidOf(jwk), key, jwk, createdAt };
 };
 
-/** Oldest first. */
-export const keyFilesIn = (folder: string): string[] =>
-  readdirSync(folder)
-    .filter((name) => /^\d+\.pem$/.test(name))
-    .toSorted((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
-
-/** The key in a file, by itself: what signs where no store is open to write. */
-export function signerFrom(file: string): Pick<Keys, "kid" | "publicBytes" | "signBytes"> {
-  const { kid, key, jwk } = ownFrom(readFileSync(file, "utf8"), 0);
+/** The key in a file, by itself: what signs where no store is open to write. Undefined where the file can't be opened here. */
+export function signerFrom(file: string, opener: Opener): Pick<Keys, "kid" | "publicBytes" | "signBytes"> | undefined {
+  const pem = pemIn(file, opener);
+  if (pem === undefined) return undefined;
+  const { kid, key, jwk } = ownFrom(pem, 0);
   return { kid, publicBytes: Buffer.from(jwk.x, "base64url"), signBytes: (bytes) => signBytes(null, bytes, key) };
 }
 
-/** The newest key of the folder while it is young enough, else a new one. File names begin with the instant they were made. */
-function loadOrMake(folder: string, now: number): Own {
+/** The newest key of the folder that can be opened, while it is young enough, else a new one. File names begin with the instant they were made. */
+function loadOrMake(folder: string, now: number, seal: Seal): Own {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const newest = keyFilesIn(folder).at(-1);
-  const madeAt = Number.parseInt(newest ?? "0", 10);
-  if (newest && now - madeAt < limits.SIGNING_KEY_LIFE_MS) return ownFrom(readFileSync(join(folder, newest), "utf8"), madeAt);
+  for (const name of keyFilesIn(folder).toReversed()) {
+    const madeAt = Number.parseInt(name, 10);
+    if (now - madeAt >= limits.SIGNING_KEY_LIFE_MS) break;
+    const pem = pemIn(join(folder, name), seal);
+    if (pem !== undefined) return ownFrom(pem, madeAt);
+  }
   const pem = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  writeDurably(join(folder, `${now}.pem`), pem);
+  keepPem(join(folder, `${now}.pem`), pem, seal);
   return ownFrom(pem, now);
 }
 
-export async function openKeys(store: Store, dataDir: string): Promise<Keys> {
+export async function openKeys(store: Store, dataDir: string, seal: Seal): Promise<Keys> {
   const now = () => store.read("signing key's age", async (tx) => tx.now);
   /** Everybody can verify with it before anything is signed with it. */
   async function take(at: number): Promise<Own> {
-    const made = loadOrMake(join(dataDir, "keys"), at);
+    const made = loadOrMake(keyFolder(dataDir), at, seal);
     await store.write("register signing key", (tx) =>
       tx.db.insert(signingKeys).values({ kid: made.kid, publicJwk: made.jwk, createdAt: made.createdAt }).onConflictDoNothing(),
     );

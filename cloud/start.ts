@@ -15,6 +15,7 @@ import * as bootstrap from "./domain/bootstrap.ts";
 import * as regulations from "./domain/regulations.ts";
 import { mintSecret } from "./domain/secrets.ts";
 import { writeDurably } from "./files.ts";
+import { keyFolder } from "./key-files.ts";
 import { openKeys } from "./keys.ts";
 import { lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
@@ -35,7 +36,7 @@ import { startMeasurer } from "./workers/measurer.ts";
 import { startPulse } from "./workers/pulse.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startKeyKeeper } from "./workers/key-keeper.ts";
-import { startResealer, tellUnopenable } from "./workers/resealer.ts";
+import { sealAtStart, startResealer, tellUnopenable } from "./workers/resealer.ts";
 import { reportQueue, startStationListener } from "./workers/station-listener.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import { startWaker } from "./workers/waker.ts";
@@ -78,11 +79,13 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const bootstrapFile = join(config.DATA_DIR, "bootstrap-key");
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
-    const keys = await openKeys(store, config.DATA_DIR);
     const seal = await openSeal(store, config.DATA_DIR, keysSetIn(config));
-    await tellUnopenable(store, seal, log);
+    const keyFiles = keyFolder(config.DATA_DIR);
+    await tellUnopenable(store, log, seal, keyFiles);
     if (seal.from === "store")
-      log.warn({ event: "sealing-key-in-store" }, "webhook secrets are as safe as the database: set IMPRIMATUR_SEALING_KEY");
+      log.warn({ event: "sealing-key-in-store" }, "what is sealed is as safe as the database: set IMPRIMATUR_SEALING_KEY");
+    const keys = await openKeys(store, config.DATA_DIR, seal);
+    await sealAtStart(store, log, seal);
     const allowPrivate = config.WEBHOOK_PRIVATE === "on";
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
@@ -148,7 +151,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startGenerator(store, log, { keys, origin }),
       startScanRecorder(store, log, scans),
       startKeyKeeper(keys, log),
-      startResealer(store, log, seal),
+      startResealer(store, log, seal, keyFiles),
       pulse,
       startStationListener(store, log, reports),
       startWaker(store, log, { broker, metrics }),

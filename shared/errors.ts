@@ -79,6 +79,10 @@ export const errors = {
   REGISTRY_UNAVAILABLE: { status: 503, says: "No external registry is configured, or it can't be reached or refused; nothing was written" },
   ANCHORING_UNAVAILABLE: { status: 503, says: "Anchoring is off: nothing was signed or written" },
   COMPLIANCE_EVALUATION_UNAVAILABLE: { status: 503, says: "Batteries aren't judged here: nothing was evaluated and nothing changed" },
+  SERIALS_UNAVAILABLE: {
+    status: 503,
+    says: "What the tenant's serials are made with can't be opened: none is given out, so that none comes twice",
+  },
   STORE_UNAVAILABLE: { status: 503, says: "The store can't answer now; nothing was changed unless a retry with the same key says so" },
   OVERLOADED: { status: 503, says: "More work than can be done now was shed before it began" },
   NOT_READY: { status: 503, says: "This node can't serve now; `details.notReady` names the parts that aren't ready" },

@@ -118,6 +118,10 @@ export const limitTable = {
     "Places in each tenant's row of serials that a restore leaves out: some may be on labels since the backup",
   ],
   RESTORE_SKIP_CREDENTIALS: [131_072, "Places in the status lists that a restore leaves out, for the same reason"],
+  SERIALS_IN_CLEAR_MS: [
+    24 * 3_600_000,
+    "How long after an upgrade of several nodes what serials are made with isn't sealed yet: nodes of the version before can't open it",
+  ],
   SIGNING_KEY_LIFE_MS: [90 * 24 * 3_600_000, "Age at which a node makes itself a new signing key; old ones still verify"],
 } as const satisfies Record<string, readonly [value: number, says: string]>;
 

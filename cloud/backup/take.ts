@@ -5,11 +5,12 @@ import type { Logger } from "pino";
 import { signedNote } from "#shared/note.ts";
 import type { Config } from "../config.ts";
 import { syncFolder } from "../files.ts";
-import { keyFilesIn, signerFrom } from "../keys.ts";
+import { keyFilesIn, keyFolder } from "../key-files.ts";
+import { signerFrom } from "../keys.ts";
 import { copyDatabase } from "../store/copy.ts";
 import { digestOfFile, type Manifest, pack, unfit } from "./archive.ts";
 import { inspect } from "./inspect.ts";
-import { keysSetIn } from "../seal.ts";
+import { keysSetIn, openerFor } from "../seal.ts";
 
 const DATABASE = "imprimatur.db";
 
@@ -53,7 +54,7 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
 function copyBeside(dataDir: string, folder: string): string[] {
   mkdirSync(join(folder, "keys"), { mode: 0o700 });
   const names = [
-    ...keyFilesIn(join(dataDir, "keys")).map((name) => `keys/${name}`),
+    ...keyFilesIn(keyFolder(dataDir)).map((name) => `keys/${name}`),
     ...["sealing-key", "bootstrap-key"].filter((name) => existsSync(join(dataDir, name))),
   ];
   for (const name of names) copyFileSync(join(dataDir, name), join(folder, name));
@@ -61,9 +62,12 @@ function copyBeside(dataDir: string, folder: string): string[] {
 }
 
 function noteOf(folder: string, names: readonly string[], { size, root }: { size: number; root: string }, config: Config): string {
-  const newest = names.findLast((name) => name.startsWith("keys/"));
-  if (!newest) throw unfit(`${config.DATA_DIR}/keys holds no signing key: it isn't the folder of a cloud that ever ran`);
+  const files = names.filter((file) => file.startsWith("keys/"));
+  if (files.length === 0) throw unfit(`${config.DATA_DIR}/keys holds no signing key: it isn't the folder of a cloud that ever ran`);
+  const opener = openerFor(folder, keysSetIn(config));
+  const signer = files.map((file) => signerFrom(join(folder, file), opener)).findLast((one) => one !== undefined);
+  if (!signer) throw unfit(`no key in ${config.DATA_DIR}/keys can be opened: set IMPRIMATUR_SEALING_KEY as it is set for the cloud`);
+  const { publicBytes, signBytes } = signer;
   const name = logName(config);
-  const { publicBytes, signBytes } = signerFrom(join(folder, newest));
   return signedNote({ origin: name, size, root: Buffer.from(root, "hex") }, { name, publicBytes }, signBytes);
 }

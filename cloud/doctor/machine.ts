@@ -1,14 +1,11 @@
-// What stands under a node: settings, its folder and disk, whether a sync is one, its keys, the broker, and whether it runs at all.
+// What stands under a node: settings, its folder and disk, whether a sync is one, the broker, and whether it runs at all.
 import { closeSync, existsSync, fsyncSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { signerFrom, keyFilesIn } from "../keys.ts";
-import { keysSetIn, sealedFor } from "../seal.ts";
+import { keysSetIn } from "../seal.ts";
 import { isClaimed } from "../store/open.ts";
-import { eq } from "../store/drizzle.ts";
-import { sealingKeys, signingKeys, webhooks } from "../store/schema.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
 
-const OTHERS = 0o077;
+export const OTHERS = 0o077;
 const FREE_LEAST_BYTES = 268_435_456;
 const FREE_FEW_BYTES = 2_147_483_648;
 const SYNCS = 20;
@@ -25,7 +22,7 @@ export const settings: Check = ({ config }) => {
       : []),
     ...(RATE_LIMIT === "off" ? [odd("rate limits are off", "set IMPRIMATUR_RATE_LIMIT to on outside of load tests")] : []),
     ...(DATABASE_URL !== undefined && keysSetIn(config).length === 0
-      ? [odd("webhook secrets are as safe as the database", "set IMPRIMATUR_SEALING_KEY, the same on all nodes")]
+      ? [odd("what is sealed is as safe as the database", "set IMPRIMATUR_SEALING_KEY, the same on all nodes")]
       : []),
   ];
   return found.length > 0 ? found : well("all are known and fit");
@@ -65,34 +62,6 @@ export const sync: Check = ({ config: { DATA_DIR: dir } }) => {
     closeSync(handle);
     rmSync(file);
   }
-};
-
-export const keys: Check = async ({ config: { DATA_DIR: dir }, store }) => {
-  const folder = join(dir, "keys");
-  const newest = existsSync(folder) ? keyFilesIn(folder).at(-1) : undefined;
-  if (!newest) return odd(`${folder} holds no signing key`, "nothing, if this node never ran; else restore the folder from a backup");
-  const file = join(folder, newest);
-  if (process.platform !== "win32" && (statSync(file).mode & OTHERS) !== 0) return bad(`others may read ${file}`, `chmod 600 ${file}`);
-  const { kid } = signerFrom(file);
-  const known = await store?.read("signing key", ({ db }) => db.select().from(signingKeys).where(eq(signingKeys.kid, kid)).get());
-  if (!known) return odd(`the database doesn't know the key ${kid} yet`, "start the cloud: it makes its key known before it signs");
-  return well(`${kid} signs, and everybody can verify it`);
-};
-
-export const secrets: Check = async ({ config, store }) => {
-  if (!store) return [];
-  const { sealed, shared } = await store.read("sealed secrets", async ({ db }) => ({
-    sealed: await db.select({ secret: webhooks.secret }).from(webhooks).limit(1_000),
-    shared: await db.select().from(sealingKeys).get(),
-  }));
-  const known = sealedFor(config.DATA_DIR, keysSetIn(config), shared?.key);
-  const lost = sealed.filter(({ secret }) => !known(secret)).length;
-  if (lost > 0)
-    return bad(
-      `${lost} webhook secrets can't be opened here`,
-      "set IMPRIMATUR_SEALING_KEY or restore sealing-key to what it was, or rotate the secrets",
-    );
-  return well(`${sealed.length} webhook secrets can be opened`);
 };
 
 export const broker: Check = async ({ config: { MQTT_URL, MQTT_PORT } }) => {

@@ -1,10 +1,10 @@
 // Carriers: serials are allocated by the thousand, read back as what a printer needs, and told what became of them.
-import { randomBytes } from "node:crypto";
 import { and, asc, eq, gt, isNull, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { digitalLink, encodeSgtin96, epcSerialFault } from "#shared/gs1.ts";
 import { type Carrier, type CarrierRow, type PrintState, printStates } from "#shared/wire/carriers.ts";
 import type { Caller } from "../route.ts";
+import type { Seal } from "../seal.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { serialCounters, serials, tenants } from "../store/schema.ts";
 import { db, type Store, type Tx } from "../store/store.ts";
@@ -12,6 +12,7 @@ import type { By } from "./events.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
 import { SERIALS_OF_A_TENANT, serialsAt } from "./serial-numbers.ts";
+import { fresh, secretOf } from "./serial-secrets.ts";
 
 export type Row = typeof serials.$inferSelect;
 const ROWS_AT_ONCE = 100; // as many values as a statement takes with room to spare
@@ -27,15 +28,15 @@ const takePlaces = prepared(
 );
 
 /** The tenant's next places, and the secret that makes serials of them. Waits for whoever else takes some. */
-async function take(tx: Tx, tenantId: string, count: number): Promise<{ secret: Buffer; from: number }> {
-  const begin = () =>
+async function take(tx: Tx, tenantId: string, count: number, seal: Seal): Promise<{ secret: Buffer; from: number }> {
+  const begin = async () =>
     tx.db
       .insert(serialCounters)
-      .values({ tenantId, secret: randomBytes(32), next: 1 })
+      .values({ tenantId, ...(await fresh(tx, seal)), next: 1 })
       .onConflictDoNothing();
   const taken = (await takePlaces.get({ tenantId, count })) ?? (await begin(), await takePlaces.get({ tenantId, count }));
   if (!taken || taken.next - 1 > SERIALS_OF_A_TENANT) throw new Error(`tenant ${tenantId} has no serials left`);
-  return { secret: taken.secret, from: taken.next - count };
+  return { secret: secretOf(taken, seal), from: taken.next - count };
 }
 
 const COLUMNS = placesOf(serials);
@@ -44,10 +45,10 @@ const VARYING = ["serial", "n"] as const;
 const nth = (i: number) => ({ ...COLUMNS, ...Object.fromEntries(VARYING.map((name) => [name, sql.placeholder(`${name}${i}`)])) });
 const insertMany = prepared(db.insert(serials).values(Array.from({ length: ROWS_AT_ONCE }, (_, i) => nth(i))));
 
-export async function allocate(tx: Tx, by: By, productId: string, count: number) {
+export async function allocate(tx: Tx, by: By, { productId, count }: { productId: string; count: number }, seal: Seal) {
   const product = await products.find(tx, by.tenantId, productId);
   if (product.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", "the product is voided: it gets no more labels");
-  const { secret, from } = await take(tx, by.tenantId, count);
+  const { secret, from } = await take(tx, by.tenantId, count, seal);
   const made = serialsAt(secret, from, count);
   const common: Omit<Row, "serial" | "n"> = {
     tenantId: by.tenantId,

@@ -1,22 +1,32 @@
-// Secrets that lie sealed in the store, across all tenants: which keys closed them, and closing them anew with the newest.
-import { and, asc, count, eq, gt, like, or, sql } from "../store/drizzle.ts";
+// Secrets that lie sealed in the store, across all tenants: which keys closed them, and closing those of webhooks anew with the newest.
+import { and, asc, count, eq, gt, isNotNull, like, or, sql } from "../store/drizzle.ts";
 import { ID_LENGTH, type Seal } from "../seal.ts";
-import { webhooks } from "../store/schema.ts";
+import { serialCounters, webhooks } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 
-/** How many secrets each key has closed, by the key's name. */
-export async function countByKey(tx: Tx): Promise<Map<string, number>> {
-  const counts = new Map<string, number>();
-  for (const column of [webhooks.secret, webhooks.previousSecret]) {
-    const id = sql<string | null>`substr(${column}, 1, ${sql.raw(String(ID_LENGTH))})`;
-    const rows = await tx.db.select({ id, secrets: count() }).from(webhooks).groupBy(id);
-    for (const row of rows) if (row.id !== null) counts.set(row.id, (counts.get(row.id) ?? 0) + row.secrets);
+/** How many secrets of one kind one key has closed; null: they lie in clear. */
+export type Closed = { kind: "webhook" | "serial" | "signing"; keyId: string | null; secrets: number };
+
+const places = [
+  { kind: "webhook", table: webhooks, column: webhooks.secret },
+  { kind: "webhook", table: webhooks, column: webhooks.previousSecret, where: isNotNull(webhooks.previousSecret) },
+  { kind: "serial", table: serialCounters, column: serialCounters.sealed },
+] as const;
+
+export async function countByKey(tx: Tx): Promise<Closed[]> {
+  const found: Closed[] = [];
+  for (const { kind, table, column, ...rest } of places) {
+    const keyId = sql<string | null>`substr(${column}, 1, ${sql.raw(String(ID_LENGTH))})`;
+    const where = "where" in rest ? rest.where : undefined;
+    const rows = await tx.db.select({ keyId, secrets: count() }).from(table).where(where).groupBy(keyId);
+    found.push(...rows.map((row) => ({ kind, ...row })));
   }
-  return counts;
+  return found;
 }
 
 /** A slice of what former keys closed, by id; `last` is where the next slice begins, undefined at the end. */
 export async function reseal(tx: Tx, seal: Seal, after: string, most: number): Promise<{ moved: number; last: string | undefined }> {
+  if (seal.former.length === 0) return { moved: 0, last: undefined };
   const byFormer = seal.former.flatMap((id) => [like(webhooks.secret, `${id}.%`), like(webhooks.previousSecret, `${id}.%`)]);
   const rows = await tx.db
     .select()

@@ -46,10 +46,10 @@ export const carriers: Route[] = [
     body: CarrierBatch,
     example: { productId: "019a0000-0000-7000-8000-000000000000", count: 3 },
     replies: { 201: CarriersMade },
-    refusals: ["NOT_FOUND", "ALREADY_VOIDED"],
+    refusals: ["NOT_FOUND", "ALREADY_VOIDED", "SERIALS_UNAVAILABLE"],
     audit: "print.serials_allocated",
-    run: async ({ tx, caller, body, requestId }) => {
-      const made = await domain.allocate(tx, byOf(caller, requestId), body.productId, body.count);
+    run: async ({ tx, caller, body, requestId, deps }) => {
+      const made = await domain.allocate(tx, byOf(caller, requestId), body, deps.seal);
       return { status: 201, body: made, about: { subject: body.productId, details: { allocated: made.allocated } } };
     },
   }),

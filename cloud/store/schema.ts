@@ -303,8 +303,9 @@ export const counters = sqliteTable("counters", { name: text().primaryKey(), val
 
 export const serialCounters = sqliteTable("serial_counters", {
   tenantId: text("tenant_id").primaryKey(),
-  secret: blob({ mode: "buffer" }).notNull(), // what makes the next serial unguessable from those before it
+  secret: blob({ mode: "buffer" }).notNull(), // what makes the next serial unguessable from those before it, where an earlier version wrote it; else empty
   next: integer().notNull(),
+  sealed: text(),
 });
 
 export const serials = sqliteTable(

@@ -287,7 +287,7 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
 
   return {
     name: "sqlite",
-    sole: { now: clock },
+    sole: { now: clock, overwrites: (isOn) => void writer.pragma(`secure_delete = ${isOn ? "ON" : "OFF"}`) },
     transact: (mode, work) => {
       if (closed) return Promise.reject(unavailable(new Error("the store is closed")));
       return mode === "read" ? reads.unit(work) : enqueue(work);

@@ -43,7 +43,11 @@ export type Engine = {
   /** Statements without parameters, in one transaction of their own; for migrations. */
   script(sql: string): Promise<void>;
   /** Present where no other process can write: its clock is the store's, and what was read stays true until this process writes. */
-  sole?: { now(): number };
+  sole?: {
+    now(): number;
+    /** Whether what is deleted is overwritten in the file as well; a page that falls free is written for it. */
+    overwrites(isOn: boolean): void;
+  };
   /** What durability rests on and doesn't hold here; each a sentence. */
   faults(): Promise<string[]>;
   pending(): number;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import * as log from "../../cloud/domain/log.ts";
 import { createLog } from "../../cloud/log.ts";
 import { openKeys } from "../../cloud/keys.ts";
+import { openSeal } from "../../cloud/seal.ts";
 import { openStore } from "../../cloud/store/open.ts";
 import { callers, duel, type Line, ratioLine } from "./measure.ts";
 
@@ -19,7 +20,7 @@ async function logOf(leaves: number) {
     throw new Error(line);
   };
   const store = await openStore({ dataDir: folder, log: createLog("error"), onFatal });
-  const signing = { keys: await openKeys(store, folder), origin: () => "http://bench.example" };
+  const signing = { keys: await openKeys(store, folder, await openSeal(store, folder, [])), origin: () => "http://bench.example" };
   let size = 0;
   const append = () => store.write("append", (tx) => log.append(tx, { kind: "passport", digest: digestOf(size++) }));
   while (size < leaves)

@@ -1,38 +1,28 @@
 // The keys that secrets are sealed with: changed while everything runs, told at the start where one is missing, and never shown.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { ConfigError, configFrom } from "../../cloud/config.ts";
 import { signatureFault } from "../../fixtures/receiver.ts";
+import type { World } from "../../fixtures/world.ts";
 import { receiving } from "../hooks.ts";
-import { engine, freshDatabase, world } from "../world.ts";
+import { sameStore } from "../same-store.ts";
+import { engine } from "../world.ts";
 
 const OLD = "the sealing key of last year, long enough";
 const NEW = "the sealing key of this year, long enough";
 
-/** One store, started with other keys each time. */
-async function sameStore() {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-sealing-"));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
-  const databaseUrl = await freshDatabase();
-  const start = (settings: Record<string, string>) =>
-    world({ dataDir, databaseUrl, settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on", ...settings } });
-  return { dataDir, start };
-}
-type Started = Awaited<ReturnType<Awaited<ReturnType<typeof sameStore>>["start"]>>;
-
-const sealedIn = ({ store }: Started) =>
+const sealedIn = ({ store }: World) =>
   store.read("sealed", async ({ db }) => (await db.values("SELECT secret, previous_secret FROM webhooks")).flat() as string[]);
-const keysIn = async (w: Started) => new Set((await sealedIn(w)).map((text) => text?.split(".")[0]));
-const complaints = (w: Started) => w.logged().filter((line) => line.includes('"event":"sealing-key-missing"'));
+const keysIn = async (w: World) => new Set((await sealedIn(w)).map((text) => text?.split(".")[0]));
+const complaints = (w: World) => w.logged().filter((line) => line.includes('"event":"sealing-key-missing"'));
 
 /** A webhook in the midst of the rotation of its own secret: both sign. */
-async function webhook({ admin }: Started) {
+async function webhook({ admin }: World) {
   const receiver = await receiving();
   const { id, secret: before } = (await admin.post("/webhooks", { url: receiver.url, events: ["print.confirmed"] })).body;
   const { secret } = (await admin.post(`/webhooks/${id}/rotate-secret`)).body;
-  const arrivesSigned = async (at: Started) => {
+  const arrivesSigned = async (at: World) => {
     const n = receiver.received.length;
     await at.admin.post(`/webhooks/${id}/test`, {});
     await expect.poll(() => receiver.received.length).toBe(n + 1);

@@ -114,6 +114,46 @@ test("restored, all that was answered before the backup is there, the chains hol
   expect(await cloud.end()).toBe(0);
 });
 
+test("nothing that signs or makes serials can be read in it, and with its sealing key the same key signs on", async () => {
+  const content = readFileSync(file);
+  expect([content.includes("imprimatur.db"), content.includes("PRIVATE KEY")]).toEqual([true, false]);
+  const database = new DatabaseSync(join(dataDir, "imprimatur.db"), { readOnly: true });
+  const rows = database.prepare("SELECT length(secret) AS clear, substr(sealed, 1, 8) AS id FROM serial_counters").all();
+  const kids = database.prepare("SELECT kid FROM signing_keys").all();
+  database.close();
+  expect(rows).toEqual([{ clear: 0, id: expect.stringMatching(/^[0-9a-f]{8}$/) }]);
+  const there = new DatabaseSync(join(root, "restored", "imprimatur.db"), { readOnly: true });
+  expect([kids.length, there.prepare("SELECT kid FROM signing_keys").all()]).toEqual([1, kids]); // no new one was needed
+  there.close();
+});
+
+test("sealed with a setting, it is taken with that setting only, and goes on with it only", async () => {
+  const key = { IMPRIMATUR_SEALING_KEY: "the sealing key of this node, long enough" };
+  const [from, to, kept] = [join(root, "set"), join(root, "set-restored"), join(root, "set.backup")];
+  const first = await startProgram("cloud/main.ts", { ...env(from), ...key });
+  const shop = await printShop(worldOf(first), { sandbox: false });
+  const drawn = await shop.allocate(100);
+  expect(await first.end()).toBe(0);
+  const without = await imprimatur(["backup", "--to", kept], env(from));
+  expect(without).toEqual({
+    code: 1,
+    out: expect.stringMatching(/^imprimatur: no key in .*keys can be opened: set IMPRIMATUR_SEALING_KEY .*\n$/),
+  });
+  const taken = await imprimatur(["backup", "--to", kept], { ...env(from), ...key });
+  expect(taken).toEqual({ code: 0, out: expect.stringContaining("it needs IMPRIMATUR_SEALING_KEY as set when it was taken") });
+  expect((await imprimatur(["restore", "--from", kept, "--data", to])).code).toBe(0);
+
+  const draw = ({ url }: Program) => as(url, shop.adminKey).post("/carriers/batch", { productId: shop.product.id, count: 100 });
+  const lacking = await startProgram("cloud/main.ts", env(to));
+  expect((await draw(lacking)).body.error.code).toBe("SERIALS_UNAVAILABLE");
+  expect(lacking.said()).toContain("signing-key-unopenable");
+  expect(await lacking.end()).toBe(0);
+  const second = await startProgram("cloud/main.ts", { ...env(to), ...key });
+  const more = await draw(second);
+  expect([more.status, new Set([...drawn, ...more.body.serials]).size]).toEqual([201, 200]);
+  expect(await second.end()).toBe(0);
+});
+
 test("a folder that holds something is refused without --force; with it, what was there is put aside", async () => {
   const folder = join(root, "restored");
   const refused = await imprimatur(["restore", "--from", file, "--data", folder]);
@@ -180,7 +220,7 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
     flipped((content) => content.indexOf("SQLite format 3") + 9_000),
     "imprimatur.db in it was changed",
   ],
-  ["with a flipped bit in a key", flipped((content) => content.lastIndexOf("END PRIVATE KEY") - 20), "keys/"],
+  ["with a flipped bit in a key", flipped((content) => content.length - statSync(join(dataDir, "sealing-key")).size - 20), "keys/"],
   ["that is something else", () => Buffer.from("hello\n"), "isn't a backup"],
   ["with an audit row written anew", rewritten("UPDATE audit_log SET subject = 'x' WHERE seq = 2"), "audit chain"],
   ["with its last audit row cut off", rewritten("DELETE FROM audit_log WHERE seq = 3"), "audit chain"],

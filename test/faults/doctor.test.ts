@@ -1,5 +1,6 @@
 // The doctor beside a cloud that runs, and before the faults that it is there to find: each by its real cause.
 import { execFile } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import { chmodSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -78,6 +79,38 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "sealing key",
     "1 webhook secrets can't be opened",
   ],
+  [
+    "another sealing key, for what serials are made with",
+    (folder) => writeFileSync(join(folder, "sealing-key"), Buffer.alloc(32, 7).toString("base64")),
+    "FAIL",
+    "sealing key",
+    "1 serial secrets can't be opened",
+  ],
+  [
+    "another sealing key, for what signs",
+    (folder) => writeFileSync(join(folder, "sealing-key"), Buffer.alloc(32, 7).toString("base64")),
+    "warn",
+    "signing key",
+    "can't be opened here",
+  ],
+  [
+    "a signing key that lies in clear",
+    (folder) =>
+      writeFileSync(
+        join(folder, "keys", "1.pem"),
+        generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+      ),
+    "warn",
+    "sealing key",
+    "1 secrets lie in clear",
+  ],
+  [
+    "a database of the version before",
+    sql("ALTER TABLE serial_counters DROP COLUMN sealed; DELETE FROM migrations WHERE version = 18"),
+    "warn",
+    "sealing key",
+    "lies in clear, as the version before left it",
+  ],
   ["an audit row written anew", sql("UPDATE audit_log SET subject = 'x' WHERE seq = 4"), "FAIL", "audit chains", "breaks at row 4"],
   [
     "a leaf of the log changed",
@@ -138,6 +171,26 @@ test.each<[Record<string, string>, string, string]>([
 ])("with %j the check of the %s says so", async (env, check, says) => {
   const said = await doctor({ ...settings(dataDir), ...env });
   expect(notOk(said)).toContainEqual(expect.objectContaining({ check, says: expect.stringContaining(says) }));
+});
+
+test("it says which keys are still needed, and by how many secrets", async () => {
+  const folder = mkdtempSync(join(root, "changed-"));
+  cpSync(dataDir, folder, { recursive: true });
+  const saysOf = ({ lines }: Said) => lines.find(({ check }) => check === "sealing key");
+  expect(saysOf(await doctor(settings(folder)))?.says).toBe(
+    "1 webhook secrets, 1 serial secrets, 1 signing keys can be opened, all with the newest key",
+  );
+  const file = join(folder, "sealing-key");
+  writeFileSync(file, `${Buffer.alloc(32, 7).toString("base64")}\n${readFileSync(file, "utf8")}`);
+  expect(saysOf(await doctor(settings(folder)))).toEqual({
+    check: "sealing key",
+    mark: "ok",
+    says: "1 webhook secrets, 1 serial secrets, 1 signing keys can be opened; 3 still need key 2, counted from the newest",
+  });
+  const cloud = await startProgram("cloud/main.ts", settings(folder));
+  await expect.poll(async () => saysOf(await doctor(settings(folder)))?.says).toContain("all with the newest key");
+  expect(await cloud.end()).toBe(0);
+  rmSync(folder, { recursive: true });
 });
 
 test("on PostgreSQL it looks at the same things", async () => {

@@ -11,6 +11,7 @@ import { report } from "../../cloud/domain/job-results.ts";
 import { history } from "../../cloud/domain/jobs.ts";
 import { reap } from "../../cloud/domain/reaper.ts";
 import { openKeys } from "../../cloud/keys.ts";
+import { openSeal } from "../../cloud/seal.ts";
 import type { Caller } from "../../cloud/route.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
 import type { Tx } from "../../cloud/store/store.ts";
@@ -107,7 +108,7 @@ async function floor(engine: "sqlite" | "postgres", schedules: number) {
     refs,
     T0: Date.now() + HOUR_MS,
     callers,
-    signing: { keys: await openKeys(w.store, dataDir), origin: () => w.url },
+    signing: { keys: await openKeys(w.store, dataDir, await openSeal(w.store, dataDir, [])), origin: () => w.url },
   };
 }
 

@@ -1,0 +1,100 @@
+// What makes a tenant's serials unguessable: a secret that lies sealed in its row, is opened when serials are allocated, and can't be replaced by another.
+import { randomBytes } from "node:crypto";
+import { and, asc, eq, gt, isNull, like, lt, or } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { keyIdOf, type Opener, type Seal } from "../seal.ts";
+import { counters, serialCounters } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+
+type Row = typeof serialCounters.$inferSelect;
+type Kept = Pick<Row, "secret" | "sealed">;
+
+const SECRET_BYTES = 32;
+const NOTHING = Buffer.alloc(0);
+const RETRY_S = 60;
+const sealedBy = (seal: Seal, secret: Buffer): Kept => ({ secret: NOTHING, sealed: seal.close(secret.toString("base64")) });
+
+/** Undefined where it can't be opened here. */
+function opened({ secret, sealed }: Kept, { open }: Opener): Buffer | undefined {
+  if (sealed === null) return secret;
+  const bytes = Buffer.from(open(sealed) ?? "", "base64");
+  return bytes.length === SECRET_BYTES ? bytes : undefined;
+}
+
+/** Another secret would be another permutation, and give out serials that are on labels: so there is no going on without this one. */
+export function secretOf(kept: Kept, opener: Opener): Buffer {
+  const secret = opened(kept, opener);
+  if (secret) return secret;
+  const refusal = new Refusal(
+    "SERIALS_UNAVAILABLE",
+    "what this tenant's serials are made with is sealed with a key that this node can't open it with, and no serial is given out meanwhile: " +
+      "whoever runs this cloud has to bring that key back, as a further line of IMPRIMATUR_SEALING_KEY on every node or in sealing-key of the data folder",
+    undefined,
+    { "retry-after": String(RETRY_S) },
+  );
+  refusal.cause = new Error(`a serial secret that the sealing key ${keyIdOf(kept.sealed ?? "")} closed can't be opened`);
+  throw refusal;
+}
+
+const UNTIL = eq(counters.name, "serials_in_clear_until");
+/** Nodes of the version before may run: they read secrets in clear only. */
+async function maybeReadInClear(tx: Tx): Promise<boolean> {
+  const row = await tx.db.select().from(counters).where(UNTIL).get();
+  return row !== undefined && (row.value < 0 || tx.now < row.value);
+}
+
+/** A new tenant's. */
+export async function fresh(tx: Tx, seal: Seal): Promise<Kept> {
+  const secret = randomBytes(SECRET_BYTES);
+  return (await maybeReadInClear(tx)) ? { secret, sealed: null } : sealedBy(seal, secret);
+}
+
+/**
+ * At every start; the first one on a store of the version before decides. Who is alone on it seals at once, else the other nodes have
+ * a while to be replaced in. How many were sealed.
+ */
+export async function beginSealing(tx: Tx, seal: Seal, isAlone: boolean): Promise<number> {
+  const until = isAlone ? 0 : tx.now + limits.SERIALS_IN_CLEAR_MS;
+  await tx.db
+    .update(counters)
+    .set({ value: until })
+    .where(and(UNTIL, lt(counters.value, 0)));
+  return isAlone ? sealAll(tx, seal) : 0;
+}
+
+/** The whole table is written anew: of rows that were only changed, copies of before would stay in its pages. */
+async function sealAll(tx: Tx, seal: Seal): Promise<number> {
+  const inClear = await tx.db.select({ tenantId: serialCounters.tenantId }).from(serialCounters).where(isNull(serialCounters.sealed));
+  if (inClear.length === 0) return 0;
+  const rows = await tx.db.select().from(serialCounters);
+  await tx.db.delete(serialCounters);
+  for (const row of rows) await tx.db.insert(serialCounters).values(row.sealed === null ? { ...row, ...sealedBy(seal, row.secret) } : row);
+  return inClear.length;
+}
+
+/** A slice of what former keys closed or lies in clear, by tenant; `last` is where the next slice begins, undefined at the end. */
+export async function reseal(tx: Tx, seal: Seal, after: string, most: number): Promise<{ moved: number; last: string | undefined }> {
+  const wanted = seal.former.map((id) => like(serialCounters.sealed, `${id}.%`));
+  if (!(await maybeReadInClear(tx))) wanted.push(isNull(serialCounters.sealed));
+  if (wanted.length === 0) return { moved: 0, last: undefined };
+  const rows = await tx.db
+    .select()
+    .from(serialCounters)
+    .where(and(gt(serialCounters.tenantId, after), or(...wanted)))
+    .orderBy(asc(serialCounters.tenantId))
+    .limit(most);
+  let moved = 0;
+  for (const row of rows) {
+    const secret = opened(row, seal);
+    if (!secret) continue; // damaged: who asks for serials is told
+    const asRead = row.sealed === null ? isNull(serialCounters.sealed) : eq(serialCounters.sealed, row.sealed);
+    const changed = await tx.db
+      .update(serialCounters)
+      .set(sealedBy(seal, secret))
+      .where(and(eq(serialCounters.tenantId, row.tenantId), asRead))
+      .returning({ tenantId: serialCounters.tenantId });
+    moved += changed.length; // whoever was faster closed it
+  }
+  return { moved, last: rows.length < most ? undefined : rows.at(-1)?.tenantId };
+}
