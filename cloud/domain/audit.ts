@@ -48,7 +48,7 @@ const hashOf = (row: Stored): string => digestOf(shown(row));
 /** Leaves a row for the end of the commit. */
 export function append(tx: Tx, { tenantId, credential }: Caller, { action, subject, details = {}, requestId }: Entry): void {
   const { kind, id, name } = credential;
-  tx.finally(chaining, { tenantId, at: tx.now, action, actor: { kind, id, name }, subject, details, requestId });
+  tx.atEnd(chaining, { tenantId, at: tx.now, action, actor: { kind, id, name }, subject, details, requestId });
 }
 
 /** Rows of one commit stand in their chains in the order in which their units were done. */

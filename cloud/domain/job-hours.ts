@@ -22,8 +22,7 @@ const counting: Finale<End> = {
     await together(inOrder.map(({ tenantId, state, hour, jobs }) => run(COUNT, [tenantId, state, hour, jobs], "run")));
   },
 };
-export const countEnd = (tx: Tx, tenantId: string, state: JobState): void =>
-  tx.finally(counting, { tenantId, state, hour: hourOf(tx.now) });
+export const countEnd = (tx: Tx, tenantId: string, state: JobState): void => tx.atEnd(counting, { tenantId, state, hour: hourOf(tx.now) });
 
 const ofTenant = eq(jobHours.tenantId, sql.placeholder("tenantId"));
 const sums = prepared(

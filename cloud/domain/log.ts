@@ -47,7 +47,7 @@ export async function append(tx: Tx, what: Pick<LogEntry, "kind" | "digest">): P
 
 const appending: Finale<Leaf> = { rank: 2, say: (leaves) => appendAll(leaves) };
 /** Appends at the end of the commit. */
-export const appendLast = (tx: Tx, what: Pick<LogEntry, "kind" | "digest">): void => tx.finally(appending, leafOf(tx, what));
+export const appendLast = (tx: Tx, what: Pick<LogEntry, "kind" | "digest">): void => tx.atEnd(appending, leafOf(tx, what));
 
 /** Appends in order, and closes every subtree that a leaf completes: two rows a leaf in the long run. Says where the first one stands. */
 async function appendAll(leaves: readonly Leaf[]): Promise<number> {

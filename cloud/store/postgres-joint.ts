@@ -42,16 +42,18 @@ export function jointUnits(mode: Mode, transaction: Run, alone: Run): Joint {
         },
         units.length,
       );
-      for (const { unit, value, error } of outcomes) error === undefined ? unit.resolve(value) : unit.reject(error);
+      for (const outcome of outcomes)
+        if ("error" in outcome) outcome.unit.reject(outcome.error);
+        else outcome.unit.resolve(outcome.value);
     } catch (error) {
-      if (isFault(error)) for (const { reject } of units) reject(error);
-      else await Promise.all(units.map((unit, i) => (isFault(outcomes[i]?.error) ? unit.reject(outcomes[i]?.error) : byItself(unit))));
+      const faultOf = (i: number) => [error, outcomes[i]?.error].find(isFault);
+      await Promise.all(units.map(async (unit, i) => (faultOf(i) === undefined ? byItself(unit) : unit.reject(faultOf(i)))));
     }
   }
 
   return <T>(work: Work<T>) =>
     new Promise<T>((resolve, reject) => {
-      waiting.push({ work: refusingLocks(work), resolve: resolve as (value: unknown) => void, reject });
+      waiting.push({ work: refusingLocks(work), resolve, reject });
       if (running < AT_ONCE) void drain();
     });
 }

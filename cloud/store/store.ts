@@ -63,7 +63,7 @@ export type Tx = {
   /** Runs once the commit is durable; never if it isn't. */
   after(work: () => unknown): void;
   /** Leaves something to be said at the end of the commit, if this unit's work holds. */
-  finally<Item>(finale: Finale<Item>, item: Item): void;
+  atEnd<Item>(finale: Finale<Item>, item: Item): void;
   /** A part that may fail by itself: its statements are undone, the unit goes on. */
   attempt<T>(work: () => Promise<T>): Promise<T>;
 };
@@ -193,7 +193,7 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
         db,
         traceparent,
         after: (act) => void afterwards.push(act),
-        finally: (finale, item) => void left.push({ finale, item }),
+        atEnd: (finale, item) => void left.push({ finale, item }),
         attempt: (part) => attempt(session, part, left),
       };
       const value = await within(mode, label, session, () => work(tx));

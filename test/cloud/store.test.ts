@@ -158,7 +158,7 @@ test("what is left for the end of a commit is said once for all whose work held,
   };
   const leave = (item: string, then?: () => never) =>
     w.store.joint.write("leave", async (tx) => {
-      tx.finally(finale, item);
+      tx.atEnd(finale, item);
       then?.();
       return item;
     });
@@ -170,8 +170,8 @@ test("what is left for the end of a commit is said once for all whose work held,
   expect(ends(await Promise.allSettled([leave("d"), leave("unspeakable"), leave("e")]))).toEqual(["d", "can't say that", "e"]);
   expect(said.flat().toSorted()).toEqual(["a", "c", "d", "e"]);
   await w.store.write("parts", async (tx) => {
-    tx.finally(finale, "kept");
-    await tx.attempt(async () => (tx.finally(finale, "undone"), refuse())).catch(() => {}); // that it is undone is what is looked at
+    tx.atEnd(finale, "kept");
+    await tx.attempt(async () => (tx.atEnd(finale, "undone"), refuse())).catch(() => {}); // that it is undone is what is looked at
   });
   expect(said.at(-1)).toEqual(["kept"]);
   expect(await named("said kept")).toBe(1);
