@@ -9,7 +9,7 @@ import type { Need } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { prepared } from "../store/prepared.ts";
 import { devices, printJobs, tenants } from "../store/schema.ts";
-import { db, overtaken, type Tx } from "../store/store.ts";
+import { db, type Finale, overtaken, together, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
 import { newId } from "./ids.ts";
 import { ANY_STATION, maskOf } from "./jobs.ts";
@@ -153,11 +153,19 @@ const touch = prepared(
     .where(and(eq(devices.tenantId, sql.placeholder("tenantId")), eq(devices.id, sql.placeholder("id")))),
 );
 const heardAt = new Map<string, number>();
+const hearing: Finale<{ tenantId: string; id: string; now: number }> = {
+  rank: 0,
+  say: (heard) => {
+    const latest = new Map(heard.map((each) => [each.id, each]));
+    const inOrder = [...latest.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    return together(inOrder.map((each) => touch.run(each)));
+  },
+};
 /** Heard of now. Written every few seconds only: a line that seals labels would else write its device's row at each of them. */
-export async function seen(tx: Tx, tenantId: string, id: string): Promise<void> {
+export function seen(tx: Tx, tenantId: string, id: string): void {
   const before = heardAt.get(id);
   if (before !== undefined && tx.now >= before && tx.now - before < SEEN_EVERY_MS) return;
-  await touch.run({ tenantId, id, now: tx.now });
+  tx.atEnd(hearing, { tenantId, id, now: tx.now });
   tx.after(() => heardAt.set(id, tx.now));
 }
 

@@ -115,7 +115,7 @@ export function deviceOf({ deviceId }: Caller): string {
 
 export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing: Signing): Promise<Claimed[]> {
   const deviceId = deviceOf(caller);
-  await seen(tx, caller.tenantId, deviceId);
+  seen(tx, caller.tenantId, deviceId);
   const {
     needs = await capabilitiesOf(tx, caller.tenantId, deviceId),
     station,
@@ -182,7 +182,7 @@ export async function heartbeat(tx: Tx, caller: Caller, ref: string, beat: { att
   refuseForeign(row, caller, beat.attempt_id);
   if (leaseOf(row.state) === null) throw stale(row, `the job is ${row.state}: there is no lease to extend`);
   refuseExpired(row, tx.now);
-  if (caller.deviceId !== null) await seen(tx, caller.tenantId, caller.deviceId);
+  if (caller.deviceId !== null) seen(tx, caller.tenantId, caller.deviceId);
   const leaseSeconds = beat.lease_seconds ?? row.leaseSeconds ?? limits.LEASE_DEFAULT_S;
   const leaseExpiresAt = tx.now + leaseSeconds * 1000;
   const { graceSeconds } = await jobs.tenantOf(tx, caller.tenantId);

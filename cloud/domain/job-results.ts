@@ -65,7 +65,7 @@ async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: R
   const actor = actorOf(result, caller);
   refuseIllegal(row, result.status, actor);
   const { simulated } = evidence.judge(row, result, actor);
-  if (caller.deviceId !== null) await seen(tx, caller.tenantId, caller.deviceId);
+  if (caller.deviceId !== null) seen(tx, caller.tenantId, caller.deviceId);
   const word: jobs.Word = {
     actor: { kind: actor.kind, id: (actor.kind === "device" ? caller.deviceId : actor.id) ?? caller.deviceId ?? caller.credential.id },
     reason: result.reason ?? null,

@@ -6,8 +6,8 @@ export function placed(sql: string, nameOf: (n: number) => string): string {
   return sql.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (part) => (part === "?" ? nameOf((n += 1)) : part));
 }
 
-/** Words that make a row's answer depend on the others, or that don't go with a set. */
-const ALONE = /\b(returning|conflict|order by|limit|for update|union)\b|\/\*/i;
+/** Words that don't go with a set: what locks or answers rows has to do so row by row. */
+const ALONE = /\b(returning|conflict|for update|union)\b|\/\*/i;
 const bare = (sql: string) => sql.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"/g, "''");
 const isOneRow = (values: string) => /^\([^()]*\)$/.test(bare(values));
 
