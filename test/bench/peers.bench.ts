@@ -74,6 +74,7 @@ async function againstQueues(): Promise<Line[]> {
     seven: sevenCalls(cloud),
     batch: batches(cloud),
     onServer: sevenCalls(onServer),
+    onServerBatched: batches(onServer),
     ...(redis ? { redis } : {}),
   };
   const rates = await inTurns<keyof typeof contestants | "redis">(contestants as Record<keyof typeof contestants | "redis", Peer>);
@@ -84,6 +85,7 @@ async function againstQueues(): Promise<Line[]> {
     compared("seven calls a label over HTTP, against pg-boss in process", seven, boss, 3),
     compared("in batches over HTTP, against pg-boss in process", batch, boss, 6),
     compared("seven calls on PostgreSQL, against pg-boss on the same server", rates.onServer, boss, 1),
+    compared("in batches on PostgreSQL, against pg-boss on the same server", rates.onServerBatched, boss, 1),
     compared("seven calls against graphile-worker in process", seven, rates.graphile, 1),
     ...(redis
       ? [compared("seven calls against BullMQ in process (appendfsync always)", seven, rates.redis, 0)]
