@@ -34,6 +34,8 @@ async function again<T>(isWorthIt: (error: unknown) => boolean, act: () => Promi
   }
 }
 const NOW = { name: "now", text: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint" };
+/** A row that somebody holds for longer is waited for by the unit that wants it, and not by all that share its transaction. */
+const JOINT_PATIENCE = "SET LOCAL lock_timeout = '500ms'";
 const BEGIN: Record<Mode, string> = {
   read: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
   write: "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -66,8 +68,12 @@ export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECT
   }
 
   /** The database's clock, so that several nodes agree; asked for in the same round trip that begins the transaction. */
-  async function begin(client: PoolClient, mode: Mode): Promise<number> {
-    const [, now] = await Promise.all([ask(client, { text: BEGIN[mode] }), clock ? undefined : ask(client, NOW)]);
+  async function begin(client: PoolClient, mode: Mode, units: number): Promise<number> {
+    const [, now] = await Promise.all([
+      ask(client, { text: BEGIN[mode] }),
+      clock ? undefined : ask(client, NOW),
+      units > 1 && mode === "write" ? ask(client, { text: JOINT_PATIENCE }) : undefined,
+    ]);
     return clock ? clock() : Number(now?.rows[0]?.[0]);
   }
 
@@ -82,7 +88,7 @@ export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECT
     const { line, end } = linesOn(client);
     let broken = false;
     try {
-      const session: Session = { now: await begin(client, mode), execute: line(), beside: line, finales: new Map() };
+      const session: Session = { now: await begin(client, mode, units), execute: line(), beside: line, finales: new Map() };
       const value = await work(session);
       await sayFinales(session);
       end();

@@ -177,6 +177,25 @@ test("what is left for the end of a commit is said once for all whose work held,
   expect(await named("said kept")).toBe(1);
 });
 
+test.runIf(w.store.engine === "postgres")("a row that somebody holds keeps the unit waiting that wants it, and no other", async () => {
+  const held = Promise.withResolvers<void>();
+  const locked = Promise.withResolvers<void>();
+  await w.store.write("row", async () => run(INSERT, ["wanted"], "run"));
+  const holder = w.store.write("hold", async () => {
+    await run(`${FIND} ${LOCKED}`, ["wanted"], "all");
+    locked.resolve();
+    await held.promise;
+  });
+  await locked.promise;
+  const others = Array.from({ length: 5 }, (_, i) => w.store.joint.write("other", async () => run(INSERT, [`beside ${i}`], "run")));
+  let isDone = false;
+  const wants = w.store.joint.write("wants", async () => run(COUNT, [1, "wanted"], "run")).then(() => (isDone = true));
+  await Promise.all(others);
+  expect(isDone).toBe(false);
+  held.resolve();
+  await Promise.all([holder, wants]);
+});
+
 test.runIf(w.store.engine === "postgres")("a joint unit may neither wait for a lock nor undo a part of itself", async () => {
   const locks = () => w.store.joint.write("locks", async () => run(`${FIND} ${LOCKED}`, ["there"], "all"));
   const undoes = () => w.store.joint.write("undoes", async (tx) => tx.attempt(async () => 1));
