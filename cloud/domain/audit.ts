@@ -9,6 +9,7 @@ import { auditHeads, auditLog } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Finale, LOCKED, run, type Store, together, type Tx } from "../store/store.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
+import { ranks } from "./ranks.ts";
 
 export const FIRST_HASH = "0".repeat(64);
 const SLICE_ROWS = 1_000;
@@ -53,7 +54,7 @@ export function append(tx: Tx, { tenantId, credential }: Caller, { action, subje
 
 /** Rows of one commit stand in their chains in the order in which their units were done. */
 const chaining: Finale<Unchained> = {
-  rank: 3,
+  rank: ranks.audit,
   say: async (rows) => {
     const chains = [...Map.groupBy(rows, ({ tenantId }) => tenantId)].toSorted(([a], [b]) => (a < b ? -1 : 1));
     const heads = await together(chains.map(([tenantId]) => headOf(tenantId)));

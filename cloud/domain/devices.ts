@@ -15,6 +15,7 @@ import { newId } from "./ids.ts";
 import { ANY_STATION, maskOf } from "./jobs.ts";
 import { pageOf, pageReply } from "./page.ts";
 import type { Waiting } from "./wakes.ts";
+import { ranks } from "./ranks.ts";
 
 export type Row = typeof devices.$inferSelect;
 const KEY_SCOPES = ["aidc:read", "aidc:write"];
@@ -154,7 +155,7 @@ const touch = prepared(
 );
 const heardAt = new Map<string, number>();
 const hearing: Finale<{ tenantId: string; id: string; now: number }> = {
-  rank: 0,
+  rank: ranks.devices,
   say: (heard) => {
     const latest = new Map(heard.map((each) => [each.id, each]));
     const inOrder = [...latest.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));

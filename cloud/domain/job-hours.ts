@@ -5,6 +5,7 @@ import type { JobState } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { jobHours } from "../store/schema.ts";
 import { db, type Finale, run, together, type Tx } from "../store/store.ts";
+import { ranks } from "./ranks.ts";
 
 export const HOUR_MS = 3_600_000;
 export const hourOf = (at: number): number => at - (at % HOUR_MS);
@@ -13,7 +14,7 @@ const COUNT = `INSERT INTO job_hours (tenant_id, state, hour, jobs) VALUES (?, ?
   ON CONFLICT (tenant_id, state, hour) DO UPDATE SET jobs = job_hours.jobs + excluded.jobs`;
 type End = { tenantId: string; state: JobState; hour: number };
 const counting: Finale<End> = {
-  rank: 1,
+  rank: ranks.jobHours,
   say: async (ends) => {
     const rows = Map.groupBy(ends, ({ tenantId, state, hour }) => `${tenantId} ${state} ${hour}`);
     const inOrder = [...rows]

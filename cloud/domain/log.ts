@@ -9,6 +9,7 @@ import type { Signing } from "../keys.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { logHead, logLeaves, logNodes } from "../store/schema.ts";
 import { db, type Finale, LOCKED, run, together, type Tx } from "../store/store.ts";
+import { ranks } from "./ranks.ts";
 
 // Reading the head locks the log until the commit: leaves of all nodes and tenants stand in one order.
 const HEAD = `SELECT size FROM log_head WHERE id = 1 ${LOCKED}`;
@@ -45,7 +46,7 @@ export async function append(tx: Tx, what: Pick<LogEntry, "kind" | "digest">): P
   return { index: await appendAll([leaf]), entry: leaf.entry };
 }
 
-const appending: Finale<Leaf> = { rank: 2, say: (leaves) => appendAll(leaves) };
+const appending: Finale<Leaf> = { rank: ranks.log, say: (leaves) => appendAll(leaves) };
 /** Appends at the end of the commit. */
 export const appendLast = (tx: Tx, what: Pick<LogEntry, "kind" | "digest">): void => tx.atEnd(appending, leafOf(tx, what));
 

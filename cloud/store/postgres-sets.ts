@@ -6,8 +6,8 @@ export function placed(sql: string, nameOf: (n: number) => string): string {
   return sql.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (part) => (part === "?" ? nameOf((n += 1)) : part));
 }
 
-/** Words that don't go with a set: what locks or answers rows has to do so row by row. */
-const ALONE = /\b(returning|conflict|for update|union)\b|\/\*/i;
+/** What doesn't go with a set: rows that are answered or locked (our marks are comments), and a conflict, which may meet one row once only. */
+const ALONE = /\b(returning|conflict)\b|\/\*/i;
 const bare = (sql: string) => sql.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"/g, "''");
 const isOneRow = (values: string) => /^\([^()]*\)$/.test(bare(values));
 

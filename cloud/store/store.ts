@@ -193,7 +193,10 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
         db,
         traceparent,
         after: (act) => void afterwards.push(act),
-        atEnd: (finale, item) => void left.push({ finale, item }),
+        atEnd: (finale, item) => {
+          if (mode === "read") throw new Error(`the unit of work "${label}" only reads: it can't leave anything to be written`);
+          left.push({ finale, item });
+        },
         attempt: (part) => attempt(session, part, left),
       };
       const value = await within(mode, label, session, () => work(tx));

@@ -174,6 +174,7 @@ test("what is left for the end of a commit is said once for all whose work held,
     await tx.attempt(async () => (tx.atEnd(finale, "undone"), refuse())).catch(() => {}); // that it is undone is what is looked at
   });
   expect(said.at(-1)).toEqual(["kept"]);
+  await expect(w.store.read("sly", async (tx) => tx.atEnd(finale, "unread"))).rejects.toThrow(/only reads/);
   expect(await named("said kept")).toBe(1);
 });
 

@@ -74,7 +74,6 @@ test.each([
   "insert into t (a, b) values (?, ?) on conflict do nothing",
   "update t set a = ? where b = ? returning a",
   "update t set a = ? where b in (select b from s where c = ?)",
-  "select a from t where b = ? union select a from s where c = ?",
   "SELECT a FROM t WHERE b = ? AND c = ? /* locked */",
   "begin",
 ])("%s is asked one by one", (one) => expect(setForm(one, ["text", "bigint"])).toBeUndefined());
