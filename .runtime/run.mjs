@@ -136,22 +136,22 @@ function fitNode() {
   return node;
 }
 
-/** The agent as few files of plain JavaScript, packed anew when a source of it changed; undefined where that can't be written. */
-function packedAgent() {
+/** What runs for long, as few files of plain JavaScript, packed anew when a source of it changed; undefined where that can't be written. */
+function packed(program, source) {
   try {
     const digest = createHash("sha256").update(root);
-    for (const place of ["agent", "shared", ".runtime/pack-agent.mjs", "package.json"]) {
+    for (const place of [program, "shared", ".runtime/pack-program.mjs", "package.json"]) {
       const inside = statSync(join(root, place)).isDirectory() ? readdirSync(join(root, place), { recursive: true }).sort() : [""];
       for (const path of inside) {
         const { mtimeMs, size } = statSync(join(root, place, path));
         digest.update(`${place}/${path} ${mtimeMs} ${size}\n`);
       }
     }
-    const dir = join(root, "node_modules/.cache/imprimatur", `agent-${digest.digest("hex").slice(0, 16)}`);
+    const dir = join(root, "node_modules/.cache/imprimatur", `${program}-${digest.digest("hex").slice(0, 16)}`);
     if (!existsSync(dir)) {
       const making = `${dir}.${process.pid}`;
       mkdirSync(making, { recursive: true });
-      const { status } = spawnSync(node, [join(here, "pack-agent.mjs"), join(root, "agent/main.ts"), making], {
+      const { status } = spawnSync(node, [join(here, "pack-program.mjs"), join(root, source), making], {
         cwd: root,
         stdio: "ignore",
       });
@@ -160,7 +160,7 @@ function packedAgent() {
     }
     return existsSync(dir) ? join(dir, "main.mjs") : undefined;
   } catch {
-    return undefined; // a folder of root's: the sources run as they stand, and take 30 MB more
+    return undefined; // a folder of root's: the sources run as they stand, and take 25 MB more
   }
 }
 
@@ -177,14 +177,14 @@ if (isClone) install(root, "what the lock file names");
 const [file, ...args] = commands[name];
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
-const packed = name === "agent" ? packedAgent() : undefined;
+const main = name === "agent" || name === "cloud" ? packed(name, file) : undefined;
 const argv = [
   // Left alone, V8 takes memory by the size of the machine: twice as much as these, and no faster for it. A station is idle most of the time.
   `--max-semi-space-size=${name === "agent" ? 1 : 8}`,
   "--heap-growing-percent=60",
   "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
-  ...(isClone || packed ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]),
-  packed ?? join(root, file),
+  ...(isClone || main ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]),
+  main ?? join(root, file),
   ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
   ...rest,
 ];

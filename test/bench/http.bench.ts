@@ -16,8 +16,8 @@ const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.u
 type Server = { url: string; end(): Promise<void>; pid: number };
 
 /** Starts a program that logs one line with the event "ready" and its url. */
-export async function startServer(file: string, env: Record<string, string>): Promise<Server> {
-  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, path(file)], {
+export async function startServer(file: string, env: Record<string, string>, given: string[] = []): Promise<Server> {
+  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, path(file), ...given], {
     env: { ...process.env, ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -25,10 +25,10 @@ export async function startServer(file: string, env: Record<string, string>): Pr
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.includes('"ready"')) continue;
     child.stdout.resume();
-    const { url } = JSON.parse(line) as { url: string };
+    const { url, pid = child.pid ?? 0 } = JSON.parse(line) as { url: string; pid?: number };
     return {
       url,
-      pid: child.pid ?? 0,
+      pid,
       end: async () => {
         const ended = once(child, "exit");
         child.kill("SIGTERM");

@@ -33,7 +33,7 @@ function optionsFrom(args: string[]): Options {
 const mib = (bytes: number) => `${Math.round(bytes / MIB)} MiB`;
 const line = ({ seconds, figures, backlog, issued, sealed }: Look) =>
   say(
-    `${String(seconds).padStart(5)} s  ${sealed}/${issued} labels  RSS ${mib(figures.rssBytes)}  WAL ${mib(figures.walBytes)}  ${figures.fds} files  ${figures.queued} units  ${backlog} reports`,
+    `${String(seconds).padStart(5)} s  ${sealed}/${issued} labels  RSS ${mib(figures.rssBytes)}  heap ${mib(figures.heapBytes)}  WAL ${mib(figures.walBytes)}  ${figures.fds} files  ${figures.queued} units  ${backlog} reports`,
   );
 
 function table({ looks, told, history, seconds, grownBytes }: Soaked): void {

@@ -1,5 +1,5 @@
-// Packs the agent into a few files of plain JavaScript, into the folder named second. Node keeps 28 kB for each ES module it has loaded, of which
-// typebox alone has 709, and 17 MB for what blanks types: unpacked, a station holds 50 MB more. What is CommonJS or native stays where it is.
+// Packs the program named first into a few files of plain JavaScript, into the folder named second. Node keeps 28 kB for each ES module it has loaded, of
+// which typebox alone has up to 709, and 17 MB for what blanks types: unpacked, a station holds 50 MB more, a cloud 25. What is CommonJS or native stays where it is.
 import { pathToFileURL } from "node:url";
 import { rolldown } from "rolldown";
 
