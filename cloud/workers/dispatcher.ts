@@ -2,8 +2,10 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Courier, Outcome } from "../adapters/courier.ts";
-import * as dispatch from "../domain/dispatch.ts";
+import { fanOut } from "../domain/fan-out.ts";
+import { claim, type Lane, letGo, look } from "../domain/lanes.ts";
 import { onEmission } from "../domain/outbox.ts";
+import { type Settled, settle, type Try } from "../domain/tries.ts";
 import type { Log } from "../log.ts";
 import type { Seal } from "../seal.ts";
 import type { Tracing } from "../tracing.ts";
@@ -34,9 +36,9 @@ type Means = {
 
 export function startDispatcher(store: Store, log: Log, { courier, seal, tried, tracing }: Means): Dispatcher {
   const owner = randomUUID();
-  let lanes = new Map<string, dispatch.Lane>();
+  let lanes = new Map<string, Lane>();
   let toLookAt = new Set<string>();
-  let settled: dispatch.Settled[] = [];
+  let settled: Settled[] = [];
   const flying = new Set<Promise<void>>();
   let nextTurnAt = 0;
   let mayHoldLeases = store.sole !== undefined; // our own from before, if we are the only node
@@ -49,7 +51,7 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
   }
 
   async function turn(stopping: () => boolean): Promise<boolean> {
-    if (mayHoldLeases) await store.write("webhook lanes", (tx) => dispatch.letGo(tx));
+    if (mayHoldLeases) await store.write("webhook lanes", (tx) => letGo(tx));
     mayHoldLeases = false;
     const [over, left] = [settled.slice(0, TURN_ROWS), settled.slice(TURN_ROWS)];
     const landed = Map.groupBy(over, ({ made }) => made.delivery.webhookId);
@@ -62,9 +64,9 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
     const done = await store.write("webhook turn", async (tx) => {
       await Promise.all([...landed.values()].map((tries) => settleAll(tx, tries)));
       if (stopping()) return { looks: [], more: false };
-      const more = await dispatch.fanOut(tx, TURN_ROWS);
+      const more = await fanOut(tx, TURN_ROWS);
       const room = flying.size < TRIES_MAX;
-      const claimed = room ? await dispatch.claim(tx, owner, Math.min(TURN_ROWS, LANES_MAX - known.size)) : [];
+      const claimed = room ? await claim(tx, owner, Math.min(TURN_ROWS, LANES_MAX - known.size)) : [];
       const due = [...asked].slice(0, TURN_ROWS).flatMap((id) => known.get(id) ?? []);
       const looks = await Promise.all((room ? [...due, ...claimed] : []).map((lane) => lookAt(tx, lane)));
       return { looks, more: more || claimed.length === TURN_ROWS };
@@ -81,10 +83,10 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
     return done.more || left.length > 0 || (toLookAt.size > 0 && done.looks.length > 0);
   }
 
-  const lookAt = async (tx: Tx, lane: dispatch.Lane) =>
-    [lane.webhookId, await dispatch.look(tx, owner, lane, flying.size < TRIES_BUSY ? undefined : 1)] as const;
+  const lookAt = async (tx: Tx, lane: Lane) =>
+    [lane.webhookId, await look(tx, owner, lane, flying.size < TRIES_BUSY ? undefined : 1)] as const;
 
-  function begin(made: dispatch.Try): void {
+  function begin(made: Try): void {
     const flight = sent(made).then((outcome) => {
       flying.delete(flight);
       settled.push({ made, outcome });
@@ -96,11 +98,11 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
   }
 
   /** Ids only: what was sent is its receiver's, and where to its tenant's. */
-  function say({ delivery: { id, eventId, webhookId, tenantId, type }, requestId }: dispatch.Try, { status, latencyMs }: Outcome): void {
+  function say({ delivery: { id, eventId, webhookId, tenantId, type }, requestId }: Try, { status, latencyMs }: Outcome): void {
     log.plain.info({ event: "delivery", requestId, deliveryId: id, eventId, webhookId, tenantId, type, status, ms: latencyMs });
   }
 
-  async function sent({ delivery, body, url, sealed, at, requestId, traceparent }: dispatch.Try): Promise<Outcome> {
+  async function sent({ delivery, body, url, sealed, at, requestId, traceparent }: Try): Promise<Outcome> {
     const secrets = sealed.map((text) => seal.open(text)).filter((secret) => secret !== undefined); // one of two is enough to sign
     if (secrets.length === 0) return NO_SECRET;
     const { id, tenantId, type } = delivery;
@@ -125,7 +127,7 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
     await Promise.race([Promise.allSettled(flying), late]);
     try {
       while (settled.length > 0) await turn(() => true);
-      await store.write("webhook lanes", (tx) => dispatch.letGo(tx, owner));
+      await store.write("webhook lanes", (tx) => letGo(tx, owner));
     } catch (error) {
       log.error({ event: "dispatch-failed", err: error }, "the last tries couldn't be written down: they will be made again");
     } finally {
@@ -145,8 +147,8 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
 }
 
 /** Tries of one webhook one after another: the first may disable what the second would. */
-async function settleAll(tx: Tx, tries: readonly dispatch.Settled[]): Promise<void> {
-  for (const one of tries) await dispatch.settle(tx, one);
+async function settleAll(tx: Tx, tries: readonly Settled[]): Promise<void> {
+  for (const one of tries) await settle(tx, one);
 }
 
 const NO_SECRET: Outcome = {
@@ -156,11 +158,11 @@ const NO_SECRET: Outcome = {
   head: null,
 };
 
-const withTries = (lane: dispatch.Lane, tries: readonly dispatch.Try[]): dispatch.Lane => ({
+const withTries = (lane: Lane, tries: readonly Try[]): Lane => ({
   ...lane,
   inFlight: new Set([...lane.inFlight, ...tries.map(({ delivery }) => delivery.id)]),
 });
-const without = (lane: dispatch.Lane, over: readonly dispatch.Settled[]): dispatch.Lane => {
+const without = (lane: Lane, over: readonly Settled[]): Lane => {
   const ended = new Set(over.map(({ made }) => made.delivery.id));
   return { ...lane, inFlight: new Set([...lane.inFlight].filter((id) => !ended.has(id))) };
 };

@@ -3,7 +3,9 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import * as dispatch from "../../cloud/domain/dispatch.ts";
+import { fanOut as makeDeliveries } from "../../cloud/domain/fan-out.ts";
+import { claim, look } from "../../cloud/domain/lanes.ts";
+import { settle } from "../../cloud/domain/tries.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { DEFAULT_TENANT, ensureDefault } from "../../cloud/domain/tenants.ts";
 import * as webhooks from "../../cloud/domain/webhooks.ts";
@@ -162,11 +164,11 @@ async function picker(folder: string, past: number) {
   const cycle = () =>
     store.write("cycle", async (tx) => {
       await emit(tx, { tenantId }, "print.confirmed", { serials: ["1"] });
-      await dispatch.fanOut(tx, TEN);
-      for (const lane of await dispatch.claim(tx, "bench", TEN)) {
-        const { tries, lane: held } = await dispatch.look(tx, "bench", lane);
-        for (const made of tries) await dispatch.settle(tx, { made, outcome });
-        if (held) await dispatch.look(tx, "bench", held);
+      await makeDeliveries(tx, TEN);
+      for (const lane of await claim(tx, "bench", TEN)) {
+        const { tries, lane: held } = await look(tx, "bench", lane);
+        for (const made of tries) await settle(tx, { made, outcome });
+        if (held) await look(tx, "bench", held);
       }
     });
   const run = async (ms: number) => {

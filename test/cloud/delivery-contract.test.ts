@@ -2,7 +2,7 @@
 import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
-import { SCHEDULE_MS } from "../../cloud/domain/dispatch.ts";
+import { SCHEDULE_MS } from "../../cloud/domain/tries.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { signatureFault } from "../../fixtures/receiver.ts";
 import { eventNames, eventTable } from "#shared/events.ts";

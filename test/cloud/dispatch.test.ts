@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { SCHEDULE_MS } from "../../cloud/domain/dispatch.ts";
+import { SCHEDULE_MS } from "../../cloud/domain/tries.ts";
 import { forgetEnded, forgetEvents } from "../../cloud/domain/deliveries.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";

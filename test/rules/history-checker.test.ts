@@ -81,7 +81,7 @@ function good(): Truth {
   const root = createHash("sha256")
     .update(Buffer.concat([Buffer.from([1]), Buffer.from(left, "hex"), Buffer.from(right, "hex")]))
     .digest("hex");
-  const figures = { rssBytes: 200_000_000, fds: 40, walBytes: 1_000_000, queued: 0 };
+  const figures = { rssBytes: 200_000_000, heapBytes: 60_000_000, fds: 40, walBytes: 1_000_000, queued: 0 };
   return {
     jobs,
     claims: jobs.flatMap(({ ref }, i) => [1, 2].map((attempt) => ({ station: "A 1", ref, attemptId: `a${i + 1}-${attempt}` }))),

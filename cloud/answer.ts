@@ -1,0 +1,52 @@
+// What leaves: an answer as its route gave it, as it is kept for a replay, and, in tests, whether its document knows it.
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+import type { Answer } from "./domain/idempotency.ts";
+import { isSchema, pathOf, type Reply, type Route, sentWith } from "./route.ts";
+import { fitting } from "./validate.ts";
+
+/** What leaves: an answer, or one whose body comes as it is made. */
+export type Sent = Omit<Answer, "body"> & { body: Answer["body"] | Readable };
+export const sentOf = (route: Route, reply: Reply): Sent =>
+  reply.body instanceof Readable ? { status: reply.status, headers: reply.headers ?? {}, body: reply.body } : answerOf(route, reply);
+
+export function answerOf(route: Route, { status, body, headers = {} }: Reply): Answer {
+  if (body === undefined) return { status, headers, body: null };
+  if (typeof body === "string") return { status, headers, body };
+  const answer: Answer = { status, headers, body: JSON.stringify(body) };
+  if (route.replay && "hide" in route.replay) answer.keep = JSON.stringify(hidden(body, route.replay.hide));
+  return answer;
+}
+
+/** A copy in which the paths are null: what a replay of a mint shows. */
+const hidden = (body: object, paths: readonly string[]): object => paths.reduce((copy, path) => without(copy, path.split(".")), body);
+
+function without(value: object, [name = "", ...rest]: string[]): object {
+  const inner = (value as Record<string, object>)[name] ?? {};
+  return { ...value, [name]: rest.length === 0 ? null : without(inner, rest) };
+}
+
+export function send(reply: FastifyReply, { status, headers, body }: Sent): FastifyReply {
+  const type = body === null ? {} : { "content-type": "application/json; charset=utf-8" };
+  return reply
+    .code(status)
+    .headers({ ...type, ...headers })
+    .send(typeof body === "string" && headers["content-type"] !== undefined ? Buffer.from(body) : (body ?? undefined)); // as bytes its type stays as it is
+}
+
+/** In tests an answer that isn't documented is a fault, so that the document stays true. */
+export function replyChecker(route: Route): (answer: Answer) => void {
+  const shapes = Object.fromEntries(
+    Object.entries(route.replies).map(([status, shape]) => [status, isSchema(shape) ? fitting(shape) : undefined]),
+  );
+  return ({ status, body, headers }) => {
+    if (status >= 400) return;
+    for (const name of ["ETag", "Location"] as const)
+      if (name.toLowerCase() in headers !== sentWith(route, status).includes(name))
+        throw new Error(`${route.method} ${pathOf(route)} and its document disagree about the header ${name}`);
+    if (!(status in shapes)) throw new Error(`${route.method} ${pathOf(route)} answered ${status}, which it doesn't document`);
+    const validate = shapes[status];
+    if (validate && !validate(JSON.parse(body ?? "null")))
+      throw new Error(`${route.method} ${pathOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
+  };
+}

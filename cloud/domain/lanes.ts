@@ -1,0 +1,168 @@
+// Webhooks are lanes that one node works on at a time: leased as a whole, looked at, let go.
+// So first tries of one webhook begin in order, whoever runs, and a slow one holds up nobody but itself.
+import { and, eq, inArray, isNotNull, lte, sql } from "../store/drizzle.ts";
+import { limits } from "#shared/limits.ts";
+import { prepared } from "../store/prepared.ts";
+import { deliveries, lanes } from "../store/schema.ts";
+import { db, SKIP_LOCKED, type Tx } from "../store/store.ts";
+import { begun, type Try, type Waiting } from "./tries.ts";
+import * as webhooks from "./webhooks.ts";
+
+const LEASE_MS = 30_000;
+/** A lane in use is looked at whenever a try of it ends, so at least once within the time that a try may take. */
+const RENEW_MS = LEASE_MS - 5_000;
+/** One more try at a time for every so many that wait. */
+const WAITING_PER_TRY = 8;
+const SLICE_ROWS = 64;
+const at = sql.placeholder;
+
+/** A lane that this node works on. What is known of it is replaced as a whole after each commit. */
+export type Lane = {
+  webhookId: string;
+  tenantId: string;
+  leaseUntil: number;
+  inFlight: ReadonlySet<string>;
+  /** The lane's revision when a look left nothing waiting: while it stays that, there is nothing to look for. */
+  restedAt: number | null;
+};
+const claimDue = prepared(
+  db
+    .update(lanes)
+    .set({ owner: sql`${at("owner")}`, leaseUntil: sql`${at("leaseUntil")}` })
+    .where(
+      and(
+        sql`${lanes.webhookId} IN (SELECT webhook_id FROM lanes WHERE due_at IS NOT NULL AND due_at <= ${at("now")} AND lease_until <= ${at("now")}
+          ORDER BY due_at LIMIT ${at("most")} ${sql.raw(SKIP_LOCKED)})`,
+        lte(lanes.leaseUntil, at("now")),
+      ),
+    )
+    .returning({ webhookId: lanes.webhookId, tenantId: lanes.tenantId, leaseUntil: lanes.leaseUntil }),
+);
+export async function claim(tx: Tx, owner: string, most: number): Promise<Lane[]> {
+  if (most <= 0) return [];
+  const rows = await claimDue.all({ owner, leaseUntil: tx.now + LEASE_MS, now: tx.now, most });
+  return rows.map((row) => ({ ...row, inFlight: new Set<string>(), restedAt: null }));
+}
+
+const isMine = and(eq(lanes.webhookId, at("webhookId")), eq(lanes.owner, at("owner")));
+const readLane = prepared(db.select({ revision: lanes.revision }).from(lanes).where(isMine));
+const renewLane = prepared(
+  db
+    .update(lanes)
+    .set({ leaseUntil: sql`${at("leaseUntil")}` })
+    .where(isMine),
+);
+// If a delivery came since the revision was read, the lane is due again and has to be looked at instead.
+const releaseLane = prepared(
+  db
+    .update(lanes)
+    .set({
+      owner: null,
+      leaseUntil: 0,
+      dueAt: sql`(SELECT min(due_at) FROM deliveries WHERE webhook_id = ${at("webhookId")} AND due_at IS NOT NULL)`,
+    })
+    .where(and(isMine, eq(lanes.revision, at("revision")))),
+);
+const isDue = and(eq(deliveries.webhookId, at("webhookId")), isNotNull(deliveries.dueAt), lte(deliveries.dueAt, at("now")));
+const dueRows = prepared(db.select().from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(at("most")));
+const dueIds = prepared(
+  db.select({ id: deliveries.id }).from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(at("most")),
+);
+export type Look = { lane: Lane | undefined; tries: Try[]; again: boolean };
+const gone: Look = { lane: undefined, tries: [], again: false };
+
+/** What of a lane goes out now. Nothing due and nothing on its way: the lane is let go until something of it is due. */
+export async function look(tx: Tx, owner: string, lane: Lane, most: number = limits.WEBHOOK_IN_FLIGHT_MAX): Promise<Look> {
+  const { webhookId, tenantId, inFlight, restedAt } = lane;
+  const release = async (revision: number) => (await releaseLane.run({ webhookId, owner, revision })) > 0;
+  if (inFlight.size === 0 && restedAt !== null && (await release(restedAt))) return gone;
+  const row = await readLane.get({ webhookId, owner });
+  if (!row) return gone; // another node took it over
+  const webhook = await webhooks.peek(tenantId, webhookId);
+  if (!webhook) return purge(tx, lane);
+  const waiting = await (webhook.enabled ? takeUp : hold)(tx, lane);
+  if (waiting.length === 0 && inFlight.size === 0) return (await release(row.revision)) ? gone : { lane, tries: [], again: true };
+  const allowed = Math.min(most, 1 + Math.floor(waiting.length / WAITING_PER_TRY));
+  const tries = await begun(tx, webhook, waiting.slice(0, Math.max(0, allowed - inFlight.size)));
+  const rested = tries.length === waiting.length ? row.revision : null;
+  return { lane: { ...(await renewed(tx, owner, lane)), restedAt: rested }, tries, again: tries.length + inFlight.size === 0 };
+}
+
+async function renewed(tx: Tx, owner: string, lane: Lane): Promise<Lane> {
+  if (lane.leaseUntil - tx.now > RENEW_MS) return lane;
+  const leaseUntil = tx.now + LEASE_MS;
+  await renewLane.run({ webhookId: lane.webhookId, owner, leaseUntil });
+  return { ...lane, leaseUntil };
+}
+
+/** What waits, in order and at most a slice; whole where it is only a few, as it mostly is. */
+async function due(tx: Tx, { webhookId, inFlight }: Lane): Promise<Waiting[]> {
+  const few = inFlight.size + 2;
+  const rows = await dueRows.all({ webhookId, now: tx.now, most: few });
+  const found: Waiting[] =
+    rows.length < few
+      ? rows.map((whole) => ({ id: whole.id, whole }))
+      : await dueIds.all({ webhookId, now: tx.now, most: SLICE_ROWS + inFlight.size });
+  return found.filter(({ id }) => !inFlight.has(id));
+}
+
+const UNWELL = sql`${deliveries.state} IN ('failed', 'exhausted', 'held')`;
+const heldIds = prepared(
+  db
+    .select({ id: deliveries.id })
+    .from(deliveries)
+    .where(and(eq(deliveries.webhookId, at("webhookId")), eq(deliveries.state, "held"), UNWELL))
+    .orderBy(deliveries.id)
+    .limit(SLICE_ROWS),
+);
+const among = ({ webhookId }: Lane, ids: readonly string[]) => and(eq(deliveries.webhookId, webhookId), inArray(deliveries.id, [...ids]));
+
+/** An enabled webhook: what was held is due again, and being older it goes first. */
+async function takeUp(tx: Tx, lane: Lane): Promise<Waiting[]> {
+  const { webhookId } = lane;
+  const held = (await heldIds.get({ webhookId })) ? (await heldIds.all({ webhookId })).map(({ id }) => id) : []; // mostly there is none
+  if (held.length > 0) await tx.db.update(deliveries).set({ state: "pending", dueAt: 0 }).where(among(lane, held));
+  return due(tx, lane);
+}
+
+/** A disabled one: what is due is held, what was sent by hand goes out all the same. */
+async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
+  const waiting = await due(tx, lane);
+  if (waiting.length === 0) return [];
+  const held = await tx.db
+    .update(deliveries)
+    .set({ state: "held", dueAt: null })
+    .where(
+      and(
+        among(
+          lane,
+          waiting.map(({ id }) => id),
+        ),
+        eq(deliveries.byHand, false),
+      ),
+    )
+    .returning({ id: deliveries.id });
+  const gone = new Set(held.map(({ id }) => id));
+  return waiting.filter(({ id }) => !gone.has(id));
+}
+
+/** A deleted one: its deliveries go, a slice at a time, and the lane with the last of them. */
+async function purge(tx: Tx, lane: Lane): Promise<Look> {
+  const { webhookId } = lane;
+  const slice = sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} LIMIT ${SLICE_ROWS})`;
+  const deleted = await tx.db
+    .delete(deliveries)
+    .where(and(eq(deliveries.webhookId, webhookId), slice))
+    .returning({ id: deliveries.id });
+  if (deleted.length === SLICE_ROWS) return { lane, tries: [], again: true };
+  await tx.db.delete(lanes).where(eq(lanes.webhookId, webhookId));
+  return gone;
+}
+
+/** Lanes of a node that ends, or of one that has just begun and is the only one there is. */
+export async function letGo(tx: Tx, owner?: string): Promise<void> {
+  await tx.db
+    .update(lanes)
+    .set({ owner: null, leaseUntil: 0, dueAt: 0, revision: sql`${lanes.revision} + 1` })
+    .where(owner === undefined ? isNotNull(lanes.owner) : and(isNotNull(lanes.owner), eq(lanes.owner, owner)));
+}

@@ -1,0 +1,89 @@
+// What a request says beside its body: who it comes from, in which words, under which key; and the bytes of the file that it brings.
+import { hash, randomUUIDv7 } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import type { FastifyRequest } from "fastify";
+import { isCorrelationId } from "#shared/correlation.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { countedAs } from "./caller-address.ts";
+import { receive, type Upload } from "./domain/uploads.ts";
+import { type Asked, mediaOf, type Route } from "./route.ts";
+import type { Store } from "./store/store.ts";
+
+export const correlationId = (sent: string | string[] | undefined): string => (isCorrelationId(sent) ? sent : randomUUIDv7());
+
+export const fromOf = ({ ip, socket }: FastifyRequest): string => countedAs(ip, socket.remoteAddress);
+export const askedBy = (request: FastifyRequest): Asked => ({
+  method: request.method,
+  url: request.originalUrl,
+  headers: request.headers,
+  from: () => fromOf(request),
+});
+
+export function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
+  const encoding = headers["content-encoding"]?.toLowerCase() ?? "identity";
+  if (encoding !== "identity") throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the body as it is, not as ${encoding}`);
+  const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(headers["content-type"] ?? "")?.[1]?.toLowerCase() ?? "utf-8";
+  if (charset !== "utf-8" && charset !== "utf8" && charset !== "us-ascii")
+    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the body in UTF-8, not in ${charset}`);
+  const sent = mediaIn(headers);
+  const taken = mediaOf(route);
+  if ((route.takesFile || route.takesBytes) && !taken.includes(sent))
+    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send it as ${taken.join(" or ")}`);
+  if (sent === "" || headers["content-length"] === "0") return;
+  if (route.method !== "GET" && !taken.includes(sent))
+    throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
+}
+
+export const mediaIn = ({ "content-type": type = "" }: IncomingHttpHeaders): string => type.split(";")[0]?.trim().toLowerCase() ?? "";
+
+export function idempotencyKey(route: Route, { headers }: FastifyRequest): [key: string | undefined, faults: FieldFault[]] {
+  const key = headers["idempotency-key"];
+  const wrong = (rule: string, message: string): [undefined, FieldFault[]] => [undefined, [{ field: "Idempotency-Key", rule, message }]];
+  if (key === undefined)
+    return route.idempotencyKey === "required" ? wrong("required", "this route needs the header; a UUID is a good one") : [undefined, []];
+  if (typeof key !== "string" || key.length > limits.IDEMPOTENCY_KEY_MAX_LENGTH || !/^[\x20-\x7e]+$/.test(key))
+    return wrong("format", `must be 1 to ${limits.IDEMPOTENCY_KEY_MAX_LENGTH} printable ASCII characters`);
+  return [key, []];
+}
+
+/** What the headers say that a route takes, and what is wrong with them. */
+export function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyRequest, faults: FieldFault[]): string[] {
+  return Object.entries(takesHeaders).flatMap(([name, { oneOf }]) => {
+    const value = headers[name.toLowerCase()];
+    if (value === undefined) return [];
+    if (typeof value !== "string" || !oneOf.includes(value))
+      faults.push({ field: name, rule: "enum", message: `must be one of ${oneOf.join(", ")}` });
+    return `${name}: ${String(value)}`;
+  });
+}
+
+/** What "the same request" means: method, address, what its headers say to the route, and the bytes of the body. */
+export const fingerprint = ({ method, url, headers, bytes }: FastifyRequest, said: string[]): Buffer => {
+  const head = [`${method} ${url}`, headers["if-match"] ?? "", ...said, ""].join("\n");
+  return hash("sha256", Buffer.concat([Buffer.from(head), bytes ?? NO_BYTES]), "buffer");
+};
+export const NO_BYTES = Buffer.alloc(0);
+
+/** The bytes of the file, whichever way it was sent. What ends in the middle of it is its sender's fault. */
+export async function received(request: FastifyRequest, store: Store): Promise<Upload> {
+  try {
+    return await receive(store, request.isMultipart() ? fileIn(request) : request.raw);
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw new Refusal("MALFORMED_REQUEST", `the file didn't arrive whole: ${(error as Error).message}`);
+  }
+}
+
+/** The one part of a form that there may be: a second one would be dropped in silence. */
+async function* fileIn(request: FastifyRequest): AsyncGenerator<Buffer> {
+  let found = false;
+  for await (const part of request.parts()) {
+    if (part.type !== "file" || part.fieldname !== "file" || found)
+      throw invalid([{ field: part.fieldname, rule: "unknown", message: "isn't known: the form has one part, named file" }]);
+    found = true;
+    yield* part.file as AsyncIterable<Buffer>;
+    if (part.file.truncated) throw new Refusal("PAYLOAD_TOO_LARGE");
+  }
+  if (!found) throw invalid([{ field: "file", rule: "required", message: "is missing: the form has no file" }]);
+}
