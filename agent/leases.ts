@@ -2,7 +2,7 @@
 import type { Attempt } from "./attempt.ts";
 import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
-import type { Lease } from "./lane.ts";
+import type { Lease } from "./flight.ts";
 import { pulse } from "./pulse.ts";
 import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";

@@ -8,11 +8,12 @@ import { cloudTime, spanOf } from "./cloud-time.ts";
 import { cloudClient } from "./cloud.ts";
 import type { AgentConfig } from "./config.ts";
 import { type Console, openConsole } from "./console.ts";
-import { type Lane, type LanePatience, startLane } from "./lane.ts";
+import { type Lane, startLane } from "./lane.ts";
 import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
 import { noticesOf } from "./notices.ts";
 import { operatorsOf } from "./operator.ts";
+import type { Patience } from "./press.ts";
 import type { Timing } from "./printers/driver.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
@@ -29,7 +30,7 @@ export type StationOptions = {
   log: AgentLog;
   clock?: Clock;
   timing?: Partial<Timing>;
-  patience?: Partial<LanePatience>;
+  patience?: Partial<Patience>;
   pauses?: Pauses;
   /** Until a call to the cloud is given up. */
   callMs?: number;

@@ -1,0 +1,145 @@
+// One label on its way through the printer: sent when its job is surely ours, followed to its end, taken back where it can't come out. Never sent twice.
+import { askAgain, closeAttempt } from "./answers.ts";
+import type { Attempt } from "./attempt.ts";
+import type { PrinterConfig } from "./config.ts";
+import type { Label } from "./label.ts";
+import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
+import { attests, type Capabilities, type Printer, type Submission } from "./printers/driver.ts";
+import * as steps from "./steps.ts";
+
+export type Lease = "alive" | "lost" | "unknown";
+export type FlightFloor = PressFloor & {
+  paused(): boolean;
+  /** Makes sure that the job is still ours, for long enough to print it. */
+  holds(attempt: Attempt): Promise<Lease>;
+};
+export type Flight = { attemptId: string; submission: Submission };
+const SETTLE_MS = 500;
+
+export function flights(floor: FlightFloor, config: PrinterConfig, press: Press, signal: AbortSignal) {
+  const { store, clock, news } = floor;
+  const { patience, become, durable, waitFor, counter } = press;
+  const mayHold = config.inFlight ?? 1;
+
+  async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
+    floor.hungry();
+    const lease = await floor.holds(attempt);
+    if (lease !== "alive" || press.isOver() || store.must(attempt.attemptId).ended !== null) {
+      if (lease === "unknown" && !isBehind) become("ready", "a job waits for word from the cloud that it is still ours");
+      if (lease === "unknown" && !press.isOver()) await news.next(LOOK_MS);
+      return undefined;
+    }
+    const claimed = attempt.printer === config.name ? attempt : store.change(attempt.attemptId, { printer: config.name });
+    const label = await steps.render(floor, claimed, config);
+    if (!label || press.isOver() || !isToSend(attempt.attemptId)) return undefined;
+    if (!isBehind) become("printing", `prints ${attempt.jobRef}`);
+    const submission = await send(store.must(attempt.attemptId), at, label, isBehind);
+    return submission && { attemptId: attempt.attemptId, submission };
+  }
+
+  /** Its job may have gone on, or been refused, while it was drawn. */
+  function isToSend(attemptId: string): boolean {
+    const { stage, ended } = store.must(attemptId);
+    return stage === "rendered" && ended === null;
+  }
+
+  /** Undefined where surely nothing left: the same attempt may be sent again. */
+  async function send(attempt: Attempt, at: Printer, { bitmap }: Label, isBehind: boolean): Promise<Submission | undefined> {
+    const { attemptId, task } = attempt;
+    const epc = task.needs.includes("rfid") ? steps.contentOf(attempt).epc : undefined;
+    const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
+    const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
+    if (!isToSend(attemptId)) return undefined;
+    const { sha256, bytes } = encoded;
+    const act = steps.intend(floor, attempt, config.name, {
+      token: encoded.token,
+      sha256,
+      bytes: bytes.length,
+      counter: counter.expected(),
+    });
+    const submission = await at.submit(encoded);
+    const left = await durable(() => {
+      counter.expect(null); // until the label's end is known
+      return steps.submitted(floor, attemptId, act, submission, config);
+    });
+    news.beat();
+    if (left) return submission;
+    if (!submission.retryable) steps.fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
+    else if (!isBehind) {
+      become("offline", submission.fault ?? "nothing could be sent");
+      await press.close();
+      await waitFor(press.isOver, patience.retryMs[0] ?? LOOK_MS);
+    }
+    return undefined;
+  }
+
+  /** Whether it came out well, so that what is behind it can be told from it. */
+  async function follow({ attemptId, submission }: Flight, at: Printer): Promise<boolean> {
+    if (mayHold > 1) become("printing", `prints ${store.must(attemptId).jobRef}`);
+    const known = press.capabilities() as Capabilities;
+    const isMute = known.fence === "none" || (!attests(known.ceiling) && config.driver !== "ipp");
+    const blockedFrom = clock.now();
+    for (;;) {
+      const completion = await at.awaitCompletion(submission, { signal, ...(isMute ? { withinMs: patience.muteMs } : {}) });
+      if (completion.outcome !== "blocked") {
+        const after = completion.outcome === "confirmed" ? completion.evidence.after : undefined;
+        if (completion.outcome === "failed") await at.flush();
+        await durable(() => {
+          steps.completed(floor, attemptId, completion, config, known);
+          counter.expect((mayHold === 1 && after) || null); // the one behind it moves it on
+        });
+        // What comes late belongs to nobody's next label; and one that never answers may wait for our goodbye before it prints.
+        if (completion.outcome === "unknown" && config.driver !== "ipp") await press.close();
+        return completion.outcome === "confirmed";
+      }
+      become("blocked", completion.reason, [], completion.faults);
+      const isGone = store.must(attemptId).stage !== "sent";
+      if (signal.aborted) return false; // it waits in the printer: the next start asks for it
+      if (isGone || clock.now() - blockedFrom > patience.blockedMs) {
+        await takeBack(attemptId, at, completion.reason);
+        return false;
+      }
+      await waitFor(() => signal.aborted || store.must(attemptId).stage !== "sent", LOOK_MS);
+    }
+  }
+
+  /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
+  async function takeBack(attemptId: string, at: Printer, reason: string): Promise<void> {
+    const flushed = await at.flush();
+    const moved = await cameOut(at, store.must(attemptId));
+    await durable(() => {
+      const attempt = store.must(attemptId);
+      if (attempt.stage !== "sent") return;
+      if (moved !== null) askAgain(floor, attempt, moved);
+      else if (flushed.clean && (mayHold === 1 || attempt.work.counter !== undefined))
+        steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
+      else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });
+    });
+    news.beat();
+  }
+
+  /** Where the counter stands, if it has moved since the label was sent; null where it hasn't, or there is none. */
+  async function cameOut(at: Printer, { work }: Attempt): Promise<number | null> {
+    if (work.counter === undefined || !press.capabilities()?.counter) return null;
+    await waitFor(() => false, SETTLE_MS); // a label that was moving has come out by then
+    const { counters } = await at.preflight();
+    return counters.labels !== null && counters.labels > work.counter ? counters.labels : null;
+  }
+
+  /** A person has said that there is no good label; nothing of it may come out later. */
+  async function close(attempt: Attempt): Promise<void> {
+    const at = await press.open();
+    const flushed = at ? { ...(await at.flush()), asked: true } : { waiting: null, words: "the printer can't be asked", asked: false };
+    // Of a label that was sent behind another nobody knows where the counter stood: it is looked for once more, now that nothing can come out.
+    const isBlind = mayHold > 1 && attempt.work.counter === undefined;
+    const look = async (printer: Printer) => (isBlind ? (await printer.preflight()).counters.labels : cameOut(printer, attempt));
+    const moved = at && attempt.work.closing?.verdict === "not_printed" ? await look(at) : null;
+    await durable(() => {
+      if (moved === null) closeAttempt(floor, attempt, flushed);
+      else askAgain(floor, attempt, moved);
+      counter.expect(null);
+    });
+  }
+
+  return { dispatch, follow, close };
+}

@@ -1,0 +1,204 @@
+// The printer of a lane, as far as it is one's own: opened and opened again, asked how it is, told of once; and its counter, which tells of labels that nobody sent.
+import type { Attempt } from "./attempt.ts";
+import type { PrinterConfig } from "./config.ts";
+import { drivers } from "./printers/index.ts";
+import { attests, type Capabilities, type Fault, type FaultName, type Printer, type Status, type Timing } from "./printers/driver.ts";
+import { PAUSES_MS } from "./reconnecting.ts";
+import type { Floor } from "./steps.ts";
+
+export type PressState = {
+  name: string;
+  /** In a word, and in words. */
+  status: "starting" | "ready" | "printing" | "blocked" | "offline";
+  words: string;
+  since: number;
+  capabilities: Capabilities | null;
+  warnings: string[];
+  /** What keeps it from printing, by name. */
+  faults: FaultName[];
+};
+export type Patience = {
+  /** How long a label may wait in a printer that needs a person, before it is taken back. */
+  blockedMs: number;
+  idleMs: number;
+  drainMs: number;
+  /** For a label's end, from a printer that never tells one. */
+  muteMs: number;
+  retryMs: readonly number[];
+  /** A printer that didn't answer when it was asked what it can is asked again at the next opening after this. */
+  probeAgainMs: number;
+};
+const PATIENCE: Patience = {
+  blockedMs: 30 * 60_000,
+  idleMs: 10_000,
+  drainMs: 5_000,
+  muteMs: 1_500,
+  retryMs: PAUSES_MS,
+  probeAgainMs: 60_000,
+};
+export type PressOptions = { timing?: Partial<Timing>; patience?: Partial<Patience> };
+export type PressFloor = Floor & {
+  /** There is room for another job. */
+  hungry(): void;
+};
+export type Press = ReturnType<typeof openPress>;
+
+export const LOOK_MS = 1_000;
+const FRESH_MS = 2_000;
+const LAST_TRIES = 3;
+const UNEXPLAINED_MAX = 20;
+
+export function openPress(floor: PressFloor, config: PrinterConfig, { timing, patience: given }: PressOptions, isOver: () => boolean) {
+  const { store, clock, news, say } = floor;
+  const patience = { ...PATIENCE, ...given };
+  const { name } = config;
+  let printer: Printer | undefined;
+  let capabilities: Capabilities | null = null;
+  let probedAt = -Infinity;
+  let failures = 0;
+  let lookedAt = 0;
+  let state: PressState = {
+    name,
+    status: "starting",
+    words: "not looked at yet",
+    since: clock.now(),
+    capabilities,
+    warnings: [],
+    faults: [],
+  };
+
+  /** A change is told once. */
+  function become(status: PressState["status"], words: string, warnings: string[] = [], faults: Fault[] = []): void {
+    const isNews = status !== state.status || words !== state.words;
+    if (isNews && (status === "blocked" || status === "offline"))
+      say("warn", { event: "printer", printer: name, status }, `${name}: ${words}`);
+    if (isNews && status === "ready" && (state.status === "blocked" || state.status === "offline"))
+      say("info", { event: "printer", printer: name, status }, `${name} is ready again`);
+    const isBack = status === "ready" && state.status !== "ready" && state.status !== "printing";
+    const since = isNews ? clock.now() : state.since;
+    state = { ...state, status, words, warnings, faults: faults.map((fault) => fault.name), capabilities, since };
+    if (isNews) news.beat();
+    if (isBack) floor.hungry();
+  }
+
+  async function open(): Promise<Printer | undefined> {
+    if (printer) return printer;
+    try {
+      printer = await opened(config, timing, floor);
+      // What never answers is spared the questions for a while; it may only have been starting up.
+      if (!capabilities || attests(capabilities.ceiling) || clock.now() - probedAt > patience.probeAgainMs) {
+        capabilities = await printer.probe();
+        probedAt = clock.now();
+      }
+      failures = 0;
+      lookedAt = 0;
+      become(state.status === "printing" ? "printing" : "ready", "ready");
+    } catch (error) {
+      await close();
+      become("offline", (error as Error).message);
+      const pauseMs = patience.retryMs[Math.min(failures, patience.retryMs.length - 1)] ?? LOOK_MS;
+      failures += 1;
+      await waitFor(isOver, pauseMs);
+    }
+    return printer;
+  }
+  async function close(): Promise<void> {
+    const closing = printer;
+    printer = undefined;
+    await closing?.close();
+  }
+  /** Looks again at every piece of news, for so long. */
+  async function waitFor(isSo: () => boolean, ms: number): Promise<void> {
+    for (const until = clock.now() + ms; !isSo() && clock.now() < until;) await news.next(Math.max(1, until - clock.now()));
+  }
+
+  /** Whether it could print now; a printer that says nothing of itself is taken at its word. */
+  async function isReady(at: Printer): Promise<boolean> {
+    if (capabilities && !capabilities.status && config.driver !== "ipp") {
+      become("ready", "it doesn't tell how it is");
+      return true;
+    }
+    const status = await at.preflight();
+    lookedAt = clock.now();
+    if (status.source.length === 0 && status.ready !== false) {
+      become("offline", "it no longer answers: is it on?");
+      await close();
+      return false;
+    }
+    watchCounter(status);
+    if (status.ready === false) {
+      become("blocked", status.faults.map(({ words }) => words).join(", ") || "it isn't ready", status.warnings, status.faults);
+      return false;
+    }
+    become("ready", "ready", status.warnings);
+    return true;
+  }
+  const isStale = (hasWork: boolean): boolean =>
+    clock.now() - lookedAt > (hasWork ? FRESH_MS : patience.idleMs) ||
+    (capabilities?.counter === true && counter.expected() === null) ||
+    state.status === "blocked";
+
+  /** Whatever the disk says: what was done is written down before anything else is. */
+  async function durable<T>(act: () => T): Promise<T> {
+    for (let tries = 1; ; tries += 1)
+      try {
+        return act();
+      } catch (error) {
+        if (store.fault() === null || (isOver() && tries > LAST_TRIES)) throw error; // the intent is written: the next start asks
+        become("blocked", store.fault() ?? "");
+        await waitFor(() => false, LOOK_MS);
+      }
+  }
+
+  const isHeld = ({ printer: its, stage }: Attempt) => its === name && stage !== "waiting" && stage !== "rendered";
+
+  // Labels that came out without a job of ours move the counter; null: one whose end isn't known may move it yet.
+  const meta = `odometer:${name}`;
+  const counter = {
+    expected: (): number | null => JSON.parse(store.meta(meta) ?? "null") as number | null,
+    expect: (labels: number | null) => store.setMeta(meta, JSON.stringify(labels)),
+  };
+  function watchCounter({ counters: { labels } }: Status): void {
+    const before = counter.expected();
+    if (labels === null || labels === before) return;
+    if (before === null && store.inHand().some(isHeld)) return;
+    store.write(() => {
+      counter.expect(labels);
+      if (before === null) return;
+      const words = `its counter went from ${before} to ${labels} without a job`;
+      for (let i = 0; i < Math.min(labels - before, UNEXPLAINED_MAX); i += 1) store.label(name, "unexplained", words);
+      const line = { event: "counter", printer: name, before, now: labels };
+      say("warn", line, `${name}: its label counter went from ${before} to ${labels} without a job of ours`);
+    });
+  }
+
+  return {
+    name,
+    patience,
+    isOver,
+    state: (): PressState => ({ ...state, capabilities }),
+    capabilities: () => capabilities,
+    printer: () => printer,
+    /** Labels that this printer may hold, or that wait for word of theirs. */
+    isHeld,
+    counter,
+    become,
+    open,
+    close,
+    waitFor,
+    isReady,
+    isStale,
+    durable,
+  };
+}
+
+async function opened(config: PrinterConfig, timing: Partial<Timing> | undefined, { clock }: Floor): Promise<Printer> {
+  const { name, dpi, rfid, simulated, setup, rfidTries, fence, cut, inFlight, driver, port } = config;
+  const profile = {
+    name, dpi, rfid, simulated, ...(setup === undefined ? {} : { setup }), ...(rfidTries === undefined ? {} : { rfidTries }),
+    ...(fence === undefined ? {} : { fence }), ...(cut === undefined ? {} : { cut }), ...(inFlight === undefined ? {} : { inFlight }), ...(timing ? { timing } : {}),
+  }; // oxfmt-ignore
+  const made = await drivers[driver]?.open(port, profile, { clock });
+  if (!made) throw new Error(`there is no driver ${driver}`);
+  return made;
+}

@@ -1,0 +1,64 @@
+// A label that is nobody's: asked for by a person, printed between two jobs, explained in the ledger before it is sent.
+import { Refusal } from "#shared/errors.ts";
+import type { PrinterConfig } from "./config.ts";
+import type { Press } from "./press.ts";
+import type { Printer } from "./printers/driver.ts";
+import { type Floor, testDrawing } from "./steps.ts";
+
+const TEST_MS = 10_000;
+
+export function testLabels(floor: Floor, config: PrinterConfig, press: Press, signal: AbortSignal) {
+  const { store, news, say } = floor;
+  let asked: { operator: string; done: PromiseWithResolvers<string> } | undefined;
+  const cant = (what: string) =>
+    new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print ${what}now: ${press.state().words}`, { allowed: [] });
+
+  /** Says in words what came of it. */
+  function ask(operator: string): Promise<string> {
+    if (press.isOver()) throw new Refusal("NOT_READY", "the station is ending");
+    if (asked) throw new Refusal("ILLEGAL_TRANSITION", "a test label is already asked for", { allowed: [] });
+    const { status } = press.state();
+    if (store.inHand().some(press.isHeld) || (status !== "ready" && status !== "blocked")) throw cant("a test label ");
+    asked = { operator, done: Promise.withResolvers<string>() };
+    news.beat();
+    return asked.done.promise;
+  }
+
+  /** Asked for and not to be had: it must not come out later, when nobody looks any more. */
+  function drop(): void {
+    asked?.done.reject(cant("a test label "));
+    asked = undefined;
+  }
+
+  async function answer(at: Printer): Promise<void> {
+    if (!asked) return;
+    const { operator, done } = asked;
+    try {
+      done.resolve(await print(at, operator));
+    } catch (error) {
+      done.reject(error);
+    } finally {
+      asked = undefined;
+    }
+  }
+
+  async function print(at: Printer, operator: string): Promise<string> {
+    if (!(await press.isReady(at))) throw cant("");
+    const encoded = await at.encode(testDrawing(floor, config));
+    store.write(() => {
+      store.label(config.name, "explained", `a test label, as ${operator} asked`);
+      press.counter.expect(null);
+    });
+    press.become("printing", "prints a test label");
+    const submission = await at.submit(encoded);
+    if (submission.bytesAccepted === 0) throw new Refusal("NOT_READY", submission.fault ?? "nothing could be sent");
+    const completion = await at.awaitCompletion(submission, { signal, withinMs: TEST_MS });
+    if (completion.outcome !== "confirmed") await at.flush();
+    press.counter.expect(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null);
+    press.become("ready", "ready");
+    say("info", { event: "test_label", printer: config.name, operator }, `${config.name}: test label: ${completion.reason}`);
+    return `${completion.outcome}: ${completion.reason}`;
+  }
+
+  return { isAsked: () => asked !== undefined, ask, drop, answer };
+}
