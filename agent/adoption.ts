@@ -6,6 +6,7 @@ import { jobStateNames, leaseOf } from "#shared/states.ts";
 import type { BundleItem, Job } from "#shared/wire/jobs.ts";
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
 import type { CompletionEvidence } from "./printers/driver.ts";
+import { drawn } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import type { PrinterConfig } from "./config.ts";
 import * as steps from "./steps.ts";
@@ -68,14 +69,14 @@ async function adopt(floor: steps.Floor, job: Job, items: BundleItem[], leaseSec
   const task = taskOf(job);
   const attemptId = job.attempt_id ?? "";
   const printer = printerOf(floor, task, items);
-  const drawn = items.length > 0 || !printer ? undefined : await drawing(floor, task, printer);
+  const label = items.length > 0 || !printer ? undefined : await drawing(floor, task, printer);
   store.write(() => {
     store.take({ attemptId, task, envelope: "", leaseSeconds, leaseUntil: 0, envelopeUntil: floor.clock.now() + DAY_MS });
     store.heardBefore({ attemptId, jobRef: task.job_ref }, items);
     store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: steps.instant(floor.clock) } });
-    if (drawn instanceof Refusal)
-      return steps.fail(floor, store.must(attemptId), `${drawn.code}: ${drawn.message}`, { disposition: "not_printed" });
-    if (drawn) steps.rendered(floor, store.must(attemptId), drawn);
+    if (label instanceof Refusal)
+      return steps.fail(floor, store.must(attemptId), `${label.code}: ${label.message}`, { disposition: "not_printed" });
+    if (label) steps.rendered(floor, store.must(attemptId), label);
     (advance[items.length] ?? sent)(floor, store.must(attemptId), items, printer?.name ?? "unknown");
   });
   floor.news.beat();
@@ -136,7 +137,7 @@ function printerOf({ printers }: steps.Floor, { needs }: Task, items: BundleItem
 /** What this station would have printed, but for the product's name, which only the envelope told; a label that it refuses can't have come out of it. */
 async function drawing(floor: steps.Floor, task: Task, printer: PrinterConfig): Promise<Label | Refusal> {
   try {
-    return await steps.drawn(floor, { task }, printer);
+    return await drawn(floor, { task }, printer);
   } catch (error) {
     if (error instanceof Refusal && error.code !== "STORE_UNAVAILABLE") return error;
     throw error;

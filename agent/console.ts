@@ -16,7 +16,7 @@ import { bodyOf } from "./request-body.ts";
 import { openKeyboard } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
 import type { State } from "./state.ts";
-import { drawingOf } from "./steps.ts";
+import { drawingOf } from "./drawing.ts";
 
 export type Console = { url: string; app: FastifyInstance; close(): Promise<void> };
 type Deps = ActDeps & {

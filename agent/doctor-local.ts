@@ -8,7 +8,7 @@ import { judged } from "./buffer-file.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Line } from "./doctor.ts";
 import { addFace } from "./font.ts";
-import { drawn } from "./steps.ts";
+import { drawn } from "./drawing.ts";
 import { loadTemplates } from "./template.ts";
 import type { State } from "./state.ts";
 

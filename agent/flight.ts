@@ -2,6 +2,7 @@
 import { askAgain, closeAttempt } from "./answers.ts";
 import type { Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
+import { contentOf } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
 import { attests, type Capabilities, type Printer, type Submission } from "./printers/driver.ts";
@@ -46,7 +47,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** Undefined where surely nothing left: the same attempt may be sent again. */
   async function send(attempt: Attempt, at: Printer, { bitmap }: Label, isBehind: boolean): Promise<Submission | undefined> {
     const { attemptId, task } = attempt;
-    const epc = task.needs.includes("rfid") ? steps.contentOf(attempt).epc : undefined;
+    const epc = task.needs.includes("rfid") ? contentOf(attempt).epc : undefined;
     const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
     const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
     if (!isToSend(attemptId)) return undefined;

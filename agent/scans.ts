@@ -5,7 +5,8 @@ import { judgeTag, type RfidEvidence, type Tag } from "./rfid.ts";
 import { judgeScan } from "./scan-rules.ts";
 import { scanResultOf } from "./scan-result.ts";
 import type { Sighting, Trouble } from "./scanners/scanner.ts";
-import { drawingOf, type Floor, scanned } from "./steps.ts";
+import { drawingOf } from "./drawing.ts";
+import { type Floor, scanned } from "./steps.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
 /** `n` moves with every piece of news; a camera that goes on seeing the same is none. */

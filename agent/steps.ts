@@ -1,7 +1,6 @@
 // What earns each state its evidence, one step a state; and what becomes of an attempt that is abandoned or lost. All of it in the buffer first.
 import { hash } from "node:crypto";
 import { digestOf } from "#shared/canonical.ts";
-import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { BundleItem, JobActor } from "#shared/wire/jobs.ts";
@@ -10,12 +9,12 @@ import { pngOf } from "./bitmap.ts";
 import type { LabelState, Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { PrinterConfig } from "./config.ts";
-import { drawLabel, type Label, type LabelContent, type LabelOptions, productFault, renderLabel } from "./label.ts";
+import { drawn } from "./drawing.ts";
+import type { Label } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
 import type { Pulse } from "./pulse.ts";
-import { epcFor } from "./rfid.ts";
 import type { ScanResult } from "./scan-result.ts";
-import { digestOfTemplate, type Template, templateFor } from "./template.ts";
+import type { Template } from "./template.ts";
 
 export type Say = (level: "debug" | "info" | "warn" | "error", line: object, words: string) => void;
 export type Floor = { store: Store; clock: Clock; news: Pulse; say: Say; templates: Template[]; printers: PrinterConfig[] };
@@ -55,58 +54,6 @@ export function fail(
 const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
 
 // --- RENDERED
-
-const marksOf = ({ attempt, reprint }: Attempt["task"]): string[] => {
-  if (reprint) return [attempt > 1 ? `REPRINT ${attempt}` : "REPRINT"];
-  return attempt > 1 ? [`TRY ${attempt}`] : [];
-};
-export function contentOf({ task }: Pick<Attempt, "task">): LabelContent {
-  const { digital_link: payload, gtin, serial, needs, product_name: product } = task;
-  const marks = marksOf(task);
-  return {
-    payload,
-    gtin,
-    serial,
-    ...(product ? { product } : {}),
-    ...(needs.includes("rfid") ? { epc: epcFor(task) } : {}),
-    ...(marks.length > 0 ? { marks } : {}),
-  };
-}
-
-/** What a label of this attempt says on this printer. A name that can't stand on it whole is left off, and the manifest says so: it isn't the item's identity. */
-function drawableOf(floor: Pick<Floor, "templates">, attempt: Pick<Attempt, "task">, printer: PrinterConfig) {
-  const options = optionsFor(floor.templates, attempt, printer);
-  const content = contentOf(attempt);
-  const fault = productFault(content, options);
-  if (fault === undefined) return { content, options, without: {} };
-  const { product: _product, ...nameless } = content;
-  return { content: nameless, options, without: { without: { product: fault } } };
-}
-export function optionsFor(templates: Template[], { task }: Pick<Attempt, "task">, { label, dpi, simulated }: PrinterConfig): LabelOptions {
-  const template = templateFor(templates, label, task.template === ANY_TEMPLATE ? null : task.template);
-  if (task.template_sha256 && task.template_sha256 !== digestOfTemplate(template))
-    throw new Refusal("LABEL_REFUSED", `the template ${task.template} of this station isn't the one that the envelope was signed for`);
-  return { template, dpi, simulated };
-}
-/** As it was or would be drawn, for people and for comparing pictures with. */
-export function drawingOf(floor: Pick<Floor, "templates">, attempt: Attempt, printer: PrinterConfig) {
-  const { content, options } = drawableOf(floor, attempt, printer);
-  return drawLabel(content, options);
-}
-
-/** Says that it is a test, in words and in its symbol, which is no link of anything. */
-export const testDrawing = ({ templates, clock }: Pick<Floor, "templates" | "clock">, { label, dpi, simulated }: PrinterConfig) =>
-  drawLabel(
-    { payload: `TEST LABEL ${instant(clock)}`, gtin: "TEST LABEL", serial: "TEST" },
-    { template: templateFor(templates, label), dpi, simulated },
-  ).bitmap;
-
-/** Drawn and read back; refused where it can't be. */
-export async function drawn(floor: Pick<Floor, "templates">, attempt: Pick<Attempt, "task">, printer: PrinterConfig): Promise<Label> {
-  const { content, options, without } = drawableOf(floor, attempt, printer);
-  const label = await renderLabel(content, options);
-  return { ...label, manifest: { ...label.manifest, ...without } };
-}
 
 /** Undefined where the label can't be: its attempt has failed. */
 export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {

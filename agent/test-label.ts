@@ -1,9 +1,10 @@
 // A label that is nobody's: asked for by a person, printed between two jobs, explained in the ledger before it is sent.
 import { Refusal } from "#shared/errors.ts";
 import type { PrinterConfig } from "./config.ts";
+import { testDrawing } from "./drawing.ts";
 import type { Press } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
-import { type Floor, testDrawing } from "./steps.ts";
+import type { Floor } from "./steps.ts";
 
 const TEST_MS = 10_000;
 

@@ -12,7 +12,7 @@ import { blank, digestOfDots, isBlack, pictureOf, pngOf, setDot } from "../../ag
 import { decode } from "../../agent/decode.ts";
 import { addFace } from "../../agent/font.ts";
 import { type Dpi, drawLabel, type LabelContent, productFault, renderLabel } from "../../agent/label.ts";
-import { drawingOf, optionsFor } from "../../agent/steps.ts";
+import { drawingOf, optionsFor } from "../../agent/drawing.ts";
 import { digestOfTemplate, loadTemplates, type Template, templateFor } from "../../agent/template.ts";
 
 const templates = loadTemplates();

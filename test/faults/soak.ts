@@ -36,7 +36,7 @@ const line = ({ seconds, figures, backlog, issued, sealed }: Look) =>
     `${String(seconds).padStart(5)} s  ${sealed}/${issued} labels  RSS ${mib(figures.rssBytes)}  heap ${mib(figures.heapBytes)}  WAL ${mib(figures.walBytes)}  ${figures.fds} files  ${figures.queued} units  ${backlog} reports`,
   );
 
-function table({ looks, told, history, seconds, grownBytes }: Soaked): void {
+function table({ looks, told, history, seconds, gains }: Soaked): void {
   const of = (value: (look: Look) => number) => looks.map(value);
   const rss = of(({ figures }) => figures.rssBytes).toSorted((a, b) => a - b);
   const rows = {
@@ -47,7 +47,7 @@ function table({ looks, told, history, seconds, grownBytes }: Soaked): void {
     "calls, retried": `${history.calls.length}, ${history.calls.filter(({ tries }) => tries.length > 1).length}`,
     "deliveries, arrivals": `${history.deliveries.length}, ${history.arrivals.length}`,
     "RSS, median and most": `${mib(rss[Math.floor(rss.length / 2)] ?? 0)}, ${mib(rss.at(-1) ?? 0)}`,
-    "RSS, gained once warm": mib(grownBytes),
+    "heap and RSS, gained once warm": `${mib(gains.heap)}, ${mib(gains.resident)}`,
     "WAL, most": mib(Math.max(...of(({ figures }) => figures.walBytes))),
     "files, most": Math.max(...of(({ figures }) => figures.fds)),
     "reports waiting, most": Math.max(...of(({ backlog }) => backlog)),
