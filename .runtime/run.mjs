@@ -155,8 +155,12 @@ function packed(program, source) {
         cwd: root,
         stdio: "ignore",
       });
-      if (status === 0 && !existsSync(dir)) renameSync(making, dir);
-      else rmSync(making, { recursive: true, force: true });
+      try {
+        if (status === 0) renameSync(making, dir);
+      } catch {
+        // another start was faster, and made the same
+      }
+      rmSync(making, { recursive: true, force: true });
     }
     return existsSync(dir) ? join(dir, "main.mjs") : undefined;
   } catch {
@@ -177,7 +181,8 @@ if (isClone) install(root, "what the lock file names");
 const [file, ...args] = commands[name];
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
-const main = name === "agent" || name === "cloud" ? packed(name, file) : undefined;
+const isService = name === "agent" || name === "cloud";
+const main = isService ? packed(name, file) : undefined;
 const argv = [
   // Left alone, V8 takes memory by the size of the machine: twice as much as these, and no faster for it. A station is idle most of the time.
   `--max-semi-space-size=${name === "agent" ? 1 : 8}`,
@@ -193,8 +198,8 @@ const env = {
   ...(name === "agent" ? { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" } : {}), // glibc gives back what it needs no more: 5 MB
   PATH: `${dirname(node)}${delimiter}${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH ?? ""}`,
 };
-// Nobody waits for us but the station's user or systemd: we become the agent, instead of holding 45 MB beside it.
-if (name === "agent" && process.execve && process.platform === "linux" && !process.env.npm_lifecycle_event) {
+// Nobody waits for us but a user or systemd: we become the service, instead of holding 45 MB beside it.
+if (isService && process.execve && process.platform === "linux" && !process.env.npm_lifecycle_event) {
   process.removeAllListeners("warning");
   process.execve(node, [node, ...argv], env);
 }

@@ -18,7 +18,7 @@ import {
   ResultOutcomes,
 } from "#shared/wire/jobs.ts";
 import { callHeaders } from "./click.ts";
-import type { ReportBody } from "./buffer.ts";
+import type { ReportBody } from "./buffer-reports.ts";
 
 /** `status` 0: no answer came, so that nobody knows whether it was done. */
 export type NoAnswer = { ok: false; status: number; code: string; message: string; retryAfterMs?: number };

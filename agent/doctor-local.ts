@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { digitalLink } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
-import { freeOn, ROOM_MIN_BYTES } from "./buffer.ts";
+import { freeOn, ROOM_MIN_BYTES } from "./buffer-sql.ts";
 import { judged } from "./buffer-file.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Line } from "./doctor.ts";

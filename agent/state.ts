@@ -1,7 +1,8 @@
 // How the station is, as one value: what its page shows, what integrators poll, what the cloud is told.
 import { maySkip } from "./answers.ts";
 import { allowedFor, askOf, isRisky, asks, type Attempt, stages } from "./attempt.ts";
-import { OPEN_LABELS, type Store } from "./buffer.ts";
+import type { Store } from "./buffer.ts";
+import { OPEN_LABELS } from "./buffer-labels.ts";
 import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lane } from "./lane.ts";

@@ -2,7 +2,8 @@
 import { limits } from "#shared/limits.ts";
 import type { Static } from "#shared/wire/common.ts";
 import type { ResultOutcomes } from "#shared/wire/jobs.ts";
-import type { ReportRow, Store } from "./buffer.ts";
+import type { Store } from "./buffer.ts";
+import type { ReportRow } from "./buffer-reports.ts";
 import type { Clock } from "./clock.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
 import { type Pulse, pulse } from "./pulse.ts";

@@ -13,7 +13,7 @@ const laws: Law[] = [
   { of: "agent/**/*.ts", never: /cloud\/|fixtures\/|test\// },
   { of: "agent/**/*.ts", except: ["agent/port.ts"], never: /^serialport|^node:(net|tls|dgram)/ },
   { of: "cloud/domain/**/*.ts", never: /^fastify|^@fastify|routes\/|workers\// },
-  { of: "agent/**/*.ts", except: ["agent/buffer.ts", "agent/buffer-file.ts"], never: /^better-sqlite3|^pg$|^drizzle-orm/ },
+  { of: "agent/**/*.ts", except: ["agent/buffer-sql.ts", "agent/buffer-file.ts"], never: /^better-sqlite3|^pg$|^drizzle-orm/ },
   { of: "cloud/**/*.ts", except: ["cloud/store/"], never: /^better-sqlite3|^pg$|^drizzle-orm/ },
 ];
 

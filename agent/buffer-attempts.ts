@@ -1,0 +1,113 @@
+// Attempts in the buffer: each job that was taken on, how far it is, and every act that was begun for it.
+import type { Attempt, Stage, Task, Work } from "./attempt.ts";
+import { askOf } from "./attempt.ts";
+import type { Row, Sql } from "./buffer-sql.ts";
+
+type Change = Partial<Pick<Attempt, "printer" | "stage" | "leaseUntil" | "leaseSeconds" | "ended">> & {
+  /** Over what was known; undefined takes it away. */
+  work?: { [Name in keyof Work]: Work[Name] | undefined };
+};
+function attemptFrom(row: Row): Attempt {
+  return {
+    attemptId: String(row["attempt_id"]),
+    jobRef: String(row["job_ref"]),
+    serial: String(row["serial"]),
+    task: JSON.parse(String(row["task"])) as Task,
+    envelope: String(row["envelope"]),
+    printer: row["printer"] as string | null,
+    stage: row["stage"] as Stage,
+    work: JSON.parse(String(row["work"])) as Work,
+    leaseSeconds: Number(row["lease_seconds"]),
+    leaseUntil: Number(row["lease_until"]),
+    envelopeUntil: Number(row["envelope_until"]),
+    askSince: row["ask_since"] as number | null,
+    ended: row["ended"] as string | null,
+    createdAt: Number(row["created_at"]),
+    updatedAt: Number(row["updated_at"]),
+  };
+}
+
+export function attemptsIn({ run, all, get, write, clock }: Sql) {
+  const attempt = (id: string): Attempt | undefined => {
+    const row = get("SELECT * FROM attempts WHERE attempt_id = ?", id);
+    return row && attemptFrom(row);
+  };
+  const must = (id: string): Attempt => {
+    const found = attempt(id);
+    if (!found) throw new Error(`the attempt ${id} isn't in the buffer`);
+    return found;
+  };
+
+  function change(id: string, changes: Change): Attempt {
+    return write(() => {
+      const before = must(id);
+      const work = Object.fromEntries(
+        Object.entries({ ...before.work, ...changes.work }).filter(([, value]) => value !== undefined),
+      ) as Work;
+      const next: Attempt = { ...before, ...changes, work, updatedAt: clock.now() };
+      const [was, is] = [askOf(before), askOf(next)];
+      next.askSince = is === null ? null : is === was ? before.askSince : clock.now();
+      run(
+        `UPDATE attempts SET printer = ?, stage = ?, work = ?, lease_until = ?, lease_seconds = ?, ask_since = ?, ended = ?, updated_at = ? WHERE attempt_id = ?`,
+        next.printer, next.stage, JSON.stringify(next.work), next.leaseUntil, next.leaseSeconds, next.askSince, next.ended, next.updatedAt, id,
+      ); // oxfmt-ignore
+      return next;
+    });
+  }
+
+  return {
+    attempt,
+    must,
+    change,
+    take: (taken: Pick<Attempt, "attemptId" | "task" | "envelope" | "leaseSeconds" | "leaseUntil" | "envelopeUntil">) =>
+      write(() => {
+        const { attemptId, task, envelope, leaseSeconds, leaseUntil, envelopeUntil } = taken;
+        const now = clock.now();
+        const earlier = get("SELECT 1 AS here FROM ledger WHERE job_ref = ? AND state IN ('unknown', 'printed', 'orphan')", task.job_ref);
+        const since = task.duplicate_risk || earlier ? now : null;
+        return run(
+          `INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, NULL, 'waiting', ?, ?, ?, ?, ?, NULL, ?, ?) ON CONFLICT DO NOTHING`,
+          attemptId, task.job_ref, task.serial, task.digital_link, JSON.stringify(task), envelope, JSON.stringify(earlier ? { earlier: true } : {}), leaseSeconds, leaseUntil, envelopeUntil, since, now, now,
+        ).changes > 0; // oxfmt-ignore
+      }),
+    /** Those that are still to be worked on: after a long outage thousands more only wait to be heard of. */
+    inHand: (): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan') ORDER BY created_at, rowid").map(attemptFrom),
+    orphans: (): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'orphan' ORDER BY created_at, rowid").map(attemptFrom),
+    sealing: (): number => Number(get("SELECT count(*) AS count FROM attempts WHERE ended IS NULL AND stage = 'sealing'")?.["count"]),
+    ofJob: (ref: string): Attempt[] =>
+      all("SELECT * FROM attempts WHERE job_ref = ? ORDER BY created_at DESC, rowid DESC", ref).map(attemptFrom),
+    recent: (most: number): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NOT NULL ORDER BY updated_at DESC LIMIT ?", most).map(attemptFrom),
+    /** Attempts whose label says this, the latest first. */
+    allOfLink: (text: string): Attempt[] =>
+      all("SELECT * FROM attempts WHERE link = ? ORDER BY created_at DESC, rowid DESC LIMIT 100", text).map(attemptFrom),
+
+    intend: (attemptId: string, printer: string, sent: { token: string; sha256: string; bytes: number }): number =>
+      write(() =>
+        Number(
+          run(
+            "INSERT INTO acts (attempt_id, printer, token, sha256, bytes, intended_at) VALUES (?, ?, ?, ?, ?, ?)",
+            attemptId,
+            printer,
+            sent.token,
+            sent.sha256,
+            sent.bytes,
+            clock.now(),
+          ).lastInsertRowid,
+        ),
+      ),
+    receipt: (n: number, receipt: object) =>
+      void write(() => run("UPDATE acts SET receipt = ?, received_at = ? WHERE n = ?", JSON.stringify(receipt), clock.now(), n)),
+    lastAct: (
+      attemptId: string,
+    ): { sha256: string; bytes: number; printer: string; intendedAt: number; receipt: string | null } | undefined => {
+      const row = get("SELECT * FROM acts WHERE attempt_id = ? ORDER BY n DESC LIMIT 1", attemptId);
+      return row && {
+        sha256: String(row["sha256"]), bytes: Number(row["bytes"]), printer: String(row["printer"]), intendedAt: Number(row["intended_at"]),
+        receipt: row["receipt"] as string | null,
+      }; // oxfmt-ignore
+    },
+  };
+}

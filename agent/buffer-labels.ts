@@ -1,0 +1,78 @@
+// The ledger in the buffer: every physical label from when it may exist to when it is explained; and what else people have to see.
+import type { Attempt } from "./attempt.ts";
+import type { Sql } from "./buffer-sql.ts";
+
+/** A physical label from when it may exist to when it is explained. */
+export const labelStates = {
+  unknown: "it may have come out",
+  printed: "it came out and isn't sealed",
+  void: "it came out void and has to be destroyed",
+  orphan: "its job went on without it: it has to be destroyed",
+  unexplained: "the printer's counter moved without a job of ours",
+  sealed: "sealed, and out of the door",
+  destroyed: "destroyed, as an operator said",
+  not_printed: "it never came out, as an operator or the printer said",
+  explained: "it is explained otherwise",
+} as const;
+export type LabelState = keyof typeof labelStates;
+export const OPEN_LABELS: readonly LabelState[] = ["unknown", "printed", "void", "orphan", "unexplained"];
+export type LedgerRow = {
+  n: number; attempt_id: string | null; job_ref: string | null; serial: string | null; printer: string; state: LabelState; words: string;
+  at: number; changed_at: number;
+}; // oxfmt-ignore
+export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
+
+export const labelsIn = ({ run, all, write, clock }: Sql) => ({
+  label: (printer: string, state: LabelState, words: string, of?: Attempt) =>
+    write(() => {
+      const now = clock.now();
+      run(
+        "INSERT INTO ledger (attempt_id, job_ref, serial, printer, state, words, at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        of?.attemptId ?? null,
+        of?.jobRef ?? null,
+        of?.serial ?? null,
+        printer,
+        state,
+        words,
+        now,
+        now,
+      );
+    }),
+  /** Says something new of the labels of an attempt that are in these states. */
+  relabel: (attemptId: string, from: readonly LabelState[], state: LabelState, words: string): number =>
+    write(
+      () =>
+        run(
+          `UPDATE ledger SET state = ?, words = ?, changed_at = ? WHERE attempt_id = ? AND state IN (${from.map(() => "?").join(", ")})`,
+          state, words, clock.now(), attemptId, ...from,
+        ).changes, // oxfmt-ignore
+    ),
+  explain: (n: number, state: LabelState, words: string): boolean =>
+    write(() => run("UPDATE ledger SET state = ?, words = ?, changed_at = ? WHERE n = ?", state, words, clock.now(), n).changes > 0),
+  labelCounts: (): Record<string, number> =>
+    Object.fromEntries(
+      all("SELECT state, count(*) AS count FROM ledger GROUP BY state").map((row) => [row["state"], Number(row["count"])]),
+    ),
+  openLabels: (most: number): LedgerRow[] =>
+    all(
+      `SELECT * FROM ledger WHERE state IN (${OPEN_LABELS.map(() => "?").join(", ")}) ORDER BY n DESC LIMIT ?`,
+      ...OPEN_LABELS,
+      most,
+    ) as LedgerRow[],
+  labelsOf: (attemptId: string): LedgerRow[] => all("SELECT * FROM ledger WHERE attempt_id = ? ORDER BY n", attemptId) as LedgerRow[],
+
+  quarantine: (row: { jobRef: string | null; attemptId: string | null; code: string; message: string; what: string }) =>
+    void write(() =>
+      run(
+        "INSERT INTO quarantine (job_ref, attempt_id, code, message, what, at) VALUES (?, ?, ?, ?, ?, ?)",
+        row.jobRef,
+        row.attemptId,
+        row.code,
+        row.message,
+        row.what,
+        clock.now(),
+      ),
+    ),
+  quarantined: (most: number): Quarantined[] =>
+    all("SELECT n, job_ref, attempt_id, code, message, at FROM quarantine ORDER BY n DESC LIMIT ?", most) as Quarantined[],
+});

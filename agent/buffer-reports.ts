@@ -1,0 +1,83 @@
+// Reports in the buffer: what the cloud has to hear, in the order in which it came about, until it has heard it.
+import { Buffer } from "node:buffer";
+import { randomUUID } from "node:crypto";
+import type { BundleItem, OrphanReport } from "#shared/wire/jobs.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Sql } from "./buffer-sql.ts";
+import { clickNow } from "./click.ts";
+
+export type ReportBody = BundleItem & { job_ref: string; attempt_id: string; reason?: string };
+export type ReportRow = {
+  n: number;
+  attemptId: string;
+  key: string;
+  at: number;
+  /** The click it came from. */ correlation: string | null;
+  /** Of its body. */ bytes: number;
+} & ({ kind: "result"; body: ReportBody } | { kind: "orphan"; body: OrphanReport });
+export type Fate = "taken" | "dropped" | "quarantined";
+
+export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId: string) => Attempt) {
+  const enqueue = (attemptId: string, kind: ReportRow["kind"], body: object) =>
+    run(
+      "INSERT INTO reports (attempt_id, kind, key, body, at, correlation) VALUES (?, ?, ?, ?, ?, ?)",
+      attemptId,
+      kind,
+      randomUUID(),
+      JSON.stringify(body),
+      clock.now(),
+      clickNow() ?? null,
+    );
+
+  return {
+    report: (attemptId: string, item: BundleItem & { reason?: string }) =>
+      void write(() => enqueue(attemptId, "result", { job_ref: must(attemptId).jobRef, attempt_id: attemptId, ...item })),
+    /** What the cloud has heard of an attempt already, before this buffer began. */
+    heardBefore: ({ attemptId, jobRef }: Pick<Attempt, "attemptId" | "jobRef">, items: BundleItem[]) =>
+      write(() => {
+        for (const item of items) {
+          const { lastInsertRowid } = enqueue(attemptId, "result", { job_ref: jobRef, attempt_id: attemptId, ...item });
+          run("UPDATE reports SET fate = 'taken', settled_at = ? WHERE n = ?", clock.now(), lastInsertRowid);
+        }
+      }),
+    reportOrphan: (orphan: OrphanReport) => void write(() => enqueue(orphan.attempt_id, "orphan", orphan)),
+    waiting: (most: number): ReportRow[] =>
+      all("SELECT * FROM reports WHERE fate IS NULL ORDER BY n LIMIT ?", most).map(
+        (row) =>
+          ({
+            n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], correlation: row["correlation"],
+            bytes: Buffer.byteLength(String(row["body"])), body: JSON.parse(String(row["body"])),
+          }) as ReportRow, // oxfmt-ignore
+      ),
+    isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,
+    settle: (n: number, fate: Fate, told: string | null) =>
+      void write(() =>
+        run("UPDATE reports SET fate = ?, told = ?, settled_at = ? WHERE n = ? AND fate IS NULL", fate, told, clock.now(), n),
+      ),
+    /** What this attempt still has to say is said to nobody: its job went on. */
+    dropReports: (attemptId: string, told: string) =>
+      void write(() =>
+        run(
+          "UPDATE reports SET fate = 'dropped', told = ?, settled_at = ? WHERE attempt_id = ? AND kind = 'result' AND fate IS NULL",
+          told,
+          clock.now(),
+          attemptId,
+        ),
+      ),
+    /** The bundle's items, exactly as they are sent. */
+    items: (attemptId: string): BundleItem[] =>
+      all("SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' ORDER BY n", attemptId)
+        .map((row) => JSON.parse(String(row["body"])) as ReportBody)
+        .map(({ job_ref: _ref, attempt_id: _id, reason: _reason, ...item }) => item),
+    lastState: (attemptId: string): string | undefined => {
+      const row = get("SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' ORDER BY n DESC LIMIT 1", attemptId);
+      return row && (JSON.parse(String(row["body"])) as ReportBody).status;
+    },
+    depth: (): { count: number; oldestAt: number | null; pictures: number } => {
+      const row = get("SELECT count(*) AS count FROM reports WHERE fate IS NULL");
+      const oldest = get("SELECT at FROM reports WHERE fate IS NULL ORDER BY n LIMIT 1");
+      const pictures = get("SELECT count(*) AS count FROM pictures WHERE sent_at IS NULL");
+      return { count: Number(row?.["count"]), oldestAt: (oldest?.["at"] ?? null) as number | null, pictures: Number(pictures?.["count"]) };
+    },
+  };
+}

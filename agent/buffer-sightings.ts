@@ -1,0 +1,40 @@
+// What was seen: pictures until the cloud has them, and what the scanners said, for as long as a judgement may ask for it.
+import type { Sql } from "./buffer-sql.ts";
+import type { Seen } from "./scan-rules.ts";
+
+const KEPT_SIGHTINGS = 20_000;
+
+export const sightingsIn = ({ run, all, write, clock }: Sql) => ({
+  picture: (sha256: string, mediaType: string, bytes: Uint8Array) =>
+    void write(() => run("INSERT INTO pictures VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING", sha256, mediaType, bytes, clock.now())),
+  nextPictures: (most: number): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> }[] =>
+    all("SELECT * FROM pictures WHERE sent_at IS NULL ORDER BY at, rowid LIMIT ?", most).map((row) => ({
+      sha256: String(row["sha256"]), mediaType: String(row["media_type"]), bytes: row["bytes"] as Uint8Array<ArrayBuffer>,
+    })), // oxfmt-ignore
+  /** Once the cloud has it, its bytes needn't lie here as well. */
+  pictureSent: (sha256: string) =>
+    void write(() => run("UPDATE pictures SET sent_at = ?, bytes = NULL WHERE sha256 = ?", clock.now(), sha256)),
+
+  sighting: ({ scanner, text, scanned_at, image_sha256 = null }: Omit<Seen, "image_sha256"> & { image_sha256?: string | null }) =>
+    write(() => {
+      const { lastInsertRowid } = run(
+        "INSERT INTO sightings (scanner, text, scanned_at, image_sha256) VALUES (?, ?, ?, ?)",
+        scanner,
+        text,
+        scanned_at,
+        image_sha256,
+      );
+      if (Number(lastInsertRowid) % 1_000 === 0) run("DELETE FROM sightings WHERE n <= ?", Number(lastInsertRowid) - KEPT_SIGHTINGS);
+    }),
+  /** What matters to a judgement of these texts: where and when they were seen, this very picture, and the scanner's last word. */
+  seen: (scanner: string, texts: string[], image: string | undefined): Seen[] =>
+    all(
+      `SELECT * FROM (SELECT * FROM sightings WHERE text IN (${texts.map(() => "?").join(", ")}) ORDER BY n DESC LIMIT 200)
+       UNION SELECT * FROM (SELECT * FROM sightings WHERE image_sha256 = ? LIMIT 1)
+       UNION SELECT * FROM (SELECT * FROM sightings WHERE scanner = ? ORDER BY n DESC LIMIT 1) ORDER BY n`,
+      ...texts, image ?? "", scanner,
+    ).map((row) => ({
+      scanner: String(row["scanner"]), text: String(row["text"]), scanned_at: String(row["scanned_at"]),
+      ...(typeof row["image_sha256"] === "string" ? { image_sha256: row["image_sha256"] } : {}),
+    })), // oxfmt-ignore
+});

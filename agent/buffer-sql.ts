@@ -1,0 +1,85 @@
+// How the buffer's parts speak to its file: statements compiled once, and writes that are durable as a whole or not at all.
+import { statfsSync } from "node:fs";
+import type Database from "better-sqlite3";
+import { Refusal } from "#shared/errors.ts";
+import type { Clock } from "./clock.ts";
+
+export type Row = Record<string, unknown>;
+export type Sql = ReturnType<typeof sqlOn>;
+const FULL = /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN|NOMEM)/;
+const CORRUPT = /^SQLITE_(CORRUPT|NOTADB)/;
+
+const ROOM = " ".repeat(262_144);
+export const ROOM_MIN_BYTES = 4_194_304; // a label's reports and pictures, and what SQLite writes beside them
+
+/** For this user; what can't be asked is taken for enough. */
+export function freeOn(folder: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch {
+    return Infinity;
+  }
+}
+
+export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: string; dataDir: string; clock: Clock }) {
+  const statements = new Map<string, Database.Statement>();
+  const prepared = (sql: string): Database.Statement => {
+    const known = statements.get(sql) ?? db.prepare(sql);
+    statements.set(sql, known);
+    return known;
+  };
+  const run = (sql: string, ...values: unknown[]) => prepared(sql).run(...values);
+  const all = (sql: string, ...values: unknown[]) => prepared(sql).all(...values) as Row[];
+  const get = (sql: string, ...values: unknown[]) => prepared(sql).get(...values) as Row | undefined;
+  let fault: string | null = null;
+  let isBroken = false;
+
+  /** All of it durable, or nothing; what the disk refuses is told as such. */
+  function write<T>(act: () => T): T {
+    if (db.inTransaction) return act();
+    try {
+      return db.transaction(act).immediate();
+    } catch (error) {
+      const code = String((error as { code?: string }).code);
+      isBroken ||= CORRUPT.test(code);
+      if (!isBroken && !FULL.test(code)) throw error;
+      fault = isBroken
+        ? `the buffer ${file} is damaged: restart the agent, which sets it aside and asks the cloud what it held`
+        : `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;
+      throw new Refusal("STORE_UNAVAILABLE", fault);
+    }
+  }
+
+  /** Whether there is room for the reports of some labels, before the disk has to say so. */
+  function probe(): boolean {
+    if (isBroken) return false;
+    const freeBytes = freeOn(dataDir);
+    if (freeBytes < ROOM_MIN_BYTES) {
+      fault ??= `the buffer in ${dataDir} can't be written much longer: ${Math.floor(freeBytes / 1_024)} KiB are free`;
+      return false;
+    }
+    if (fault === null) return true;
+    try {
+      write(() => {
+        run("INSERT INTO meta (name, value) VALUES ('room', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", ROOM);
+        run("DELETE FROM meta WHERE name = 'room'");
+      });
+    } catch {
+      return false;
+    }
+    fault = null;
+    return true;
+  }
+
+  return {
+    clock,
+    run,
+    all,
+    get,
+    write,
+    /** Why nothing can be written; null while it can. */
+    fault: () => fault,
+    probe,
+  };
+}
