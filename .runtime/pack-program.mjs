@@ -5,11 +5,16 @@ import { rolldown } from "rolldown";
 
 const [entry, dir] = process.argv.slice(2);
 const isOurs = /^(?:\.|\/|[A-Za-z]:\\|#shared\/|(?:typebox|ky|jose)(?:\/|$))/;
+function transform(code, id) {
+  if (code.includes("import.meta.resolve"))
+    throw new Error(`${id}: import.meta.resolve would look from where the pack lies; createRequire(import.meta.url).resolve doesn't`);
+  return code.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(id).href));
+}
 const bundle = await rolldown({
   input: { main: entry },
   platform: "node",
   external: (id) => !isOurs.test(id),
   /** Each module goes on to name files as seen from where it was written. */
-  plugins: [{ name: "places", transform: (code, id) => code.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(id).href)) }],
+  plugins: [{ name: "places", transform }],
 });
 await bundle.write({ dir, format: "esm", entryFileNames: "[name].mjs", chunkFileNames: "[name]-[hash].mjs" });

@@ -188,7 +188,7 @@ const argv = [
   `--max-semi-space-size=${name === "agent" ? 1 : 8}`,
   "--heap-growing-percent=60",
   "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
-  ...(isClone || main ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]),
+  ...(isClone ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]), // what is packed too: its threads start from the sources
   main ?? join(root, file),
   ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
   ...rest,

@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -9,7 +10,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { PACKER, PAGE_POLICY, SCRIPT_MAX_BYTES } from "#shared/pages.ts";
 
 export const CONSOLE = "/console";
-const fileOf = (name: string) => fileURLToPath(import.meta.resolve(name));
+const fileOf = createRequire(import.meta.url).resolve;
 const read = (name: string) => readFile(fileOf(name), "utf8");
 
 const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8" } as const;

@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
+import { gtinOf } from "../../fixtures/gtin.ts";
 import { startProgram } from "../../fixtures/program.ts";
+import { startReceiver } from "../../fixtures/receiver.ts";
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), "imprimatur-pack-"));
@@ -65,7 +67,8 @@ test("installed into an empty folder without any script, it runs the cloud, a st
   const tarball = join(folder, filename);
   await run("npm", ["install", "--global", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", prefix, tarball], { cwd: elsewhere });
   const bin = join(prefix, "bin/imprimatur");
-  const env = { IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DATA_DIR: undefined, IMPRIMATUR_DATABASE_URL: undefined };
+  const own = { IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_WEBHOOK_PRIVATE: "on" };
+  const env = { ...own, IMPRIMATUR_DATA_DIR: undefined, IMPRIMATUR_DATABASE_URL: undefined };
 
   const cloud = await startProgram(bin, env, [], ["cloud"], elsewhere);
   const get = async (path: string) => (await fetch(cloud.url + path)).text();
@@ -77,9 +80,26 @@ test("installed into an empty folder without any script, it runs the cloud, a st
   await sees("/console/app.js", "export");
   const key = readFileSync(join(elsewhere, ".imprimatur/bootstrap-key"), "utf8").trim();
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-  const body = JSON.stringify({ name: "packed" });
-  const made = await fetch(`${cloud.url}/api/v2/devices`, { method: "POST", headers, body });
-  const device = (await made.json()) as { key: { secret: string } };
+  const post = async <Made>(path: string, body: object) => {
+    const answer = await fetch(`${cloud.url}/api/v2${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    expect(answer.status, path).toBe(201);
+    return (await answer.json()) as Made;
+  };
+  const device = await post<{ key: { secret: string } }>("/devices", { name: "packed" });
+
+  const receiver = await startReceiver();
+  await post("/webhooks", { url: `${receiver.url}/hook`, events: ["product.created"] });
+  const kettle = {
+    name: "Kettle",
+    description: "A kettle that whistles",
+    category: "electronics",
+    gtin: gtinOf(1),
+    serialNumber: "1",
+    extensions: {},
+  };
+  await post("/products", kettle);
+  await expect.poll(() => receiver.received.map(({ event }) => event.type), { timeout: 20_000 }).toEqual(["product.created"]); // sent by a thread
+  await receiver.end();
 
   const settings = join(elsewhere, "station.json");
   const printer = { name: "away", driver: "zpl", port: "tcp://127.0.0.1:9", dpi: 203, label: { widthMm: 50, heightMm: 25 } };
