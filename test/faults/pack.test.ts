@@ -82,7 +82,7 @@ test("installed into an empty folder without any script, it runs the cloud, a st
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   const post = async <Made>(path: string, body: object) => {
     const answer = await fetch(`${cloud.url}/api/v2${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-    expect(answer.status, path).toBe(201);
+    expect({ path, status: answer.status }).toEqual({ path, status: 201 });
     return (await answer.json()) as Made;
   };
   const device = await post<{ key: { secret: string } }>("/devices", { name: "packed" });
