@@ -169,6 +169,10 @@ function packed(program, source) {
 }
 
 const [name, ...rest] = process.argv.slice(2);
+if (name === "--version") {
+  process.stdout.write(`${readJson(join(root, "package.json")).version}\n`);
+  process.exit(0);
+}
 if (!name || !Object.hasOwn(commands, name)) {
   const asked = name && name !== "--help" && name !== "help";
   if (asked) say(`there is no command "${name}"`);

@@ -53,7 +53,7 @@ type Options = { from: string; dataDir: string; force: boolean; log: Logger; now
 export type Restored = { manifest: Manifest; /** Where what was there before lies now. */ before: string | undefined };
 
 export async function restoreBackup({ from, dataDir, force, log, now }: Options): Promise<Restored> {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const isOurs = mkdirSync(dataDir, { recursive: true, mode: 0o700 }) !== undefined;
   const release = await claimFolder(dataDir, { waitMs: 0, evenCutOff: true });
   try {
     const there = readdirSync(dataDir).filter((name) => !name.startsWith("lock"));
@@ -69,6 +69,8 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
     }
   } finally {
     release();
+    const isBare = readdirSync(dataDir).every((name) => name.startsWith("lock"));
+    if (isOurs && isBare) rmSync(dataDir, { recursive: true }); // nothing came of it
   }
 }
 

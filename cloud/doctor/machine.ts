@@ -87,12 +87,16 @@ export const broker: Check = async ({ config: { MQTT_URL, MQTT_PORT } }) => {
 
 export const running: Check = async ({ config: { DATA_DIR, DATABASE_URL, HOST, PORT } }) => {
   if (DATABASE_URL === undefined && !isClaimed(DATA_DIR)) return odd(`no cloud works in ${DATA_DIR}`, "start it: imprimatur cloud");
-  if (PORT === 0) return well("a cloud works here, on a port of its own choosing");
+  if (PORT === 0 && DATABASE_URL === undefined) return well("a cloud works here, on a port of its own choosing");
+  if (PORT === 0)
+    return odd("whether a cloud works here isn't known: its port would be any free one", "name IMPRIMATUR_PORT, or see its log");
   const url = `http://${HOST.includes(":") ? `[${HOST}]` : HOST}:${PORT}/readyz`;
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(ASK_MS) });
     return answer.ok ? well(`${url} says ready`) : odd(`${url} answers ${answer.status}: ${await answer.text()}`, "see its log");
   } catch (error) {
-    return odd(`${url} doesn't answer: ${(error as Error).message}`, "start the cloud, or see its log");
+    const { message, cause } = error as Error;
+    const why = cause instanceof Error ? cause.message || (cause as { code?: string }).code : message; // "fetch failed" says nothing
+    return odd(`${url} doesn't answer: ${why}`, "start the cloud, or see its log");
   }
 };

@@ -23,6 +23,7 @@ export const signingKey: Check = async (patient) => {
   if (!newest) return odd(`${folder} holds no signing key`, "nothing, if this node never ran; else restore the folder from a backup");
   const file = join(folder, newest);
   if (process.platform !== "win32" && (statSync(file).mode & OTHERS) !== 0) return bad(`others may read ${file}`, `chmod 600 ${file}`);
+  if (!patient.store) return odd("can't be looked at without the database", "mend that first");
   const signer = signerFrom(file, await openerOf(patient));
   if (!signer)
     return odd(
@@ -30,7 +31,7 @@ export const signingKey: Check = async (patient) => {
       "bring back the sealing key that it was closed with, or another one signs from the next start on",
     );
   const { kid } = signer;
-  const known = await patient.store?.read("signing key", ({ db }) => db.select().from(signingKeys).where(eq(signingKeys.kid, kid)).get());
+  const known = await patient.store.read("signing key", ({ db }) => db.select().from(signingKeys).where(eq(signingKeys.kid, kid)).get());
   if (!known) return odd(`the database doesn't know the key ${kid} yet`, "start the cloud: it makes its key known before it signs");
   return well(`${kid} signs, and everybody can verify it`);
 };

@@ -85,7 +85,7 @@ test(
       hangs: waits,
       drips: waits,
       "is huge": "delivered",
-      redirects: states["redirects"],
+      redirects: waits,
       "closes in its head": waits,
       "answers twice": "delivered",
       "is gone": "failed",
