@@ -52,16 +52,16 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
     if (!isToSend(attemptId)) return undefined;
     const { sha256, bytes } = encoded;
-    const act = steps.intend(floor, attempt, config.name, {
-      token: encoded.token,
-      sha256,
-      bytes: bytes.length,
-      counter: counter.expected(),
+    const before = counter.expected();
+    const act = store.write(() => {
+      counter.expect(null); // from here on it may move, whoever writes that down: until the label's end is known
+      return steps.intend(floor, attempt, config.name, { token: encoded.token, sha256, bytes: bytes.length, counter: before });
     });
     const submission = await at.submit(encoded);
     const left = await durable(() => {
-      counter.expect(null); // until the label's end is known
-      return steps.submitted(floor, attemptId, act, submission, config);
+      const hasLeft = steps.submitted(floor, attemptId, act, submission, config);
+      if (!hasLeft) counter.expect(before);
+      return hasLeft;
     });
     news.beat();
     if (left) return submission;
