@@ -151,10 +151,9 @@ function packed(program, source) {
     if (!existsSync(dir)) {
       const making = `${dir}.${process.pid}`;
       mkdirSync(making, { recursive: true });
-      const { status } = spawnSync(node, [join(here, "pack-program.mjs"), join(root, source), making], {
-        cwd: root,
-        stdio: "ignore",
-      });
+      const { status, stderr } = spawnSync(node, [join(here, "pack-program.mjs"), join(root, source), making], { cwd: root });
+      const why = [...`${stderr}`.matchAll(/Error: (.+)/g)].at(-1)?.[1] ?? `exit ${status}`;
+      if (status !== 0) say(`the ${program} runs unpacked, and takes more memory: ${why}`);
       try {
         if (status === 0) renameSync(making, dir);
       } catch {

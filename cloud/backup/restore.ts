@@ -68,9 +68,9 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
       rmSync(fresh, { recursive: true, force: true });
     }
   } finally {
-    release();
     const isBare = readdirSync(dataDir).every((name) => name.startsWith("lock"));
-    if (isOurs && isBare) rmSync(dataDir, { recursive: true }); // nothing came of it
+    if (isOurs && isBare) rmSync(dataDir, { recursive: true }); // nothing came of it; as long as it is ours alone
+    release();
   }
 }
 
