@@ -1,7 +1,8 @@
 // The buffer's file before anything is believed of it: whose it is, which version wrote it, whether it is whole. What can't be read is set aside, never deleted.
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, statSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
+import { makeFolder } from "#shared/folder.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Clock } from "./clock.ts";
 
@@ -54,7 +55,7 @@ export type SetAside = { file: string; why: string; at: string };
 
 /** Held for as long as the process lives: a second agent on this folder would print what the first has printed. */
 export function openFile(dataDir: string, file: string, clock: Clock): Database.Database {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeFolder(dataDir, 0o700);
   const was = existsSync(file) ? judged(dataDir, file) : { good: true as const, waiting: 0 };
   const setAside = was.good ? lastAside(file, clock) : putAside(file, was.why, clock);
   const isNew = !existsSync(file);

@@ -1,8 +1,7 @@
 // What imprimatur agent is told to do: run the station, or one of its commands. Whatever goes wrong ends in one line and an exit code.
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { Refusal } from "#shared/errors.ts";
 import { nearest } from "#shared/nearest.ts";
-import { argumentsOf } from "./arguments.ts";
-import { ConfigError } from "./config.ts";
 
 type Command = { says: string; run(argv: string[]): Promise<number> };
 const commands: Record<string, Command> = {
@@ -30,7 +29,10 @@ export async function runAgent(argv: string[] = process.argv.slice(2)): Promise<
     if (["help", "--help", "-h"].includes(first)) return void process.stdout.write(`${usage()}\n`);
     const command = commandOf(first);
     if (command) process.exitCode = await command.run(rest);
-    else await (await import("./serve.ts")).serve(argumentsOf("agent", { config: { type: "string" } }, argv).config);
+    else
+      await (
+        await import("./serve.ts")
+      ).serve(argumentsOf("imprimatur agent [--config FILE]", { config: { type: "string" } }, argv).config);
   } catch (error) {
     process.stderr.write(`imprimatur agent: ${whyNot(error as Error & { code?: string })}\n`);
     process.exit(error instanceof ConfigError ? error.exitCode : 1);

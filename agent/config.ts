@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { Ajv, type ErrorObject } from "ajv";
 import { type Static, type TSchema, Type } from "typebox";
 import { limits } from "#shared/limits.ts";
+import { ConfigError } from "#shared/arguments.ts";
 import { nearest } from "#shared/nearest.ts";
 import { closed } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
@@ -99,16 +100,6 @@ export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attes
   simulated: boolean;
 };
 export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
-
-/** A fault of the operator's: shown as one line, without a stack. */
-export class ConfigError extends Error {
-  /** 2 where it is in what was typed. */
-  readonly exitCode: 1 | 2;
-  constructor(message: string, exitCode: 1 | 2 = 1) {
-    super(message);
-    this.exitCode = exitCode;
-  }
-}
 
 const ajv = new Ajv({ allErrors: false, useDefaults: true, strictTypes: false, allowUnionTypes: true, meta: false, validateSchema: false });
 const nestedDefaults = { console: {}, claim: {} };

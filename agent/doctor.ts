@@ -1,17 +1,21 @@
 // imprimatur agent doctor: everything a station needs, looked at once, a line each. A running agent isn't disturbed: what it holds, it is asked about.
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import ky from "ky";
-import { argumentsOf } from "./arguments.ts";
 import { cloudLines, type Meeting, meetCloud, brokerLine } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { bufferLine, configLines, diskLine, eyeLine } from "./doctor-local.ts";
-import { type AgentConfig, ConfigError, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
+import { type AgentConfig, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
 import type { State } from "./state.ts";
 
 export type Line = { check: string; level: "ok" | "warn" | "FAIL"; words: string };
 const ANSWER_MAX_MS = 2_000;
 
 export async function doctor(argv: string[]): Promise<number> {
-  const { config: file, json } = argumentsOf("doctor", { config: { type: "string" }, json: { type: "boolean" } }, argv);
+  const { config: file, json } = argumentsOf(
+    "imprimatur agent doctor [--config FILE] [--json]",
+    { config: { type: "string" }, json: { type: "boolean" } },
+    argv,
+  );
   const lines = await examine(file);
   const isWell = lines.every(({ level }) => level !== "FAIL");
   process.stdout.write(json ? `${JSON.stringify({ ok: isWell, checks: lines }, null, 2)}\n` : shown(lines));

@@ -2,10 +2,10 @@
 import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
 import { text } from "node:stream/consumers";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import type { Device, Station } from "#shared/wire/devices.ts";
-import { argumentsOf } from "./arguments.ts";
 import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
-import { agentConfigFrom, ConfigError, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
+import { agentConfigFrom, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
 import { reserve } from "./settings-file.ts";
 
@@ -22,11 +22,13 @@ const OPTIONS = {
   "data-dir": { type: "string" },
   force: { type: "boolean" },
 } as const;
+const USAGE =
+  "imprimatur agent enroll --cloud URL --key KEY [--name NAME] [--station STATION] [--tenant ID] [--printer DRIVER=PORT]... [--scanner DRIVER=PORT]... [--label WIDTHxHEIGHT] [--config FILE] [--data-dir DIR] [--force]";
 type Given = ReturnType<typeof argumentsOf<typeof OPTIONS>>;
 const PRINTER = { driver: "zpl", port: "tcp://127.0.0.1:9100" };
 
 export async function enroll(argv: string[]): Promise<number> {
-  const given = argumentsOf("enroll", OPTIONS, argv);
+  const given = argumentsOf(USAGE, OPTIONS, argv);
   const key = await keyFrom(given);
   const file = resolve(given.config ?? DEFAULT_FILE);
   const settings = settingsOf(given, file);

@@ -1,9 +1,10 @@
 // imprimatur agent install: the station as a service of this machine. It says what it would do and does it only when told.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { argumentsOf } from "./arguments.ts";
-import { ConfigError, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
+import { makeFolder } from "#shared/folder.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
+import { DEFAULT_FILE, loadAgentConfig } from "./config.ts";
 import { SERVICE, STATE_DIR, unitOf } from "./unit.ts";
 
 const OPTIONS = {
@@ -13,10 +14,11 @@ const OPTIONS = {
   yes: { type: "boolean" },
   uninstall: { type: "boolean" },
 } as const;
+const USAGE = "imprimatur agent install [--config FILE] [--root DIR] [--print | --yes] [--uninstall]";
 type Step = { says: string; act(): void };
 
 export function install(argv: string[]): Promise<number> {
-  const { config: named, root = "/", print, yes, uninstall } = argumentsOf("install", OPTIONS, argv);
+  const { config: named, root = "/", print, yes, uninstall } = argumentsOf(USAGE, OPTIONS, argv);
   const file = resolve(named ?? DEFAULT_FILE);
   const at = join(resolve(root), "etc/systemd/system", SERVICE);
   const isLive = resolve(root) === "/";
@@ -89,7 +91,6 @@ const system = (command: string, ...args: string[]): Step => ({
 
 function write(at: string, unit: string): void {
   const folder = dirname(at);
-  if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o755 });
-  if (!statSync(folder).isDirectory()) throw new Error(`${folder} is no folder`);
+  makeFolder(folder, 0o755);
   writeFileSync(at, unit, { mode: 0o644 });
 }

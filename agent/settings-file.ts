@@ -1,7 +1,8 @@
 // The settings' file as enrolment writes it: for this user alone, whole or not at all, and never over another without being told.
-import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { ConfigError } from "./config.ts";
+import { makeFolder } from "#shared/folder.ts";
+import { ConfigError } from "#shared/arguments.ts";
 
 export type Reserved = { write(settings: object): void; giveUp(): void };
 
@@ -13,7 +14,7 @@ export function reserve(file: string, force: boolean): Reserved {
   const draft = `${file}.${process.pid}.draft`;
   let at: number;
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(file), 0o700);
     at = openSync(draft, "wx", 0o600);
   } catch (error) {
     throw new ConfigError(`the settings can't be written: ${(error as Error).message}`);

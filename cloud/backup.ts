@@ -1,23 +1,21 @@
 // imprimatur backup --to FILE, of a node that goes on working; --verify FILE says whether a backup could be restored.
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { verifyBackup } from "./backup/restore.ts";
 import { takeBackup } from "./backup/take.ts";
 
-await runCommand({
-  usage: "usage: imprimatur backup --to FILE [--config FILE] | imprimatur backup --verify FILE",
-  options: { to: { type: "string" }, verify: { type: "string" }, config: { type: "string" } },
-  run: ({ to, verify }, { config, log, now }) => {
-    if ((to === undefined) === (verify === undefined)) return undefined;
-    return to === undefined ? judged(String(verify)) : taken(String(to));
+const USAGE = "imprimatur backup --to FILE [--config FILE] | imprimatur backup --verify FILE";
 
-    async function taken(file: string): Promise<string> {
-      return `${file}: taken and checked; ${wordsOf(await takeBackup(config(), file, log, now))}`;
-    }
-    async function judged(file: string): Promise<string> {
-      const manifest = await verifyBackup(file, log).catch((cause: Error) => {
-        throw new Error(`${file} can't be restored: ${cause.message}`, { cause });
-      });
-      return `${file}: all of it holds; ${wordsOf(manifest)}`;
-    }
-  },
+await runCommand(async (argv, { config, log, now }) => {
+  const {
+    to,
+    verify,
+    config: file,
+  } = argumentsOf(USAGE, { to: { type: "string" }, verify: { type: "string" }, config: { type: "string" } }, argv);
+  if (to !== undefined && verify === undefined) return `${to}: taken and checked; ${wordsOf(await takeBackup(config(file), to, log, now))}`;
+  if (verify === undefined || to !== undefined) throw new ConfigError(`one of --to and --verify is needed (usage: ${USAGE})`, 2);
+  const manifest = await verifyBackup(verify, log).catch((cause: Error) => {
+    throw new Error(`${verify} can't be restored: ${cause.message}`, { cause });
+  });
+  return `${verify}: all of it holds; ${wordsOf(manifest)}`;
 });

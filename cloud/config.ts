@@ -1,6 +1,7 @@
 // Settings: one table of what there is, what it means and what it may be; everything else reads the result.
 import { readFileSync } from "node:fs";
-import { parseArgs, parseEnv } from "node:util";
+import { parseEnv } from "node:util";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
 import { nearest } from "#shared/nearest.ts";
 import { proxiesIn } from "./caller-address.ts";
@@ -155,9 +156,6 @@ export type Config = { [N in Name as N extends `IMPRIMATUR_${infer Rest}` ? Rest
 
 type Given = Record<string, string | undefined>;
 
-/** A fault of the operator's: shown as one line, without a stack. */
-export class ConfigError extends Error {}
-
 function refuseUnknown(given: Given): void {
   for (const name of Object.keys(given)) {
     if (!name.startsWith("IMPRIMATUR_") || name.startsWith("IMPRIMATUR_AGENT_") || name in settings) continue;
@@ -191,10 +189,6 @@ function fileSettings(file: string): Given {
 
 /** From weakest to strongest: the table's defaults, the caller's, the file's, the environment's. */
 export function loadConfig(argv: string[] = process.argv.slice(2), defaults: Given = {}, env: Given = process.env): Config {
-  try {
-    const { values } = parseArgs({ args: argv, options: { config: { type: "string" } } });
-    return configFrom({ ...defaults, ...(values.config === undefined ? {} : fileSettings(values.config)), ...env });
-  } catch (error) {
-    throw error instanceof ConfigError ? error : new ConfigError(`${(error as Error).message} (usage: imprimatur cloud [--config FILE])`);
-  }
+  const { config } = argumentsOf("imprimatur cloud [--config FILE]", { config: { type: "string" } }, argv);
+  return configFrom({ ...defaults, ...(config === undefined ? {} : fileSettings(config)), ...env });
 }

@@ -1,5 +1,5 @@
 // imprimatur doctor: looks at everything a node rests on and says a line about each, with what to do; changes nothing, beside a node that runs or not.
-import { parseArgs } from "node:util";
+import { argumentsOf, type ConfigError } from "#shared/arguments.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { bad, type Check, type Finding } from "./doctor/finding.ts";
 import * as machine from "./doctor/machine.ts";
@@ -8,7 +8,7 @@ import * as secrets from "./doctor/secrets.ts";
 import { createLog } from "./log.ts";
 import { openToLook } from "./store/open.ts";
 
-const USAGE = "usage: imprimatur doctor [--json] [--config FILE]";
+const USAGE = "imprimatur doctor [--json] [--config FILE]";
 const checks: Record<string, Check> = {
   settings: machine.settings,
   "data folder": machine.folder,
@@ -61,29 +61,20 @@ async function examine(config: Config): Promise<Line[]> {
 const textOf = ({ check, mark, says, todo }: Line) =>
   `${mark.padEnd(4)} ${check}: ${says}${todo ? `; ${todo}` : ""}`.replaceAll(/\p{Cc}/gu, " ");
 
-function optionsOf(argv: string[]): { json?: boolean; config?: string } | undefined {
-  try {
-    return parseArgs({ args: argv, options: { json: { type: "boolean" }, config: { type: "string" } } }).values;
-  } catch {
-    return undefined; // the usage says what there is
-  }
-}
-
 async function doctor(argv: string[]): Promise<number> {
-  const options = optionsOf(argv);
-  if (!options) {
-    process.stderr.write(`${USAGE}\n`);
-    return 2;
-  }
+  const { config, json } = argumentsOf(USAGE, { json: { type: "boolean" }, config: { type: "string" } }, argv);
   let lines: Line[];
   try {
-    lines = await examine(loadConfig(options.config === undefined ? [] : ["--config", options.config]));
+    lines = await examine(loadConfig(config === undefined ? [] : ["--config", config]));
   } catch (error) {
     lines = [{ check: "settings", ...bad((error as Error).message, "see Settings in the README") }];
   }
-  process.stdout.write(options.json ? `${JSON.stringify(lines, null, 2)}\n` : `${lines.map(textOf).join("\n")}\n`);
+  process.stdout.write(json ? `${JSON.stringify(lines, null, 2)}\n` : `${lines.map(textOf).join("\n")}\n`);
   return lines.some(({ mark }) => mark === "FAIL") ? 1 : 0;
 }
 
 process.umask(0o077);
-process.exitCode = await doctor(process.argv.slice(2));
+process.exitCode = await doctor(process.argv.slice(2)).catch((error: ConfigError) => {
+  process.stderr.write(`imprimatur: ${error.message}\n`);
+  return error.exitCode;
+});

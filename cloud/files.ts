@@ -1,10 +1,11 @@
 // Small private files that must outlive a power cut: written beside, synced, then moved into place.
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { makeFolder } from "#shared/folder.ts";
 
 export function writeDurably(file: string, text: string): void {
   const folder = dirname(file);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder, 0o700);
   const beside = `${file}.${process.pid}.new`;
   const fd = openSync(beside, "w", 0o600);
   try {

@@ -1,7 +1,7 @@
 // This node's signing key: the private half never leaves the data folder, and lies sealed there; the public half is in the store for every node to verify with.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign as signBytes } from "node:crypto";
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { makeFolder } from "#shared/folder.ts";
 import { eq } from "./store/drizzle.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
@@ -54,7 +54,7 @@ export function signerFrom(file: string, opener: Opener): Pick<Keys, "kid" | "pu
 
 /** The newest key of the folder that can be opened, while it is young enough, else a new one. File names begin with the instant they were made. */
 function loadOrMake(folder: string, now: number, seal: Seal): Own {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder, 0o700);
   for (const name of keyFilesIn(folder).toReversed()) {
     const madeAt = Number.parseInt(name, 10);
     if (now - madeAt >= limits.SIGNING_KEY_LIFE_MS) break;

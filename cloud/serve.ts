@@ -1,7 +1,8 @@
 // The cloud as a program: settings, start, one line when ready, a clean end.
 import { flushCompileCache } from "node:module";
+import { ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
-import { type Config, ConfigError, loadConfig } from "./config.ts";
+import { type Config, loadConfig } from "./config.ts";
 import { createLog, type Log } from "./log.ts";
 import { type Cloud, closeOnSignal, startCloud } from "./start.ts";
 
@@ -18,7 +19,7 @@ export async function serve(argv?: string[], defaults?: Record<string, string>):
     return { cloud, config };
   } catch (error) {
     process.stderr.write(`imprimatur: ${error instanceof ConfigError ? error.message : whyNot(error as Error & { code?: string })}\n`);
-    process.exit(1);
+    process.exit(error instanceof ConfigError ? error.exitCode : 1);
   }
 }
 

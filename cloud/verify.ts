@@ -1,12 +1,18 @@
 // imprimatur verify FILE: what holds of a passport, a proof or a print's evidence, in words, with nothing but the file and what you trust.
 import { closeSync, openSync, readSync } from "node:fs";
-import { parseArgs } from "node:util";
+import { argumentsOf } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
 import { linesOf } from "./verify/evidence.ts";
 import { ringFrom } from "./verify/keys.ts";
 import { type Line, unusable } from "./verify/said.ts";
 
-const USAGE = "usage: imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
+const USAGE = "imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
+const OPTIONS = {
+  keys: { type: "string" },
+  proof: { type: "string" },
+  checkpoint: { type: "string" },
+  consistency: { type: "string" },
+} as const;
 const [HOLDS, FAILS, UNUSABLE] = [0, 1, 2] as const;
 
 /** At most so much of it, be it a file or a pipe. */
@@ -31,13 +37,9 @@ function jsonIn(file: string): unknown {
 }
 
 async function judge(argv: string[]): Promise<{ lines: Line[]; file: string }> {
-  const { values, positionals } = parseArgs({
-    args: argv,
-    allowPositionals: true,
-    options: { keys: { type: "string" }, proof: { type: "string" }, checkpoint: { type: "string" }, consistency: { type: "string" } },
-  });
-  const [file] = positionals;
-  if (file === undefined || positionals.length > 1) throw unusable(USAGE);
+  const { words, ...values } = argumentsOf(USAGE, OPTIONS, argv, 1);
+  const [file] = words;
+  if (file === undefined) throw unusable(`FILE is missing (usage: ${USAGE})`);
   const json = (name: string | undefined): unknown => (name === undefined ? undefined : jsonIn(name));
   const lines = await linesOf(textIn(file), {
     now: Date.now(),

@@ -1,6 +1,6 @@
 // A backup as one file: a line that names the format, a manifest, the manifest's digest, then the files that it names, one after another.
 import { createHash, hash } from "node:crypto";
-import { createReadStream, type ReadStream } from "node:fs";
+import { createReadStream, type ReadStream, statSync } from "node:fs";
 import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -72,6 +72,7 @@ async function headOf(file: FileHandle): Promise<Head> {
 
 /** Unpacks into `folder`, and refuses what isn't byte for byte what the manifest names. */
 export async function unpack(from: string, folder: string): Promise<Manifest> {
+  if (statSync(from).isDirectory()) throw unfit("it is a folder, where a backup is a file");
   const file = await open(from, "r");
   try {
     const { manifest, at } = await headOf(file);

@@ -1,38 +1,21 @@
 // What the two commands about backups have in common: settings, a line for every outcome, an exit code, and the words about a backup.
-import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
+import { ConfigError } from "#shared/arguments.ts";
 import type { Config } from "../config.ts";
 import { loadConfig } from "../config.ts";
 import { createLog, type Log } from "../log.ts";
 import type { Manifest } from "./archive.ts";
 
-export type Values = Record<string, string | boolean | undefined>;
-type Command = {
-  usage: string;
-  options: ParseArgsOptionsConfig;
-  /** Undefined where the command line isn't one. */
-  run(values: Values, means: { config(): Config; log: Log; now: number }): Promise<string> | undefined;
-};
+type Means = { config(file: string | undefined): Config; log: Log; now: number };
 
-export async function runCommand({ usage, options, run }: Command, argv: string[] = process.argv.slice(2)): Promise<void> {
+/** To its end: what it says, or why it doesn't, is a line, and the exit code tells them apart. */
+export async function runCommand(run: (argv: string[], means: Means) => Promise<string>): Promise<void> {
   process.umask(0o077);
-  const log = createLog("warn");
+  const config = (file: string | undefined) => loadConfig(file === undefined ? [] : ["--config", file]);
   try {
-    const values = valuesOf(argv, options);
-    const config = () => loadConfig(typeof values?.["config"] === "string" ? ["--config", values["config"]] : []);
-    const said = values && (await run(values, { config, log, now: Date.now() }));
-    process[said ? "stdout" : "stderr"].write(`${said ?? usage}\n`);
-    process.exitCode = said ? 0 : 2;
+    process.stdout.write(`${await run(process.argv.slice(2), { config, log: createLog("warn"), now: Date.now() })}\n`);
   } catch (error) {
     process.stderr.write(`imprimatur: ${(error as Error).message}\n`);
-    process.exitCode = 1;
-  }
-}
-
-function valuesOf(argv: string[], options: ParseArgsOptionsConfig): Values | undefined {
-  try {
-    return parseArgs({ args: argv, options }).values as Values;
-  } catch {
-    return undefined; // the usage says what there is
+    process.exitCode = error instanceof ConfigError ? error.exitCode : 1;
   }
 }
 

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
+import { makeFolder } from "#shared/folder.ts";
 import { parseNote } from "#shared/note.ts";
 import { afterRestore } from "../domain/restored.ts";
 import { syncFolder, writeDurably } from "../files.ts";
@@ -53,7 +54,7 @@ type Options = { from: string; dataDir: string; force: boolean; log: Logger; now
 export type Restored = { manifest: Manifest; /** Where what was there before lies now. */ before: string | undefined };
 
 export async function restoreBackup({ from, dataDir, force, log, now }: Options): Promise<Restored> {
-  const isOurs = mkdirSync(dataDir, { recursive: true, mode: 0o700 }) !== undefined;
+  const isOurs = makeFolder(dataDir, 0o700);
   const release = await claimFolder(dataDir, { waitMs: 0, evenCutOff: true });
   try {
     const there = readdirSync(dataDir).filter((name) => !name.startsWith("lock"));

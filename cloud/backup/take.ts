@@ -2,6 +2,7 @@
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
+import { makeFolder } from "#shared/folder.ts";
 import { signedNote } from "#shared/note.ts";
 import type { Config } from "../config.ts";
 import { syncFolder } from "../files.ts";
@@ -24,7 +25,7 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
       "this cloud works on PostgreSQL: back that up with its own means (pg_dump, or base backups with WAL), and the data folder as files",
     );
   if (existsSync(to)) throw unfit(`${to} exists: name a file that doesn't`);
-  mkdirSync(dirname(to), { recursive: true });
+  makeFolder(dirname(to));
   const folder = mkdtempSync(`${to}.`);
   try {
     await copyDatabase(join(config.DATA_DIR, DATABASE), join(folder, DATABASE));

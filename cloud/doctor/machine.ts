@@ -37,6 +37,7 @@ export const folder: Check = ({ config: { DATA_DIR: dir } }) => {
 };
 
 export const disk: Check = ({ config: { DATA_DIR: dir } }) => {
+  if (!existsSync(dir)) return []; // said above, once
   const { bavail, bsize } = statfsSync(dir);
   const free = bavail * bsize;
   const says = `${(free / GIB).toFixed(1)} GiB are free under ${dir}`;
@@ -46,6 +47,7 @@ export const disk: Check = ({ config: { DATA_DIR: dir } }) => {
 
 /** Twenty small writes, each synced: what every commit waits for. */
 export const sync: Check = ({ config: { DATA_DIR: dir } }) => {
+  if (!existsSync(dir)) return [];
   const file = join(dir, `.doctor-${process.pid}`);
   const handle = openSync(file, "w", 0o600);
   try {

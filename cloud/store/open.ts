@@ -1,9 +1,11 @@
 // Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
+import { ConfigError } from "#shared/arguments.ts";
+import { makeFolder } from "#shared/folder.ts";
 import { openToRead } from "./copy.ts";
 import { migrate } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
@@ -86,7 +88,7 @@ type Claim = { waitMs?: number; evenCutOff?: boolean };
  * A successor waits a little, which is what a restart looks like.
  */
 export async function claimFolder(dataDir: string, { waitMs = CLAIM_WAIT_MS, evenCutOff = false }: Claim = {}): Promise<() => void> {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeFolder(dataDir, 0o700);
   const lock = new Database(join(dataDir, "lock"), { timeout: 0 });
   for (let waited = 0; ; waited += 100) {
     try {
@@ -100,9 +102,7 @@ export async function claimFolder(dataDir: string, { waitMs = CLAIM_WAIT_MS, eve
         lock.close();
         if ((error as { code?: string }).code !== "SQLITE_BUSY")
           throw new Error(`can't lock ${dataDir}: ${(error as Error).message}`, { cause: error });
-        throw new Error(`another Imprimatur cloud works in ${dataDir}: stop it, or give this one its own IMPRIMATUR_DATA_DIR`, {
-          cause: error,
-        });
+        throw new ConfigError(`another Imprimatur cloud works in ${dataDir}: stop it, or name another folder`);
       }
     }
   }

@@ -1,7 +1,7 @@
 // The embedded engine: units that wait share one durable commit, each in its own savepoint; reads have a connection of their own.
-import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
+import { makeFolder } from "#shared/folder.ts";
 import { limits } from "#shared/limits.ts";
 import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Session, turnsThatBring, unavailable } from "./store.ts";
 
@@ -30,7 +30,7 @@ const WAL_FRAMES = 6_144; // 24 MiB of pages: pictures make a unit of work a hun
 const WAL_FRAMES_MORE = 1_024; // where a reader was in the way of the last one
 
 export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL" = "FULL"): Database.Database {
-  if (mode === "write") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  if (mode === "write") makeFolder(dirname(file), 0o700);
   const connection = new Database(file, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS });
   if (mode === "write") connection.pragma("journal_mode = WAL");
   connection.pragma(`synchronous = ${synchronous}`);

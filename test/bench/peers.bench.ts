@@ -1,7 +1,7 @@
 // Against peers: the same durable life of a label (enqueued, claimed, five reports with evidence, done), theirs in process, ours over HTTP.
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { manyJobs } from "../../fixtures/many-jobs.ts";
+import { manyLabels } from "../../fixtures/many-jobs.ts";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Claim, goodItems } from "../../fixtures/print-shop.ts";
 import { startServer } from "./http.bench.ts";
@@ -97,16 +97,46 @@ async function againstQueues(): Promise<Line[]> {
   ];
 }
 
-/** The same in a store that holds a million labels. */
+/** The same in stores that hold a million sealed labels, and all that those left. */
 async function withMany(): Promise<Line[]> {
-  const few = await printCloud();
-  const many = await printCloud({ stock: (folder, ref) => manyJobs(folder, ref, MANY) });
-  const rates = await inTurns({ few: sevenCalls(few), many: sevenCalls(many), fewBatched: batches(few), manyBatched: batches(many) });
-  await few.end();
-  await many.end();
+  const server = await startPostgres();
+  const onServer = async (name: string) => ({ IMPRIMATUR_DATABASE_URL: await server.createDatabase(name) });
+  const filled = (settings: Record<string, string>) =>
+    printCloud({
+      settings,
+      stock: (dataDir, label) => manyLabels({ dataDir, databaseUrl: settings["IMPRIMATUR_DATABASE_URL"] }, label, MANY),
+    });
+  const clouds = {
+    few: await printCloud(),
+    many: await filled({}),
+    fewOnServer: await printCloud({ settings: await onServer("few") }),
+    manyOnServer: await filled(await onServer("many")),
+  };
+  const { few, many, fewOnServer, manyOnServer } = clouds;
+  const rates = await inTurns({
+    few: sevenCalls(few),
+    many: sevenCalls(many),
+    fewBatched: batches(few),
+    manyBatched: batches(many),
+    fewOnServer: sevenCalls(fewOnServer),
+    manyOnServer: sevenCalls(manyOnServer),
+    fewOnServerBatched: batches(fewOnServer),
+    manyOnServerBatched: batches(manyOnServer),
+  });
+  const aSecond = await halfOf(few);
+  const times = await pacedInTurns({ few: claimedOf(few), many: claimedOf(many) }, aSecond);
+  for (const { end } of Object.values(clouds)) await end();
+  await server.stop();
+  const name = "with 1,000,000 sealed labels in the store against none";
+  const atHalf = (share: number, words: string) =>
+    slower(`a result at half load ${name}, ${words}`, { ours: times.many, theirs: times.few, aSecond, share, most: 1.2 });
   return [
-    compared("seven calls with 1,000,000 jobs in the store against none", rates.many, rates.few, 0.8),
-    compared("batches with 1,000,000 jobs in the store against none", rates.manyBatched, rates.fewBatched, 0.8),
+    compared(`seven calls ${name}`, rates.many, rates.few, 0.8),
+    compared(`batches ${name}`, rates.manyBatched, rates.fewBatched, 0.8),
+    compared(`seven calls on PostgreSQL ${name}`, rates.manyOnServer, rates.fewOnServer, 0.8),
+    compared(`batches on PostgreSQL ${name}`, rates.manyOnServerBatched, rates.fewOnServerBatched, 0.8),
+    atHalf(0.5, "the median"),
+    atHalf(0.99, "99 of 100"),
   ];
 }
 
@@ -126,45 +156,60 @@ async function paced(count: number, aSecond: number, call: (n: number) => Promis
   return took;
 }
 
-type LeanClient = ReturnType<typeof leanClient>;
-type Paced = "ours" | "canned" | "synced";
+/** Who is asked at a pace, and what it is asked. */
+type Paced = { post: Call; results(count: number): Promise<Result[]> };
+const claimedOf = (cloud: PrintCloud): Paced => ({ post: cloud.post, results: (count) => claimedResults(cloud, count) });
+
+/** How long each call took, by rounds of a second in turns, the first of which doesn't count. */
+async function pacedInTurns<Name extends string>(contestants: Record<Name, Paced>, aSecond: number): Promise<Record<Name, number[][]>> {
+  const rounds = Object.fromEntries(Object.keys(contestants).map((name) => [name, []])) as unknown as Record<Name, number[][]>;
+  for (let round = -1; round < HALF_LOAD_ROUNDS; round += 1)
+    for (const [name, { post, results }] of Object.entries<Paced>(contestants)) {
+      const calls = await results(aSecond);
+      const times = await paced(aSecond, aSecond, (n) => well(post(...(calls[n] as Result))));
+      if (round >= 0) rounds[name as Name].push(times);
+    }
+  return rounds;
+}
+
+/** How many calls a second are half of what a cloud can do. */
+async function halfOf(cloud: PrintCloud): Promise<number> {
+  const full = await callers(CALLERS, ROUND_MS, cloud.inSevenCalls);
+  return Math.floor(((full / ROUND_MS) * 1000 * 7) / 2);
+}
+
+type Waits = { ours: number[][]; theirs: number[][]; aSecond: number; share: number; most: number };
+function slower(name: string, { ours, theirs, aSecond, share, most }: Waits): Line {
+  const [one, other] = [ours, theirs].map((each) => each.map((times) => middle(times, share))) as [number[], number[]];
+  const ratio = middle(one.map((ms, i) => ms / (other[i] ?? 1)));
+  const worst = [one, other].map((each) => Math.max(...each).toFixed(2)).join(" against ");
+  const figure = `${ratio.toFixed(1)} (${middle(one).toFixed(2)} against ${middle(other).toFixed(2)} ms at ${aSecond} calls/s; in its worst second ${worst})`;
+  return { name: `peers: ${name}`, figure, target: most === Infinity ? "told" : `at most ${most}`, met: ratio <= most };
+}
 
 /**
  * How long a result waits at half of what the cloud can do, against a canned answer at the same rate, and against one that is kept as cheaply as
- * this disk allows: a disk that stalls is in both but not in the canned one. They take turns of a second, the first of which doesn't count.
+ * this disk allows: a disk that stalls is in both but not in the canned one.
  */
 async function atHalfLoad(): Promise<Line[]> {
   const cloud = await printCloud();
   const folder = freshFolder();
   const servers = [await startServer("./bare-label.ts", {}), await startServer("./bare-label.ts", { BARE_FILE: join(folder, "kept") })];
-  const [canned, synced] = servers.map(({ url }) => leanClient(url, "nobody")) as [LeanClient, LeanClient];
-  const posts: Record<Paced, Call> = { ours: cloud.post, canned: canned.post, synced: synced.post };
-  const full = await callers(CALLERS, ROUND_MS, cloud.inSevenCalls);
-  const aSecond = Math.floor(((full / ROUND_MS) * 1000 * 7) / 2);
-  const rounds: Record<Paced, number[][]> = { ours: [], canned: [], synced: [] };
-  for (let round = -1; round < HALF_LOAD_ROUNDS; round += 1) {
-    const results = await claimedResults(cloud, aSecond);
-    for (const [name, post] of Object.entries(posts)) {
-      const times = await paced(results.length, aSecond, (n) => well(post(...(results[n] as Result))));
-      if (round >= 0) rounds[name as Paced].push(times);
-    }
-  }
-  for (const { end } of [canned, synced]) end();
+  const clients = servers.map(({ url }) => leanClient(url, "nobody"));
+  const [anyResult] = await claimedResults(cloud, 1);
+  const [canned, synced] = clients.map(({ post }) => ({ post, results: async (count) => Array(count).fill(anyResult) })) as [Paced, Paced];
+  const aSecond = await halfOf(cloud);
+  const times = await pacedInTurns({ ours: claimedOf(cloud), canned, synced }, aSecond);
+  for (const { end } of clients) end();
   for (const { end } of [...servers, cloud]) await end();
   rmSync(folder, { recursive: true });
-  const line = (name: string, against: Paced, share: number, most: number): Line => {
-    const [ours, theirs] = [rounds.ours, rounds[against]].map((each) => each.map((times) => middle(times, share))) as [number[], number[]];
-    const ratio = middle(ours.map((ms, i) => ms / (theirs[i] ?? 1)));
-    const worst = [ours, theirs].map((each) => Math.max(...each).toFixed(2)).join(" against ");
-    const figure = `${ratio.toFixed(1)} (${middle(ours).toFixed(2)} against ${middle(theirs).toFixed(2)} ms at ${aSecond} calls/s; in its worst second ${worst})`;
-    const target = most === Infinity ? "told" : `at most ${most}`;
-    return { name: `peers: a result at half load against a canned answer${name}`, figure, target, met: ratio <= most };
-  };
+  const line = (name: string, theirs: number[][], share: number, most: number): Line =>
+    slower(`a result at half load against a canned answer${name}`, { ours: times.ours, theirs, aSecond, share, most });
   return [
-    line(", the median", "canned", 0.5, 6),
-    line(", 99 of 100", "canned", 0.99, 8),
-    line(" that is synced to the same disk, the median", "synced", 0.5, Infinity),
-    line(" that is synced to the same disk, 99 of 100", "synced", 0.99, Infinity),
+    line(", the median", times.canned, 0.5, 6),
+    line(", 99 of 100", times.canned, 0.99, 8),
+    line(" that is synced to the same disk, the median", times.synced, 0.5, Infinity),
+    line(" that is synced to the same disk, 99 of 100", times.synced, 0.99, Infinity),
   ];
 }
 

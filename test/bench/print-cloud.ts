@@ -105,17 +105,20 @@ function serialsOf(shop: Shop): () => Promise<string> {
   };
 }
 
-/** Labels from the order to the seal, on a cloud of these settings; before it begins, `stock` may fill the closed store with a past. */
+export type SealedLabel = { jobRef: string; tenantId: string };
+/** Labels from the order to the seal, on a cloud of these settings; before it begins, `stock` may fill the closed store with a past, made of one sealed label. */
 export async function printCloud({
   settings = {},
   stock,
-}: { settings?: Record<string, string>; stock?(folder: string, jobRef: string): Promise<void> } = {}) {
+}: { settings?: Record<string, string>; stock?(folder: string, label: SealedLabel): Promise<void> } = {}) {
   const folder = freshFolder();
   const cloud = await cloudOn(folder, settings);
   const shop = await printShop(cloud);
   if (stock) {
-    const { job_ref: ref } = await shop.issue({ priority: -1 });
-    await cloud.restart(() => stock(folder, ref));
+    const { job_ref: jobRef } = await shop.issue();
+    const { claim, seal } = shop.device;
+    await seal(await claim());
+    await cloud.restart(() => stock(folder, { jobRef, tenantId: shop.tenantId }));
   }
   const device = leanClient(cloud.url, shop.device.secret);
   const issuer = leanClient(cloud.url, shop.adminKey);

@@ -65,7 +65,7 @@ async function withJobs(jobs: number) {
   const cloud = await cloudOn(folder);
   const shop = await printShop(cloud);
   const { job_ref: ref } = await shop.issue({ priority: -1 });
-  await cloud.restart(() => manyJobs(folder, ref, jobs));
+  await cloud.restart(() => manyJobs({ dataDir: folder }, ref, jobs));
   await issue(shop, 6_000);
   return { cloud, station: leanClient(cloud.url, shop.device.secret) };
 }

@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ConfigError, configFrom } from "../../cloud/config.ts";
+import { ConfigError } from "#shared/arguments.ts";
+import { configFrom } from "../../cloud/config.ts";
 import { signatureFault } from "../../fixtures/receiver.ts";
 import type { World } from "../../fixtures/world.ts";
 import { receiving } from "../hooks.ts";

@@ -254,9 +254,23 @@ test("the commands say what is wrong with a backup in one line", async () => {
   expect(said).toEqual({ code: 1, out: expect.stringMatching(/^imprimatur: .*torn can't be restored: it was cut off in its manifest\n$/) });
 });
 
-test.each([[["backup", "--to", "x", "--verify", "y"]], [["restore", "--from", "x", "--too", "y"]]])(
-  "%j is answered with the usage",
-  async (args) => {
-    expect(await imprimatur(args)).toEqual({ code: 2, out: expect.stringMatching(/^usage: imprimatur (backup|restore) [^\n]*\n$/) });
+test.each([
+  [["backup", "--to", "x", "--verify", "y"], 2, "one of --to and --verify is needed (usage: imprimatur backup"],
+  [["backup"], 2, "one of --to and --verify is needed"],
+  [["backup", "--to"], 2, "usage: imprimatur backup"],
+  [["restore", "--from", "x", "--too", "y"], 2, "did you mean"],
+  [["restore", "--from", "x"], 2, "--data is missing (usage: imprimatur restore"],
+  [["restore", "--from", "/", "--data", "/proc/none"], 1, "mkdir '/proc/none'"],
+  [["restore", "--from", "/", "--data", "/dev/null"], 1, "/dev/null is a file where a folder has to be"],
+  [["backup", "--verify", "/"], 1, "it is a folder, where a backup is a file"],
+])("%j ends with %i and one line: %s", async (args, code, says) => {
+  expect(await imprimatur(args)).toEqual({ code, out: expect.stringMatching(/^imprimatur: [^\n]*\n$/) });
+  expect((await imprimatur(args)).out).toContain(says);
+});
+
+test.each([["main", "cloud"], ["backup"], ["restore"], ["doctor"], ["verify"], ["../agent/main", "agent"]])(
+  "%s --help says how it is used, and does nothing",
+  async (file, name = file) => {
+    expect(await imprimatur([file, "--help"])).toEqual({ code: 0, out: expect.stringMatching(new RegExp(`^usage: imprimatur ${name} `)) });
   },
 );
