@@ -25,6 +25,8 @@ export const limitTable = {
   SERIALS_MAX_ITEMS: [10_000, "Serials of one POST /carriers/batch"],
   OUTCOMES_MAX_ITEMS: [1_000, "Outcomes of one POST /carriers/print-status"],
   JOBS_MAX_ITEMS: [1_000, "Items of POST /aidc/jobs/batch"],
+  VOID_CANCELS_JOBS: [500, "Open print jobs that voiding a product ends at once; the others end as they come up to be claimed"],
+  VOID_LOOKS_AT_JOBS: [10_000, "Jobs of each open state that voiding a product looks through for its own"],
   CLAIMS_MAX_ITEMS: [200, "Jobs of one POST /aidc/jobs/claim/batch"],
   RESULTS_MAX_ITEMS: [500, "Results of one POST /aidc/results"],
   RESULTS_BODY_MAX_BYTES: [8_388_608, "Its body"],

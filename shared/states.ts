@@ -42,7 +42,7 @@ export type Assertor = "issuer" | "device" | "operator" | "system";
 
 /**
  * A print job's states. `next`: what may follow, and nothing else. `by`: on whose word the state is entered. `evidence`: what that word has to bring.
- * `lease`: what the end of a lease means there; where it is `uncertain` a label may exist, so that only a voided serial cancels the job.
+ * `lease`: what the end of a lease means there; where it is `uncertain` a label may exist, so that only a void cancels the job.
  */
 export const jobStates = {
   QUEUED: {
@@ -102,7 +102,7 @@ export const jobStates = {
     lease: null,
   },
   DEAD_LETTER: { says: "ended badly: the budget of attempts is used up", next: [], by: ["system"], evidence: null, lease: null },
-  CANCELLED: { says: "ended before physical work, or with its serial voided", next: [], by: ["issuer"], evidence: null, lease: null },
+  CANCELLED: { says: "ended before physical work, or with its serial or product voided", next: [], by: ["issuer"], evidence: null, lease: null },
 } as const satisfies Record<
   string,
   { says: string; next: readonly string[]; by: readonly Assertor[]; evidence: string | null; lease: "reclaimable" | "uncertain" | null }

@@ -157,12 +157,15 @@ type From = { tenantId: string; productId: string; state: PrintState | undefined
 
 /** All carriers of a product in the order of their allocation. */
 export async function exported(store: Store, from: From, origin: string): Promise<AsyncGenerator<CarrierRow[]>> {
-  const prefixes = await store.read("export", async (tx) => {
-    await products.find(tx, from.tenantId, from.productId);
-    return prefixesOf(tx, from.tenantId);
+  const { prefixes, voidedAt } = await store.read("export", async (tx) => {
+    const product = await products.find(tx, from.tenantId, from.productId);
+    return { prefixes: await prefixesOf(tx, from.tenantId), voidedAt: product.voidedAt };
   });
-  return slices(store, from, { origin, prefixes });
+  const isMoot = voidedAt !== null && from.state !== "printed"; // with the product, all that is to print is voided
+  return isMoot ? nothing() : slices(store, from, { origin, prefixes });
 }
+
+async function* nothing(): AsyncGenerator<never> {}
 
 /** A slice a unit, made when it is asked for, so that a million rows take no more memory than a page. */
 async function* slices(store: Store, from: From, naming: Naming): AsyncGenerator<CarrierRow[]> {

@@ -140,7 +140,7 @@ async function grant(tx: Tx, tenantId: string, deviceId: string, refs: string[],
   const granted = await eachBeside(rows.toSorted(bySooner), async (row): Promise<Claimed[]> => {
     const product = named.get(row.productId) as products.Row;
     if (product.voidedAt !== null) {
-      await endVoided(tx, row);
+      await jobs.cancelVoided(tx, { tenantId, actor: { id: null } }, row.jobRef, "PRODUCT_VOIDED"); // one that the void didn't reach
       return [];
     }
     await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
@@ -149,11 +149,6 @@ async function grant(tx: Tx, tenantId: string, deviceId: string, refs: string[],
     return [{ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, product.name, signing, tx.now) }];
   });
   return granted.flat();
-}
-/** A product that was voided since gets no label; its jobs end as they come up. */
-async function endVoided(tx: Tx, row: jobs.Row): Promise<void> {
-  const reason = "PRODUCT_VOIDED";
-  await jobs.ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: null }, reason }, { reason });
 }
 const bySooner = (a: jobs.Row, b: jobs.Row) => b.priority - a.priority || (a.jobRef < b.jobRef ? -1 : 1);
 

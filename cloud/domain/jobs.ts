@@ -2,13 +2,13 @@
 import { and, asc, desc, eq, lt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { gtin14 } from "#shared/gs1.ts";
-import { type Assertor, hasEnded, type JobState, leaseOf, mayCancel } from "#shared/states.ts";
+import { limits } from "#shared/limits.ts";
+import { type Assertor, hasEnded, type JobState, jobStateNames, leaseOf, mayCancel } from "#shared/states.ts";
 import { type BundleItem, type Job, type JobHistory, type JobQuery, type Need, needNames } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
 import { db, LOCKED, overtaken, run, together, type Tx } from "../store/store.ts";
-import type * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
 import { countEnd } from "./job-hours.ts";
 import { pageOf, pageReply } from "./page.ts";
@@ -253,10 +253,34 @@ export async function cancel(tx: Tx, by: By, ref: string, reason: string | undef
   return toWire(await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason: why }, { reason: why }));
 }
 
-/** A voided serial gets no label: its open job ends wherever it stands. */
-export async function cancelVoided(tx: Tx, by: By, { openJob }: carriers.Row): Promise<void> {
-  if (openJob === null) return;
-  const row = await find(tx, by.tenantId, openJob);
-  const reason = "SERIAL_VOIDED";
+/** What was voided gets no label: the job ends wherever it stands. */
+export async function cancelVoided(
+  tx: Tx,
+  by: { tenantId: string; actor: { id: string | null } },
+  ref: string,
+  reason: VoidReason,
+): Promise<void> {
+  const row = await find(tx, by.tenantId, ref);
   await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason }, { reason });
+}
+export type VoidReason = "SERIAL_VOIDED" | "PRODUCT_VOIDED";
+
+const lookedAt = db
+  .select({ ref: printJobs.jobRef, productId: printJobs.productId })
+  .from(printJobs)
+  .where(and(eq(printJobs.tenantId, sql.placeholder("tenantId")), eq(printJobs.state, sql.placeholder("state"))))
+  .limit(limits.VOID_LOOKS_AT_JOBS)
+  .as("looked_at");
+const openOfProduct = prepared(
+  db
+    .select({ ref: lookedAt.ref })
+    .from(lookedAt)
+    .where(eq(lookedAt.productId, sql.placeholder("productId")))
+    .limit(limits.VOID_CANCELS_JOBS),
+);
+/** Those that are under way first. Of a tenant with very many jobs not all: the others end as they come up to be claimed. */
+export async function cancelAllOf(tx: Tx, by: By, productId: string): Promise<void> {
+  const open = jobStateNames.filter((state) => !hasEnded(state)).toReversed();
+  const found = await together(open.map((state) => openOfProduct.all({ tenantId: by.tenantId, state, productId })));
+  for (const { ref } of found.flat().slice(0, limits.VOID_CANCELS_JOBS)) await cancelVoided(tx, by, ref, "PRODUCT_VOIDED");
 }

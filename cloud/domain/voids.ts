@@ -14,19 +14,32 @@ import * as products from "./products.ts";
 /** Without a serial, or with the product's own, it is the product; else one that was allocated for its labels. */
 export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: string, ifMatch?: string): Promise<Product> {
   const product = await products.find(tx, by.tenantId, id);
-  if (said.serial === undefined || said.serial === product.serialNumber) return products.voidIt(tx, by, id, said.reason, ifMatch);
+  if (said.serial === undefined || said.serial === product.serialNumber) return voidWhole(tx, by, product, said.reason, origin, ifMatch);
   products.refuseStale(product, ifMatch);
   const row = await carriers.find(tx, by.tenantId, said.serial);
   if (row?.gtin !== product.gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${said.serial} isn't allocated under ${product.gtin}`);
   if (row.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", `it was voided at ${new Date(row.voidedAt).toISOString()}`);
+  await voidSerial(tx, by, row, said.reason, origin);
+  return products.toWire(product);
+}
+
+async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, origin: string, ifMatch?: string): Promise<Product> {
+  const voided = await products.voidIt(tx, by, row.id, reason, ifMatch);
+  if (row.printed) await jobs.cancelAllOf(tx, by, row.id);
+  // An item may be a thing whose serial was allocated under its model.
+  const own = row.granularity === "batch" || row.serialNumber === null ? undefined : await carriers.find(tx, by.tenantId, row.serialNumber);
+  if (own?.gtin === row.gtin && own.voidedAt === null) await voidSerial(tx, by, own, reason, origin);
+  return voided;
+}
+
+async function voidSerial(tx: Tx, by: By, row: carriers.Row, reason: string, origin: string): Promise<void> {
   const voided = await tx.db
     .update(serials)
-    .set({ voidedAt: tx.now, voidReason: said.reason })
-    .where(and(eq(serials.tenantId, by.tenantId), eq(serials.serial, said.serial), isNull(serials.voidedAt)))
+    .set({ voidedAt: tx.now, voidReason: reason })
+    .where(and(eq(serials.tenantId, by.tenantId), eq(serials.serial, row.serial), isNull(serials.voidedAt)))
     .returning({ serial: serials.serial });
-  if (voided.length === 0) throw overtaken(`serial ${said.serial}`);
-  await jobs.cancelVoided(tx, by, row);
+  if (voided.length === 0) throw overtaken(`serial ${row.serial}`);
+  if (row.openJob !== null) await jobs.cancelVoided(tx, by, row.openJob, "SERIAL_VOIDED");
   if (row.printStatus === "printed")
     await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, row.gtin, { serial: row.serial }), at: tx.now });
-  return products.toWire(product);
 }

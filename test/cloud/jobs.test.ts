@@ -1,6 +1,7 @@
 // Print jobs over the real API: issued, claimed, reported and sealed, and every way in which that may not go.
 import { jwtVerify, createLocalJWKSet } from "jose";
 import { describe, expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
 import { ANY_TEMPLATE, templateDigest } from "#shared/templates.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
@@ -172,24 +173,58 @@ test("only a device's key claims, and nothing of another tenant's", async () => 
   expect((await other.admin.get(`/aidc/jobs/${job.job_ref}`)).body.state).toBe("CLAIMED");
 });
 
-test("a product that was voided since gets no label", async () => {
+test("voiding a product ends its jobs at once, waiting or held, and nobody else's", async () => {
   const home = await printShop(w);
-  const job = await home.issue();
-  await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
-  expect((await home.device.api.post("/aidc/jobs/claim")).status).toBe(204);
-  expect((await home.admin.get(`/aidc/jobs/${job.job_ref}`)).body).toMatchObject({ state: "CANCELLED", reason: "PRODUCT_VOIDED" });
+  const other = await productMaker(home.admin)({ gtin: gtinOf(690_002) });
+  await home.admin.post(`/passports/${other.passportId}/validations`);
+  const [serial] = (await home.admin.post("/carriers/batch", { productId: other.id, count: 1 })).body.serials;
+  const jobs = [await home.issue(), await home.issue(), await home.issue()];
+  const held = await home.device.claim();
+  const printing = await home.device.claim();
+  await home.device.upTo(printing, "SPOOL_SUBMITTED");
+  const stays = (await home.admin.post("/aidc/jobs", { gtin: other.gtin, serial })).body;
+  expect((await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" })).status).toBe(200);
+  for (const { job_ref: ref } of jobs)
+    expect((await home.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ state: "CANCELLED", reason: "PRODUCT_VOIDED" });
+  expect((await home.admin.get(`/aidc/jobs/${stays.job_ref}`)).body.state).toBe("QUEUED");
+  const [render] = goodItems(held);
+  expect((await home.device.say(held, render ?? {})).status).toBe(409);
+  expect((await home.device.api.post(`/aidc/jobs/${held.job.job_ref}/heartbeat`, { attempt_id: held.attempt_id })).status).toBe(409);
+  expect((await home.admin.get(`/carriers/export?productId=${home.product.id}&printState=pending&format=json`)).body.data).toEqual([]);
 });
 
-test("the jobs of a voided product don't stand before those that a claim can have", async () => {
+test("the jobs that the voiding of their product didn't reach don't stand before those that a claim can have", async () => {
   const home = await printShop(w);
   const other = await productMaker(home.admin)({ gtin: gtinOf(690_001) });
   await home.admin.post(`/passports/${other.passportId}/validations`);
   const [serial] = (await home.admin.post("/carriers/batch", { productId: other.id, count: 1 })).body.serials;
-  for (let i = 0; i < 3; i += 1) await home.issue();
+  const many = (await home.allocate(limits.VOID_CANCELS_JOBS + 3)).map((each) => ({ gtin: home.gtin, serial: each }));
+  expect((await home.admin.post("/aidc/jobs/batch", { items: many })).body.failed).toBe(0);
   const good = (await home.admin.post("/aidc/jobs", { gtin: other.gtin, serial })).body;
   await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
+  expect((await home.admin.get("/aidc/jobs?state=QUEUED")).body.data).toHaveLength(4);
   expect((await home.device.claim()).job.job_ref).toBe(good.job_ref);
-  expect((await home.admin.get("/aidc/jobs?state=CANCELLED")).body.data).toHaveLength(3);
+  expect((await home.admin.get("/aidc/jobs?state=QUEUED")).body.data).toEqual([]);
+});
+
+test("voiding an item takes its serial along, though it was allocated under the model", async () => {
+  const home = await printShop(w);
+  const job = await home.issue();
+  const item = (
+    await home.admin.post("/products", {
+      name: "This one kettle",
+      description: "The kettle that was returned",
+      category: "electronics",
+      gtin: home.gtin,
+      granularity: "item",
+      serialNumber: job.serial,
+      extensions: { energyEfficiencyClass: "A", weeeCategory: "small_equipment" },
+    })
+  ).body;
+  expect((await home.admin.post(`/products/${item.id}/void`, { reason: "broken" })).status).toBe(200);
+  expect((await home.admin.get(`/aidc/jobs/${job.job_ref}`)).body).toMatchObject({ state: "CANCELLED", reason: "SERIAL_VOIDED" });
+  expect((await home.admin.get(`//01/${home.gtin}/21/${job.serial}`)).status).toBe(410);
+  expect(await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial: job.serial })).toEqual(refused("SERIAL_VOIDED", 410));
 });
 
 test("a product whose serials were in the print loop is not deleted", async () => {
