@@ -69,8 +69,12 @@ export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId
       all("SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' ORDER BY n", attemptId)
         .map((row) => JSON.parse(String(row["body"])) as ReportBody)
         .map(({ job_ref: _ref, attempt_id: _id, reason: _reason, ...item }) => item),
+    /** As far as the cloud hasn't refused it. */
     lastState: (attemptId: string): string | undefined => {
-      const row = get("SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' ORDER BY n DESC LIMIT 1", attemptId);
+      const row = get(
+        "SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' AND coalesce(fate, 'taken') = 'taken' ORDER BY n DESC LIMIT 1",
+        attemptId,
+      );
       return row && (JSON.parse(String(row["body"])) as ReportBody).status;
     },
     depth: (): { count: number; oldestAt: number | null; pictures: number } => {

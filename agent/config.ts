@@ -21,9 +21,7 @@ const Printer = closed({
   name: said(Word, "As people call it"),
   driver: Type.Enum(Object.keys(drivers), { description: `Its language: ${Object.keys(drivers).join(", ")}` }),
   port: said(Url, "`tcp://HOST:PORT`, `serial:/dev/…?baud=`, `file:/dev/usb/lp0` or `ipp://HOST:PORT/printers/NAME`"),
-  dpi: Type.Optional(
-    Type.Union([Type.Literal(203), Type.Literal(300), Type.Literal(600)], { default: 203, description: "Dots an inch of its head" }),
-  ),
+  dpi: Type.Optional(Type.Enum([203, 300, 600], { default: 203, description: "Dots an inch of its head" })),
   label: closed(
     {
       widthMm: Type.Number({ exclusiveMinimum: 0, maximum: 500, description: "Across the web" }),

@@ -85,8 +85,9 @@ export async function openConsole({ host, port }: { host: string; port: number }
     reply.type("image/png").send(labelOf(deps, request.params.ref)),
   );
   app.get("/healthz", () => {
-    const { notices } = state();
-    return notices.length === 0 ? { status: "ok" } : { status: "degraded", notices };
+    const { notices, stopped } = state();
+    if (notices.length === 0 && stopped === null) return { status: "ok" };
+    return { status: "degraded", notices, ...(stopped === null ? {} : { stopped }) };
   });
   app.get("/metrics", async (_request, reply) => {
     metrics ??= (await import("./metrics.ts")).metricsOf(state); // 115 files, for stations that are watched
@@ -127,7 +128,7 @@ function guard(app: FastifyInstance, host: string): void {
   });
   app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, _request, reply) => {
     const refusal = refusalOf(error);
-    void reply.code(refusal.status).send(refusal.body);
+    void reply.code(refusal.status).headers(refusal.headers).send(refusal.body);
   });
 }
 /** What a person does here has an id, which goes on with all that follows from it. */

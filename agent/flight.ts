@@ -5,7 +5,7 @@ import type { PrinterConfig } from "./config.ts";
 import { contentOf } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
-import { attests, type Capabilities, type Printer, type Submission } from "./printers/driver.ts";
+import { attests, type Capabilities, type Completion, type Printer, type Submission } from "./printers/driver.ts";
 import * as steps from "./steps.ts";
 
 export type Lease = "alive" | "lost" | "unknown";
@@ -58,11 +58,16 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       return steps.intend(floor, attempt, config.name, { token: encoded.token, sha256, bytes: bytes.length, counter: before });
     });
     const submission = await at.submit(encoded);
-    const left = await durable(() => {
-      const hasLeft = steps.submitted(floor, attemptId, act, submission, config);
-      if (!hasLeft) counter.expect(before);
-      return hasLeft;
-    });
+    const left = await durable(() =>
+      store.write(() => {
+        const found = submission.before.labels; // somebody may have pressed feed since the last look
+        if (before !== null && found !== null && found > before)
+          press.unexplained(found - before, `its counter went from ${before} to ${found} without a job`);
+        const hasLeft = steps.submitted(floor, attemptId, act, submission, config);
+        if (!hasLeft) counter.expect(found ?? before);
+        return hasLeft;
+      }),
+    );
     news.beat();
     if (left) return submission;
     if (!submission.retryable) steps.fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
@@ -85,10 +90,15 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       if (completion.outcome !== "blocked") {
         const after = completion.outcome === "confirmed" ? completion.evidence.after : undefined;
         if (completion.outcome === "failed") await at.flush();
-        await durable(() => {
-          steps.completed(floor, attemptId, completion, config, known);
-          counter.expect((mayHold === 1 && after) || null); // the one behind it moves it on
-        });
+        await durable(() =>
+          store.write(() => {
+            steps.completed(floor, attemptId, completion, config, known);
+            const strangers = mayHold === 1 ? beside(completion) : 0;
+            if (strangers > 0)
+              press.unexplained(strangers, `its counter moved by ${strangers} more than ${submission.token} explains, without a job`);
+            counter.expect((mayHold === 1 && after) || null); // the one behind it moves it on
+          }),
+        );
         // What comes late belongs to nobody's next label; and one that never answers may wait for our goodbye before it prints.
         if (completion.outcome === "unknown" && config.driver !== "ipp") await press.close();
         return completion.outcome === "confirmed";
@@ -102,6 +112,11 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       }
       await waitFor(() => signal.aborted || store.must(attemptId).stage !== "sent", LOOK_MS);
     }
+  }
+
+  /** How many labels came out with one whose own end the counter leaves open: which of them is ours is asked, that there are others isn't. */
+  function beside({ outcome, evidence: { before, after, voids = 0 } }: Completion): number {
+    return outcome === "unknown" && before !== undefined && after !== undefined ? Math.max(0, after - before - voids - 1) : 0;
   }
 
   /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */

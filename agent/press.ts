@@ -165,11 +165,13 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     store.write(() => {
       counter.expect(labels);
       if (before === null) return;
-      const words = `its counter went from ${before} to ${labels} without a job`;
-      for (let i = 0; i < Math.min(labels - before, UNEXPLAINED_MAX); i += 1) store.label(name, "unexplained", words);
-      const line = { event: "counter", printer: name, before, now: labels };
-      say("warn", line, `${name}: its label counter went from ${before} to ${labels} without a job of ours`);
+      unexplained(labels - before, `its counter went from ${before} to ${labels} without a job`);
     });
+  }
+  /** Labels that nobody here sent: each is in the ledger until a person explains it. */
+  function unexplained(count: number, words: string): void {
+    for (let i = 0; i < Math.min(count, UNEXPLAINED_MAX); i += 1) store.label(name, "unexplained", words);
+    say("warn", { event: "counter", printer: name, count }, `${name}: ${words} of ours`);
   }
 
   return {
@@ -182,6 +184,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     /** Labels that this printer may hold, or that wait for word of theirs. */
     isHeld,
     counter,
+    unexplained,
     become,
     open,
     close,

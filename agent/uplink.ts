@@ -50,7 +50,7 @@ export type Uplink = {
   /** Why the cloud won't have us, if it won't. */
   stopped(): string | null;
   /** Every other call tells how it went, so that one truth is known of the connection. */
-  heard(said: { ok: true } | NoAnswer): void;
+  heard(said: { ok: true } | NoAnswer, askedAs?: "us" | "anybody"): void;
   /** One round; says whether anything is left to say. */
   drain(): Promise<boolean>;
   end(): Promise<void>;
@@ -77,7 +77,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   let isTooMuch = false;
   const stop = pulse(clock);
 
-  function heard(said: { ok: true } | NoAnswer): void {
+  function heard(said: { ok: true } | NoAnswer, askedAs: "us" | "anybody" = "us"): void {
     const now = said.ok || said.status > 0;
     if (online !== now)
       say(
@@ -86,7 +86,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
         now ? "the cloud answers" : `${said.ok ? "" : said.message}: working on, reports wait`,
       );
     const before = stopped;
-    if (said.ok) stopped = null;
+    if (said.ok) stopped = askedAs === "us" ? null : stopped; // what anybody may ask for says nothing about our key
     else if (fateOf(said) === "stop") stopped = `${said.code}: ${said.message}`;
     if (stopped !== before)
       say(

@@ -109,6 +109,7 @@ function sentence({ keyword, params, message = "is wrong" }: ErrorObject): strin
   if (keyword === "pattern" && (params["pattern"] === VISIBLE || params["pattern"] === READABLE))
     return "must have something to see in it and no control characters";
   if (keyword === "format" && params["format"] === "date-time") return "must be an instant of ISO 8601, such as 2026-01-31T12:00:00Z";
+  if (keyword === "const") return `must be ${JSON.stringify(params["allowedValue"])}`;
   if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
   return message;
 }

@@ -102,7 +102,13 @@ export const jobStates = {
     lease: null,
   },
   DEAD_LETTER: { says: "ended badly: the budget of attempts is used up", next: [], by: ["system"], evidence: null, lease: null },
-  CANCELLED: { says: "ended before physical work, or with its serial or product voided", next: [], by: ["issuer"], evidence: null, lease: null },
+  CANCELLED: {
+    says: "ended before physical work, or with its serial or product voided",
+    next: [],
+    by: ["issuer"],
+    evidence: null,
+    lease: null,
+  },
 } as const satisfies Record<
   string,
   { says: string; next: readonly string[]; by: readonly Assertor[]; evidence: string | null; lease: "reclaimable" | "uncertain" | null }

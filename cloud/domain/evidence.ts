@@ -40,7 +40,10 @@ function shaped(status: JobState, evidence: Evidence | undefined, actor: JobActo
 }
 
 /** A word that no machine should be believed on, whatever grade it gives itself. */
-const HEARSAY = /spool|queue|transport|timeout|elapsed|bytes/i;
+const HEARSAY = /spool|queue(?!d? response)|transport|timeout|elapsed|bytes|completed|\b(cups|ipp|lpd?|lpr)\b/i;
+/** Printers that have several counters send them together. */
+const labelsIn = (counters: Completion["before"]): unknown =>
+  typeof counters === "object" && counters !== null ? ((counters as Evidence)["total"] ?? (counters as Evidence)["labels"]) : counters;
 
 function judgeCompletion({ basis, grade, before, after, voids = 0 }: Completion, { kind }: JobActor): void {
   if (kind === "operator") return;
@@ -53,12 +56,13 @@ function judgeCompletion({ basis, grade, before, after, voids = 0 }: Completion,
       "counter",
       "is missing: a counter is read before and after",
     );
-  if (typeof before !== "number" || typeof after !== "number") return;
-  if (after - before !== 1 + voids)
+  const [from, to] = [labelsIn(before), labelsIn(after)];
+  if (typeof from !== "number" || typeof to !== "number") return;
+  if (to - from !== 1 + voids)
     throw wrong(
       "completion.after",
       "counter",
-      `the counter moved by ${after - before}, and one label with ${voids} void ones explains ${1 + voids}`,
+      `the counter moved by ${to - from}, and one label with ${voids} void ones explains ${1 + voids}`,
     );
 }
 

@@ -191,7 +191,7 @@ export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobH
       attempt,
       actor,
       reason,
-      occurred_at: item?.occurred_at ?? null,
+      occurred_at: item?.occurred_at === undefined ? null : instant(Date.parse(item.occurred_at)), // the evidence keeps it as it was sent
     })),
   };
 }

@@ -96,6 +96,29 @@ describe.concurrent("labels", () => {
     expect(station.state().ledger.counts).toMatchObject({ unexplained: 1, explained: 1, sealed: 1 });
   });
 
+  test("that come out between two jobs, or beside one, are counted however soon the next job comes", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { printer: { scale: 1 } });
+    const { machine } = station.floor;
+    if (!machine) throw new Error("this floor has no machine");
+    const first = await shop.issue();
+    await sealed(shop, first.job_ref);
+    machine.counters.labels += 1;
+    const second = await shop.issue();
+    await sealed(shop, second.job_ref);
+    expect(station.state().ledger.counts).toMatchObject({ unexplained: 1, sealed: 2 });
+    const third = await shop.issue();
+    await until(() => jobAt(station, third.job_ref)?.stage === "sent");
+    machine.counters.labels += 1; // while ours is on its way: the printer's word can't tell them apart
+    await until(() => asked(station, third.job_ref) === "unknown_outcome");
+    expect((await say(station, third.job_ref, "good")).status).toBe(200);
+    await ask(station, "POST", "/api/scan", { text: third.digital_link });
+    await sealed(shop, third.job_ref);
+    const { ledger } = station.state();
+    expect(ledger.counts).toMatchObject({ unexplained: 2, sealed: 3 });
+    expect(machine.counters.labels - 1_000).toBe(5);
+  });
+
   test("a second label of a sealed serial is asked for by a reprint, and is scanned as its own", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop);

@@ -6,8 +6,8 @@ import { fateOf } from "../../agent/uplink.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { type FloorOptions } from "../../fixtures/floor.ts";
-import { ask, asked, jobAt, type Running, running, say, stateInCloud, until } from "./floor.ts";
+import { type FloorOptions, startFloor } from "../../fixtures/floor.ts";
+import { ask, asked, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -207,6 +207,21 @@ describe.concurrent("the cloud refuses", () => {
     await sealed(shop, ref);
     station.floor.machine?.clear();
     await until(() => jobAt(station, other.job_ref)?.state === "PRINTED_ATTESTED");
+  });
+
+  test("a key that nobody knows isn't taken for ours because the cloud's public keys can be had", async (t) => {
+    const floor = await startFloor(w.url, "imp_nobodys");
+    t.onTestFinished(floor.end);
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(() => station.state().stopped !== null);
+    await sleep(3_000); // it asks every second or so
+    expect(station.state()).toMatchObject({ stopped: expect.stringContaining("UNAUTHORIZED"), status: "degraded", online: true });
+    expect(station.lines.filter((line) => line.includes("takes our key again"))).toEqual([]);
+    expect((await ask(station, "GET", "/healthz")).body).toMatchObject({
+      status: "degraded",
+      stopped: expect.stringContaining("UNAUTHORIZED"),
+    });
   });
 
   test("a job that went on without us leaves an orphan: told, listed, and destroyed by a person", async (t) => {

@@ -47,6 +47,9 @@ describe("a word without what it needs is refused, and the job stays where it is
     ["SPOOL_SUBMITTED", "an instant that isn't", { accepted_at: "yesterday" }, "evidence.spool_receipt.accepted_at"],
     ["PRINTED_ATTESTED", "a grade below B", { grade: "C" }, "evidence.completion.grade"],
     ["PRINTED_ATTESTED", "a spooler's completed", { basis: "spooler completed" }, "evidence.completion.basis"],
+    ["PRINTED_ATTESTED", "a queue's completed", { basis: "cups completed" }, "evidence.completion.basis"],
+    ["PRINTED_ATTESTED", "a job's state at a print server", { basis: "ipp job-state 9" }, "evidence.completion.basis"],
+    ["PRINTED_ATTESTED", "counters that stood still", { before: { total: 5 }, after: { total: 5 } }, "evidence.completion.after"],
     ["PRINTED_ATTESTED", "a counter that stood still", { after: 100 }, "evidence.completion.after"],
     ["PRINTED_ATTESTED", "a counter that moved by two without a void", { after: 102 }, "evidence.completion.after"],
     ["PRINTED_ATTESTED", "a counter that was read only before", { after: undefined }, "evidence.completion.after"],
@@ -56,6 +59,14 @@ describe("a word without what it needs is refused, and the job stays where it is
   test.each(wrong)("%s with %s", async (status, _what, changes, field) => {
     expect(await codeOf(status, (item) => changed(item, changes))).toEqual([422, "EVIDENCE_INVALID", field]);
   });
+
+  test.each(["host-query fence and odometer", "GS r: queued response in order", "zpl-hv", "read-back"])(
+    "an answer in order, %s, attests",
+    async (basis) => {
+      const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
+      expect((await device.say(claimed, changed(item, { basis }))).status).toBe(200);
+    },
+  );
 
   test("evidence of the wrong stage", async () => {
     expect(
@@ -255,7 +266,8 @@ test("what a station's clock says is kept and decides nothing", async () => {
     );
   const before = await beat();
   const hourAgo = new Date(Date.now() - 3_600_000).toISOString();
-  expect((await device.say(claimed, { ...item, occurred_at: hourAgo })).status).toBe(200);
+  const elsewhere = `${new Date(Date.parse(hourAgo) + 7_200_000).toISOString().slice(0, -1)}+02:00`; // the same instant, told in another zone
+  expect((await device.say(claimed, { ...item, occurred_at: elsewhere })).status).toBe(200);
   const { data } = (await admin.get(`/aidc/jobs/${claimed.job.job_ref}/history`)).body;
   expect(data.at(-1)).toMatchObject({ to: "RENDERED", occurred_at: hourAgo });
   expect(await beat()).toBeGreaterThanOrEqual(before);

@@ -1,18 +1,25 @@
 // A rolling restart: nodes come and go and the schema grows under those that run, while no request fails and no answered write is lost.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { parseYaml } from "@redocly/openapi-core";
 import { afterAll, expect, test } from "vitest";
 import { createLog } from "../../cloud/log.ts";
 import { migrate, migrationsIn } from "../../cloud/store/migrate.ts";
 import { openPostgres } from "../../cloud/store/postgres.ts";
 import { storeOn } from "../../cloud/store/store.ts";
 import { client } from "../../fixtures/client.ts";
+import { haproxyMissing, startHaproxy } from "../../fixtures/haproxy.ts";
+import { freePort } from "../../fixtures/mqtt.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
 import { freshDatabase } from "../world.ts";
 
+const compose = parseYaml(readFileSync(new URL("../../cloud/deploy/compose.yaml", import.meta.url), "utf8")) as {
+  "x-node": { environment: Record<string, string> };
+};
+const { IMPRIMATUR_DRAIN_NOTICE_S: DRAIN_NOTICE_S = "0" } = compose["x-node"].environment;
 const adminKey = "a-key-for-the-rolling-test-1";
 const folder = mkdtempSync(join(tmpdir(), "imprimatur-rolling-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -45,25 +52,24 @@ function balancer() {
   };
 }
 
-const nodeOn = (url: string) => (n: number) =>
-  startProgram("cloud/main.ts", {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_MQTT_PORT: "0",
-    IMPRIMATUR_DATA_DIR: join(folder, `node-${n}`),
-    IMPRIMATUR_DATABASE_URL: url,
-    IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
-    IMPRIMATUR_RATE_LIMIT: "off",
-    IMPRIMATUR_DRAIN_NOTICE_S: "3",
-  });
+const nodeOn =
+  (url: string, more: Record<string, string> = {}) =>
+  (n: number, port = 0) =>
+    startProgram("cloud/main.ts", {
+      IMPRIMATUR_PORT: String(port),
+      IMPRIMATUR_MQTT_PORT: "0",
+      IMPRIMATUR_DATA_DIR: join(folder, `node-${n}`),
+      IMPRIMATUR_DATABASE_URL: url,
+      IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
+      IMPRIMATUR_RATE_LIMIT: "off",
+      IMPRIMATUR_DRAIN_NOTICE_S: "3",
+      ...more,
+    });
 
-test("no request fails while nodes are replaced and the schema grows; what was answered is there", { timeout: 120_000 }, async () => {
-  const url = (await freshDatabase("postgres")) ?? "";
-  const start = nodeOn(url);
-  const floor = balancer();
-  floor.nodes.push(await start(1));
-  await expect.poll(floor.ready).toBe(1);
-  const as = (secret: string) => client(floor.url, { authorization: `Bearer ${secret}` });
-  const shop = await printShop({ get url() { return floor.url(); }, admin: as(adminKey), as }); // oxfmt-ignore
+/** Three lines that print through whoever stands at that address; what was sealed, and what failed. */
+async function printing(url: () => string) {
+  const as = (secret: string) => client(url, { authorization: `Bearer ${secret}` });
+  const shop = await printShop({ get url() { return url(); }, admin: as(adminKey), as }); // oxfmt-ignore
   const [sealed, failed]: [string[], unknown[]] = [[], []];
   let isOver = false;
   const line = async () => {
@@ -79,10 +85,30 @@ test("no request fails while nodes are replaced and the schema grows; what was a
       }
   };
   const lines = Array.from({ length: 3 }, line);
-  const more = async () => {
-    const then = sealed.length;
-    await expect.poll(() => sealed.length).toBeGreaterThan(then + 5);
+  return {
+    failed,
+    more: async () => {
+      const then = sealed.length;
+      await expect.poll(() => sealed.length).toBeGreaterThan(then + 5);
+    },
+    /** Once the lines stand still: nothing failed, and what was answered is there. */
+    judge: async () => {
+      isOver = true;
+      await Promise.all(lines);
+      expect(failed).toEqual([]);
+      for (const ref of sealed) expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.state).toBe("SEALED");
+      expect((await shop.admin.get("/audit-logs/verify")).body.valid).toBe(true);
+    },
   };
+}
+
+test("no request fails while nodes are replaced and the schema grows; what was answered is there", { timeout: 120_000 }, async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const start = nodeOn(url);
+  const floor = balancer();
+  floor.nodes.push(await start(1));
+  await expect.poll(floor.ready).toBe(1);
+  const { more, judge } = await printing(floor.url);
   await more();
   for (const n of [2, 3]) {
     floor.nodes.push(await start(n));
@@ -106,14 +132,35 @@ test("no request fails while nodes are replaced and the schema grows; what was a
   await migrate(engine, store, [...migrationsIn(), { version: 9_000, name: "9000-grown.sql", text: newer, digest: "d" }]);
   await store.close();
   await more();
-  isOver = true;
-  await Promise.all(lines);
-  expect(failed).toEqual([]);
-  for (const ref of sealed) expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.state).toBe("SEALED");
-  expect((await shop.admin.get("/audit-logs/verify")).body.valid).toBe(true);
+  await judge();
   await floor.end();
   expect(await floor.nodes[0]?.end()).toBe(0);
 });
+
+if (haproxyMissing) process.stderr.write(`skipped: nodes replaced behind the example's proxy: ${haproxyMissing}\n`);
+test.skipIf(haproxyMissing)("behind the example's proxy, told what the example tells them, each node is replaced and no request fails", { timeout: 180_000 }, async (t) => {
+  const start = nodeOn((await freshDatabase("postgres")) ?? "", { IMPRIMATUR_DRAIN_NOTICE_S: DRAIN_NOTICE_S });
+  const ports = [await freePort(), await freePort(), await freePort()];
+  const nodes = await Promise.all(ports.map((port, i) => start(10 + i, port)));
+  t.onTestFinished(async () => void (await Promise.all(nodes.map((node) => node.end("SIGKILL")))));
+  const proxy = await startHaproxy(ports);
+  t.onTestFinished(proxy.end);
+  const { more, judge, failed } = await printing(() => proxy.url);
+  await more();
+  for (const [i, port] of ports.entries()) {
+    expect(await nodes[i]?.end()).toBe(0);
+    await more();
+    nodes[i] = await start(10 + i, port);
+    await more();
+  }
+  await judge();
+  // The control: all of them killed at once is more than a proxy can hide.
+  const seen = await printing(() => proxy.url);
+  await Promise.all(nodes.map((node) => node.end("SIGKILL")));
+  await expect.poll(() => seen.failed.length).toBeGreaterThan(0);
+  expect(failed).toEqual([]);
+  await expect(seen.judge()).rejects.toThrow("to deeply equal []");
+}); // oxfmt-ignore
 
 test("the control: a node that is killed instead fails requests, and they are seen", { timeout: 60_000 }, async () => {
   const start = nodeOn((await freshDatabase("postgres")) ?? "");

@@ -1,6 +1,6 @@
 // The deployment example against what it is an example of: settings that exist, the same parts as the tests start by hand, files that their programs accept.
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -9,6 +9,7 @@ import { afterAll, expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import { configFrom, settings } from "../../cloud/config.ts";
 import { SHARED } from "../../fixtures/cluster.ts";
+import { HAPROXY, haproxyMissing } from "../../fixtures/haproxy.ts";
 import { aclOfReadme } from "../../fixtures/mqtt.ts";
 
 type Service = {
@@ -32,7 +33,6 @@ const filled = (text: string) =>
   });
 const { services } = parseYaml(filled(read("compose.yaml"))) as { services: Record<string, Service> };
 const nodes = Object.entries(services).filter(([name]) => name.startsWith("node-"));
-const HAPROXY = "/usr/sbin/haproxy";
 const temporary = mkdtempSync(join(tmpdir(), "imprimatur-deploy-"));
 afterAll(() => rmSync(temporary, { recursive: true, force: true }));
 
@@ -56,8 +56,9 @@ test("what the tests tell every node of a cluster, the example tells them too", 
 });
 
 test("a node may drain before it is killed, is asked at /readyz, and the server has connections for all of them", () => {
-  for (const [, { stop_grace_period: grace = "", healthcheck }] of nodes) {
-    expect(Number.parseInt(grace, 10) * 1_000).toBeGreaterThan(limits.DRAIN_MAX_MS);
+  for (const [, { stop_grace_period: grace = "", healthcheck, environment = {} }] of nodes) {
+    const notice = Number(environment["IMPRIMATUR_DRAIN_NOTICE_S"]) * 1_000;
+    expect(Number.parseInt(grace, 10) * 1_000).toBeGreaterThan(limits.DRAIN_MAX_MS + notice);
     expect(healthcheck?.test.join(" ")).toContain("/readyz");
   }
   const most = Number(/max_connections=(\d+)/.exec(services["postgres"]?.command?.join(" ") ?? "")?.[1]);
@@ -69,9 +70,8 @@ test("the broker's rules are the README's", () => {
   expect(read("mosquitto.conf")).toMatch(/^allow_anonymous false$/m);
 });
 
-if (!existsSync(HAPROXY))
-  process.stderr.write(`skipped: the proxy's configuration: ${HAPROXY} isn't installed (apt-get install haproxy)\n`);
-test.skipIf(!existsSync(HAPROXY))("the proxy's configuration is one, names all nodes and asks whether they are ready", async () => {
+if (haproxyMissing) process.stderr.write(`skipped: the proxy's configuration: ${haproxyMissing}\n`);
+test.skipIf(haproxyMissing)("the proxy's configuration is one, names all nodes and asks whether they are ready", async () => {
   const check = async (text: string) => {
     const file = join(temporary, "haproxy.cfg");
     writeFileSync(file, text);
