@@ -1,0 +1,54 @@
+// The unit of imprimatur agent install under a real systemd: hardened as it is, it prints, comes back when it is killed, and ends when it is told to.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { loadAgentConfig } from "../../agent/config.ts";
+import { SERVICE, STATE_DIR, unitOf } from "../../agent/unit.ts";
+import { startFloor } from "../../fixtures/floor.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startSystemd, systemdMissing } from "../../fixtures/systemd.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { stateInCloud, until } from "./floor.ts";
+
+const missing = systemdMissing();
+if (missing) process.stderr.write(`skipped: the station as a service of systemd: ${missing}\n`);
+
+test.skipIf(missing)("a station that systemd runs seals labels, before and after it was killed", { timeout: 120_000 }, async (t) => {
+  const w = await startWorld();
+  afterAll(() => w.end());
+  const shop = await printShop(w);
+  const floor = await startFloor(w.url, shop.device.secret);
+  t.onTestFinished(floor.end);
+  const file = join(floor.folder, "config.json");
+  writeFileSync(file, JSON.stringify(floor.config), { mode: 0o600 }); // root's: the service gets it as a credential
+  const unit = unitOf(loadAgentConfig(file), file, 0);
+  const control = unit.replace("SystemCallErrorNumber", "SystemCallFilter=~connect\nSystemCallErrorNumber");
+  const systemd = await startSystemd({ [SERVICE]: unit, "control.service": control });
+  t.onTestFinished(systemd.end);
+  const { run } = systemd;
+  const shown = async (name: string) => (await run("systemctl", "show", "--value", "-p", name, SERVICE)).trim();
+  const seals = async () => {
+    const { job_ref: ref } = await shop.issue();
+    await until(async () => (await stateInCloud(shop, ref)) === "SEALED", 40_000);
+  };
+  await run("systemctl", "start", SERVICE);
+  await seals();
+  expect(Number(await shown("UID"))).toBeGreaterThan(60_000); // a user of its own, for as long as it runs
+  expect((await run("stat", "-Lc", "%a %U", STATE_DIR, `${STATE_DIR}/station.db`)).trim().split("\n")).toEqual([
+    "700 imprimatur-agent",
+    "600 imprimatur-agent",
+  ]);
+  const first = await shown("MainPID");
+  await run("systemctl", "kill", "--signal", "KILL", SERVICE);
+  await until(async () => (await shown("ActiveState")) === "active" && (await shown("MainPID")) !== first, 40_000);
+  await seals();
+  expect(await shown("NRestarts")).toBe("1");
+  await run("systemctl", "stop", SERVICE);
+  expect([await shown("ActiveState"), await shown("Result")]).toEqual(["inactive", "success"]);
+  expect(await floor.links()).toHaveLength(2);
+  // The control: what the unit forbids is forbidden, or the station above proves little.
+  const { job_ref: ref } = await shop.issue();
+  await run("systemctl", "start", "control.service").catch(() => "");
+  await new Promise((resolve) => setTimeout(resolve, 3_000));
+  expect(await stateInCloud(shop, ref)).toBe("QUEUED");
+}); // oxfmt-ignore
