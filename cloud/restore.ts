@@ -1,18 +1,35 @@
-// imprimatur restore --from FILE --data DIR: a backup becomes the data folder of a node, if nothing about it is wrong.
+// imprimatur restore --from FILE --data DIR: a backup becomes the data folder of a node, if nothing about it is wrong. --set-back: a PostgreSQL that its
+// own means set back gets what such a folder gets.
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
-import { restoreBackup } from "./backup/restore.ts";
+import { restoreBackup, settleDatabase } from "./backup/restore.ts";
 
-const USAGE = "imprimatur restore --from FILE --data DIR [--force]";
-const OPTIONS = { from: { type: "string" }, data: { type: "string" }, force: { type: "boolean" } } as const;
+const USAGE = "imprimatur restore --from FILE --data DIR [--force] | imprimatur restore --set-back [--config FILE]";
+const OPTIONS = {
+  from: { type: "string" },
+  data: { type: "string" },
+  force: { type: "boolean" },
+  "set-back": { type: "boolean" },
+  config: { type: "string" },
+} as const;
+const NOT_IN_IT = "What was answered after that isn't in it. Labels of jobs that were open then are looked for before they are printed.";
 
-await runCommand(async (argv, { log, now }) => {
-  const { from, data: dataDir, force = false } = argumentsOf(USAGE, OPTIONS, argv);
+await runCommand(async (argv, { config, log, now }) => {
+  const { from, data: dataDir, force = false, "set-back": isSetBack, config: file } = argumentsOf(USAGE, OPTIONS, argv);
+  if (isSetBack && (from !== undefined || dataDir !== undefined || force))
+    throw new ConfigError(
+      `--set-back is for a database that was set back by its own means: it goes without the others (usage: ${USAGE})`,
+      2,
+    );
+  if (isSetBack) {
+    const { takenAt, logSize } = await settleDatabase(config(file), log);
+    return `the database goes to ${takenAt}, with a log of ${logSize} leaves; every tenant is told. ${NOT_IN_IT}`;
+  }
   if (from === undefined || dataDir === undefined)
     throw new ConfigError(`--${from === undefined ? "from" : "data"} is missing (usage: ${USAGE})`, 2);
   const { manifest, before } = await restoreBackup({ from, dataDir, force, log, now }).catch((cause: Error) => {
     throw new Error(`${from} wasn't restored into ${dataDir}: ${cause.message}`, { cause });
   });
   const aside = before ? `; what was there lies in ${before}` : "";
-  return `${dataDir} is restored from ${from}; ${wordsOf(manifest)}${aside}\nWhat was answered after that isn't in it. Labels of jobs that were open then are looked for before they are printed.`;
+  return `${dataDir} is restored from ${from}; ${wordsOf(manifest)}${aside}\n${NOT_IN_IT}`;
 });

@@ -5,6 +5,9 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import { makeFolder } from "#shared/folder.ts";
 import { parseNote } from "#shared/note.ts";
+import type { Config } from "../config.ts";
+import { lastInstant } from "../domain/audit.ts";
+import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore } from "../domain/restored.ts";
 import { syncFolder, writeDurably } from "../files.ts";
 import { migrationsIn } from "../store/migrate.ts";
@@ -75,11 +78,12 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
   }
 }
 
+const onFatal = (line: string, cause: unknown) => {
+  throw new Error(line, { cause });
+};
+
 /** What was answered after the backup is forgotten here and remembered elsewhere: nothing of it may be given out again. */
 async function settle(fresh: string, { takenAt, log: head }: Manifest, log: Logger): Promise<void> {
-  const onFatal = (line: string, cause: unknown) => {
-    throw new Error(line, { cause });
-  };
   const store = await openStore({ dataDir: fresh, log, onFatal });
   try {
     await store.write("after a restore", (tx) => afterRestore(tx, { takenAt, logSize: head.size }));
@@ -88,6 +92,24 @@ async function settle(fresh: string, { takenAt, log: head }: Manifest, log: Logg
   }
   for (const name of readdirSync(fresh).filter((file) => file.startsWith("lock"))) rmSync(join(fresh, name));
 }
+
+/** The same for a database that was set back by its own means; how far it goes is its last word. */
+export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: databaseUrl }: Config, log: Logger): Promise<WentBack> {
+  if (databaseUrl === undefined) throw new Error("IMPRIMATUR_DATABASE_URL isn't set: a SQLite node comes back with --from FILE --data DIR");
+  const store = await openStore({ dataDir, databaseUrl, log, onFatal });
+  try {
+    return await store.write("after a restore", async (tx) => {
+      const [size, last] = [await sizeOfLog(tx), await lastInstant(tx)];
+      if (last === undefined) throw new Error("nothing was ever written in this database: it wasn't set back");
+      const takenAt = new Date(last).toISOString();
+      await afterRestore(tx, { takenAt, logSize: size });
+      return { takenAt, logSize: size };
+    });
+  } finally {
+    await store.close();
+  }
+}
+export type WentBack = { takenAt: string; logSize: number };
 
 /** What was there moves aside, what is new moves in; a start in between is refused by the mark. */
 function putInPlace(fresh: string, dataDir: string, now: number): string | undefined {

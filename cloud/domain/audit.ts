@@ -30,6 +30,15 @@ export const beginChain = async (tx: Tx, tenantId: string): Promise<void> => {
   await tx.db.insert(auditHeads).values({ tenantId, seq: 0, hash: FIRST_HASH });
 };
 
+/** When the latest row of all chains was written. */
+export const lastInstant = async (tx: Tx): Promise<number | undefined> =>
+  (
+    await tx.db
+      .select({ at: max(auditLog.at) })
+      .from(auditLog)
+      .get()
+  )?.at ?? undefined;
+
 /** Everybody who has one, in order. */
 export const chainIds = async (tx: Tx): Promise<string[]> =>
   (await tx.db.select({ id: auditHeads.tenantId }).from(auditHeads).orderBy(asc(auditHeads.tenantId))).map(({ id }) => id);

@@ -70,7 +70,7 @@ async function appendAll(leaves: readonly Leaf[]): Promise<number> {
   return size;
 }
 
-const sizeNow = async (tx: Tx): Promise<number> => (await tx.db.select({ size: logHead.size }).from(logHead).get())?.size ?? 0;
+export const sizeNow = async (tx: Tx): Promise<number> => (await tx.db.select({ size: logHead.size }).from(logHead).get())?.size ?? 0;
 
 /** Root of the leaves from `from` on, `count` of them; a complete subtree is one row. */
 async function rootOf(from: number, count: number): Promise<Hash> {

@@ -1,0 +1,93 @@
+// A PostgreSQL that its own means set back to yesterday: restore --set-back sees to it that what was given out since isn't given out again.
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { client } from "../../fixtures/client.ts";
+import { startPostgres } from "../../fixtures/postgres.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startProgram } from "../../fixtures/program.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-set-back-"));
+const postgres = await startPostgres();
+afterAll(async () => {
+  await postgres.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+const adminKey = "a-key-for-the-set-back-test";
+const env = {
+  IMPRIMATUR_PORT: "0",
+  IMPRIMATUR_MQTT_PORT: "0",
+  IMPRIMATUR_DATA_DIR: join(folder, "node"),
+  IMPRIMATUR_DATABASE_URL: await postgres.createDatabase("floor"),
+  IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
+  IMPRIMATUR_SEALING_KEY: "a sealing key of this test",
+  IMPRIMATUR_RATE_LIMIT: "off",
+};
+const start = () => startProgram("cloud/main.ts", env);
+const imprimatur = (command: string, args: string[], more: Record<string, string> = {}) =>
+  new Promise<{ code: number; out: string }>((resolve) => {
+    execFile(process.execPath, [`cloud/${command}.ts`, ...args], { env: { ...process.env, ...env, ...more } }, (error, out, err) =>
+      resolve({ code: Number(error?.code ?? 0), out: out + err }),
+    );
+  });
+/** With owners and modes, which the server looks at. */
+const copy = (from: string, to: string) => promisify(execFile)("cp", ["-a", from, to]);
+const allOf = (serials: string[], others: string[]) => serials.filter((serial) => others.includes(serial));
+
+test("after restore --set-back no serial comes twice, open jobs are looked for, every tenant is told, and the chains hold", { timeout: 120_000 }, async () => {
+  const first = await start();
+  let url = first.url;
+  const as = (secret: string) => client(() => url, { authorization: `Bearer ${secret}` });
+  const shop = await printShop({ url, admin: as(adminKey), as });
+  const open = await shop.issue({ station: "elsewhere" });
+  await shop.issue();
+  const before = await shop.device.claim();
+  expect((await shop.device.seal(before)).status).toBe(200);
+  await first.end();
+  await postgres.halt();
+  await copy(postgres.data, join(folder, "copy"));
+
+  await postgres.start();
+  const second = await start();
+  ({ url } = second);
+  const lost = await shop.allocate(2_000);
+  await second.end();
+
+  const setBack = async () => {
+    await postgres.halt();
+    rmSync(postgres.data, { recursive: true });
+    await copy(join(folder, "copy"), postgres.data);
+    await postgres.start();
+  };
+  await setBack();
+  // The control: without it the same serials come again.
+  const careless = await start();
+  ({ url } = careless);
+  expect(allOf(await shop.allocate(2_000), lost)).toHaveLength(2_000);
+  await careless.end();
+
+  await setBack();
+  const { code, out } = await imprimatur("restore", ["--set-back"]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^the database goes to \d{4}-.*Z, with a log of \d+ leaves; every tenant is told\./)]);
+  const third = await start();
+  ({ url } = third);
+  expect(allOf(await shop.allocate(2_000), lost)).toEqual([]);
+  expect((await shop.admin.get(`/aidc/jobs/${open.job_ref}`)).body.duplicate_risk).toBe(true);
+  expect((await shop.admin.get(`/aidc/jobs/${before.job.job_ref}`)).body).toMatchObject({ state: "SEALED", duplicate_risk: false });
+  expect((await shop.admin.get("/audit-logs/verify")).body.valid).toBe(true);
+  const [row] = (await shop.admin.get("/audit-logs?class=tenant")).body.data;
+  expect(row).toMatchObject({ action: "tenant.restored", details: { takenAt: expect.any(String), logSize: expect.any(Number) } });
+  const looked = await imprimatur("doctor", [], { IMPRIMATUR_PORT: new URL(url).port });
+  expect([looked.code, looked.out]).toEqual([0, expect.not.stringContaining("FAIL")]);
+  expect(await third.end()).toBe(0);
+}); // oxfmt-ignore
+
+test.each([
+  [["--set-back"], { IMPRIMATUR_DATABASE_URL: "" }, 1, "IMPRIMATUR_DATABASE_URL isn't set"],
+  [["--set-back", "--force"], {}, 2, "it goes without the others"],
+] as const)("restore %j with %j is refused in one line", async (args, more, code, says) => {
+  expect(await imprimatur("restore", [...args], more)).toEqual({ code, out: expect.stringMatching(new RegExp(`^imprimatur: [^\\n]*${says}[^\\n]*\\n$`)) });
+}); // oxfmt-ignore
