@@ -1,7 +1,10 @@
 // PostgreSQL misbehaves while we work: connections are killed, transactions lose against others, the server is gone for good and its standby takes over.
 import { afterAll, expect, test } from "vitest";
+import { jobPath } from "#shared/states.ts";
 import { startBalancer } from "../../fixtures/balancer.ts";
+import type { Client } from "../../fixtures/client.ts";
 import { onServer, type Postgres, startPostgres } from "../../fixtures/postgres.ts";
+import { bundleOf, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -40,6 +43,61 @@ function load(w: World) {
     },
   };
 }
+/** Lines that print: each call is made until it is answered well, with its one key, as a station does; the seals that were answered. */
+async function printing(w: World) {
+  const shop = await printShop(w);
+  const sealed: string[] = [];
+  const refused = new Set<string>();
+  let running = true;
+  const say = async (client: Client, path: string, body: object, key: string) => {
+    for (;;) {
+      const answer = await client.post(path, body, { "idempotency-key": key });
+      if (answer.status < 300) return answer.body;
+      refused.add(`${answer.status} ${answer.body.error.code as string}`);
+      if (answer.status !== 503) throw new Error(`${path}: ${answer.text}`);
+    }
+  };
+  const line = async (n: number) => {
+    const { api } = await shop.newDevice(`line ${n}`);
+    for (let i = 0; running; i += 1) {
+      const key = `${n} ${i}`;
+      const { serials } = await say(shop.admin, "/carriers/batch", { productId: shop.product.id, count: 1 }, key);
+      const station = `station-${n}`;
+      await say(shop.admin, "/aidc/jobs", { gtin: shop.gtin, serial: serials[0], station }, key);
+      const claimed = await say(api, "/aidc/jobs/claim", { needs: ["qr"], station }, key);
+      const items = goodItems(claimed);
+      for (const item of [...items, sealOf(items)])
+        await say(api, `/aidc/jobs/${claimed.job.job_ref}/result`, { attempt_id: claimed.attempt_id, ...item }, `${key} ${item.status}`);
+      sealed.push(claimed.job.job_ref);
+    }
+  };
+  const lines = Promise.allSettled(Array.from({ length: 3 }, (_, n) => line(n)));
+  return {
+    sealed,
+    refused,
+    more: async () => {
+      const before = sealed.length;
+      await expect.poll(() => sealed.length, { timeout: 40_000 }).toBeGreaterThan(before + 5);
+    },
+    end: async () => {
+      running = false;
+      for (const ended of await lines) if (ended.status === "rejected") refused.add(String(ended.reason));
+    },
+    /** Labels whose record isn't what was answered: sealed once by one claim, with a bundle that the log proves. */
+    wrong: async (refs: readonly string[]) => {
+      const found = await Promise.all(
+        refs.map(async (ref) => {
+          const { data } = (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body as { data?: { to: string }[] };
+          const { items, sha256, proof } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+          const path = data?.map(({ to }) => to).join();
+          return path === jobPath.join() && bundleOf(items ?? []) === sha256 && proof !== null ? [] : [`${ref}: ${path}`];
+        }),
+      );
+      return found.flat();
+    },
+  };
+}
+
 /** What was answered and isn't there, and whether anything is there twice. */
 async function judged(w: World, answered: ReadonlyMap<string, string>) {
   const rows = await w.store.read("keys", async ({ db }) =>
@@ -131,29 +189,37 @@ async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
   url.port = new URL(address.url).port;
   const w = await worldOn(url.href);
   const work = load(w);
+  const labels = await printing(w);
   await work.more();
+  await labels.more();
   if (!waitsForStandby) {
     await waitFor("");
     await onServer(standby.url, "ALTER SYSTEM SET primary_conninfo = ''"); // it falls behind, and nobody waits for it
     await onServer(standby.url, "SELECT pg_reload_conf()");
     await work.more();
+    await labels.more();
   }
   await primary.crash("SIGKILL");
   serving = standby;
   await onServer(standby.url, "SELECT pg_promote()");
   const before = new Map(work.answered);
+  const sealedBefore = [...labels.sealed];
   if (waitsForStandby) await work.more();
+  if (waitsForStandby) await labels.more();
   await work.end();
+  await labels.end();
   expect([...work.refused].filter((refusal) => refusal !== "503 STORE_UNAVAILABLE")).toEqual([]);
-  return { w, before, answered: work.answered };
+  return { w, before, answered: work.answered, labels, sealedBefore };
 }
 
 test(
   "the primary is lost for good: on the promoted standby every answered write is there, and the same cloud goes on",
   { timeout: 120_000 },
   async () => {
-    const { w, answered } = await failover({ waitsForStandby: true });
+    const { w, answered, labels } = await failover({ waitsForStandby: true });
     expect(await judged(w, answered)).toEqual({ lost: 0, twice: 0, valid: true });
+    expect([...labels.refused].filter((refusal) => refusal !== "503 STORE_UNAVAILABLE")).toEqual([]);
+    expect(await labels.wrong(labels.sealed), "every label whose seal was answered is sealed once, by one claim, and proven").toEqual([]);
   },
 );
 
@@ -161,8 +227,9 @@ test(
   "the control: where the primary doesn't wait for its standby, the same failover loses answers, and the check counts them",
   { timeout: 120_000 },
   async () => {
-    const { w, before } = await failover({ waitsForStandby: false });
+    const { w, before, labels, sealedBefore } = await failover({ waitsForStandby: false });
     await expect.poll(async () => (await w.admin.get("//readyz")).status, { timeout: 30_000 }).toBe(200);
     expect((await judged(w, before)).lost).toBeGreaterThan(0);
+    expect((await labels.wrong(sealedBefore)).length).toBeGreaterThan(0);
   },
 );
