@@ -3,6 +3,9 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { afterAll, expect, test } from "vitest";
 import type { Client } from "../../fixtures/client.ts";
+import { follow, type Heard } from "../../fixtures/sse.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { productMaker } from "../../fixtures/publishing.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
@@ -80,6 +83,67 @@ test("serials, jobs and claims taken on two nodes at once are each taken once, a
   expect(refs).toHaveLength(40);
   expect(new Set(refs).size).toBe(40);
   for (const api of [shop.admin, there]) expect((await api.get("/audit-logs/verify")).body.valid).toBe(true);
+});
+
+test(
+  "files that two nodes import at once are imported once: each row a product, each product told of once",
+  { timeout: 60_000 },
+  async () => {
+    const [a, b] = await twoNodes();
+    const file = (n: number) =>
+    ["name,description,gtin,serialNumber", ...Array.from({ length: 400 }, (_, i) => `Kettle,A kettle of 1.7 litres,${gtinOf(910_000 + n * 400 + i)},S-${i}`)].join("\n"); // oxfmt-ignore
+    const headers = { "content-type": "text/csv" };
+    const taken = await Promise.all(
+      Array.from({ length: 6 }, (_, n) => (n % 2 ? a : b).boss.send("POST", "/imports?category=electronics", { body: file(n), headers })),
+    );
+    const ids = taken.map(({ body }) => body.data.id as string);
+    const reports = async () => Promise.all(ids.map(async (id, n) => (await (n % 2 ? b : a).boss.get(`/imports/${id}`)).body)); // asked of the other node
+    await expect.poll(async () => (await reports()).every(({ status }) => status === "completed"), { timeout: 50_000 }).toBe(true);
+    for (const report of await reports()) expect(report).toMatchObject({ total: 400, processed: 400, created: 400, failed: 0 });
+    const { data } = (await b.boss.get("/products/categories")).body;
+    expect(data.find(({ category }: { category: string }) => category === "electronics").products).toBe(2_400);
+    const told = await a.store.read("told", async ({ db }) =>
+      db.values<[number, number]>("SELECT count(*), count(DISTINCT subject) FROM events WHERE type = 'product.created'"),
+    );
+    expect(told).toEqual([[2_400, 2_400]]);
+  },
+);
+
+test("a passport that two nodes make at once is one, and is published and anchored once", { timeout: 60_000 }, async () => {
+  const [a, b] = await twoNodes();
+  const make = productMaker(a.boss);
+  for (let n = 0; n < 8; n += 1) {
+    const { id } = await make({ gtin: gtinOf(920_000 + n) }, "none");
+    for (const stage of ["validated", "ready_for_dpp"]) await b.boss.post(`/products/${id}/lifecycle/transition`, { stage });
+    const made = await Promise.all([a, b, a, b].map(({ boss }) => boss.post("/dpps", { productId: id })));
+    expect(made.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409]);
+    const passport = made.find(({ status }) => status === 201)?.body.id as string;
+    const leaves = async () => Number((await a.boss.get("/log/checkpoint")).text.split("\n")[1]);
+    const before = await leaves();
+    const published = await Promise.all(
+      [a, b].map(({ boss }) => boss.post(`/products/${id}/publish-dpp`, undefined, { "idempotency-key": `publish-${id}` })),
+    );
+    expect(published.map(({ status }) => status)).toEqual([200, 200]);
+    const anchored = await Promise.all(
+      [a, b, a, b].map(({ boss }) => boss.post(`/passports/${passport}/validations`, undefined, { "idempotency-key": `anchor-${id}` })),
+    );
+    expect(new Set(anchored.map(({ status }) => status))).toEqual(new Set([201]));
+    expect((await leaves()) - before, "one validation under one key is one leaf").toBe(1);
+  }
+});
+
+test("who watches one node hears of what is done on the other", { timeout: 30_000 }, async () => {
+  const [a, b] = await twoNodes();
+  const shop = await printShop({ url: b.url, admin: b.boss, as: (secret) => b.as(secret) });
+  const begun = await a.nobody.send("POST", "//console/session", { json: { key: shop.adminKey }, headers: OURS });
+  const cookie = begun.headers.get("set-cookie")?.split(";")[0] ?? "";
+  const seen = await follow(`${a.url}/console/events`, { cookie });
+  const sealed = ({ event, data }: Heard) => event === "summary" && (data as { states: Record<string, number> }).states["SEALED"];
+  await seen.heard((heard) => sealed(heard) === 0);
+  await shop.issue();
+  await shop.device.seal(await shop.device.claim());
+  await seen.heard((heard) => sealed(heard) === 1);
+  seen.close();
 });
 
 test("a rate budget is one budget on all nodes", async () => {

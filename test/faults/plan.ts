@@ -151,6 +151,7 @@ export const plan: readonly Row[] = [
     fault: "rolling restarts",
     tests: [
       ["faults/rolling.test.ts", "no request fails while nodes are replaced"],
+      ["faults/rolling.test.ts", "behind the example's proxy"],
       ["faults/process.test.ts", "SIGTERM lets what was begun be answered"],
     ],
     controls: [["faults/rolling.test.ts", "the control: a node that is killed instead"]],
@@ -192,7 +193,13 @@ export const plan: readonly Row[] = [
   },
   {
     fault: "backup and restore under load",
-    tests: [["faults/backup.test.ts", "restored, all that was answered before the backup is there"]],
-    controls: [["faults/backup.test.ts", "with a flipped bit in the database"]],
+    tests: [
+      ["faults/backup.test.ts", "restored, all that was answered before the backup is there"],
+      ["faults/set-back.test.ts", "after restore --set-back no serial comes twice"],
+    ],
+    controls: [
+      ["faults/backup.test.ts", "with a flipped bit in the database"],
+      ["faults/set-back.test.ts", "The control: without it the same serials come again"],
+    ],
   },
 ];

@@ -17,6 +17,7 @@ const JOBS = 1_000;
 const IDLE_STATIONS = 10_000;
 const CONNECTIONS = 64;
 const SLICE_ROWS = 500;
+const SLOWER_AT_MOST = 64; // a label that waits in each of its calls behind one of every caller
 const SLICE_JOBS = 100;
 const settings = { IMPRIMATUR_LOG_LEVEL: "warn" };
 
@@ -181,11 +182,12 @@ test(
     over = true;
     await printing;
     const during = sealed - before;
+    const times = seconds / during / (alone / 10);
     process.stdout.write(
-      `${IDLE_STATIONS} idle stations asked once in ${seconds.toFixed(1)} s (they ask every ${pollSeconds} s); a label took ${(seconds / during / (alone / 10)).toFixed(1)} times as long as alone\n`,
+      `${IDLE_STATIONS} idle stations asked once in ${seconds.toFixed(1)} s (they ask every ${pollSeconds} s); a label took ${times.toFixed(1)} times as long as alone\n`,
     );
     expect([...answers]).toEqual([['200 {"claims":[]}', IDLE_STATIONS]]);
-    expect(during).toBeGreaterThan(0);
+    expect(times).toBeLessThan(SLOWER_AT_MOST);
     expect((await busy.admin.get("/audit-logs/verify")).body.valid).toBe(true);
     await w.end();
   },
