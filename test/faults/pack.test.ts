@@ -107,6 +107,14 @@ test("installed into an empty folder without any script, it runs the cloud, a st
   const agent = await startProgram(bin, env, [], ["agent", "--config", settings], elsewhere);
   expect(await (await fetch(agent.url)).text()).toContain("/console.js");
   expect(await agent.end()).toBe(0);
+
+  const command = async (...args: string[]) => (await run(bin, args, { cwd: elsewhere, env: { ...process.env, ...env } })).stdout;
+  expect(await command("agent", "install", "--config", settings, "--print")).toContain(`LoadCredential=config.json:${settings}\n`);
+  expect(await command("doctor")).toMatch(/^ok {3}signing key: /m);
+  expect(await command("backup", "--to", "node.backup")).toContain("taken and checked");
+  expect(await command("backup", "--verify", "node.backup")).toContain("all of it holds");
+  expect(await command("restore", "--from", "node.backup", "--data", "restored")).toContain("is restored from");
+  for (const made of ["node.backup", "restored"]) rmSync(join(elsewhere, made), { recursive: true });
   expect(await cloud.end()).toBe(0);
 
   const floor = await run(process.execPath, [bin, "floor", "--stations", "1", "--labels", "3"], {
