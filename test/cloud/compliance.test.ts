@@ -136,6 +136,12 @@ test("what is declared but doesn't decide is unknown, and unknown is never count
   }
 });
 
+test("a class of the former scale may be written down, and violates the rules that speak of it", async () => {
+  const id = await make({ ...exemplary.electronics, extensions: { ...exemplary.electronics.extensions, energyEfficiencyClass: "A+++" } });
+  const { finding, status } = await findingOf(id, "ENERGY_ART3_LABEL_VALUES");
+  expect([finding.outcome, status]).toEqual(["violated", "NonCompliant"]);
+});
+
 test("every finding names its fields with the values of that time, also after the product has changed", async () => {
   const id = await make(exemplary.electronics);
   const first = await reader.get(`/products/${id}/compliance/espr/full`);

@@ -47,7 +47,7 @@ test("a refused row is told by line, column and code; the others stand", async (
     `Kettle,short,${gtin()},SN-1,A,`,
     `Two lines,"A kettle of\n1.7 litres",${twin},SN-1,A,`,
     `Kettle,A kettle of 1.7 litres,${twin},SN-1,A,`,
-    `Kettle,A kettle of 1.7 litres,123,${"x".repeat(21)},Z,`,
+    `Kettle,A kettle of 1.7 litres,123,${"x".repeat(21)},${"A".repeat(21)},`,
     "Kettle,A kettle of 1.7 litres",
     row(",one,more"),
     "",

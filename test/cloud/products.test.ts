@@ -67,7 +67,7 @@ test.each([
   ["serial and GTIN both wrong", { gtin: "1", serialNumber: "." }, [400, "VALIDATION_ERROR", "serialNumber", "gtin"]],
   [
     "extensions that aren't the category's",
-    { extensions: { energyEfficiencyClass: "A+++", colour: "red" } },
+    { extensions: { energyEfficiencyClass: 7, colour: "red" } },
     [400, "VALIDATION_ERROR", "extensions.colour", "extensions.energyEfficiencyClass"],
   ],
   ["a WEEE category by number", { extensions: { weeeCategory: 5 } }, [400, "VALIDATION_ERROR", "extensions.weeeCategory"]],
