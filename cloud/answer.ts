@@ -10,10 +10,10 @@ export type Sent = Omit<Answer, "body"> & { body: Answer["body"] | Readable };
 export const sentOf = (route: Route, reply: Reply): Sent =>
   reply.body instanceof Readable ? { status: reply.status, headers: reply.headers ?? {}, body: reply.body } : answerOf(route, reply);
 
-export function answerOf(route: Route, { status, body, headers = {} }: Reply): Answer {
-  if (body === undefined) return { status, headers, body: null };
-  if (typeof body === "string") return { status, headers, body };
-  const answer: Answer = { status, headers, body: JSON.stringify(body) };
+export function answerOf(route: Route, { status, body, headers = {}, isIdle = false }: Reply): Answer {
+  if (body === undefined) return { status, headers, body: null, isIdle };
+  if (typeof body === "string") return { status, headers, body, isIdle };
+  const answer: Answer = { status, headers, body: JSON.stringify(body), isIdle };
   if (route.replay && "hide" in route.replay) answer.keep = JSON.stringify(hidden(body, route.replay.hide));
   return answer;
 }

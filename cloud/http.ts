@@ -164,7 +164,7 @@ async function write(route: Write, input: ReturnType<typeof inputOf>, keyed: Key
   const act = async (tx: Tx, prepared: unknown) => {
     const done = await route.run({ ...input, tx, prepared });
     const { subject = null, details } = done.about ?? {};
-    if (!done.quiet) append(tx, caller, { action: route.audit, subject, details, requestId });
+    if (!done.quiet && !done.isIdle) append(tx, caller, { action: route.audit, subject, details, requestId });
     return answerOf(route, done);
   };
   const refused = async (tx: Tx, { code, details }: Refusal) => {

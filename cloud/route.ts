@@ -26,6 +26,8 @@ export type Reply = {
   headers?: Record<string, string>;
   /** Nothing happened that an audit log should tell of. */
   quiet?: boolean;
+  /** Nothing happened at all, such as a claim where nothing waits: no audit row, and its replay is remembered by this node, not by the store. */
+  isIdle?: boolean;
   about?: { subject: string | null; details?: Record<string, unknown> };
 };
 

@@ -111,7 +111,7 @@ export const jobs: Route[] = [
     audit: "print.claimed",
     run: async ({ tx, caller, body, deps }) => {
       const [claimed] = await claims.claim(tx, caller, body, deps);
-      if (!claimed) return { status: 204, quiet: true };
+      if (!claimed) return { status: 204, isIdle: true };
       return { status: 200, body: claimed, about: { subject: claimed.job.job_ref, details: { attempt_id: claimed.attempt_id } } };
     },
   }),
@@ -129,7 +129,7 @@ export const jobs: Route[] = [
     run: async ({ tx, caller, body, deps }) => {
       const claimed = await claims.claim(tx, caller, body, deps);
       const details = { jobs: claimed.map(({ job }) => job.job_ref) };
-      return { status: 200, body: { claims: claimed }, quiet: claimed.length === 0, about: { subject: null, details } };
+      return { status: 200, body: { claims: claimed }, isIdle: claimed.length === 0, about: { subject: null, details } };
     },
   }),
   read({

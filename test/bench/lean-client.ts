@@ -1,4 +1,5 @@
 // An HTTP client that takes next to nothing of the machine, so that the server is what is measured: bare sockets, kept open, one request at a time on each.
+import { randomUUID } from "node:crypto";
 import { connect, type Socket } from "node:net";
 
 export type Answer = { status: number; text: string };
@@ -17,7 +18,8 @@ function answerIn(heard: Buffer): { answer: Answer; length: number } | undefined
   return { answer: { status: Number(head.slice(9, 12)), text: heard.toString("utf8", end + 4, length) }, length };
 }
 
-export function leanClient(url: string, secret: string): { post: Call; end(): void } {
+/** With `isKeyed`, each call has an Idempotency-Key of its own. */
+export function leanClient(url: string, secret: string, isKeyed = false): { post: Call; end(): void } {
   const { hostname, port } = new URL(url);
   const lanes = new Set<Lane>();
   const idle: Lane[] = [];
@@ -43,9 +45,10 @@ export function leanClient(url: string, secret: string): { post: Call; end(): vo
 
   const post: Call = (path, body) => {
     const text = JSON.stringify(body);
+    const key = isKeyed ? `idempotency-key: ${randomUUID()}\r\n` : "";
     const lane = idle.pop() ?? open();
     lane.socket.write(
-      `POST ${path} HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: Bearer ${secret}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
+      `POST ${path} HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: Bearer ${secret}\r\ncontent-type: application/json\r\n${key}content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
     );
     return new Promise((resolve, reject) => void (lane.settle = { resolve, reject }));
   };

@@ -127,6 +127,7 @@ export async function printCloud({
     shop,
     post: device.post,
     pid: () => cloud.pid,
+    url: () => cloud.url,
     /** Issue, claim, five results. */
     inSevenCalls: async (): Promise<number> => {
       await well(issuer.post(`${API}/aidc/jobs`, { gtin: shop.gtin, serial: await nextSerial() }));

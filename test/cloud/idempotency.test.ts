@@ -1,6 +1,7 @@
 // Same key, same request: one effect and one answer, at once, later, after a restart; another body is a conflict.
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
+import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -57,6 +58,27 @@ test("an answer is kept for 24 hours and through a restart, then the key is free
   w.later(120_000);
   expect((await w.admin.post("/api-keys", { ...body, name: "g" }, key)).body.data.id).not.toBe(first.body.data.id);
 });
+
+test("a claim in vain is replayed under its key, and writes nothing; the next key gets what has come since", async () => {
+  const { device, issue } = await printShop(w);
+  const rows = async () => {
+    const [[count]] = (await w.store.read("rows", ({ db }) => db.values<[number]>("SELECT count(*) FROM idempotency"))) as [[number]];
+    return Number(count);
+  };
+  for (const [path, answer] of [["claim", null], ["claim/batch", { claims: [] }]] as const) {
+    const key = { "idempotency-key": randomUUID() };
+    const claim = (more: object = {}) => device.api.post(`/aidc/jobs/${path}`, { needs: ["qr"], ...more }, key);
+    const before = await rows();
+    const first = await claim();
+    expect([first.status, first.body ?? null]).toEqual([answer === null ? 204 : 200, answer]);
+    await issue();
+    const again = await claim();
+    expect([again.status, again.body ?? null, again.headers.get("idempotency-replayed")]).toEqual([first.status, answer, "true"]);
+    expect((await claim({ lease_seconds: 60 })).body.error.code).toBe("IDEMPOTENCY_CONFLICT");
+    expect(await rows()).toBe(before);
+    expect((await device.api.post("/aidc/jobs/claim", { needs: ["qr"] })).status).toBe(200);
+  }
+}); // oxfmt-ignore
 
 test("a key is 1 to 255 printable characters", async () => {
   for (const key of ["x".repeat(256), "tab\there"])

@@ -116,7 +116,7 @@ test("a passport that two nodes make at once is one, and is published and anchor
     const { id } = await make({ gtin: gtinOf(920_000 + n) }, "none");
     for (const stage of ["validated", "ready_for_dpp"]) await b.boss.post(`/products/${id}/lifecycle/transition`, { stage });
     const made = await Promise.all([a, b, a, b].map(({ boss }) => boss.post("/dpps", { productId: id })));
-    expect(made.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409]);
+    expect(made.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([201, 409, 409, 409]);
     const passport = made.find(({ status }) => status === 201)?.body.id as string;
     const leaves = async () => Number((await a.boss.get("/log/checkpoint")).text.split("\n")[1]);
     const before = await leaves();
@@ -142,7 +142,8 @@ test("who watches one node hears of what is done on the other", { timeout: 30_00
   await seen.heard((heard) => sealed(heard) === 0);
   await shop.issue();
   await shop.device.seal(await shop.device.claim());
-  await seen.heard((heard) => sealed(heard) === 1);
+  const { data } = await seen.heard((heard) => sealed(heard) === 1);
+  expect(data).toMatchObject({ states: { QUEUED: 0, SEALED: 1 } });
   seen.close();
 });
 
