@@ -2,9 +2,9 @@
 import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
-import { makeFolder } from "#shared/folder.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Clock } from "./clock.ts";
+import { makeFolder } from "./terminal.ts";
 
 /** What each version added; a file of a later version is refused, for this agent would lose what it can't know. */
 const VERSIONS = [

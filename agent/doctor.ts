@@ -1,11 +1,12 @@
 // imprimatur agent doctor: everything a station needs, looked at once, a line each. A running agent isn't disturbed: what it holds, it is asked about.
-import { argumentsOf, ConfigError } from "#shared/arguments.ts";
+import { ConfigError } from "#shared/arguments.ts";
 import ky from "ky";
 import { cloudLines, type Meeting, meetCloud, brokerLine } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { bufferLine, configLines, diskLine, eyeLine } from "./doctor-local.ts";
 import { type AgentConfig, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
 import type { State } from "./state.ts";
+import { argumentsOf } from "./terminal.ts";
 
 export type Line = { check: string; level: "ok" | "warn" | "FAIL"; words: string };
 const ANSWER_MAX_MS = 2_000;

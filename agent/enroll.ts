@@ -2,12 +2,13 @@
 import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
 import { text } from "node:stream/consumers";
-import { argumentsOf, ConfigError } from "#shared/arguments.ts";
+import { ConfigError } from "#shared/arguments.ts";
 import type { Device, Station } from "#shared/wire/devices.ts";
 import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
 import { agentConfigFrom, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
 import { reserve } from "./settings-file.ts";
+import { argumentsOf } from "./terminal.ts";
 
 const OPTIONS = {
   cloud: { type: "string" },

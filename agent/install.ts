@@ -2,10 +2,10 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { makeFolder } from "#shared/folder.ts";
-import { argumentsOf, ConfigError } from "#shared/arguments.ts";
+import { ConfigError } from "#shared/arguments.ts";
 import { DEFAULT_FILE, loadAgentConfig } from "./config.ts";
-import { SERVICE, STATE_DIR, unitOf } from "./unit.ts";
+import { isOutOfSight, SERVICE, STATE_DIR, unitOf } from "./unit.ts";
+import { argumentsOf, makeFolder } from "./terminal.ts";
 
 const OPTIONS = {
   config: { type: "string" },
@@ -36,7 +36,8 @@ export function install(argv: string[]): Promise<number> {
   const note = existsSync(kept)
     ? `the buffer ${kept} isn't moved: end that agent first, and copy the file to ${join(STATE_DIR, "station.db")} if anything in it waits`
     : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
-  return carryOut(steps, yes, `${note}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
+  const unseen = isOutOfSight() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
+  return carryOut(steps, yes, `${note}${unseen}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
 }
 
 /** 0 where there is none. */

@@ -1,8 +1,8 @@
 // The settings' file as enrolment writes it: for this user alone, whole or not at all, and never over another without being told.
 import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { makeFolder } from "#shared/folder.ts";
 import { ConfigError } from "#shared/arguments.ts";
+import { makeFolder } from "./terminal.ts";
 
 export type Reserved = { write(settings: object): void; giveUp(): void };
 

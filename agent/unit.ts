@@ -48,12 +48,14 @@ const quoted = (word: string): string =>
         .replaceAll(/["\\]/g, String.raw`\$&`)}"`;
 const isUnder = (folder: string, path: string): boolean => path.startsWith(`${folder}/`);
 
+/** A user of its own implies a /tmp of its own: from there nothing could be started. */
+export const isOutOfSight = (): boolean => [process.execPath, launcher].some((path) => isUnder("/tmp", path) || isUnder("/var/tmp", path));
+
 /** `version` of systemd: the older ones know no back-off between starts. */
 export function unitOf(config: AgentConfig, file: string, version: number): string {
   const { devices, groups } = devicesOf(config);
   const needed = [process.execPath, launcher, file];
   const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
-  const isInTmp = needed.slice(0, 2).some((path) => isUnder("/tmp", path) || isUnder("/var/tmp", path));
   const exec = [process.execPath, launcher, "agent", "--config"].map(quoted).join(" ");
   return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.
 [Unit]
@@ -82,7 +84,7 @@ SyslogIdentifier=${NAME}
 
 ProtectSystem=strict
 ProtectHome=${isAtHome ? "read-only" : "yes"}
-PrivateTmp=${isInTmp ? "no" : "yes"}
+PrivateTmp=yes
 PrivateDevices=${devices.length === 0 ? "yes" : "no"}
 DevicePolicy=closed
 ${[...devices.map((device) => `DeviceAllow=${device} rw`), ...(groups.length > 0 ? [`SupplementaryGroups=${groups.join(" ")}`] : [])].map((line) => `${line}\n`).join("")}NoNewPrivileges=yes

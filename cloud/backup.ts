@@ -1,8 +1,9 @@
 // imprimatur backup --to FILE, of a node that goes on working; --verify FILE says whether a backup could be restored.
-import { argumentsOf, ConfigError } from "#shared/arguments.ts";
+import { ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { verifyBackup } from "./backup/restore.ts";
 import { takeBackup } from "./backup/take.ts";
+import { argumentsOf } from "./terminal.ts";
 
 const USAGE = "imprimatur backup --to FILE [--config FILE] | imprimatur backup --verify FILE";
 

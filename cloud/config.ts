@@ -1,11 +1,12 @@
 // Settings: one table of what there is, what it means and what it may be; everything else reads the result.
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
-import { argumentsOf, ConfigError } from "#shared/arguments.ts";
+import { ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
 import { nearest } from "#shared/nearest.ts";
 import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
+import { argumentsOf } from "./terminal.ts";
 
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
 

@@ -1,5 +1,5 @@
 // imprimatur doctor: looks at everything a node rests on and says a line about each, with what to do; changes nothing, beside a node that runs or not.
-import { argumentsOf, type ConfigError } from "#shared/arguments.ts";
+import { type ConfigError } from "#shared/arguments.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { bad, type Check, type Finding } from "./doctor/finding.ts";
 import * as machine from "./doctor/machine.ts";
@@ -7,6 +7,7 @@ import * as records from "./doctor/records.ts";
 import * as secrets from "./doctor/secrets.ts";
 import { createLog } from "./log.ts";
 import { openToLook } from "./store/open.ts";
+import { argumentsOf } from "./terminal.ts";
 
 const USAGE = "imprimatur doctor [--json] [--config FILE]";
 const checks: Record<string, Check> = {

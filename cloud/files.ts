@@ -1,7 +1,7 @@
 // Small private files that must outlive a power cut: written beside, synced, then moved into place.
 import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { makeFolder } from "#shared/folder.ts";
+import { makeFolder } from "./terminal.ts";
 
 export function writeDurably(file: string, text: string): void {
   const folder = dirname(file);

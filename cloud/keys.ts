@@ -1,7 +1,6 @@
 // This node's signing key: the private half never leaves the data folder, and lies sealed there; the public half is in the store for every node to verify with.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign as signBytes } from "node:crypto";
 import { join } from "node:path";
-import { makeFolder } from "#shared/folder.ts";
 import { eq } from "./store/drizzle.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
@@ -9,6 +8,7 @@ import { keepPem, keyFilesIn, keyFolder, pemIn } from "./key-files.ts";
 import type { Opener, Seal } from "./seal.ts";
 import { signingKeys } from "./store/schema.ts";
 import type { Store } from "./store/store.ts";
+import { makeFolder } from "./terminal.ts";
 
 export type Jwk = { kty: string; crv: string; x: string };
 export type Keys = {

@@ -1,10 +1,10 @@
 // imprimatur verify FILE: what holds of a passport, a proof or a print's evidence, in words, with nothing but the file and what you trust.
 import { closeSync, openSync, readSync } from "node:fs";
-import { argumentsOf } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
 import { linesOf } from "./verify/evidence.ts";
 import { ringFrom } from "./verify/keys.ts";
 import { type Line, unusable } from "./verify/said.ts";
+import { argumentsOf } from "./terminal.ts";
 
 const USAGE = "imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
 const OPTIONS = {

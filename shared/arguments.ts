@@ -1,5 +1,5 @@
 // What was typed after a command: every option is known, or the line says which one was meant; --help says what there is.
-import { parseArgs } from "node:util";
+import type { parseArgs } from "node:util";
 import { nearest } from "./nearest.ts";
 
 /** A fault of the operator's: shown as one line, without a stack. */
@@ -17,22 +17,21 @@ type Given<O extends Options> = {
   [Name in keyof O]?: O[Name] extends { multiple: true } ? string[] : O[Name]["type"] extends "string" ? string : boolean;
 };
 
-/** The options' values, and the words between them: at most so many. */
-export function argumentsOf<O extends Options>(usage: string, options: O, argv: string[], words = 0): Given<O> & { words: string[] } {
-  if (argv.includes("--help") || argv.includes("-h")) {
-    process.stdout.write(`usage: ${usage}\n`);
-    process.exit(0);
-  }
-  const typo = (says: string) => new ConfigError(`${says} (usage: ${usage})`, 2);
-  const { tokens } = parseArgs({ args: argv, options, strict: false, allowPositionals: true, tokens: true });
-  for (const token of tokens)
-    if (token.kind === "option" && !Object.hasOwn(options, token.name))
-      throw typo(`there is no option ${token.rawName}; did you mean --${nearest(token.name, Object.keys(options))}?`);
-  try {
-    const { values, positionals } = parseArgs({ args: argv, options, strict: true, allowPositionals: words > 0 });
-    if (positionals.length > words) throw new Error(`"${positionals[words]}" is one word too many`);
-    return { ...(values as Given<O>), words: positionals };
-  } catch (error) {
-    throw typo((error as Error).message.replaceAll(/\s+/g, " "));
-  }
-}
+/** Made by each program of what it has: Node's parser, and a way to show the usage and end. */
+export const argumentsWith = (parse: typeof parseArgs, help: (usage: string) => never) =>
+  /** The options' values, and the words between them: at most so many. */
+  function argumentsOf<O extends Options>(usage: string, options: O, argv: string[], words = 0): Given<O> & { words: string[] } {
+    if (argv.includes("--help") || argv.includes("-h")) help(usage);
+    const typo = (says: string) => new ConfigError(`${says} (usage: ${usage})`, 2);
+    const { tokens } = parse({ args: argv, options, strict: false, allowPositionals: true, tokens: true });
+    for (const token of tokens)
+      if (token.kind === "option" && !Object.hasOwn(options, token.name))
+        throw typo(`there is no option ${token.rawName}; did you mean --${nearest(token.name, Object.keys(options))}?`);
+    try {
+      const { values, positionals } = parse({ args: argv, options, strict: true, allowPositionals: words > 0 });
+      if (positionals.length > words) throw new Error(`"${positionals[words]}" is one word too many`);
+      return { ...(values as Given<O>), words: positionals };
+    } catch (error) {
+      throw typo((error as Error).message.replaceAll(/\s+/g, " "));
+    }
+  };

@@ -3,7 +3,6 @@ import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
-import { makeFolder } from "#shared/folder.ts";
 import { parseNote } from "#shared/note.ts";
 import type { Config } from "../config.ts";
 import { lastInstant } from "../domain/audit.ts";
@@ -15,6 +14,7 @@ import { claimFolder, CUT_OFF, openStore } from "../store/open.ts";
 import { headLine } from "../verify/log.ts";
 import { type Manifest, unfit, unpack } from "./archive.ts";
 import { inspect, type Inspected } from "./inspect.ts";
+import { makeFolder } from "../terminal.ts";
 
 /** Unpacks into a folder and holds everything against everything; throws what doesn't fit. */
 async function checked(from: string, folder: string, log: Logger): Promise<Manifest> {

@@ -2,7 +2,6 @@
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
-import { makeFolder } from "#shared/folder.ts";
 import { signedNote } from "#shared/note.ts";
 import type { Config } from "../config.ts";
 import { syncFolder } from "../files.ts";
@@ -12,6 +11,7 @@ import { copyDatabase } from "../store/copy.ts";
 import { digestOfFile, type Manifest, pack, unfit } from "./archive.ts";
 import { inspect } from "./inspect.ts";
 import { keysSetIn, openerFor } from "../seal.ts";
+import { makeFolder } from "../terminal.ts";
 
 const DATABASE = "imprimatur.db";
 

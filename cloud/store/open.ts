@@ -5,11 +5,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
 import { ConfigError } from "#shared/arguments.ts";
-import { makeFolder } from "#shared/folder.ts";
 import { openToRead } from "./copy.ts";
 import { migrate } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
+import { makeFolder } from "../terminal.ts";
 
 export type StoreOptions = {
   dataDir: string;

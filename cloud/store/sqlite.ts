@@ -1,9 +1,9 @@
 // The embedded engine: units that wait share one durable commit, each in its own savepoint; reads have a connection of their own.
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import { makeFolder } from "#shared/folder.ts";
 import { limits } from "#shared/limits.ts";
 import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Session, turnsThatBring, unavailable } from "./store.ts";
+import { makeFolder } from "../terminal.ts";
 
 export type SqliteOptions = {
   file: string;

@@ -6,7 +6,7 @@ import { loadAgentConfig } from "../../agent/config.ts";
 import { SERVICE, STATE_DIR, unitOf } from "../../agent/unit.ts";
 import { startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startSystemd, systemdMissing } from "../../fixtures/systemd.ts";
+import { OURS, startSystemd, systemdMissing } from "../../fixtures/systemd.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { stateInCloud, until } from "./floor.ts";
 
@@ -21,7 +21,7 @@ test.skipIf(missing)("a station that systemd runs seals labels, before and after
   t.onTestFinished(floor.end);
   const file = join(floor.folder, "config.json");
   writeFileSync(file, JSON.stringify(floor.config), { mode: 0o600 }); // root's: the service gets it as a credential
-  const unit = unitOf(loadAgentConfig(file), file, 0);
+  const unit = unitOf(loadAgentConfig(file), file, 0).replaceAll(process.cwd(), OURS);
   const control = unit.replace("SystemCallErrorNumber", "SystemCallFilter=~connect\nSystemCallErrorNumber");
   const systemd = await startSystemd({ [SERVICE]: unit, "control.service": control });
   t.onTestFinished(systemd.end);
