@@ -3,7 +3,7 @@ import { ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { verifyBackup } from "./backup/restore.ts";
 import { takeBackup } from "./backup/take.ts";
-import { argumentsOf } from "./terminal.ts";
+import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur backup --to FILE [--config FILE] | imprimatur backup --verify FILE";
 

@@ -6,7 +6,7 @@ import { limits } from "#shared/limits.ts";
 import { nearest } from "#shared/nearest.ts";
 import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
-import { argumentsOf } from "./terminal.ts";
+import { argumentsOf } from "./arguments.ts";
 
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
 

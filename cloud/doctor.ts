@@ -7,7 +7,7 @@ import * as records from "./doctor/records.ts";
 import * as secrets from "./doctor/secrets.ts";
 import { createLog } from "./log.ts";
 import { openToLook } from "./store/open.ts";
-import { argumentsOf } from "./terminal.ts";
+import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur doctor [--json] [--config FILE]";
 const checks: Record<string, Check> = {

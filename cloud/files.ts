@@ -1,7 +1,9 @@
-// Small private files that must outlive a power cut: written beside, synced, then moved into place.
-import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
+// Folders, and small private files that must outlive a power cut: written beside, synced, then moved into place.
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { makeFolder } from "./terminal.ts";
+import { folderMaker } from "#shared/folder.ts";
+
+export const makeFolder = folderMaker({ existsSync, mkdirSync, statSync }, dirname);
 
 export function writeDurably(file: string, text: string): void {
   const folder = dirname(file);

@@ -8,7 +8,7 @@ import { keepPem, keyFilesIn, keyFolder, pemIn } from "./key-files.ts";
 import type { Opener, Seal } from "./seal.ts";
 import { signingKeys } from "./store/schema.ts";
 import type { Store } from "./store/store.ts";
-import { makeFolder } from "./terminal.ts";
+import { makeFolder } from "./files.ts";
 
 export type Jwk = { kty: string; crv: string; x: string };
 export type Keys = {

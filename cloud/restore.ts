@@ -3,7 +3,7 @@
 import { ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { restoreBackup, settleDatabase } from "./backup/restore.ts";
-import { argumentsOf } from "./terminal.ts";
+import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur restore --from FILE --data DIR [--force] | imprimatur restore --set-back [--config FILE]";
 const OPTIONS = {

@@ -4,7 +4,7 @@ import { limits } from "#shared/limits.ts";
 import { linesOf } from "./verify/evidence.ts";
 import { ringFrom } from "./verify/keys.ts";
 import { type Line, unusable } from "./verify/said.ts";
-import { argumentsOf } from "./terminal.ts";
+import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
 const OPTIONS = {

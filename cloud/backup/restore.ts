@@ -8,13 +8,12 @@ import type { Config } from "../config.ts";
 import { lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore } from "../domain/restored.ts";
-import { syncFolder, writeDurably } from "../files.ts";
+import { makeFolder, syncFolder, writeDurably } from "../files.ts";
 import { migrationsIn } from "../store/migrate.ts";
 import { claimFolder, CUT_OFF, openStore } from "../store/open.ts";
 import { headLine } from "../verify/log.ts";
 import { type Manifest, unfit, unpack } from "./archive.ts";
 import { inspect, type Inspected } from "./inspect.ts";
-import { makeFolder } from "../terminal.ts";
 
 /** Unpacks into a folder and holds everything against everything; throws what doesn't fit. */
 async function checked(from: string, folder: string, log: Logger): Promise<Manifest> {

@@ -4,14 +4,13 @@ import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { signedNote } from "#shared/note.ts";
 import type { Config } from "../config.ts";
-import { syncFolder } from "../files.ts";
+import { makeFolder, syncFolder } from "../files.ts";
 import { keyFilesIn, keyFolder } from "../key-files.ts";
 import { signerFrom } from "../keys.ts";
 import { copyDatabase } from "../store/copy.ts";
 import { digestOfFile, type Manifest, pack, unfit } from "./archive.ts";
 import { inspect } from "./inspect.ts";
 import { keysSetIn, openerFor } from "../seal.ts";
-import { makeFolder } from "../terminal.ts";
 
 const DATABASE = "imprimatur.db";
 

@@ -9,7 +9,7 @@ import { openToRead } from "./copy.ts";
 import { migrate } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
-import { makeFolder } from "../terminal.ts";
+import { makeFolder } from "../files.ts";
 
 export type StoreOptions = {
   dataDir: string;

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { limits } from "#shared/limits.ts";
 import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Session, turnsThatBring, unavailable } from "./store.ts";
-import { makeFolder } from "../terminal.ts";
+import { makeFolder } from "../files.ts";
 
 export type SqliteOptions = {
   file: string;
