@@ -45,4 +45,4 @@ for (const [name, bench] of Object.entries(benches)) {
     if (!line.met) missed += 1;
   }
 }
-process.exitCode = missed === 0 ? 0 : 1;
+process.exit(missed === 0 ? 0 : 1);
