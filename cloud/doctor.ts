@@ -1,5 +1,5 @@
 // imprimatur doctor: looks at everything a node rests on and says a line about each, with what to do; changes nothing, beside a node that runs or not.
-import { type ConfigError } from "#shared/arguments.ts";
+import { ConfigError } from "#shared/arguments.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { bad, type Check, type Finding } from "./doctor/finding.ts";
 import * as machine from "./doctor/machine.ts";
@@ -75,7 +75,7 @@ async function doctor(argv: string[]): Promise<number> {
 }
 
 process.umask(0o077);
-process.exitCode = await doctor(process.argv.slice(2)).catch((error: ConfigError) => {
+process.exitCode = await doctor(process.argv.slice(2)).catch((error: Error) => {
   process.stderr.write(`imprimatur: ${error.message}\n`);
-  return error.exitCode;
+  return error instanceof ConfigError ? error.exitCode : 1;
 });

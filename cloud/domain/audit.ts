@@ -31,13 +31,11 @@ export const beginChain = async (tx: Tx, tenantId: string): Promise<void> => {
 };
 
 /** When the latest row of all chains was written. */
-export const lastInstant = async (tx: Tx): Promise<number | undefined> =>
-  (
-    await tx.db
-      .select({ at: max(auditLog.at) })
-      .from(auditLog)
-      .get()
-  )?.at ?? undefined;
+export const lastInstant = async (tx: Tx): Promise<number | undefined> => {
+  const isLast = and(eq(auditLog.tenantId, auditHeads.tenantId), eq(auditLog.seq, auditHeads.seq)); // by key: the log itself may be long
+  const found = await tx.db.select({ at: max(auditLog.at) }).from(auditHeads).innerJoin(auditLog, isLast).get(); // oxfmt-ignore
+  return found?.at ?? undefined;
+};
 
 /** Everybody who has one, in order. */
 export const chainIds = async (tx: Tx): Promise<string[]> =>

@@ -5,7 +5,8 @@ import { topicsOf } from "#shared/mqtt.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
 import { type Clock, systemClock } from "../../agent/clock.ts";
 import { startWake, type Wake, type WakeSettings } from "../../agent/wake.ts";
-import { freePort, mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
+import { freePort } from "../../fixtures/free-port.ts";
+import { mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
 

@@ -11,7 +11,7 @@ import { openPostgres } from "../../cloud/store/postgres.ts";
 import { storeOn } from "../../cloud/store/store.ts";
 import { client } from "../../fixtures/client.ts";
 import { haproxyMissing, startHaproxy } from "../../fixtures/haproxy.ts";
-import { freePort } from "../../fixtures/mqtt.ts";
+import { freePort } from "../../fixtures/free-port.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
 import { freshDatabase } from "../world.ts";
