@@ -4,6 +4,7 @@ import Database from "better-sqlite3";
 import { limits } from "#shared/limits.ts";
 import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Session, turnsThatBring, unavailable } from "./store.ts";
 import { makeFolder } from "../files.ts";
+import { checkpointer, type Wal } from "./checkpointer.ts";
 
 export type SqliteOptions = {
   file: string;
@@ -18,8 +19,6 @@ export type SqliteOptions = {
 };
 
 type Waiting = { work: (session: Session) => Promise<unknown>; resolve: (value: unknown) => void; reject: (error: unknown) => void };
-/** Frames in the WAL, and of them those that the database has as well. */
-type Wal = { log: number; checkpointed: number };
 type Done = { unit: Waiting; settle: () => void };
 
 const STATEMENTS_KEPT = 500;
@@ -28,6 +27,7 @@ const WATCH_MS = 1_000;
 const BUSY_TIMEOUT_MS = 1_000;
 const WAL_FRAMES = 6_144; // 24 MiB of pages: pictures make a unit of work a hundred times as large as others, so that counting units won't do
 const WAL_FRAMES_MORE = 1_024; // where a reader was in the way of the last one
+const WAL_FRAMES_MOST = 12_288; // beyond it the writer waits for the thread that works it off
 
 export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL" = "FULL"): Database.Database {
   if (mode === "write") makeFolder(dirname(file), 0o700);
@@ -188,7 +188,11 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
     PASSIVE: writer.prepare("PRAGMA wal_checkpoint(PASSIVE)"),
     TRUNCATE: writer.prepare("PRAGMA wal_checkpoint(TRUNCATE)"),
   };
+  const beside = checkpointer(file);
   let checkpointAt = walFrames;
+  let frames = 0;
+  let workingOff: Promise<void> | undefined;
+  let isWorkedOff = false;
   let closed = false;
 
   /** One unit inside the open transaction. What it answers waits for the commit, or for the group's failure. */
@@ -249,13 +253,29 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
 
   /** After a failed fsync the kernel may have dropped the pages and call them clean: whatever is asked next would be a guess. */
   function dieOfIo(error: unknown, what: string): void {
-    if (codeOf(error).startsWith("SQLITE_IOERR"))
+    if (/^(SQLITE_IOERR|EIO$)/.test(codeOf(error)))
       onFatal(`${what} (${codeOf(error)}): the disk can't be trusted, ending now; on restart SQLite recovers what was committed`, error);
   }
 
+  /** Most of it is a thread's; what came meanwhile is ours between two commits, and so little that nobody notices: the next one begins the WAL anew. */
   function checkpointWhenDue(): void {
-    const { log } = checkpoint("NOOP");
-    if (log < checkpointAt) return;
+    frames = checkpoint("NOOP").log;
+    if (isWorkedOff) finishCheckpoint();
+    else if (frames >= checkpointAt && !closed) workingOff ??= workOff();
+  }
+
+  async function workOff(): Promise<void> {
+    try {
+      await beside.workOff();
+    } catch (error) {
+      dieOfIo(error, "a checkpoint couldn't be made durable");
+    }
+    isWorkedOff = true; // or not at all: then we do what the thread couldn't
+    workingOff = undefined;
+  }
+
+  function finishCheckpoint(): void {
+    isWorkedOff = false;
     checkpoint("PASSIVE");
     const left = checkpoint("NOOP");
     checkpointAt = left.checkpointed === left.log ? walFrames : left.log + WAL_FRAMES_MORE;
@@ -273,6 +293,7 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
   async function drain(): Promise<void> {
     while (queue.length > 0) {
       await turnsThatBring(() => queue.length);
+      if (frames > WAL_FRAMES_MOST) await workingOff;
       await group(queue);
     }
     draining = undefined;
@@ -300,8 +321,10 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
       closed = true;
       clearInterval(watch);
       await draining;
+      await workingOff;
       await reads.idle();
       reader.close();
+      await beside.close();
       checkpoint("TRUNCATE");
       writer.close();
     },

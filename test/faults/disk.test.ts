@@ -1,5 +1,5 @@
 // The disk fails in every way that a disk can: full for a while, full for real, broken in a write, broken in a sync. Nothing is answered that isn't kept.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -118,6 +118,43 @@ test.skipIf(straceMissing).each([
   expect(await cloud.program.end()).toBe(code);
   expect(missingIn(cloud)).toEqual([]);
   expect(cloud.kept).toHaveLength(10);
+});
+
+/** A server of notes on our store that works off its log every forty pages. */
+async function notesIn(folder: string) {
+  const program = await startProgram("fixtures/unsafe-cloud.ts", {
+    CONTROL_FOLDER: folder,
+    CONTROL_SYNCHRONOUS: "FULL",
+    CONTROL_CHECKPOINT: "40",
+  });
+  const api = client(() => program.url);
+  const write = async (count: number) => {
+    for (let i = 0; i < count; i += 1) expect((await api.post(`//note-${i}`)).status).toBe(201);
+  };
+  return { program, write };
+}
+
+test.skipIf(straceMissing)("a sync that fails in the thread beside the writer is heard as one of the writer's own", async () => {
+  const folder = newFolder();
+  const { program, write } = await notesIn(folder);
+  await tamper(program.pid, { file: join(folder, "control.db"), inject: "fsync:error=EIO:when=1" });
+  await write(60);
+  await expect.poll(() => program.complaints()).toMatch(/a checkpoint couldn't be made durable \((EIO|SQLITE_IOERR_FSYNC)\)/);
+  await program.end("SIGKILL");
+});
+
+test("where the thread can't do it, the writer works off its log alone", async () => {
+  const folder = newFolder();
+  const { program, write } = await notesIn(folder);
+  const moved = join(folder, "moved.db");
+  renameSync(join(folder, "control.db"), moved); // who has it open still has it
+  const before = statSync(moved).size;
+  const after = async () => {
+    await write(40);
+    return statSync(moved).size;
+  };
+  await expect.poll(after, { timeout: 20_000 }).toBeGreaterThan(before);
+  await program.end("SIGKILL");
 });
 
 const disk = smallDisk(24);

@@ -1,5 +1,5 @@
 // The power fails at any moment: of what wasn't synced any part may be missing, in any order, torn; the database is whole and holds all that was answered.
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import Database from "better-sqlite3";
@@ -15,6 +15,7 @@ const SEED = 20_261_121;
 const IMAGES = 240;
 const WRITERS = 4;
 const ANSWERS = 60;
+const MANY_ANSWERS = 240;
 const root = mkdtempSync(join(tmpdir(), "imprimatur-power-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
@@ -26,6 +27,7 @@ async function recorded(
   database: string,
   env: Record<string, string>,
   ask: (url: string, key: string) => Promise<number>,
+  answers = ANSWERS,
 ) {
   const folder = mkdtempSync(join(root, "run-"));
   const base = mkdtempSync(join(root, "base-"));
@@ -37,7 +39,7 @@ async function recorded(
   // Watched first and copied then: what is written in between is done to the copy once more, and changes nothing.
   for (const file of [database, `${database}-wal`]) copyFileSync(join(folder, file), join(base, file));
   const write = async (n: number) => {
-    for (let i = 0; i < ANSWERS / WRITERS; i += 1) expect(await ask(server.url, `k${n}-${i}`)).toBe(201);
+    for (let i = 0; i < answers / WRITERS; i += 1) expect(await ask(server.url, `k${n}-${i}`)).toBe(201);
   };
   await Promise.all(Array.from({ length: WRITERS }, (_, n) => write(n)));
   await server.end();
@@ -95,15 +97,28 @@ test.skipIf(straceMissing)(
   },
 );
 
+const askControl = async (url: string, name: string) => (await client(() => url).post(`//${name}`)).status;
+const NOTED = /x-note: \/(k[\d-]+)/gi;
+const notes = (rows: Database.Database) => rows.prepare("SELECT substr(text, 2) FROM notes").pluck().all();
+
+test.skipIf(straceMissing)("nor is anything lost while a thread works off the log beside the writer", { timeout: 90_000 }, async () => {
+  const env = { CONTROL_SYNCHRONOUS: "FULL", CONTROL_CHECKPOINT: "40" };
+  const run = await recorded("fixtures/unsafe-cloud.ts", "control.db", env, askControl, MANY_ANSWERS);
+  const [database] = [Buffer.from(join(run.folder, run.database)).toString("hex").replaceAll(/../g, "\\x$&")];
+  const lines = readFileSync(run.trace, "latin1")
+    .split("\n")
+    .filter((line) => line.includes(`<${database}>`));
+  expect(new Set(lines.map((line) => line.split(" ")[0])).size).toBe(2);
+  expect(cutPower(run, NOTED, notes)).toMatchObject({ wrong: [], answered: MANY_ANSWERS });
+});
+
 test.skipIf(straceMissing)(
   "the control: with synchronous=NORMAL the same cuts lose answers, with FULL none",
   { timeout: 90_000 },
   async () => {
-    const ask = async (url: string, name: string) => (await client(() => url).post(`//${name}`)).status;
     const lost = async (synchronous: string) => {
-      const run = await recorded("fixtures/unsafe-cloud.ts", "control.db", { CONTROL_SYNCHRONOUS: synchronous }, ask);
-      const names = (rows: Database.Database) => rows.prepare("SELECT substr(text, 2) FROM notes").pluck().all();
-      return cutPower(run, /x-note: \/(k[\d-]+)/gi, names);
+      const run = await recorded("fixtures/unsafe-cloud.ts", "control.db", { CONTROL_SYNCHRONOUS: synchronous }, askControl);
+      return cutPower(run, NOTED, notes);
     };
     expect(await lost("FULL")).toMatchObject({ wrong: [], answered: ANSWERS });
     expect((await lost("NORMAL")).wrong.join("\n")).toMatch(/ok, [1-9]\d* answers gone/);
