@@ -57,8 +57,8 @@ test("nodes that start at once on an empty database all come up", async () => {
 test("what is about SQLite's files only is noted on a server, and not done", async () => {
   const { made, store } = await open("layout", await freshDatabase());
   await migrate(made, store, given({ "0001-a.sql": "CREATE TABLE a (x INTEGER NOT NULL) STRICT;", "0002-b.sqlite.sql": "DROP TABLE a;" }));
-  const look = store.read("layout", async ({ db }) => db.values(sql`SELECT * FROM a`));
-  await (engine === "sqlite" ? expect(look).rejects.toThrow() : expect(look).resolves.toEqual([]));
+  const look = store.read("layout", async ({ db }) => db.values(sql`SELECT * FROM a`)).catch(() => "gone");
+  expect(await look).toEqual(engine === "sqlite" ? "gone" : []);
   expect(await store.read("noted", async ({ db }) => db.values(sql`SELECT version FROM migrations ORDER BY version`))).toEqual([[1], [2]]);
   await store.close();
 });
