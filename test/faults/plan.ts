@@ -20,6 +20,7 @@ export const plan: readonly Row[] = [
     tests: [
       ["faults/fsync.test.ts", "no 201 of the cloud leaves before its fsync"],
       ["faults/power-loss.test.ts", "whenever the power fails"],
+      ["faults/power-loss.test.ts", "nor is anything lost while a thread works off the log"],
     ],
     controls: [
       ["faults/fsync.test.ts", "the control: with synchronous=NORMAL"],
@@ -59,6 +60,7 @@ export const plan: readonly Row[] = [
       ["faults/disk.test.ts", "no room in the middle of commits"],
       ["faults/disk.test.ts", "that fails with EIO isn't answered well"],
       ["faults/disk.test.ts", "in the last checkpoint"],
+      ["faults/disk.test.ts", "a sync that fails in the thread beside the writer"],
       ["faults/disk.test.ts", "a disk that is really full"],
       ["agent/station-disk.test.ts", "a full disk stops the claiming and loses nothing"],
     ],
