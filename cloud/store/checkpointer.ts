@@ -34,10 +34,15 @@ export function checkpointer(file: string): Checkpointer {
   return {
     workOff: () =>
       new Promise((resolve, reject) => {
-        answer = (failed) => (failed ? reject(Object.assign(new Error(failed.message), { code: failed.code })) : resolve());
-        thread ??= begun();
+        const asked = (thread ??= begun());
+        asked.ref(); // a program that has nothing else to do waits for it, and doesn't end in the middle of its close
+        answer = (failed) => {
+          asked.unref();
+          if (failed) reject(Object.assign(new Error(failed.message), { code: failed.code }));
+          else resolve();
+        };
         // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
-        thread.postMessage(null);
+        asked.postMessage(null);
       }),
     close: async () => void (await thread?.terminate()),
   };

@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
@@ -11,6 +12,7 @@ import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { connect, durabilityFaults } from "../../cloud/store/sqlite.ts";
 
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const traces = spawnSync("strace", ["-c", "-o", "/dev/null", "true"]).status === 0;
 if (!traces) process.stdout.write("skipped: strace isn't here or may not trace; the tests that watch fsync need it\n");
 
@@ -130,6 +132,20 @@ test("the WAL is worked off by its size: a hundred units of a megabyte each leav
   expect(statSync(join(dataDir, "imprimatur.db-wal")).size).toBeLessThan(52 * 1_048_576);
   await world.end();
   rmSync(dataDir, { recursive: true, force: true });
+});
+
+test("a program that has nothing else to do closes its store whole while the thread is at work", () => {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-wal-"));
+  const program = `
+    import { openSqlite } from "./cloud/store/sqlite.ts";
+    const engine = openSqlite({ file: ${JSON.stringify(join(folder, "a.db"))}, onFatal: console.error, walFrames: 40 });
+    await engine.script("CREATE TABLE a (x TEXT)");
+    for (let i = 0; i < 60; i += 1) await engine.transact("write", ({ execute }) => execute("INSERT INTO a VALUES (?)", ["x".repeat(9_000)], "run"), false);
+    await engine.close();
+    console.log("closed");`;
+  const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8", cwd: root });
+  expect([stdout.trim(), status]).toEqual(["closed", 0]);
+  rmSync(folder, { recursive: true, force: true });
 });
 
 test("a full disk is a 503 with Retry-After, reads go on, and it recovers without a restart", async () => {
