@@ -49,14 +49,14 @@ export function checkpointer(file: string): Checkpointer {
 }
 
 function serve(port: MessagePort, file: string): void {
-  const database = new Database(file, { fileMustExist: true });
+  const database = new Database(file, { fileMustExist: true }); // as the writer's is, without all that its module loads
   database.pragma("synchronous = FULL");
   database.pragma("wal_autocheckpoint = 0");
   const [copy, look] = ["PASSIVE", "NOOP"].map((kind) => database.prepare(`PRAGMA wal_checkpoint(${kind})`)) as [
     Database.Statement<[], Wal>,
     Database.Statement<[], Wal>,
   ];
-  // SQLite syncs the database only where no commit came meanwhile. Closing this would drop the process's locks on the file, so it stays open.
+  // SQLite syncs the database only where no commit came meanwhile. Closing this drops the process's locks on the file, so it ends with the thread, after the writer.
   const pages = openSync(file, "r");
 
   function workOff(): void {

@@ -4,7 +4,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { sql } from "./drizzle.ts";
 import type { Engine, Store } from "./store.ts";
 
-export type Migration = { version: number; name: string; text: string; digest: string };
+export type Migration = {
+  version: number;
+  name: string;
+  text: string;
+  digest: string;
+  /** It changes only how SQLite lays rows down: a server notes it, and does nothing. */
+  isLayout: boolean;
+};
 
 const folder = new URL("./migrations/", import.meta.url);
 
@@ -14,7 +21,13 @@ export function migrationsIn(from: URL = folder): Migration[] {
     .toSorted()
     .map((name) => {
       const text = readFileSync(new URL(name, from), "utf8");
-      return { version: Number(name.slice(0, 4)), name, text, digest: createHash("sha256").update(text).digest("hex") };
+      return {
+        version: Number(name.slice(0, 4)),
+        name,
+        text,
+        digest: createHash("sha256").update(text).digest("hex"),
+        isLayout: name.endsWith(".sqlite.sql"),
+      };
     });
 }
 
@@ -27,8 +40,6 @@ const forPostgres = (text: string) =>
     .replaceAll(/\)\s*(?:STRICT|WITHOUT ROWID)(?:,\s*(?:STRICT|WITHOUT ROWID))*/g, ")");
 
 const spelled = (engine: Engine["name"], text: string) => (engine === "postgres" ? forPostgres(text) : text);
-/** What changes only how SQLite lays rows down is known to a server too, and nothing is done there. */
-const isFor = (engine: Engine["name"], name: string) => engine === "sqlite" || !name.endsWith(".sqlite.sql");
 const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
 const TABLE = "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL)";
@@ -60,9 +71,9 @@ export async function migrate(engine: Engine, store: Store, known: Migration[] =
     refuseForeign(applied, known);
     const missing = known.filter(({ version }) => !applied.some((row) => row.version === version));
     try {
-      for (const { version, name, digest, text } of missing)
+      for (const { version, name, digest, text, isLayout } of missing)
         await engine.script(
-          `INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${isFor(engine.name, name) ? spelled(engine.name, text) : ""}`,
+          `INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${isLayout && engine.name === "postgres" ? "" : spelled(engine.name, text)}`,
         );
       return;
     } catch (error) {

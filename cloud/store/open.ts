@@ -30,7 +30,12 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
   try {
     engine = databaseUrl
       ? (await import("./postgres.ts")).openPostgres({ url: databaseUrl, ...common }) // its driver is loaded where it is used
-      : openSqlite({ file: join(dataDir, "imprimatur.db"), onFatal, ...common });
+      : openSqlite({
+          file: join(dataDir, "imprimatur.db"),
+          onFatal,
+          onWarn: (line, err) => log.warn({ event: "checkpoint", err }, line),
+          ...common,
+        });
     const faults = await engine.faults();
     if (faults.length > 0) throw new Error(`answers couldn't be kept durable: ${faults.join("; ")}`);
     const store = storeOn(engine, log, meter);

@@ -4,13 +4,15 @@ import Database from "better-sqlite3";
 import { limits } from "#shared/limits.ts";
 import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Session, turnsThatBring, unavailable } from "./store.ts";
 import { makeFolder } from "../files.ts";
-import { checkpointer, type Wal } from "./checkpointer.ts";
+import { walKeeper } from "./wal.ts";
 
 export type SqliteOptions = {
   file: string;
   clock?: () => number;
   /** The store can no longer be trusted: said once, and the process must end. */
   onFatal: (line: string, cause: unknown) => void;
+  /** Something that was made up for, and that whoever runs this should look into. */
+  onWarn?: (line: string, cause: unknown) => void;
   onCommit?: (units: number, seconds: number) => void;
   /** FULL is the only mode in which an answered write survives a power cut; the other exists for the test that proves it. */
   synchronous?: "FULL" | "NORMAL";
@@ -26,8 +28,6 @@ const READ_CACHE_KB = 16_000;
 const WATCH_MS = 1_000;
 const BUSY_TIMEOUT_MS = 1_000;
 const WAL_FRAMES = 6_144; // 24 MiB of pages: pictures make a unit of work a hundred times as large as others, so that counting units won't do
-const WAL_FRAMES_MORE = 1_024; // where a reader was in the way of the last one
-const WAL_FRAMES_MOST = 12_288; // beyond it the writer waits for the thread that works it off
 
 export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL" = "FULL"): Database.Database {
   if (mode === "write") makeFolder(dirname(file), 0o700);
@@ -151,7 +151,15 @@ export function openSqliteToRead(file: string, clock: () => number = Date.now): 
   };
 }
 
-export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchronous, walFrames = WAL_FRAMES }: SqliteOptions): Engine {
+export function openSqlite({
+  file,
+  clock = Date.now,
+  onFatal,
+  onWarn = () => {},
+  onCommit,
+  synchronous,
+  walFrames = WAL_FRAMES,
+}: SqliteOptions): Engine {
   const writer = connect(file, "write", synchronous);
   const reader = connect(file, "read", synchronous);
   const write = executor(writer);
@@ -183,16 +191,7 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
 
   const queue: Waiting[] = [];
   let draining: Promise<void> | undefined;
-  const checkpoints = {
-    NOOP: writer.prepare("PRAGMA wal_checkpoint(NOOP)"), // looks, and does nothing
-    PASSIVE: writer.prepare("PRAGMA wal_checkpoint(PASSIVE)"),
-    TRUNCATE: writer.prepare("PRAGMA wal_checkpoint(TRUNCATE)"),
-  };
-  const beside = checkpointer(file);
-  let checkpointAt = walFrames;
-  let frames = 0;
-  let workingOff: Promise<void> | undefined;
-  let isWorkedOff = false;
+  const wal = walKeeper({ writer, dueAt: walFrames, dieOfIo, onWarn });
   let closed = false;
 
   /** One unit inside the open transaction. What it answers waits for the commit, or for the group's failure. */
@@ -237,7 +236,7 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
       return;
     }
     for (const { settle } of done) settle();
-    checkpointWhenDue();
+    wal.committed();
   }
 
   function durable(units: number): void {
@@ -257,43 +256,10 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
       onFatal(`${what} (${codeOf(error)}): the disk can't be trusted, ending now; on restart SQLite recovers what was committed`, error);
   }
 
-  /** Most of it is a thread's; what came meanwhile is ours between two commits, and so little that nobody notices: the next one begins the WAL anew. */
-  function checkpointWhenDue(): void {
-    frames = checkpoint("NOOP").log;
-    if (isWorkedOff) finishCheckpoint();
-    else if (frames >= checkpointAt && !closed) workingOff ??= workOff();
-  }
-
-  async function workOff(): Promise<void> {
-    try {
-      await beside.workOff();
-    } catch (error) {
-      dieOfIo(error, "a checkpoint couldn't be made durable");
-    }
-    isWorkedOff = true; // or not at all: then we do what the thread couldn't
-    workingOff = undefined;
-  }
-
-  function finishCheckpoint(): void {
-    isWorkedOff = false;
-    checkpoint("PASSIVE");
-    const left = checkpoint("NOOP");
-    checkpointAt = left.checkpointed === left.log ? walFrames : left.log + WAL_FRAMES_MORE;
-  }
-
-  function checkpoint(kind: keyof typeof checkpoints): Wal {
-    try {
-      return checkpoints[kind].get() as Wal;
-    } catch (error) {
-      dieOfIo(error, "a checkpoint couldn't be made durable");
-      return { log: 0, checkpointed: 0 }; // the next commit looks again
-    }
-  }
-
   async function drain(): Promise<void> {
     while (queue.length > 0) {
       await turnsThatBring(() => queue.length);
-      if (frames > WAL_FRAMES_MOST) await workingOff;
+      await wal.room();
       await group(queue);
     }
     draining = undefined;
@@ -321,12 +287,9 @@ export function openSqlite({ file, clock = Date.now, onFatal, onCommit, synchron
       closed = true;
       clearInterval(watch);
       await draining;
-      await workingOff;
       await reads.idle();
       reader.close();
-      await beside.close();
-      checkpoint("TRUNCATE");
-      writer.close();
+      await wal.close();
     },
   };
 }

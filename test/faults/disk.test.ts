@@ -154,6 +154,7 @@ test("where the thread can't do it, the writer works off its log alone", async (
     return statSync(moved).size;
   };
   await expect.poll(after, { timeout: 20_000 }).toBeGreaterThan(before);
+  expect(program.complaints()).toMatch(/a checkpoint beside the writer failed/);
   await program.end("SIGKILL");
 });
 

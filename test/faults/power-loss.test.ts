@@ -104,7 +104,7 @@ const notes = (rows: Database.Database) => rows.prepare("SELECT substr(text, 2) 
 test.skipIf(straceMissing)("nor is anything lost while a thread works off the log beside the writer", { timeout: 90_000 }, async () => {
   const env = { CONTROL_SYNCHRONOUS: "FULL", CONTROL_CHECKPOINT: "40" };
   const run = await recorded("fixtures/unsafe-cloud.ts", "control.db", env, askControl, MANY_ANSWERS);
-  const [database] = [Buffer.from(join(run.folder, run.database)).toString("hex").replaceAll(/../g, "\\x$&")];
+  const database = Buffer.from(join(run.folder, run.database)).toString("hex").replaceAll(/../g, "\\x$&"); // as strace spells it
   const lines = readFileSync(run.trace, "latin1")
     .split("\n")
     .filter((line) => line.includes(`<${database}>`));
