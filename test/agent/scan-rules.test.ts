@@ -79,7 +79,7 @@ describe("no other text moves it", () => {
   });
   test("no slip in the serial is taken for it", () => {
     const base = expected.digital_link.slice(0, -expected.serial.length);
-    const ascii = fc.string({ unit: "grapheme-ascii", maxLength: 3 }).filter((put) => !put.includes("/"));
+    const ascii = fc.string({ unit: "grapheme-ascii", maxLength: 3 }).filter((put) => !/[%/]/.test(put)); // "%3" before a "1" writes "1" another way
     fc.assert(
       fc.property(fc.nat(expected.serial.length), fc.nat(3), ascii, (place, gone, put) => {
         const serial = expected.serial.slice(0, place) + put + expected.serial.slice(place + gone);
