@@ -75,10 +75,11 @@ export async function brokerLine(config: AgentConfig, { said }: Meeting, running
     await client.endAsync();
     return { check, level: "ok", words: `${place.url} lets us in` };
   } catch (error) {
-    return {
-      check,
-      level: "warn",
-      words: `${place.url}: ${(error as Error).message || String((error as { code?: string }).code)}; is its port open to this machine? ${polls}`,
-    };
+    const { message, code } = error as Error & { code?: string | number };
+    const isRefused = typeof code === "number"; // the broker's own word; else the network's
+    const help = isRefused
+      ? "it has to know this device, by its id and key"
+      : "is its port open to this machine? If it has another address here, set `mqtt`";
+    return { check, level: "warn", words: `${place.url}: ${message || String(code)}; ${help}; ${polls}` };
   }
 }

@@ -40,13 +40,13 @@ const origin = (value: string): string | undefined => {
   if (pathname !== "/" || search || hash || username) throw new Error("must be an origin: scheme, host and port, nothing after it");
   return new URL(parsed).origin;
 };
-/** fetch takes no URL that carries a password, and a log would show it. */
-const service = (value: string): string | undefined => {
-  const parsed = url("http", "https")(value);
+function refusePassword(parsed: string | undefined): string | undefined {
   if (parsed !== undefined && (new URL(parsed).username || new URL(parsed).password))
     throw new Error("must have no user or password in it");
   return parsed;
-};
+}
+/** fetch takes no URL that carries a password, and a log would show it. */
+const service = (value: string): string | undefined => refusePassword(url("http", "https")(value));
 const broker = (value: string): string | undefined => {
   const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
   if (parsed === undefined) return undefined;
@@ -106,6 +106,11 @@ export const settings = {
     default: "",
     says: "an external MQTT broker, with user and password where it wants them; absent: an embedded one",
     parse: broker,
+  },
+  IMPRIMATUR_MQTT_PUBLIC_URL: {
+    default: "",
+    says: "where stations find the broker, if by another address than the cloud does",
+    parse: (value) => refusePassword(broker(value)),
   },
   IMPRIMATUR_MQTT_PORT: {
     default: "1883",

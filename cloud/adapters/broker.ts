@@ -27,6 +27,9 @@ export type Surroundings = {
 
 export const noBroker: Broker = { url: () => undefined, isUp: () => true, hint: () => {}, end: async () => {} };
 
-export function openBroker({ MQTT_URL, MQTT_PORT, HOST }: Config, around: Surroundings): Promise<Broker> {
-  return MQTT_URL === undefined ? embeddedBroker({ host: HOST, port: MQTT_PORT }, around) : externalBroker(MQTT_URL, around);
+export async function openBroker({ MQTT_URL, MQTT_PUBLIC_URL, MQTT_PORT, HOST }: Config, around: Surroundings): Promise<Broker> {
+  const broker = await (MQTT_URL === undefined
+    ? embeddedBroker({ host: HOST, port: MQTT_PORT }, around)
+    : externalBroker(MQTT_URL, around));
+  return MQTT_PUBLIC_URL === undefined ? broker : { ...broker, url: () => MQTT_PUBLIC_URL };
 }

@@ -121,6 +121,24 @@ test("a buffer of a newer agent, a label too small and a key that may only read 
   expect(of("label")).toMatch(/^FAIL: printer: /);
 });
 
+test("a broker that isn't where it should be, and one that doesn't know the device, are told apart, and are no failure", async (t) => {
+  const { floor, file } = await floorWith(t, { eyes: "hand" });
+  const other = await startWorld();
+  t.onTestFinished(() => other.end());
+  const elsewhere = await printShop(other);
+  const { url } = (await elsewhere.device.api.get("/aidc/station")).body.mqtt as { url: string };
+  const said = async (mqtt: string) => {
+    writeFileSync(file, JSON.stringify({ ...floor.config, mqtt }));
+    return (await checked(file)).of("broker");
+  };
+  expect(await said("mqtt://127.0.0.1:1")).toMatch(
+    /^warn: mqtt:.*ECONNREFUSED.* another address here, set `mqtt`; without it the station polls, and works$/,
+  );
+  expect(await said(url)).toMatch(
+    /^warn: mqtt:.*; it has to know this device, by its id and key; without it the station polls, and works$/,
+  );
+});
+
 test("settings that can't be read are the one line there is", async (t) => {
   const { floor, file } = await floorWith(t, { eyes: "hand" });
   writeFileSync(file, JSON.stringify({ ...floor.config, scaners: [] }));

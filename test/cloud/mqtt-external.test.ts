@@ -51,6 +51,13 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
     expect(w.logged().join("\n")).not.toContain("cloud's own");
   });
 
+  test("where stations have another address for it, they are told that one", async () => {
+    const url = "mqtts://broker.factory.example:8883";
+    const { w, shop } = await beside({ IMPRIMATUR_MQTT_PUBLIC_URL: url });
+    expect((await shop.device.api.get("/aidc/station")).body.mqtt).toEqual({ url, ...topics(shop, shop.device) });
+    expect((await w.nobody.get("//readyz")).body.degraded).toBe(undefined); // the cloud's own way there is another
+  });
+
   test("it carries hints to those who can take the job, and what stations say back", async () => {
     const { shop, broker } = await beside();
     const far = await shop.newDevice("line 2");

@@ -45,6 +45,7 @@ test("three nodes get settings that exist and are taken, and the same but for th
       PORT: 8080,
       TRUST_PROXY: ["172.30.0.0/24"],
       PUBLIC_URL: "https://imprimatur.example",
+      MQTT_PUBLIC_URL: "mqtt://imprimatur.example:1883", // stations don't see the network inside
     });
   }
   expect(new Set(nodes.map(([, { volumes }]) => volumes?.join())).size).toBe(3);

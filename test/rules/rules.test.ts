@@ -45,6 +45,7 @@ test.each([
   [{ IMPRIMATUR_MQTT_URL: "tcp://broker.example" }, "begins with mqtt://"],
   [{ IMPRIMATUR_MQTT_URL: "mqtt://" }, "must name a host"],
   [{ IMPRIMATUR_MQTT_URL: "mqtt://cloud:100%@broker.example" }, "percent-encoded"],
+  [{ IMPRIMATUR_MQTT_PUBLIC_URL: "mqtt://cloud:secret@broker.example" }, "no user or password"],
   [{ IMPRIMATUR_PROT: "1" }, "did you mean IMPRIMATUR_PORT"],
 ])("the setting %j is refused by name", (env, words) => expect(() => configFrom(env)).toThrow(words));
 
