@@ -148,14 +148,15 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
 const shed = (request: FastifyRequest): Refusal | undefined =>
   request.routeOptions.config.route?.always ? undefined : new Refusal("OVERLOADED", undefined, undefined, { "retry-after": "1" });
 
-/** One line and one figure for every answer; the template of the address, never the address. */
+/** One line and one figure for every answer; the template of the address, never the address. Probes that find all well are told at `debug`. */
 function observe(app: FastifyInstance, { log, metrics }: Deps): void {
   app.addHook("onResponse", (request, reply, next) => {
     const endpoint = request.routeOptions.config.endpoint ?? (request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)"));
     metrics.answered(request.method, endpoint, reply.statusCode, reply.elapsedTime / 1000);
     const { tenantId, credential } = request.caller ?? anonymous;
     const who = tenantId ? { tenantId, credentialId: credential.id } : {};
-    log.plain.info({
+    const isProbe = request.routeOptions.config.route?.always && reply.statusCode < 400; // a balancer asks every second
+    log.plain[isProbe ? "debug" : "info"]({
       event: "request",
       requestId: request.id,
       method: request.method,
@@ -212,19 +213,19 @@ function readBodies(app: FastifyInstance): void {
 }
 
 /** What fastify and its plugins refuse by themselves, in our words. */
-const OURS: Record<string, ErrorCode> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: "PAYLOAD_TOO_LARGE",
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: "UNSUPPORTED_MEDIA_TYPE",
-  FST_ERR_MAX_PARAM_LENGTH: "URI_TOO_LONG",
-  FST_REQ_FILE_TOO_LARGE: "PAYLOAD_TOO_LARGE",
-  FST_ERR_BAD_URL: "MALFORMED_REQUEST",
+const OURS: Record<string, [ErrorCode, message?: string]> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ["PAYLOAD_TOO_LARGE"],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ["UNSUPPORTED_MEDIA_TYPE", "say what the body is: Content-Type: application/json"],
+  FST_ERR_MAX_PARAM_LENGTH: ["URI_TOO_LONG"],
+  FST_REQ_FILE_TOO_LARGE: ["PAYLOAD_TOO_LARGE"],
+  FST_ERR_BAD_URL: ["MALFORMED_REQUEST"],
 };
 
 function asRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   const { code = "", statusCode = 500 } = error as Partial<FastifyError>;
   const known = OURS[code];
-  if (known) return new Refusal(known);
+  if (known) return new Refusal(...known);
   return statusCode >= 400 && statusCode < 500 ? new Refusal("MALFORMED_REQUEST", (error as Error).message) : new Refusal("INTERNAL_ERROR");
 }
 

@@ -49,10 +49,10 @@ export function checkOf({
   return (values, more) => {
     const faults = parts.flatMap(([part, validate]) => {
       const value = values[part];
-      const unsafe = part === "body" && judgesItems ? undefined : unsafeIn(value, "");
-      const fits = unsafe?.rule !== "depth" && validate(value);
+      const unsafe = part === "body" && judgesItems ? [] : unsafeIn(value, "");
+      const fits = !unsafe.some(({ rule }) => rule === "depth") && validate(value);
       const found = fits ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
-      const soFar = [...(unsafe ? [unsafe] : []), ...found];
+      const soFar = [...unsafe, ...found];
       const across =
         part === "body" && judge && typeof value === "object" && value !== null ? judge(value as Record<string, unknown>, soFar) : [];
       return oneEach([...soFar, ...across]);
@@ -68,7 +68,7 @@ export function judgeOf(schema: object): Judge {
   return (value, prefix = "") => {
     validate ??= strict.compile(schema);
     const unsafe = unsafeIn(value, prefix);
-    if (unsafe) return [unsafe];
+    if (unsafe.length > 0) return unsafe;
     if (validate(value)) return [];
     const at = (field: string) => (prefix === "" || field === "body" ? prefix || field : `${prefix}.${field}`);
     return faultsOf(validate.errors ?? [], false).map((fault) => ({ ...fault, field: at(fault.field) }));
@@ -115,24 +115,27 @@ function sentence({ keyword, params, message = "is wrong" }: ErrorObject): strin
 }
 
 /** What no schema sees: text that a database can't hold, numbers that JSON can't, keys that reach for prototypes, nesting that eats the stack. */
-function unsafeIn(value: unknown, path: string, depth = 0): FieldFault | undefined {
-  const fault = (rule: string, message: string): FieldFault => ({ field: path || "body", rule, message });
+function unsafeIn(value: unknown, path: string, depth = 0, found: FieldFault[] = []): FieldFault[] {
+  const fault = (rule: string, message: string, field = path || "body") => void found.push({ field, rule, message });
   if (typeof value === "string") {
-    if (value.includes("\0")) return fault("nul", "contains a NUL character");
-    return value.isWellFormed() ? undefined : fault("unicode", "contains half a surrogate pair, which isn't text");
+    if (value.includes("\0")) fault("nul", "contains a NUL character");
+    else if (!value.isWellFormed()) fault("unicode", "contains half a surrogate pair, which isn't text");
+    return found;
   }
-  if (typeof value === "number" && !Number.isFinite(value)) return fault("number", "is larger than a number can be");
-  if (typeof value !== "object" || value === null) return undefined;
-  if (depth >= limits.JSON_MAX_DEPTH)
-    return { ...fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`), field: path.split(".")[0] || "body" };
+  if (typeof value === "number" && !Number.isFinite(value)) fault("number", "is larger than a number can be");
+  if (typeof value !== "object" || value === null) return found;
+  if (depth >= limits.JSON_MAX_DEPTH) {
+    fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`, path.split(".")[0] || "body");
+    return found;
+  }
   for (const key of Object.keys(value)) {
+    if (found.length >= limits.FAULTS_MAX_ITEMS) break;
     const inner = path ? `${path}.${key}` : key;
-    if (key === "__proto__" || key === "constructor" || key === "prototype")
-      return { field: inner, rule: "key", message: "isn't a name that a field may have" };
-    const found = unsafeIn(key, inner, depth) ?? unsafeIn((value as Record<string, unknown>)[key], inner, depth + 1);
-    if (found) return found;
+    unsafeIn(key, inner, depth, found);
+    if (key === "__proto__" || key === "constructor" || key === "prototype") fault("key", "isn't a name that a field may have", inner);
+    else unsafeIn((value as Record<string, unknown>)[key], inner, depth + 1, found);
   }
-  return undefined;
+  return found;
 }
 
 function utf8(bytes: Buffer): string {

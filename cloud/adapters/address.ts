@@ -16,8 +16,6 @@ export function addressFault(address: string, allowPrivate: boolean): string | u
 }
 
 const LOCAL_NAME = /(^|\.)(localhost|local|internal|home\.arpa)$/;
-const WELL_KNOWN = new Set(["", "80", "443"]);
-
 /** What is wrong with the URL before any name is looked up, as a sentence's end. */
 export function urlFault(text: string, allowPrivate: boolean): string | undefined {
   if (!URL.canParse(text)) return "isn't a URL";
@@ -26,7 +24,7 @@ export function urlFault(text: string, allowPrivate: boolean): string | undefine
   if (protocol !== "https:" && !(allowPrivate && protocol === "http:")) return "must begin with https://";
   if (username || password) return "can't hold a user name or password: sign-in data would stand in the log of every proxy";
   if (hash) return "can't have a fragment: it is never sent";
-  if (!allowPrivate && !WELL_KNOWN.has(port) && Number(port) < 1024) return `can't go to port ${port}: 443 and those from 1024 on are open`;
+  if (!allowPrivate && port !== "" && Number(port) < 1024) return `can't go to port ${port}: 443 and those from 1024 on are open`;
   const host = hostOf(hostname);
   if (isIP(host)) return addressFault(host, allowPrivate);
   return !allowPrivate && (LOCAL_NAME.test(host) || !host.includes(".")) ? `${host} is not a public name` : undefined;

@@ -46,6 +46,13 @@ function gtinOf({ gtin }: JobCreate): string {
   return gtin14(gtin);
 }
 
+async function whyNotReady(tx: Tx, { tenantId, gtin, serial, productId }: carriers.Row): Promise<Refusal> {
+  if (!(await products.exists(tx, tenantId, productId)))
+    return new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${serial} was allocated for a product with ${gtin} that was deleted since`);
+  const what = "the product's passport isn't readyToPrint: publish it and anchor a validation of that version";
+  return new Refusal("PASSPORT_NOT_READY", what, { productId });
+}
+
 /** The serial, if a label of it may be printed now. */
 async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Promise<carriers.Row> {
   const gtin = gtinOf(input);
@@ -54,14 +61,7 @@ async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Pr
   if (row.voidedAt !== null) throw new Refusal("SERIAL_VOIDED", `serial: ${input.serial} was voided at ${instant(row.voidedAt)}`);
   const isReady = ready.get(row.productId) ?? isPrintable(tx, by.tenantId, row.productId);
   ready.set(row.productId, isReady);
-  if (!(await isReady))
-    throw new Refusal(
-      "PASSPORT_NOT_READY",
-      "the product's passport isn't readyToPrint: publish it and anchor a validation of that version",
-      {
-        productId: row.productId,
-      },
-    );
+  if (!(await isReady)) throw await whyNotReady(tx, row);
   if (row.openJob !== null)
     throw new Refusal("JOB_EXISTS", `the serial has the open job ${row.openJob}: cancel it first`, { job_ref: row.openJob });
   if (row.sealedJob !== null && !(input.reprint && input.reason))

@@ -57,14 +57,6 @@ const byProduct = prepared(
 );
 export const ofProduct = (_tx: Tx, tenantId: string, productId: string): Promise<Row | undefined> => byProduct.get({ tenantId, productId });
 
-/** The credential of a version, without the version's content. */
-export const credentialOf = prepared(
-  db
-    .select({ credentialId: passportVersions.credentialId })
-    .from(passportVersions)
-    .where(and(eq(passportVersions.passportId, sql.placeholder("passportId")), eq(passportVersions.version, sql.placeholder("version")))),
-);
-
 export const versionOf = (tx: Tx, { id }: Row, version: number): Promise<Version | undefined> =>
   tx.db
     .select()

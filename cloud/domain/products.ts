@@ -118,6 +118,7 @@ export async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
   return row;
 }
 
+export const exists = async (_tx: Tx, tenantId: string, id: string): Promise<boolean> => (await byId.get({ tenantId, id })) !== undefined;
 export const get = async (tx: Tx, caller: Caller, id: string): Promise<Product> => toWire(await find(tx, caller.tenantId, id));
 
 const stageOf = (status: string): ProductStage | undefined =>
@@ -160,7 +161,7 @@ async function change(
 ): Promise<Product> {
   const after: Row = { ...before, ...changes, version: before.version + 1, updatedAt: tx.now };
   const changed = (Object.keys(changes) as (keyof Row)[]).filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
-  if (changed.length === 0 && type === "product.updated") return toWire(before); // nothing to tell of
+  if (changed.length === 0 && type === "product.updated" && Object.keys(more).length === 0) return toWire(before); // nothing to tell of
   const written = await tx.db
     .update(products)
     .set({ ...changes, version: after.version, updatedAt: tx.now })
@@ -197,8 +198,8 @@ export async function patch(tx: Tx, by: By, id: string, changes: ProductPatch, i
   if (row.voidedAt !== null) throw alreadyVoided(row);
   const { name, description, category, gtin, serialNumber, granularity, extensions } = row;
   const next = judged({ name, description, category, gtin, serialNumber, granularity, extensions, ...changes }, tx.now);
-  if ((next.gtin !== row.gtin || next.granularity !== row.granularity) && row.serials + row.passports > 0)
-    throw new Refusal("SCHEME_LOCKED", `${row.serials} serials and ${row.passports} passports hang on ${row.gtin}: it can't change`);
+  if ((next.identity !== row.identity || next.granularity !== row.granularity) && row.serials + row.passports > 0)
+    throw new Refusal("SCHEME_LOCKED", `${row.serials} serials and ${row.passports} passports hang on ${row.identity}: it can't change`);
   if (next.category !== row.category && row.stage !== "draft")
     throw new Refusal("SCHEME_LOCKED", `the product is ${row.stage} as ${row.category}: its category can change in a draft only`);
   if (next.identity !== row.identity) await refuseTaken(tx, by, next);
@@ -259,6 +260,10 @@ export const nowPrinted = async (_tx: Tx, tenantId: string, id: string): Promise
 export async function tellPublished(tx: Tx, by: By, row: Row, more: Record<string, unknown>): Promise<void> {
   await change(tx, by, row, {}, more, "product.published");
 }
+
+/** Likewise the one that says that a serial of its labels was voided. */
+export const tellVoided = (tx: Tx, by: By, row: Row, serial: string, reason: string): Promise<Product> =>
+  change(tx, by, row, {}, { serial, reason });
 
 export async function voidIt(tx: Tx, by: By, id: string, reason: string, ifMatch?: string): Promise<Product> {
   const row = await find(tx, by.tenantId, id);

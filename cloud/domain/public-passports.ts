@@ -39,7 +39,13 @@ const lastAnchored = prepared(
   db
     .select({ at: validations.at, anchor: validations.anchor })
     .from(validations)
-    .where(and(eq(validations.passportId, placeholder("passportId")), eq(validations.version, placeholder("version"))))
+    .where(
+      and(
+        eq(validations.passportId, placeholder("passportId")),
+        eq(validations.version, placeholder("version")),
+        eq(validations.digest, placeholder("digest")),
+      ),
+    )
     .orderBy(desc(validations.id))
     .limit(1),
 );
@@ -97,7 +103,7 @@ export async function open(uid: string, asked: string | undefined, host: string)
     lot: granularity === "batch" ? serialNumber : undefined,
     issuer,
     version: publishedVersion,
-    anchored: await lastAnchored.get({ passportId, version: publishedVersion }),
+    anchored: await lastAnchored.get({ passportId, version: publishedVersion, digest: version.digest }),
     sealedAt: carrier?.printStatus === "printed" ? (carrier.printReportedAt ?? undefined) : undefined,
   };
 }

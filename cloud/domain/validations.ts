@@ -1,5 +1,5 @@
 // The validation chain: the current version, signed and anchored in the transparency log. From it follows whether carriers may be printed.
-import { and, asc, desc, eq, sql } from "../store/drizzle.ts";
+import { and, asc, desc, eq } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -8,9 +8,9 @@ import type { PassportBundle, Receipt } from "#shared/wire/trust.ts";
 import type { Anchor } from "../adapters/anchor.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
-import { prepared } from "../store/prepared.ts";
-import { validations } from "../store/schema.ts";
-import { db, together, type Tx } from "../store/store.ts";
+import { prepared, unseen, unseenNumber } from "../store/prepared.ts";
+import { passportVersions, validations } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
 import { statusListFor, wasRevoked } from "./credential.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
@@ -30,19 +30,27 @@ const toWire = ({ id, at, digest, algorithm, anchor }: Row) => ({
   jrcAnchor: anchor,
 });
 
-const covering = prepared(
+/** A version as it was anchored: a draft that was changed since says something else. */
+const covered = prepared(
   db
-    .select({ id: validations.id })
-    .from(validations)
-    .where(and(eq(validations.passportId, sql.placeholder("passportId")), eq(validations.version, sql.placeholder("version")))),
+    .select({ credentialId: passportVersions.credentialId })
+    .from(passportVersions)
+    .innerJoin(
+      validations,
+      and(
+        eq(validations.passportId, passportVersions.passportId),
+        eq(validations.version, passportVersions.version),
+        eq(validations.digest, passportVersions.digest),
+      ),
+    )
+    .where(and(eq(passportVersions.passportId, unseen("passportId")), eq(passportVersions.version, unseenNumber("version")))),
 );
 
 /** Published now, not revoked, and an anchored validation covers the version that is published. */
-async function isReady(tx: Tx, row: passports.Row): Promise<boolean> {
-  if (row.state !== "published" || row.publishedVersion === null || row.revokedAt !== null) return false;
-  const ofVersion = { passportId: row.id, version: row.publishedVersion };
-  const [anchored, version] = await together([covering.get(ofVersion), passports.credentialOf.get(ofVersion)]);
-  return anchored !== undefined && version !== undefined && !(await wasRevoked(tx, version.credentialId));
+async function isReady(tx: Tx, { id: passportId, state, publishedVersion: version, revokedAt }: passports.Row): Promise<boolean> {
+  if (state !== "published" || version === null || revokedAt !== null) return false;
+  const anchored = await covered.get({ passportId, version });
+  return anchored !== undefined && !(await wasRevoked(tx, anchored.credentialId));
 }
 
 /** May labels of this product be printed? */

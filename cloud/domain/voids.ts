@@ -11,16 +11,17 @@ import type { By } from "./events.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
 
-/** Without a serial, or with the product's own, it is the product; else one that was allocated for its labels. */
+/** Without a serial, or with an item's own, it is the product; else one that was allocated for its labels. */
 export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: string, ifMatch?: string): Promise<Product> {
   const product = await products.find(tx, by.tenantId, id);
-  if (said.serial === undefined || said.serial === product.serialNumber) return voidWhole(tx, by, product, said.reason, origin, ifMatch);
+  if (said.serial === undefined || (product.granularity === "item" && said.serial === product.serialNumber))
+    return voidWhole(tx, by, product, said.reason, origin, ifMatch);
   products.refuseStale(product, ifMatch);
   const row = await carriers.find(tx, by.tenantId, said.serial);
   if (row?.gtin !== product.gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${said.serial} isn't allocated under ${product.gtin}`);
   if (row.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", `it was voided at ${new Date(row.voidedAt).toISOString()}`);
   await voidSerial(tx, by, row, said.reason, origin);
-  return products.toWire(product);
+  return products.tellVoided(tx, by, product, row.serial, said.reason);
 }
 
 async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, origin: string, ifMatch?: string): Promise<Product> {

@@ -4,6 +4,7 @@ import { integer, property, assert as holds } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeSgtin96 } from "#shared/gs1.ts";
 import { permuted, serialsAt } from "../../cloud/domain/serial-numbers.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
@@ -154,6 +155,37 @@ describe("print-status", () => {
     });
     await home.admin.post(`/products/${home.product.id}/void`, { serial: two, reason: "torn for good" });
     expect(await serialsIn("failed")).toEqual([]);
+  });
+
+  test("voiding one serial is told as a change of its product, and is never the model, whatever number that has", async () => {
+    const home = await printShop(w);
+    const [one = "", two = ""] = await home.allocate(2);
+    const { version } = (await home.admin.patch(`/products/${home.product.id}`, { serialNumber: one })).body;
+    const voided = (serial: string) => home.admin.post(`/products/${home.product.id}/void`, { serial, reason: "scratched" });
+    expect((await voided("K17-0001")).body.error.code).toBe("SERIAL_NOT_ALLOCATED");
+    const answer = await voided(one);
+    expect([answer.status, answer.body.voidedAt, answer.body.version]).toEqual([200, null, version + 1]);
+    expect((await home.admin.get(`/products/${home.product.id}/events`)).body.data.at(-1)).toMatchObject({
+      type: "product.updated",
+      data: { serial: one, reason: "scratched", changed: [] },
+    });
+    const linkOf = (serial: string) => w.nobody.get(`//01/${home.gtin.padStart(14, "0")}/21/${serial}`);
+    expect([(await linkOf(one)).status, (await linkOf(two)).status]).toEqual([410, 302]);
+    expect((await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial: two })).status).toBe(201);
+    expect((await voided(one)).body.error.code).toBe("ALREADY_VOIDED");
+  });
+
+  test("serials of a product that was deleted are refused as that, whoever has its GTIN now", async () => {
+    const home = await printShop(w);
+    const { productName: name, productDescription: description, ...rest } = (await home.admin.get(`/products/${home.product.id}`)).body;
+    const { category, serialNumber, extensions } = rest;
+    const item = { name, description, category, serialNumber, extensions, gtin: gtinOf(770_001) };
+    const { id } = (await home.admin.post("/products", item)).body;
+    const { serials } = (await home.admin.post("/carriers/batch", { productId: id, count: 1 })).body;
+    expect((await home.admin.delete(`/products/${id}`)).status).toBe(204);
+    expect((await home.admin.post("/products", item)).status).toBe(201);
+    const { error } = (await home.admin.post("/aidc/jobs", { gtin: item.gtin, serial: serials[0] })).body;
+    expect([error.code, error.message]).toEqual(["SERIAL_NOT_ALLOCATED", expect.stringContaining("was deleted since")]);
   });
 
   test("many batches about the same serials, crosswise, are all taken, each told in its own order", async () => {

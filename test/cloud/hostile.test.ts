@@ -51,9 +51,32 @@ test.each([
   expect(answer.body.error.details.fields).toContainEqual(expect.objectContaining({ field, rule: "number" }));
 });
 
+test("every field that no database could hold is named, beside those that are wrong otherwise", async () => {
+  const answer = await w.admin.post("/products", { name: "a\0", description: "b\0", extensions: { x: "\ud800", constructor: 1 } });
+  const named = answer.body.error.details.fields.map(({ field }: { field: string }) => field);
+  expect(named).toEqual(expect.arrayContaining(["name", "description", "extensions.x", "extensions.constructor", "category", "gtin"]));
+});
+
+test("probes that find all well are told in the log at debug, so that a balancer doesn't fill it; what isn't well is", async () => {
+  const heard = w.logged().length;
+  await w.nobody.get("//readyz");
+  await w.nobody.get("//nowhere");
+  const told = () =>
+    w
+      .logged()
+      .slice(heard)
+      .filter((line) => line.includes('"event":"request"'));
+  await expect.poll(() => told().some((line) => line.includes('"status":404'))).toBe(true);
+  expect(told().filter((line) => line.includes("/readyz") && !line.includes('"level":"debug"'))).toEqual([]);
+});
+
 test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with what is allowed", async () => {
   expect((await raw("<a/>", { "content-type": "text/xml" })).body.error.code).toBe("UNSUPPORTED_MEDIA_TYPE");
   expect((await raw("name=x", { "content-type": "application/x-www-form-urlencoded" })).status).toBe(415);
+  const unnamed = await speak(
+    `POST /api/v2/api-keys HTTP/1.1\r\nhost: x\r\nx-api-key: ${w.adminKey}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}`,
+  );
+  expect(unnamed).toMatch(/^HTTP\/1.1 415 [^]*say what the body is: Content-Type: application\/json/);
   expect((await w.admin.get("/nowhere")).body.error.code).toBe("NOT_FOUND");
   const wrong = await w.admin.send("PUT", "/api-keys");
   expect([wrong.status, wrong.headers.get("allow"), wrong.body.error.code]).toEqual([405, "GET, HEAD, POST", "METHOD_NOT_ALLOWED"]);

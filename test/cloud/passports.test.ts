@@ -127,6 +127,38 @@ test("a validation anchors the version: its proof recomputes with plain crypto; 
   expect((await chain()).readyToPrint).toBe(false);
 });
 
+test("a draft that was changed after its validation isn't what was anchored: nothing is printed, and its page doesn't say so", async () => {
+  const { id, productId } = await generated(w.admin, { granularity: "model" });
+  const { gtin } = (await w.admin.get(`/products/${productId}`)).body;
+  const anchored = (await w.admin.post(`/passports/${id}/validations`)).body.data.digest as string;
+  await w.admin.patch(`/passports/${id}`, { content: { product: { name: "Something else", description: "said after the anchoring" } } });
+  expect((await publish(productId)).status).toBe(200);
+  const { digest } = (await w.admin.get(`/passports/${id}`)).body;
+  expect(digest).not.toBe(anchored);
+  const isReady = async () => (await w.admin.get(`/passports/${id}/validations`)).body.readyToPrint as boolean;
+  const serial = (await w.admin.post("/carriers/batch", { productId, count: 1 })).body.serials[0];
+  const page = async () => (await w.nobody.send("GET", `//p/${productId}`, { headers: { accept: "text/html" } })).text;
+  expect(await isReady()).toBe(false);
+  expect(refusal(await w.admin.post("/aidc/jobs", { gtin, serial }))).toEqual([422, "PASSPORT_NOT_READY"]);
+  expect(await page()).not.toContain("It was anchored");
+  expect((await w.admin.post(`/passports/${id}/validations`)).body).toMatchObject({ data: { digest }, readyToPrint: true });
+  expect(await isReady()).toBe(true);
+  expect((await w.admin.post("/aidc/jobs", { gtin, serial })).status).toBe(201);
+  expect(await page()).toContain("It was anchored");
+});
+
+test("what a published link is made of can't change: an item's serial, a lot; a model's own number is no part of it", async () => {
+  for (const granularity of ["item", "batch"]) {
+    const { productId } = await generated(w.admin, { granularity });
+    await publish(productId);
+    expect(refusal(await w.admin.patch(`/products/${productId}`, { serialNumber: "SN/2" }))).toEqual([409, "SCHEME_LOCKED"]);
+    expect((await w.admin.patch(`/products/${productId}`, { serialNumber: "SN/1", name: "Kettle, renamed" })).status).toBe(200);
+  }
+  const { productId } = await generated(w.admin, { granularity: "model" });
+  await publish(productId);
+  expect((await w.admin.patch(`/products/${productId}`, { serialNumber: "SN/2" })).body.serialNumber).toBe("SN/2");
+});
+
 test("commands out of place are GUARD_REJECTED with what they would take", async () => {
   const { id, productId } = await generated();
   const content = (await w.admin.get(`/passports/${id}`)).body.content;

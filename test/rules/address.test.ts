@@ -19,6 +19,7 @@ test.each([
   [" https://erp.example.com/", "can't hold spaces or control characters"],
   ["https://erp.example.com/#x", "can't have a fragment"],
   ["https://erp.example.com:22/", "can't go to port 22"],
+  ["https://erp.example.com:80/", "can't go to port 80"],
   ["https://erp.example.com:25/", "can't go to port 25"],
   ["https://localhost/", "not a public name"],
   ["https://LOCALHOST./", "not a public name"],
