@@ -10,7 +10,7 @@ import type { Lane } from "./lane.ts";
 import type { Operators } from "./operator.ts";
 import { bodyOf } from "./request-body.ts";
 import { faultsOf, setFault } from "./simulator.ts";
-import type { Floor } from "./steps.ts";
+import type { Floor } from "./floor.ts";
 
 export type ActDeps = { floor: Floor; operators: Operators; lanes: Lane[]; cloud: CloudClient; station: string | undefined };
 const Session = Type.Optional(Type.String({ minLength: 1, maxLength: 4_096 }));

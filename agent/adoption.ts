@@ -9,6 +9,8 @@ import type { CompletionEvidence } from "./printers/driver.ts";
 import { drawn } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import type { PrinterConfig } from "./config.ts";
+import { fail } from "./ends.ts";
+import { type Floor, instant } from "./floor.ts";
 import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";
 
@@ -17,7 +19,7 @@ const DAY_MS = limits.ENVELOPE_LIFE_S * 1_000;
 const WHY = "this station's buffer was lost, and whether the label came out isn't known";
 const WHAT = "what this station held before";
 
-export function adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds }: Talks & { floor: steps.Floor; leaseSeconds: number }) {
+export function adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds }: Talks & { floor: Floor; leaseSeconds: number }) {
   /** All of them or null, where the cloud didn't say. */
   async function heldBy(deviceId: string): Promise<Job[] | null> {
     const held: Job[] = [];
@@ -64,7 +66,7 @@ export function adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds }: T
 }
 
 /** The cloud knows what it was told; what the lost buffer hadn't told yet may have happened all the same. */
-async function adopt(floor: steps.Floor, job: Job, items: BundleItem[], leaseSeconds: number): Promise<void> {
+async function adopt(floor: Floor, job: Job, items: BundleItem[], leaseSeconds: number): Promise<void> {
   const { store } = floor;
   const task = taskOf(job);
   const attemptId = job.attempt_id ?? "";
@@ -73,9 +75,9 @@ async function adopt(floor: steps.Floor, job: Job, items: BundleItem[], leaseSec
   store.write(() => {
     store.take({ attemptId, task, envelope: "", leaseSeconds, leaseUntil: 0, envelopeUntil: floor.clock.now() + DAY_MS });
     store.heardBefore({ attemptId, jobRef: task.job_ref }, items);
-    store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: steps.instant(floor.clock) } });
+    store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: instant(floor.clock) } });
     if (label instanceof Refusal)
-      return steps.fail(floor, store.must(attemptId), `${label.code}: ${label.message}`, { disposition: "not_printed" });
+      return fail(floor, store.must(attemptId), `${label.code}: ${label.message}`, { disposition: "not_printed" });
     if (label) steps.rendered(floor, store.must(attemptId), label);
     (advance[items.length] ?? sent)(floor, store.must(attemptId), items, printer?.name ?? "unknown");
   });
@@ -83,7 +85,7 @@ async function adopt(floor: steps.Floor, job: Job, items: BundleItem[], leaseSec
 }
 
 /** By how much the cloud has heard: nothing, RENDERED, SPOOL_SUBMITTED, PRINTED_ATTESTED, SCAN_VERIFIED. */
-type Advance = (floor: steps.Floor, attempt: Attempt, items: BundleItem[], printer: string) => void;
+type Advance = (floor: Floor, attempt: Attempt, items: BundleItem[], printer: string) => void;
 const sent: Advance = (floor, attempt) => {
   steps.assumeSent(floor, attempt, WHY);
   become(floor, attempt, "sent", { unknown: WHY });
@@ -102,12 +104,12 @@ const advance: Advance[] = [
   (floor, attempt, items, printer) => {
     floor.store.label(printer, "printed", "it was scanned before this station's buffer was lost", attempt);
     floor.store.report(attempt.attemptId, {
-      status: "SEALED", evidence: { evidence_bundle: { sha256: digestOf(items) } }, occurred_at: steps.instant(floor.clock),
+      status: "SEALED", evidence: { evidence_bundle: { sha256: digestOf(items) } }, occurred_at: instant(floor.clock),
     }); // oxfmt-ignore
     become(floor, attempt, "sealing", {});
   },
 ];
-function become({ store, say }: steps.Floor, { attemptId, jobRef }: Attempt, stage: Stage, work: Work): void {
+function become({ store, say }: Floor, { attemptId, jobRef }: Attempt, stage: Stage, work: Work): void {
   store.change(attemptId, { stage, work });
   say("warn", { event: "adopted_job", job_ref: jobRef, stage }, `${jobRef} was held before the buffer was lost: ${work.unknown ?? stage}`);
 }
@@ -129,13 +131,13 @@ function taskOf(job: Job): Task {
   return { ...named, needs, template, template_sha256: null, duplicate_risk, reprint };
 }
 
-function printerOf({ printers }: steps.Floor, { needs }: Task, items: BundleItem[]): PrinterConfig | undefined {
+function printerOf({ printers }: Floor, { needs }: Task, items: BundleItem[]): PrinterConfig | undefined {
   const receipt = items.find(({ status }) => status === "SPOOL_SUBMITTED")?.evidence?.["spool_receipt"] as { printer?: string } | undefined;
   return printers.find(({ name }) => name === receipt?.printer) ?? printers.find(({ rfid }) => rfid || !needs.includes("rfid"));
 }
 
 /** What this station would have printed, but for the product's name, which only the envelope told; a label that it refuses can't have come out of it. */
-async function drawing(floor: steps.Floor, task: Task, printer: PrinterConfig): Promise<Label | Refusal> {
+async function drawing(floor: Floor, task: Task, printer: PrinterConfig): Promise<Label | Refusal> {
   try {
     return await drawn(floor, { task }, printer);
   } catch (error) {

@@ -1,7 +1,9 @@
 // What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
 import { Refusal } from "#shared/errors.ts";
 import { type Ask, allowedFor, askOf, type Attempt, type Verdict } from "./attempt.ts";
-import { attested, fail, type Floor, instant, MAY_BE_HERE, useKept } from "./steps.ts";
+import { fail } from "./ends.ts";
+import { type Floor, instant, MAY_BE_HERE } from "./floor.ts";
+import { attested, useEarly } from "./steps.ts";
 
 const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
   const allowed = allowedFor(attempt);
@@ -63,11 +65,13 @@ const REASONS: Record<Verdict, string> = {
 /** Scans from before this count for nothing any more. */
 const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});
 type Answer = (floor: Floor, attempt: Attempt, verdict: Verdict, operator: string) => void;
+const putAside = ({ store }: Floor, { attemptId }: Attempt) =>
+  store.relabel(attemptId, ["unknown", "printed"], "printed", "a misprint, to be destroyed");
 const onOutcome: Answer = (floor, attempt, verdict, operator) => {
   const { attemptId } = attempt;
   if (verdict === "good") {
     attested(floor, attempt, { kind: "operator", id: operator });
-    return useKept(floor, attemptId);
+    return useEarly(floor, attemptId);
   }
   floor.store.change(attemptId, {
     stage: "closing",
@@ -81,10 +85,11 @@ const answers: Record<Ask | "scan", Answer> = {
     const { store, clock } = floor;
     const state = verdict === "destroyed" ? "destroyed" : "not_printed";
     for (const earlier of store.ofJob(jobRef)) {
-      if (earlier.stage === "waiting" || earlier.stage === "rendered") {
-        if (earlier.ended === null) store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
+      if (earlier.ended === null && askOf(earlier) === "destroy_earlier" && earlier.stage !== "orphan") {
+        store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
         continue;
       }
+      if (earlier.stage === "waiting" || earlier.stage === "rendered") continue;
       if (earlier.stage !== "orphan" && earlier.ended === null) continue; // on its way by now: its own label has its own questions
       store.relabel(earlier.attemptId, MAY_BE_HERE, state, REASONS[verdict]);
       if (earlier.stage !== "orphan" || earlier.ended !== null) continue;
@@ -104,6 +109,7 @@ const answers: Record<Ask | "scan", Answer> = {
   },
   scan: (floor, attempt, verdict, operator) => {
     floor.store.change(attempt.attemptId, { work: gone(floor, verdict) });
+    if (verdict === "misprint") putAside(floor, attempt);
     fail(floor, attempt, `${REASONS[verdict]}: it couldn't be verified by a scan`, {
       operator,
       ...(verdict === "destroyed" ? { disposition: "destroyed" } : {}),
@@ -128,7 +134,7 @@ export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting:
   const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
   const stillIn = !flushed.asked || (flushed.waiting ?? 0) > 0;
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
-  if (verdict === "misprint") floor.store.relabel(attempt.attemptId, ["unknown", "printed"], "printed", "a misprint, to be destroyed");
+  if (verdict === "misprint") putAside(floor, attempt);
   fail(floor, attempt, stillIn ? `${reason}, but ${flushed.words}` : reason, {
     operator,
     ...(disposition && !stillIn ? { disposition } : {}),

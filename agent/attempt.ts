@@ -2,7 +2,7 @@
 import type { JobState } from "#shared/states.ts";
 import type { CompletionEvidence } from "./printers/driver.ts";
 import type { RfidEvidence } from "./rfid.ts";
-import type { ScanResult } from "./scan-result.ts";
+import type { GoodScan } from "./scan-result.ts";
 
 /** What the signed envelope says, and nothing that the answer around it says. */
 export type Task = {
@@ -76,7 +76,9 @@ export type Work = {
   /** No tag took it, or the wrong one did: it fails once what came out is destroyed. */
   failing?: string;
   /** A good scan that came before its turn. */
-  kept?: ScanResult;
+  early?: GoodScan;
+  /** When another label of this serial was last seen here, of which nobody has said what became of it. */
+  otherSeenAt?: string;
   closing?: { verdict: Verdict; operator: string; reason: string };
 };
 
@@ -99,10 +101,10 @@ export type Attempt = {
   updatedAt: number;
 };
 
-/** What has to be asked now; follows from what is known, so that it can't be forgotten in a crash. */
 /** Another label of this serial may exist, as the cloud says or as this station knows. */
 export const isRisky = ({ task, work }: Pick<Attempt, "task" | "work">): boolean => task.duplicate_risk || work.earlier === true;
 
+/** What has to be asked now; follows from what is known, so that it can't be forgotten in a crash. */
 export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "work" | "task" | "ended">): Ask | null {
   if (ended !== null) return null;
   if (stage === "orphan") return "destroy_earlier";
@@ -113,7 +115,9 @@ export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "wor
     if (work.failing !== undefined) return "destroy_void";
     return work.needsPerson ? "attest" : null;
   }
-  return stage === "printed" && (work.voids ?? 0) > 0 ? "destroy_void" : null;
+  if (stage !== "printed") return null;
+  if ((work.voids ?? 0) > 0) return "destroy_void";
+  return (work.otherSeenAt ?? "") > (work.destroyedAt ?? "") ? "destroy_earlier" : null;
 }
 
 export function allowedFor(attempt: Pick<Attempt, "stage" | "work" | "task" | "ended">): readonly Verdict[] {

@@ -1,6 +1,6 @@
 // What time it is in the cloud, by the date on its answers: a station's clock that is hours off is said, and what the cloud has signed is judged by the cloud's time.
 import type { SteadyClock } from "./clock.ts";
-import type { Say } from "./steps.ts";
+import type { Say } from "./floor.ts";
 
 const HALF_S = 500; // the date is cut to whole seconds
 const UNDER_WAY_MAX_MS = 5_000; // of an answer that was slower nobody knows when it was written

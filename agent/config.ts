@@ -228,7 +228,8 @@ function fromFile(file: string, isNamed: boolean): Given {
 export const keyInEnvironment = (): string | undefined => process.env[`${PREFIX}KEY`];
 
 export function loadAgentConfig(file: string | undefined, env: Record<string, string | undefined> = process.env): AgentConfig {
-  const given = { ...fromFile(file ?? DEFAULT_FILE, file !== undefined), ...fromEnvironment(env) };
+  const set = fromEnvironment(env);
+  const given = { ...fromFile(file ?? DEFAULT_FILE, file !== undefined), ...set };
   if (file === undefined && Object.keys(given).length === 0)
     throw new ConfigError(
       `there is no ${DEFAULT_FILE}: make one with imprimatur agent enroll, name a file with --config FILE, or set ${PREFIX}KEY and ${PREFIX}PRINTERS`,
@@ -236,6 +237,8 @@ export function loadAgentConfig(file: string | undefined, env: Record<string, st
   try {
     return agentConfigFrom(given);
   } catch (error) {
-    throw error instanceof ConfigError ? new ConfigError(`${file ?? DEFAULT_FILE}: ${error.message}`) : error;
+    if (!(error instanceof ConfigError)) throw error;
+    const [name = ""] = /^\w*/.exec(error.message) ?? [];
+    throw new ConfigError(`${name in set ? variableOf(name) : (file ?? DEFAULT_FILE)}: ${error.message}`);
   }
 }

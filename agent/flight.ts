@@ -6,6 +6,7 @@ import { contentOf } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
 import { attests, type Capabilities, type Completion, type Printer, type Submission } from "./printers/driver.ts";
+import { fail } from "./ends.ts";
 import * as steps from "./steps.ts";
 
 export type Lease = "alive" | "lost" | "unknown";
@@ -70,7 +71,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     );
     news.beat();
     if (left) return submission;
-    if (!submission.retryable) steps.fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
+    if (!submission.retryable) fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
     else if (!isBehind) {
       become("offline", submission.fault ?? "nothing could be sent");
       await press.close();
@@ -128,7 +129,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       if (attempt.stage !== "sent") return;
       if (moved !== null) askAgain(floor, attempt, moved);
       else if (flushed.clean && (mayHold === 1 || attempt.work.counter !== undefined))
-        steps.fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
+        fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
       else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });
     });
     news.beat();

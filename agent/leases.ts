@@ -4,14 +4,15 @@ import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lease } from "./flight.ts";
 import { pulse } from "./pulse.ts";
-import * as steps from "./steps.ts";
+import { lost } from "./ends.ts";
+import type { Floor } from "./floor.ts";
 import type { Talks } from "./standing.ts";
 import { fateOf } from "./uplink.ts";
 
 const ROUND_MS = 500;
 const LEASE_MARGIN = 0.15;
 
-export type LeaseDeps = Pick<Talks, "cloud" | "store" | "uplink"> & { config: AgentConfig; clock: Clock; floor: steps.Floor };
+export type LeaseDeps = Pick<Talks, "cloud" | "store" | "uplink"> & { config: AgentConfig; clock: Clock; floor: Floor };
 
 export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDeps) {
   let over = false;
@@ -29,7 +30,7 @@ export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDe
     if (fateOf(said) !== "drop") return "unknown";
     // Sealed while we asked, it has no lease any more; what became of it is the answer to the seal, which may still be on its way.
     if (store.must(attempt.attemptId).stage === "sealing") return "lost";
-    steps.lost(floor, attempt.attemptId, `${said.code}: ${said.message}`);
+    lost(floor, attempt.attemptId, `${said.code}: ${said.message}`);
     return "lost";
   }
   const remains = ({ leaseUntil, leaseSeconds }: Attempt) => (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
@@ -53,7 +54,7 @@ export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDe
   return {
     holds: async (attempt: Attempt): Promise<Lease> => {
       if (attempt.envelopeUntil <= clock.now()) {
-        steps.lost(floor, attempt.attemptId, "ENVELOPE_EXPIRED: it waited here for a day");
+        lost(floor, attempt.attemptId, "ENVELOPE_EXPIRED: it waited here for a day");
         return "lost";
       }
       const now = store.attempt(attempt.attemptId);

@@ -4,7 +4,7 @@ import type { PrinterConfig } from "./config.ts";
 import { drivers } from "./printers/index.ts";
 import { attests, type Capabilities, type Fault, type FaultName, type Printer, type Status, type Timing } from "./printers/driver.ts";
 import { PAUSES_MS } from "./reconnecting.ts";
-import type { Floor } from "./steps.ts";
+import type { Floor } from "./floor.ts";
 
 export type PressState = {
   name: string;

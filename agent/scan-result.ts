@@ -1,4 +1,5 @@
 // A scan as evidence: what goes to the cloud under `scan_result`, and nothing that the scanner didn't say.
+import type { JobActor } from "#shared/wire/jobs.ts";
 import type { RfidEvidence } from "./rfid.ts";
 import type { Sighting, Source } from "./scanners/scanner.ts";
 import { type Intended, type SymbolCheck, symbolCheck } from "./symbol-check.ts";
@@ -14,6 +15,9 @@ export type ScanResult = {
   rfid?: RfidEvidence;
   simulated?: true;
 };
+
+/** A scan that the rules have let pass, and whose word it is. */
+export type GoodScan = { result: ScanResult; actor: JobActor; source: "scanner" | "person" };
 
 /** `intended` are the modules as the label was drawn: with them a camera's picture shows where the head didn't print. */
 export function scanResultOf(

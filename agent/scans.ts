@@ -6,7 +6,8 @@ import { judgeScan } from "./scan-rules.ts";
 import { scanResultOf } from "./scan-result.ts";
 import type { Sighting, Trouble } from "./scanners/scanner.ts";
 import { drawingOf } from "./drawing.ts";
-import { type Floor, scanned } from "./steps.ts";
+import type { Floor } from "./floor.ts";
+import { scanned } from "./steps.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
 /** `n` moves with every piece of news; a camera that goes on seeing the same is none. */
@@ -76,7 +77,10 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       seen: store.seen(seen.scanner, [seen.text, task.digital_link], seen.image_sha256),
       ...accountedFor(attempt),
     });
-    return verdict.advance ? passed(seen, attempt, operator) : refused(verdict.why, verdict.words);
+    if (verdict.advance) return passed(seen, attempt, operator);
+    if (verdict.why === "old_label" && askOf(attempt) !== "destroy_earlier")
+      store.change(attempt.attemptId, { work: { otherSeenAt: seen.scanned_at } });
+    return refused(verdict.why, verdict.words);
   }
 
   /** Until when labels of this serial that were seen are known to be gone, or to be another job's that is over. */
@@ -103,7 +107,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     keepPicture(seen);
     const actor = operator === undefined ? ({ kind: "device" } as const) : ({ kind: "operator", id: operator } as const);
     const said = scanned(floor, attemptId, { result, actor, source: seen.source === "keyboard" ? "person" : "scanner" });
-    return { ...said, job_ref: jobRef, why: said.moved ? null : "kept" };
+    return { ...said, job_ref: jobRef };
   }
 
   type Told = { rfid?: RfidEvidence & { simulated?: true } } | { words: string; wait: boolean };

@@ -6,7 +6,7 @@ import type { Clock } from "./clock.ts";
 import type { CloudClient } from "./cloud.ts";
 import { pulse } from "./pulse.ts";
 import type { State } from "./state.ts";
-import type { Say } from "./steps.ts";
+import type { Say } from "./floor.ts";
 import type { Uplink } from "./uplink.ts";
 
 export type Standing = {

@@ -21,7 +21,9 @@ import type { Scanner } from "./scanners/scanner.ts";
 import { type Scans, scansOf } from "./scans.ts";
 import { reportOf, standingOf, tellingOf } from "./standing.ts";
 import { type State, stateOf } from "./state.ts";
-import * as steps from "./steps.ts";
+import { lost } from "./ends.ts";
+import type { Floor, Say } from "./floor.ts";
+import { recover } from "./steps.ts";
 import { loadTemplates } from "./template.ts";
 import { type Pauses, startUplink } from "./uplink.ts";
 import { startWake } from "./wake.ts";
@@ -46,7 +48,7 @@ export type Station = {
 };
 export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
   const { log } = options;
-  const say: steps.Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
+  const say: Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
   const clock = steady(options.clock ?? systemClock, (ms) =>
     say(
       "warn",
@@ -56,7 +58,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   );
   const store = openBuffer(config.dataDir, clock);
   const news = pulse(clock);
-  const floor: steps.Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
+  const floor: Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
   const time = cloudTime(clock, say);
   const cloud = cloudClient(config.cloud, config.key, {
     heard: { now: clock.now, date: time.heard },
@@ -72,7 +74,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       );
     clock.atLeast(store.latest());
     store.distrustLeases();
-    steps.recover(floor);
+    recover(floor);
   } catch (error) {
     store.close();
     throw error;
@@ -80,7 +82,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   let over = false;
   let paused = store.meta("paused") === "true";
   const uplink = startUplink({
-    store, cloud, clock, news, say, lost: (id, why) => steps.lost(floor, id, why), ...(options.pauses ? { pauses: options.pauses } : {}),
+    store, cloud, clock, news, say, lost: (id, why) => lost(floor, id, why), ...(options.pauses ? { pauses: options.pauses } : {}),
   }); // oxfmt-ignore
   const standing = standingOf({ cloud, store, say, uplink });
   const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
@@ -154,7 +156,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
 }
 
 /** The settings' scanners, and the console as a keyboard, which every station has. */
-function openScanners(config: AgentConfig, scans: Scans, changed: () => void, clock: Clock, say: steps.Say): Scanner[] {
+function openScanners(config: AgentConfig, scans: Scans, changed: () => void, clock: Clock, say: Say): Scanner[] {
   /** What can't be written down hasn't been seen: it has to be scanned again, and nothing else may end by it. */
   const safely =
     <T>(take: (what: T) => unknown) =>

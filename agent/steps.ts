@@ -1,58 +1,19 @@
-// What earns each state its evidence, one step a state; and what becomes of an attempt that is abandoned or lost. All of it in the buffer first.
+// What earns each state its evidence, one step a state. All of it in the buffer first.
 import { hash } from "node:crypto";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import type { BundleItem, JobActor } from "#shared/wire/jobs.ts";
-import { askOf, type Attempt, stages } from "./attempt.ts";
+import type { JobActor } from "#shared/wire/jobs.ts";
+import { askOf, type Attempt } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
-import type { Store } from "./buffer.ts";
 import type { LabelState } from "./buffer-labels.ts";
-import type { Clock } from "./clock.ts";
 import type { PrinterConfig } from "./config.ts";
 import { drawn } from "./drawing.ts";
+import { fail } from "./ends.ts";
+import { DEVICE, type Floor, instant, isOver, MAY_BE_HERE, tell } from "./floor.ts";
 import type { Label } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
-import type { Pulse } from "./pulse.ts";
-import type { ScanResult } from "./scan-result.ts";
-import type { Template } from "./template.ts";
-
-export type Say = (level: "debug" | "info" | "warn" | "error", line: object, words: string) => void;
-export type Floor = { store: Store; clock: Clock; news: Pulse; say: Say; templates: Template[]; printers: PrinterConfig[] };
-type Item = Omit<BundleItem, "occurred_at"> & { reason?: string };
-
-export const instant = (clock: Clock): string => new Date(clock.now()).toISOString();
-const DEVICE: JobActor = { kind: "device" };
-export const MAY_BE_HERE: readonly LabelState[] = ["unknown", "printed", "orphan", "void"];
-
-/** Nothing is said any more of an attempt that is over. */
-function tell({ store, clock }: Floor, attemptId: string, item: Item): void {
-  if (store.must(attemptId).ended === null) store.report(attemptId, { ...item, occurred_at: instant(clock) });
-}
-const isOver = ({ stage, ended }: Attempt): boolean => ended !== null || stage === "orphan";
-
-export type Disposition = "destroyed" | "not_printed";
-/** The attempt is over; `disposition` where it is known that no label of it is left. */
-export function fail(
-  floor: Floor,
-  { attemptId }: Attempt,
-  reason: string,
-  said: { disposition?: Disposition; operator?: string } = {},
-): void {
-  const { store, say } = floor;
-  const { disposition, operator } = said;
-  if (isOver(store.must(attemptId))) return;
-  store.write(() => {
-    const actor: JobActor = operator === undefined ? DEVICE : { kind: "operator", id: operator };
-    const evidence = disposition ? { evidence: { label_disposition: { outcome: disposition, ...(operator ? { operator } : {}) } } } : {};
-    tell(floor, attemptId, { status: "FAILED", reason: readable(reason), actor, ...evidence });
-    if (disposition) store.relabel(attemptId, MAY_BE_HERE, disposition, reason);
-    store.change(attemptId, { ended: "failed" });
-  });
-  say("warn", { event: "failed", job_ref: store.must(attemptId).jobRef, reason }, `${store.must(attemptId).jobRef} failed: ${reason}`);
-  floor.news.beat();
-}
-const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
+import type { GoodScan, ScanResult } from "./scan-result.ts";
 
 // --- RENDERED
 
@@ -157,6 +118,7 @@ export function abandon(floor: Floor, attempt: Attempt, why = STOPPED[attempt.st
   store.write(() => {
     if (stage === "sending") assumeSent(floor, attempt, why);
     store.change(attemptId, { stage: "sent", work: { unknown: why } });
+    useEarly(floor, attemptId);
   });
   say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${why}; look for it`);
   news.beat();
@@ -197,6 +159,7 @@ export function completed(
   store.write(() => {
     const attempt = store.must(attemptId);
     if (isOver(attempt) || attempt.stage !== "sent") return;
+    forgetTwin(floor, attempt);
     const voids = outcome === "confirmed" ? (evidence.voids ?? 0) : outcome === "failed" ? (toDestroy ?? 0) : 0;
     for (let i = 0; i < voids; i += 1) store.label(printer.name, "void", reason, attempt);
     if (outcome === "confirmed") return confirmed(floor, attempt, completion, printer, voids);
@@ -210,6 +173,7 @@ export function completed(
     // A printer that never attests, and took everything, is asked for as a matter of course; everything else is a case for a search.
     if (isWhole && !attests(capabilities.ceiling)) store.change(attemptId, { work: { needsPerson: true, completion: evidence } });
     else store.change(attemptId, { work: { unknown: reason } });
+    useEarly(floor, attemptId);
   });
   say(
     outcome === "confirmed" ? "info" : "warn",
@@ -231,7 +195,7 @@ function confirmed(floor: Floor, { attemptId }: Attempt, { evidence, reason }: C
   if (printer.attest === "device" && attests(evidence.grade)) {
     tell(floor, attemptId, { status: "PRINTED_ATTESTED", evidence: { completion: evidence }, actor: DEVICE });
     store.change(attemptId, { stage: "printed", work });
-    useKept(floor, attemptId);
+    useEarly(floor, attemptId);
   } else store.change(attemptId, { work: { ...work, needsPerson: true } });
 }
 
@@ -250,44 +214,68 @@ export function attested(
 
 // --- SCAN_VERIFIED and SEALED
 
-/** A scan that the rules have let pass. */
-export type GoodScan = { result: ScanResult; actor: JobActor; source: "scanner" | "person" };
+/** Another label with this symbol may be about: it may have been sealed or never accounted for. */
+const MAY_BE_SCANNED = new Set<LabelState>(["unknown", "printed", "orphan", "sealed"]);
+const hasTwin = ({ store }: Floor, { attemptId, task }: Attempt): boolean =>
+  task.reprint ||
+  store
+    .allOfLink(task.digital_link)
+    .some((one) => one.attemptId !== attemptId && store.labelsOf(one.attemptId).some(({ state }) => MAY_BE_SCANNED.has(state)));
+
+/** A scanner on the line sees a label this long before the printer says that it is out, at most; what was seen earlier may have been its twin. */
+const SEEN_AHEAD_MS = 2_000;
+function forgetTwin(floor: Floor, attempt: Attempt): void {
+  const { store, clock, say } = floor;
+  const { attemptId, jobRef, work } = attempt;
+  if (!work.early || clock.now() - Date.parse(work.early.result.scanned_at) <= SEEN_AHEAD_MS || !hasTwin(floor, attempt)) return;
+  store.change(attemptId, { work: { early: undefined } });
+  say("warn", { event: "twin", job_ref: jobRef }, `${jobRef}: another label of this serial may have been scanned; this one has to be`);
+}
+
+/** Whether a scan tells that a label came out of which nobody knows. */
+const decides = (floor: Floor, attempt: Attempt, { source, actor }: GoodScan): boolean =>
+  askOf(attempt) === "unknown_outcome" && (source === "scanner" || actor.kind === "operator") && !hasTwin(floor, attempt);
 
 /** Says in words what became of it. */
-export function scanned(floor: Floor, attemptId: string, scan: GoodScan): { moved: boolean; words: string } {
+export function scanned(floor: Floor, attemptId: string, scan: GoodScan): { moved: boolean; why: string | null; words: string } {
   const { store, news } = floor;
   const said = store.write(() => {
     const attempt = store.must(attemptId);
     const ask = askOf(attempt);
-    if (ask === "destroy_void") return { moved: false, words: "void labels lie here: destroy them and say so, then scan the good one" };
-    if (attempt.stage === "sent" && ask === "unknown_outcome" && (scan.source === "scanner" || scan.actor.kind === "operator")) {
-      const completion = {
-        basis: "scan",
-        grade: "B",
-        scanned_at: scan.result.scanned_at,
-        ...(scan.result.simulated ? { simulated: true } : {}),
-      };
-      attested(floor, attempt, scan.actor, scan.actor.kind === "device" ? completion : undefined);
-      store.change(attemptId, { work: { completion: undefined } });
-    } else if (attempt.stage !== "printed") {
-      store.change(attemptId, { work: { kept: scan.result } });
-      return { moved: false, words: ask === null ? "kept until the printer has answered" : "kept: now say what came out, with your badge" };
+    const notYet = (words: string) => ({ moved: false, why: "kept", words });
+    if (ask === "destroy_void") return notYet("void labels lie here: destroy them and say so, then scan the good one");
+    if (attempt.stage !== "printed" && !decides(floor, attempt, scan)) {
+      store.change(attemptId, { work: { early: attempt.work.early ?? scan } });
+      return notYet(ask === null ? "kept until the printer has answered" : "kept: now say what came out, with your badge");
     }
-    seal(floor, store.must(attemptId), scan.result, scan.actor);
-    return { moved: true, words: "verified" };
+    verified(floor, attempt, scan);
+    return { moved: true, why: null, words: "verified" };
   });
   news.beat();
   return said;
 }
 
-export function useKept(floor: Floor, attemptId: string): void {
+/** Where nobody knew whether the label came out, its scan says so. */
+function verified(floor: Floor, attempt: Attempt, { result, actor }: GoodScan): void {
+  const { scanned_at, simulated } = result;
+  const completion = { basis: "scan", grade: "B", scanned_at, ...(simulated ? { simulated: true } : {}) };
+  if (attempt.stage === "sent") {
+    attested(floor, attempt, actor, actor.kind === "device" ? completion : undefined);
+    floor.store.change(attempt.attemptId, { work: { completion: undefined } });
+  }
+  seal(floor, attempt, result, actor);
+}
+
+/** What was scanned before its turn counts as soon as it is its turn, or the only thing that is known. */
+export function useEarly(floor: Floor, attemptId: string): void {
   const attempt = floor.store.must(attemptId);
-  const { kept, rfid } = attempt.work;
-  if (attempt.stage !== "printed" || !kept || askOf(attempt) !== null) return;
-  if (!attempt.task.needs.includes("rfid") || kept.rfid) return seal(floor, attempt, kept, DEVICE);
+  const { early, rfid } = attempt.work;
+  if (!early || !(decides(floor, attempt, early) || (attempt.stage === "printed" && askOf(attempt) === null))) return;
+  const { result } = early;
+  if (!attempt.task.needs.includes("rfid") || result.rfid) return verified(floor, attempt, early);
   if (!rfid) return; // it has to be scanned again, once somebody has read its tag
   const { simulated, ...tag } = rfid;
-  seal(floor, attempt, { ...kept, rfid: tag, ...(simulated ? { simulated } : {}) }, DEVICE);
+  verified(floor, attempt, { ...early, result: { ...result, rfid: tag, ...(simulated ? { simulated } : {}) } });
 }
 
 /** The last two words of an attempt go into the buffer together: there is nothing between them to wait for. */
@@ -296,30 +284,6 @@ function seal(floor: Floor, { attemptId, jobRef }: Attempt, result: ScanResult, 
   tell(floor, attemptId, { status: "SCAN_VERIFIED", evidence: { scan_result: result }, ...(actor.kind === "operator" ? { actor } : {}) });
   const sha256 = digestOf(store.items(attemptId));
   tell(floor, attemptId, { status: "SEALED", evidence: { evidence_bundle: { sha256 } } });
-  store.change(attemptId, { stage: "sealing", work: { kept: undefined } });
+  store.change(attemptId, { stage: "sealing", work: { early: undefined } });
   say("info", { event: "verified", job_ref: jobRef, sha256 }, `${jobRef}: scanned, bundle ${sha256.slice(0, 12)}…`);
-}
-
-// --- jobs that went on
-
-/** The cloud gave the job to somebody else, or ended it. What may lie here on paper is an orphan from now on. */
-export function lost(floor: Floor, attemptId: string, why: string): void {
-  const { store, say, news } = floor;
-  store.write(() => {
-    const attempt = store.attempt(attemptId);
-    if (!attempt || isOver(attempt)) return attempt && store.dropReports(attemptId, why);
-    store.dropReports(attemptId, why);
-    if (!stages[attempt.stage].paper) return void store.change(attemptId, { ended: "stale" });
-    if (store.relabel(attemptId, ["unknown", "printed"], "orphan", why) === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
-    store.reportOrphan({
-      job_ref: attempt.jobRef, attempt_id: attemptId, evidence: { stage: attempt.stage, why: readable(why), work: { ...attempt.work } }, disposition: "found", actor: DEVICE,
-    }); // oxfmt-ignore
-    store.change(attemptId, { stage: "orphan" });
-    say(
-      "error",
-      { event: "orphan", job_ref: attempt.jobRef },
-      `${attempt.jobRef} went on without us (${why}): its label here has to be destroyed`,
-    );
-  });
-  news.beat();
 }

@@ -4,7 +4,7 @@ import type { PrinterConfig } from "./config.ts";
 import { testDrawing } from "./drawing.ts";
 import type { Press } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
-import type { Floor } from "./steps.ts";
+import type { Floor } from "./floor.ts";
 
 const TEST_MS = 10_000;
 

@@ -139,10 +139,11 @@ async function label(text: string): Promise<void> {
     return said.status === 0 ? show({ colour: "bad", what: "no_answer" }) : show({ colour: "warn", what: "not_now", words: said.message });
   const { moved, why, words } = said.value;
   if (moved) return; // what became of the label is told by the state itself
-  const isCalm = why === "kept" || why === "tag" || why === "repeated" || why === "unexpected" || why === "not_text";
+  const waits = why === "kept" || why === "tag";
+  const isCalm = waits || why === "repeated" || why === "unexpected" || why === "not_text";
   show({
     colour: isCalm ? "warn" : "bad",
-    what: why === "kept" || why === "tag" ? "kept" : isCalm ? "not_now" : "wrong_label",
+    what: waits ? "kept" : isCalm ? "not_now" : "wrong_label",
     why,
     words,
   });

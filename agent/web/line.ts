@@ -15,7 +15,7 @@ onState((next, before) => {
   if (next.recent[0] && next.recent[0] !== undefined && next.sealing === 0) sealedHere.value = undefined;
 });
 
-const isUrgent = ({ ask, stage }: Job) => ask !== null && (ask.kind !== "destroy_earlier" || stage === "orphan");
+const isUrgent = ({ ask, stage }: Job) => ask !== null && (ask.kind !== "destroy_earlier" || stage === "orphan" || stage === "printed");
 const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
 const rank = (job: Job) => (isUrgent(job) ? -1 : RANK.indexOf(job.stage));
 /** The one that a person picked, or the one that needs a person most. */
@@ -147,7 +147,9 @@ function labelFor({ ask, stage }: Job, verdict: Verdict): Labels {
     stage === "orphan"
       ? verdictOn.orphan
       : ask?.kind === "destroy_earlier"
-        ? verdictOn.destroy_earlier
+        ? stage === "printed"
+          ? verdictOn.destroy_seen
+          : verdictOn.destroy_earlier
         : ask?.kind === "destroy_void"
           ? verdictOn.destroy_void
           : ask === null

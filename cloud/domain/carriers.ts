@@ -194,4 +194,6 @@ const sliceOf = (tx: Tx, { tenantId, productId, state }: From, after: number): P
     .limit(EXPORT_SLICE_ROWS);
 
 export const unknownState = (word: string): Refusal =>
-  new Refusal("INVALID_PRINT_STATE", `printState: ${word} isn't one; it is ${printStates.join(", ")}`, { allowed: printStates });
+  new Refusal("INVALID_PRINT_STATE", `printState: ${word.slice(0, 50)} isn't one; it is ${printStates.join(", ")}`, {
+    allowed: printStates,
+  });

@@ -63,7 +63,8 @@ const tellScan = (tx: Tx, by: By, scan: Scan): Promise<number> => emit(tx, by, "
 async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<void> {
   if (event["type"] !== "ObjectEvent" || event["action"] !== "OBSERVE" || word(event["bizStep"]) !== "inspecting") return;
   const at = new Date(String(event["eventTime"])).toISOString();
-  const items = textsIn(event["epcList"]).flatMap((epc) => itemOf(epc) ?? []);
+  const named = textsIn(event["epcList"]).flatMap((epc) => itemOf(epc) ?? []);
+  const items = [...new Map(named.map((item) => [`${item.gtin}/${item.serial}`, item])).values()]; // a link and a URN may name the same one
   for (let i = 0; i < items.length; i += SLICE_TERMS)
     await Promise.all(
       items.slice(i, i + SLICE_TERMS).map(async (item) => {

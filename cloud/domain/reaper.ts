@@ -4,12 +4,11 @@ import type { Caller } from "../route.ts";
 import { run, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
-import { afterFailure } from "./job-results.ts";
+import { afterFailure, LEASE_EXPIRED_AFTER_SPOOL } from "./job-results.ts";
 import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
 
 export const LEASE_EXPIRED = "LEASE_EXPIRED";
-export const LEASE_EXPIRED_AFTER_SPOOL = "LEASE_EXPIRED_AFTER_SPOOL";
 const SYSTEM = { kind: "system", id: "reaper" } as const;
 const DUE = "SELECT tenant_id, job_ref FROM print_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ?";
 

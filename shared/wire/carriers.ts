@@ -16,7 +16,7 @@ export const CarriersMade = closed({ allocated: Type.Integer(), serials: Type.Ar
 export const CarrierQuery = closed({
   productId: Id,
   format: Type.Optional(Type.Enum(["csv", "json"])),
-  printState: Type.Optional(Type.String({ maxLength: 40, description: printStates.join(", ") })),
+  printState: Type.Optional(Type.String({ description: printStates.join(", ") })),
 });
 
 const PrintOutcome = closed({

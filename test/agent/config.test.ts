@@ -109,7 +109,7 @@ test("every top-level value can come from the environment, and wins there", () =
   expect(() => loadAgentConfig(file, { IMPRIMATUR_AGENT_PRINTER: "[]" })).toThrow(
     "IMPRIMATUR_AGENT_PRINTER isn't a setting; did you mean IMPRIMATUR_AGENT_PRINTERS?",
   );
-  expect(() => loadAgentConfig(file, { IMPRIMATUR_AGENT_CLAIM: "9" })).toThrow(/claim must be object$/);
+  expect(() => loadAgentConfig(file, { IMPRIMATUR_AGENT_CLAIM: "9" })).toThrow(/^IMPRIMATUR_AGENT_CLAIM: claim must be object$/);
   expect(() => loadAgentConfig(file, { IMPRIMATUR_AGENT_CLAIM: "{" })).toThrow(/IMPRIMATUR_AGENT_CLAIM isn't JSON/);
 });
 

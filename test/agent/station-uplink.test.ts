@@ -40,6 +40,15 @@ async function eightSealedAway(t: T) {
   return { shop, net, station, jobs };
 }
 
+/** Short leases, and a cloud of one's own whose clock is turned. */
+async function onBorrowedTime(t: T) {
+  const own = await startWorld();
+  t.onTestFinished(() => own.end());
+  const found = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } }, own);
+  await found.shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
+  return { own, ...found };
+}
+
 describe.concurrent("the cloud is away", () => {
   test("what was claimed is printed and sealed here; the burst afterwards is heard in order, once", async (t) => {
     const { shop, net, station, jobs } = await eightSealedAway(t);
@@ -225,10 +234,7 @@ describe.concurrent("the cloud refuses", () => {
   });
 
   test("a job that went on without us leaves an orphan: told, listed, and destroyed by a person", async (t) => {
-    const own = await startWorld(); // whose clock is turned
-    t.onTestFinished(() => own.end());
-    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } }, own);
-    await shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
+    const { own, shop, net, station } = await onBorrowedTime(t);
     const { job_ref: ref } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
     net.cut();
@@ -247,11 +253,38 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state().ledger.counts).toMatchObject({ destroyed: 1, printed: 1 });
   });
 
+  test.for([
+    ["misprint", "found", 1],
+    ["destroyed", "destroyed", 0],
+  ] as const)(
+    "a label that a person called %s, of which the cloud hears too late, is told as %s",
+    async ([verdict, disposition, lying], t) => {
+      const { own, shop, net, station } = await onBorrowedTime(t);
+      const { job_ref: ref } = await shop.issue();
+      await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+      net.cut();
+      expect((await say(station, ref, verdict)).status).toBe(200);
+      await until(() => station.state().buffer_depth === 1);
+      own.later(1_000_000);
+      await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+      const other = await shop.newDevice("line 2");
+      const { attempt_id: theirs } = await other.claim({ station: "line-1" });
+      expect(theirs).toBeTruthy();
+      net.mend();
+      const told = () => net.passed.filter(({ path }) => path.endsWith("/aidc/orphans")).map(({ body }) => JSON.parse(body) as object);
+      await until(() => told().length > 0 && station.state().buffer_depth === 0);
+      expect(told()).toMatchObject([{ job_ref: ref, disposition }]);
+      expect((await shop.admin.get("/aidc/orphans")).body.data).toHaveLength(lying);
+      expect(station.state().ledger.counts["orphan"] ?? 0).toBe(lying);
+      if (lying === 0) return;
+      expect(asked(station, ref)).toBe("destroy_earlier");
+      await say(station, ref, "destroyed");
+      await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 0);
+    },
+  );
+
   test("an orphan that is found late is destroyed, and the next attempt's label stays what it is", async (t) => {
-    const own = await startWorld(); // whose clock is turned
-    t.onTestFinished(() => own.end());
-    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } }, own);
-    await shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
+    const { own, shop, net, station } = await onBorrowedTime(t);
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
     const first = jobAt(station, ref)?.attempt_id ?? "";

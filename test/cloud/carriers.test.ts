@@ -115,8 +115,10 @@ describe("the export", () => {
   test("of another tenant's product is 404, of an unknown printState 422, with an unknown parameter 400", async () => {
     const home = await printShop(w);
     expect((await home.admin.get(`/carriers/export?productId=${product.id}`)).status).toBe(404);
-    const answer = await exportOf("&printState=lost");
-    expect([answer.status, answer.body.error.code]).toEqual([422, "INVALID_PRINT_STATE"]);
+    for (const word of ["lost", "x".repeat(100), ""]) {
+      const answer = await exportOf(`&printState=${word}`);
+      expect([answer.status, answer.body.error.code]).toEqual([422, "INVALID_PRINT_STATE"]);
+    }
     expect((await exportOf("&state=failed")).status).toBe(400);
   });
 });

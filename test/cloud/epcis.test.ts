@@ -175,6 +175,7 @@ test("inspecting a label of ours is verifying it: a scan is told of once, and of
   });
   const labels = [
     `https://id.mill.example/01/${gtin}/21/777`,
+    "urn:epc:id:sgtin:9506000.013435.777", // the same one
     `https://id.mill.example/01/${gtin}/21/778`,
     "urn:epc:id:sgtin:9506000.013436.777",
   ];

@@ -90,6 +90,26 @@ test("a serial whose job ended with its label perhaps on paper gets its next job
   await device.seal(await device.claim());
 });
 
+test("a failure that is said again is the same failure, also once it is buried; one that only time made isn't the station's", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  const stateOf = async (ref: string) => (await admin.get(`/aidc/jobs/${ref}`)).body.state as string;
+  const failed = { status: "FAILED", reason: "ribbon out" };
+  const said = await shop.issue({ max_attempts: 1 });
+  const claimed = await device.claim();
+  expect((await device.say(claimed, failed)).status).toBe(200);
+  await expect.poll(() => stateOf(said.job_ref), SOON).toBe("DEAD_LETTER");
+  const again = await device.say(claimed, failed);
+  expect([again.status, again.body.state]).toEqual([200, "DEAD_LETTER"]);
+
+  await admin.patch("/tenant", { offlineGraceSeconds: 60 });
+  const silent = await shop.issue({ max_attempts: 1 });
+  const held = await device.claim({ lease_seconds: 5 });
+  await device.upTo(held, "SPOOL_SUBMITTED");
+  w.later(100 * SECOND);
+  await expect.poll(() => stateOf(silent.job_ref), SOON).toBe("DEAD_LETTER");
+  expect(code(await device.say(held, failed))).toBe("STALE_ATTEMPT"); // its label is an orphan now
+});
+
 test("a lease that runs out on the last attempt before paper is a dead letter as well", async () => {
   const { device, admin, ...shop } = await printShop(w);
   const job = await shop.issue({ max_attempts: 1 });

@@ -19,7 +19,11 @@ const devices = [shop.device, await shop.newDevice("line 2")] as const;
 const { admin } = shop;
 
 type Held = { attemptId: string; device: number; claim: Claim };
-type Model = { state: JobState; reached: number; attempt: number; latest: Held | null; expired: boolean; risk: boolean; voided: boolean };
+type Model = {
+  state: JobState; reached: number; attempt: number; latest: Held | null; expired: boolean; risk: boolean; voided: boolean;
+  /** Its latest attempt failed by its device's word, not by the reaper's. */
+  gaveUp: boolean;
+}; // oxfmt-ignore
 type Say = (typeof jobPath)[number] | "FAILED";
 
 const rank = (state: JobState) => jobPath.indexOf(state as "QUEUED");
@@ -30,6 +34,7 @@ const pooled = ({ state, attempt, expired }: Model) =>
 function judge(model: Model, held: Held, status: Say): { code: string | null; moves: boolean } {
   if (model.latest?.attemptId !== held.attemptId) return { code: "STALE_ATTEMPT", moves: false };
   if (status === model.state || (rank(status) >= 0 && rank(status) <= model.reached)) return { code: null, moves: false };
+  if (status === "FAILED" && model.state === "DEAD_LETTER" && model.gaveUp) return { code: null, moves: false };
   if (["FAILED", "DEAD_LETTER", "CANCELLED"].includes(model.state)) return { code: "STALE_ATTEMPT", moves: false };
   const legal = mayFollow(model.state, status) && (jobStates[status].by as readonly string[]).includes("device") && status !== "CLAIMED";
   return legal ? { code: null, moves: true } : { code: "ILLEGAL_TRANSITION", moves: false };
@@ -38,6 +43,7 @@ function judge(model: Model, held: Held, status: Say): { code: string | null; mo
 function fail(model: Model, byReaper: boolean): void {
   model.risk ||= byReaper || model.reached >= PAPER_MAY_EXIST;
   model.state = "FAILED";
+  model.gaveUp = !byReaper;
 }
 
 /** What the reaper does to it once the clock has been turned. */
@@ -73,7 +79,7 @@ async function run(commands: readonly Command[]): Promise<void> {
   const station = `s${(schedule += 1)}`;
   const issued = await shop.issue({ station, max_attempts: MAX_ATTEMPTS });
   const path = `/aidc/jobs/${issued.job_ref}`;
-  const model: Model = { state: "QUEUED", reached: 0, attempt: 0, latest: null, expired: false, risk: false, voided: false };
+  const model: Model = { state: "QUEUED", reached: 0, attempt: 0, latest: null, expired: false, risk: false, voided: false, gaveUp: false };
   const held: Held[] = [];
   const answered: Answered[] = [];
   let last: (() => Promise<{ status: number; text: string }>) | undefined;
@@ -114,7 +120,7 @@ async function run(commands: readonly Command[]): Promise<void> {
       model.latest = { attemptId: answer.body.attempt_id, device, claim: answer.body };
       held.push(model.latest);
       expect(answer.body.job.duplicate_risk).toBe(model.risk);
-      Object.assign(model, { state: "CLAIMED", reached: 1, attempt: model.attempt + 1, expired: false });
+      Object.assign(model, { state: "CLAIMED", reached: 1, attempt: model.attempt + 1, expired: false, gaveUp: false });
     },
     advance: async () => {
       const next = jobPath[model.reached + 1];

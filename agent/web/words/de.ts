@@ -94,6 +94,10 @@ export const de: Words = {
       destroyed: ["Früheres vernichtet", "dann wird gedruckt"],
       not_printed: ["Es gibt kein früheres", "überall gesucht"],
     },
+    destroy_seen: {
+      destroyed: ["Früheres Etikett vernichtet", "dann das neue scannen"],
+      not_printed: ["Es gibt kein früheres Etikett", "überall gesucht"],
+    },
     orphan: { destroyed: ["Verwaistes vernichtet", ""], not_printed: ["Hier ist kein Etikett", "überall gesucht"] },
     destroy_void: { destroyed: ["Ungültige vernichtet", ""] },
     scan: { misprint: ["Fehldruck", "nicht lesbar"], destroyed: ["Neu drucken", "dieses ist vernichtet"] },

@@ -93,6 +93,10 @@ export const en = {
       destroyed: ["Earlier label destroyed", "then this one is printed"],
       not_printed: ["There is no earlier label", "looked everywhere"],
     },
+    destroy_seen: {
+      destroyed: ["Earlier label destroyed", "then scan the new one"],
+      not_printed: ["There is no earlier label", "looked everywhere"],
+    },
     orphan: { destroyed: ["Orphan destroyed", ""], not_printed: ["There is no label", "looked everywhere"] },
     destroy_void: { destroyed: ["Void labels destroyed", ""] },
     scan: { misprint: ["Misprint", "can't be scanned"], destroyed: ["Reprint", "this one is destroyed"] },

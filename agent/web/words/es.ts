@@ -94,6 +94,10 @@ export const es: Words = {
       destroyed: ["Anterior destruida", "después se imprime"],
       not_printed: ["No hay ninguna anterior", "buscada por todas partes"],
     },
+    destroy_seen: {
+      destroyed: ["Etiqueta anterior destruida", "luego lea la nueva"],
+      not_printed: ["No hay etiqueta anterior", "buscada por todas partes"],
+    },
     orphan: { destroyed: ["Huérfana destruida", ""], not_printed: ["No hay etiqueta", "buscada por todas partes"] },
     destroy_void: { destroyed: ["Nulas destruidas", ""] },
     scan: { misprint: ["Mal impresa", "no se puede leer"], destroyed: ["Reimprimir", "esta está destruida"] },

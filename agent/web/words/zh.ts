@@ -91,6 +91,10 @@ export const zh: Words = {
   },
   verdictOn: {
     destroy_earlier: { destroyed: ["旧标签已销毁", "然后打印这张"], not_printed: ["没有旧标签", "已到处找过"] },
+    destroy_seen: {
+      destroyed: ["旧标签已销毁", "然后扫描新标签"],
+      not_printed: ["没有旧标签", "已到处找过"],
+    },
     orphan: { destroyed: ["孤立标签已销毁", ""], not_printed: ["没有标签", "已到处找过"] },
     destroy_void: { destroyed: ["作废标签已销毁", ""] },
     scan: { misprint: ["印坏", "无法扫描"], destroyed: ["重印", "这张已销毁"] },

@@ -1,0 +1,58 @@
+// How an attempt ends badly: it failed and says so, or its job went on without it.
+import { limits } from "#shared/limits.ts";
+import type { JobActor } from "#shared/wire/jobs.ts";
+import { type Attempt, stages } from "./attempt.ts";
+import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
+
+export type Disposition = "destroyed" | "not_printed";
+/** The attempt is over; `disposition` where it is known that no label of it is left. */
+export function fail(
+  floor: Floor,
+  { attemptId }: Attempt,
+  reason: string,
+  said: { disposition?: Disposition; operator?: string } = {},
+): void {
+  const { store, say } = floor;
+  const { disposition, operator } = said;
+  if (isOver(store.must(attemptId))) return;
+  store.write(() => {
+    const actor: JobActor = operator === undefined ? DEVICE : { kind: "operator", id: operator };
+    const evidence = disposition ? { evidence: { label_disposition: { outcome: disposition, ...(operator ? { operator } : {}) } } } : {};
+    tell(floor, attemptId, { status: "FAILED", reason: readable(reason), actor, ...evidence });
+    if (disposition) store.relabel(attemptId, MAY_BE_HERE, disposition, reason);
+    store.change(attemptId, { ended: "failed" });
+  });
+  say("warn", { event: "failed", job_ref: store.must(attemptId).jobRef, reason }, `${store.must(attemptId).jobRef} failed: ${reason}`);
+  floor.news.beat();
+}
+const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
+
+/** The cloud gave the job to somebody else, or ended it. What may lie here on paper is an orphan from now on. */
+export function lost(floor: Floor, attemptId: string, why: string): void {
+  const { store, say, news } = floor;
+  store.write(() => {
+    const attempt = store.attempt(attemptId);
+    if (!attempt) return;
+    store.dropReports(attemptId, why);
+    const isGivenUp = attempt.ended === "failed"; // here; the cloud hadn't heard it in time
+    if (isOver(attempt) && !isGivenUp) return;
+    if (!stages[attempt.stage].paper) return void store.change(attemptId, { ended: attempt.ended ?? "stale" });
+    const lying = store.relabel(attemptId, ["unknown", "printed"], "orphan", why);
+    const orphan = { job_ref: attempt.jobRef, attempt_id: attemptId };
+    if (isGivenUp && lying === 0) {
+      const { actor = DEVICE, evidence } = store.items(attemptId).findLast(({ status }) => status === "FAILED") ?? {};
+      const { outcome = "not_printed" } = (evidence?.["label_disposition"] ?? {}) as { outcome?: string };
+      return store.reportOrphan({ ...orphan, evidence: { outcome }, disposition: "destroyed", actor });
+    }
+    if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
+    const evidence = { stage: attempt.stage, why: readable(why), work: { ...attempt.work } };
+    store.reportOrphan({ ...orphan, evidence, disposition: "found", actor: DEVICE });
+    store.change(attemptId, { stage: "orphan", ended: null });
+    say(
+      "error",
+      { event: "orphan", job_ref: attempt.jobRef },
+      `${attempt.jobRef} went on without us (${why}): its label here has to be destroyed`,
+    );
+  });
+  news.beat();
+}

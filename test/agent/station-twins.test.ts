@@ -1,0 +1,106 @@
+// Two labels of one serial: what a scan of the old one does to the new one, and whose word a scan is that came before its turn.
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, describe, expect, test } from "vitest";
+import { type Shop, printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+const isIn = (shop: Shop, ref: string, state: string) => until(async () => (await stateInCloud(shop, ref)) === state);
+const scan = async (station: Running, text: string, session?: string) => (await ask(station, "POST", "/api/scan", { text, session })).body;
+const issued = (shop: Shop) => shop.issue() as Promise<{ job_ref: string; serial: string; digital_link: string }>;
+
+/** A label that was sealed here by hand, and how to ask for another of its serial. */
+async function sealedOnce(t: Parameters<typeof running>[0]) {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const { job_ref: ref, serial, digital_link: text } = await issued(shop);
+  await isIn(shop, ref, "PRINTED_ATTESTED");
+  await scan(station, text);
+  await isIn(shop, ref, "SEALED");
+  await until(() => station.state().ledger.counts["sealed"] === 1);
+  const again = async () =>
+    (await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial, reprint: true, reason: "worn" })).body.job_ref as string;
+  return { shop, station, text, again };
+}
+
+describe.concurrent("a reprint", () => {
+  test("isn't sealed by the old label, scanned while the new one couldn't be out yet", async (t) => {
+    const { shop, station, text, again } = await sealedOnce(t);
+    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+    const ref = await again();
+    await until(() => jobAt(station, ref)?.stage === "sent" && station.state().printers[0]?.status === "blocked");
+    expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" });
+    await sleep(1_500);
+    expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" }); // once more is no better
+    await sleep(700);
+    station.floor.machine?.clear();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    await until(() => station.state().buffer_depth === 0);
+    expect([await stateInCloud(shop, ref), await station.floor.links()]).toEqual(["PRINTED_ATTESTED", [text, text]]);
+    expect(await scan(station, text)).toMatchObject({ moved: true });
+    await isIn(shop, ref, "SEALED");
+  });
+
+  test("of a label that was looked at before asks for that one, and takes the new one once it is gone", async (t) => {
+    const { shop, station, text, again } = await sealedOnce(t);
+    const between = await issued(shop);
+    await isIn(shop, between.job_ref, "PRINTED_ATTESTED");
+    await scan(station, between.digital_link);
+    await isIn(shop, between.job_ref, "SEALED");
+    await scan(station, text); // which one is it? the worn one
+    const ref = await again();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect(asked(station, ref)).toBe(null);
+    expect(await scan(station, text)).toMatchObject({ moved: false, why: "old_label" });
+    expect(asked(station, ref)).toBe("destroy_earlier");
+    expect((await say(station, ref, "misprint")).status).toBe(409);
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    expect(asked(station, ref)).toBe(null);
+    expect(await scan(station, text)).toMatchObject({ moved: true });
+    await isIn(shop, ref, "SEALED");
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt).toBe(1);
+  });
+
+  test("whose outcome nobody knows isn't decided by a scan: it may be the old label's", async (t) => {
+    const { shop, station, text, again } = await sealedOnce(t);
+    station.floor.machine?.fault("fence-never");
+    const ref = await again();
+    await until(() => asked(station, ref) === "unknown_outcome");
+    await station.floor.scanner?.scan(text, { aim: true });
+    await until(() => station.state().scanners[0]?.last?.why === "kept");
+    expect(asked(station, ref)).toBe("unknown_outcome");
+    expect((await say(station, ref, "good")).status).toBe(200);
+    await isIn(shop, ref, "SEALED"); // by a person's word and the scan after the printer fell silent
+  });
+});
+
+describe.concurrent("a scan before its turn", () => {
+  test("is the word of who scanned", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const session = await sessionAt(station);
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+    const { job_ref: ref, digital_link: text } = await issued(shop);
+    await until(() => jobAt(station, ref)?.stage === "sent");
+    expect(await scan(station, text, session)).toMatchObject({ moved: false, why: "kept" });
+    station.floor.machine?.clear();
+    await isIn(shop, ref, "SEALED");
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[3]).toMatchObject({ status: "SCAN_VERIFIED", actor: { kind: "operator", id: "op-7" } });
+  });
+
+  test("decides when the printer never answers: on a line the label is gone by then", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop);
+    await until(() => station.state().printers[0]?.ceiling === "A" && station.floor.scanner?.listeners() === 1);
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref } = await issued(shop);
+    await isIn(shop, ref, "SEALED");
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[2]).toMatchObject({ actor: { kind: "device" }, evidence: { completion: { basis: "scan", grade: "B" } } });
+    expect(await station.floor.links()).toHaveLength(1);
+  });
+});
