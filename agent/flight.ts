@@ -127,7 +127,8 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     await durable(() => {
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
-      if (moved !== null) askAgain(floor, attempt, moved);
+      if (attempt.work.early) steps.abandon(floor, attempt, `${reason}; but it was scanned`);
+      else if (moved !== null) askAgain(floor, attempt, moved);
       else if (flushed.clean && (mayHold === 1 || attempt.work.counter !== undefined))
         fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
       else store.change(attemptId, { work: { unknown: `${reason}; and ${flushed.words}` } });

@@ -28,8 +28,9 @@ export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDe
       return "alive";
     }
     if (fateOf(said) !== "drop") return "unknown";
-    // Sealed while we asked, it has no lease any more; what became of it is the answer to the seal, which may still be on its way.
-    if (store.must(attempt.attemptId).stage === "sealing") return "lost";
+    // Sealed or given up while we asked, it has no lease any more; what became of it is the answer to that word, which may still be on its way.
+    const now = store.must(attempt.attemptId);
+    if (now.stage === "sealing" || now.ended !== null) return "lost";
     lost(floor, attempt.attemptId, `${said.code}: ${said.message}`);
     return "lost";
   }

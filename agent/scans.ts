@@ -34,6 +34,8 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   const tags: Tag[] = [];
   const lastWords = new Map<string, ScanNews>();
   const lastText = new Map<string, string>();
+  /** The last look of each scanner that told nothing new; it does once a label of that serial is under way. */
+  const unsaid = new Map<string, Sighting>();
   let awaiting: { attemptId: string; seen: Sighting; operator: string | undefined } | undefined;
 
   function note(scanner: string, at: string, said: ScanAnswer, level: "debug" | "info" | "warn", isStill = false): void {
@@ -49,8 +51,13 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     const open = store.inHand().filter(({ stage }) => UNDER_WAY.has(stage));
     const target =
       open.find(({ task }) => task.digital_link === seen.text) ?? open.findLast(({ stage }) => stage === "printed") ?? open.at(-1);
+    const before = unsaid.get(seen.scanner);
+    if (target && before) store.sighting(before);
     const said = target ? judged(seen, target, operator) : unexpected(seen);
-    if (target || lastText.get(seen.scanner) !== seen.text) store.sighting({ ...seen, image_sha256: seen.image_sha256 ?? null });
+    const isNews = target !== undefined || lastText.get(seen.scanner) !== seen.text;
+    if (isNews) store.sighting(seen);
+    if (isNews) unsaid.delete(seen.scanner);
+    else unsaid.set(seen.scanner, seen);
     lastText.set(seen.scanner, seen.text);
     // A camera goes on seeing the label that it has verified, for as long as it lies there.
     const isStill = seen.source === "camera";

@@ -51,7 +51,11 @@ export const intend = (
 ): number =>
   store.write(() => {
     const counter = sent.counter ?? undefined;
-    store.change(attemptId, { stage: "sending", printer, work: { submittedAt: instant(clock), sha256: sent.sha256, counter } });
+    store.change(attemptId, {
+      stage: "sending",
+      printer,
+      work: { submittedAt: instant(clock), sha256: sent.sha256, counter, early: undefined },
+    });
     return store.intend(attemptId, printer, sent);
   });
 
@@ -117,6 +121,7 @@ export function abandon(floor: Floor, attempt: Attempt, why = STOPPED[attempt.st
   const { attemptId, stage, jobRef } = attempt;
   store.write(() => {
     if (stage === "sending") assumeSent(floor, attempt, why);
+    forgetTwin(floor, attempt, 0);
     store.change(attemptId, { stage: "sent", work: { unknown: why } });
     useEarly(floor, attemptId);
   });
@@ -159,7 +164,7 @@ export function completed(
   store.write(() => {
     const attempt = store.must(attemptId);
     if (isOver(attempt) || attempt.stage !== "sent") return;
-    forgetTwin(floor, attempt);
+    forgetTwin(floor, attempt, SEEN_AHEAD_MS);
     const voids = outcome === "confirmed" ? (evidence.voids ?? 0) : outcome === "failed" ? (toDestroy ?? 0) : 0;
     for (let i = 0; i < voids; i += 1) store.label(printer.name, "void", reason, attempt);
     if (outcome === "confirmed") return confirmed(floor, attempt, completion, printer, voids);
@@ -167,7 +172,8 @@ export function completed(
       store.relabel(attemptId, ["unknown"], "not_printed", reason);
       return void store.change(attemptId, { work: { failing: reason, voids } });
     }
-    if (outcome === "failed") return fail(floor, attempt, reason, toDestroy === 0 ? { disposition: "not_printed" } : {});
+    const isNone = toDestroy === 0 && attempt.work.early === undefined; // what was scanned came out
+    if (outcome === "failed") return fail(floor, attempt, reason, isNone ? { disposition: "not_printed" } : {});
     const { bytes } = attempt.work;
     const isWhole = bytes !== undefined && bytes.accepted === bytes.offered;
     // A printer that never attests, and took everything, is asked for as a matter of course; everything else is a case for a search.
@@ -224,17 +230,23 @@ const hasTwin = ({ store }: Floor, { attemptId, task }: Attempt): boolean =>
 
 /** A scanner on the line sees a label this long before the printer says that it is out, at most; what was seen earlier may have been its twin. */
 const SEEN_AHEAD_MS = 2_000;
-function forgetTwin(floor: Floor, attempt: Attempt): void {
+function forgetTwin(floor: Floor, attempt: Attempt, most: number): void {
   const { store, clock, say } = floor;
   const { attemptId, jobRef, work } = attempt;
-  if (!work.early || clock.now() - Date.parse(work.early.result.scanned_at) <= SEEN_AHEAD_MS || !hasTwin(floor, attempt)) return;
-  store.change(attemptId, { work: { early: undefined } });
-  say("warn", { event: "twin", job_ref: jobRef }, `${jobRef}: another label of this serial may have been scanned; this one has to be`);
+  const at = work.early?.result.scanned_at;
+  if (at === undefined || clock.now() - Date.parse(at) < most || !hasTwin(floor, attempt)) return;
+  store.change(attemptId, { work: { early: undefined, otherSeenAt: at } });
+  say(
+    "warn",
+    { event: "twin", job_ref: jobRef },
+    `${jobRef}: another label of this serial was scanned before this one was out: destroy that one`,
+  );
 }
 
 /** Whether a scan tells that a label came out of which nobody knows. */
-const decides = (floor: Floor, attempt: Attempt, { source, actor }: GoodScan): boolean =>
-  askOf(attempt) === "unknown_outcome" && (source === "scanner" || actor.kind === "operator") && !hasTwin(floor, attempt);
+const decides = (floor: Floor, attempt: Attempt, scan: GoodScan): boolean =>
+  askOf(attempt) === "unknown_outcome" && mayDecide(scan) && !hasTwin(floor, attempt);
+const mayDecide = ({ source, actor }: GoodScan): boolean => source === "scanner" || actor.kind === "operator";
 
 /** Says in words what became of it. */
 export function scanned(floor: Floor, attemptId: string, scan: GoodScan): { moved: boolean; why: string | null; words: string } {
@@ -244,8 +256,11 @@ export function scanned(floor: Floor, attemptId: string, scan: GoodScan): { move
     const ask = askOf(attempt);
     const notYet = (words: string) => ({ moved: false, why: "kept", words });
     if (ask === "destroy_void") return notYet("void labels lie here: destroy them and say so, then scan the good one");
+    if (ask === "destroy_earlier") return notYet("another label of this serial was here: destroy it and say so, then scan the new one");
     if (attempt.stage !== "printed" && !decides(floor, attempt, scan)) {
-      store.change(attemptId, { work: { early: attempt.work.early ?? scan } });
+      const { early } = attempt.work; // the first, unless only a later one can decide
+      const isBetter = early === undefined || (mayDecide(scan) && !mayDecide(early) && !hasTwin(floor, attempt));
+      if (isBetter) store.change(attemptId, { work: { early: scan } });
       return notYet(ask === null ? "kept until the printer has answered" : "kept: now say what came out, with your badge");
     }
     verified(floor, attempt, scan);

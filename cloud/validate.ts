@@ -50,11 +50,13 @@ export function checkOf({
     const faults = parts.flatMap(([part, validate]) => {
       const value = values[part];
       const unsafe = part === "body" && judgesItems ? [] : unsafeIn(value, "");
-      const fits = !unsafe.some(({ rule }) => rule === "depth") && validate(value);
-      const found = fits ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
+      const isTooMuch = unsafe.length >= limits.FAULTS_MAX_ITEMS || unsafe.some(({ rule }) => rule === "depth");
+      const found = isTooMuch || validate(value) ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
       const soFar = [...unsafe, ...found];
       const across =
-        part === "body" && judge && typeof value === "object" && value !== null ? judge(value as Record<string, unknown>, soFar) : [];
+        part === "body" && judge && !isTooMuch && typeof value === "object" && value !== null
+          ? judge(value as Record<string, unknown>, soFar)
+          : [];
       return oneEach([...soFar, ...across]);
     });
     if (faults.length + more.length > 0) throw invalid([...faults, ...more]);

@@ -27,12 +27,12 @@ function actorOf({ actor }: Result, caller: Caller): JobActor {
 /** How far along the path a state is; -1 for those beside it. */
 const rankOf = (state: JobState): number => jobPath.indexOf(state as PathState);
 const isRepeat = (row: jobs.Row, status: JobState): boolean =>
-  status === row.state || (status === "FAILED" && hasFailed(row)) || (rankOf(status) >= 0 && rankOf(status) <= row.reached);
+  status === "FAILED" ? hasFailed(row) : status === row.state || (rankOf(status) >= 0 && rankOf(status) <= row.reached);
 /** Why the reaper ends an attempt of which paper may lie somewhere: nobody has said what became of it. */
 export const LEASE_EXPIRED_AFTER_SPOOL = "LEASE_EXPIRED_AFTER_SPOOL";
-/** By the station's own word, before the reaper buried it. */
+/** By the station's own word, whether or not the reaper has buried it since. */
 const hasFailed = ({ state, fromState, reason }: jobs.Row): boolean =>
-  state === "DEAD_LETTER" && fromState === "FAILED" && reason !== LEASE_EXPIRED_AFTER_SPOOL;
+  reason !== LEASE_EXPIRED_AFTER_SPOOL && (state === "FAILED" || (state === "DEAD_LETTER" && fromState === "FAILED"));
 
 function refuseIllegal(row: jobs.Row, status: JobState, { kind }: JobActor): void {
   const attemptIsOver = row.state === "FAILED" || row.state === "DEAD_LETTER" || row.state === "CANCELLED";

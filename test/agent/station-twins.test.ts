@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { type Shop, printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, until } from "./floor.ts";
+import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -39,6 +39,9 @@ describe.concurrent("a reprint", () => {
     await isIn(shop, ref, "PRINTED_ATTESTED");
     await until(() => station.state().buffer_depth === 0);
     expect([await stateInCloud(shop, ref), await station.floor.links()]).toEqual(["PRINTED_ATTESTED", [text, text]]);
+    expect(asked(station, ref)).toBe("destroy_earlier");
+    expect(await scan(station, text)).toMatchObject({ moved: false, words: expect.stringContaining("destroy it and say so") });
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
     expect(await scan(station, text)).toMatchObject({ moved: true });
     await isIn(shop, ref, "SEALED");
   });
@@ -61,6 +64,40 @@ describe.concurrent("a reprint", () => {
     expect(await scan(station, text)).toMatchObject({ moved: true });
     await isIn(shop, ref, "SEALED");
     expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt).toBe(1);
+  });
+
+  test("isn't sealed by the old label that lies under the camera", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "camera" });
+    const { job_ref: first, serial, digital_link: text } = await issued(shop);
+    await isIn(shop, first, "SEALED");
+    await until(() => station.state().scanners[0]?.last?.why === "repeated"); // it goes on seeing it
+    await sleep(500);
+    const ref = (await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial, reprint: true, reason: "worn" })).body.job_ref as string;
+    await until(() => asked(station, ref) === "destroy_earlier");
+    await sleep(500);
+    expect([await stateInCloud(shop, ref), await station.floor.links()]).toEqual(["PRINTED_ATTESTED", [text, text]]);
+    await say(station, ref, "destroyed");
+    await isIn(shop, ref, "SEALED");
+  });
+
+  test("is scanned anew after a restart: what was seen before it may have been the old label", async (t) => {
+    const { shop, station, text, again } = await sealedOnce(t);
+    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+    const ref = await again();
+    await until(() => jobAt(station, ref)?.stage === "sent" && station.state().printers[0]?.status === "blocked");
+    expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" });
+    await station.end();
+    const next = await stationOn(station.floor);
+    t.onTestFinished(next.end);
+    next.floor.machine?.clear();
+    await until(() => asked(next, ref) === "unknown_outcome");
+    await say(next, ref, "good");
+    expect(asked(next, ref)).toBe("destroy_earlier");
+    expect(await stateInCloud(shop, ref)).not.toBe("SEALED");
+    await say(next, ref, "destroyed");
+    expect(await scan(next, text)).toMatchObject({ moved: true });
+    await isIn(shop, ref, "SEALED");
   });
 
   test("whose outcome nobody knows isn't decided by a scan: it may be the old label's", async (t) => {
@@ -90,6 +127,18 @@ describe.concurrent("a scan before its turn", () => {
     await isIn(shop, ref, "SEALED");
     const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
     expect(items[3]).toMatchObject({ status: "SCAN_VERIFIED", actor: { kind: "operator", id: "op-7" } });
+  });
+
+  test("that nobody put his name to gives way to one that may decide", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => station.state().printers[0]?.ceiling === "A" && station.floor.scanner?.listeners() === 1);
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref, digital_link: text } = await issued(shop);
+    await until(() => jobAt(station, ref)?.stage === "sent");
+    expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" });
+    await station.floor.scanner?.scan(text, { aim: true });
+    await isIn(shop, ref, "SEALED");
   });
 
   test("decides when the printer never answers: on a line the label is gone by then", async (t) => {

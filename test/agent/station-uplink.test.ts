@@ -155,30 +155,43 @@ describe.concurrent("answers get lost", () => {
 });
 
 describe.concurrent("answers overtake each other", () => {
-  test("a heartbeat that comes after the seal, and is answered before it, makes no orphan of a sealed label", async (t) => {
+  /** A printed label whose heartbeat is on its way while this word is said; the word's answer is lost until the heartbeat's is here. */
+  async function overtaken(
+    t: T,
+    word: "SEALED" | "FAILED",
+    saying: (station: Running, job: { ref: string; text: string }) => Promise<unknown>,
+  ) {
     const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 10 } } });
     const late = Promise.withResolvers<"pass">();
-    let held = 0;
+    let [held, isHeard] = [false, false];
     const isPrinted = () => station.state().jobs.some(({ state }) => state === "PRINTED_ATTESTED");
-    let heard = false; // what became of it
     net.rule(({ path, body }) => {
-      if (path.endsWith("/heartbeat") && held === 0 && isPrinted()) {
-        held += 1;
+      if (path.endsWith("/heartbeat") && !held && isPrinted()) {
+        held = true;
         return late.promise;
       }
-      return body.includes('"SEALED"') && !heard ? "lose" : "pass";
+      return body.includes(`"${word}"`) && !isHeard ? "lose" : "pass";
     });
-    const { job_ref: ref, digital_link: text } = await shop.issue();
-    await until(() => held > 0);
-    await ask(station, "POST", "/api/scan", { text });
-    await sealed(shop, ref);
+    const { job_ref: ref, digital_link: text } = await shop.issue({ max_attempts: 1 });
+    await until(() => held);
+    await saying(station, { ref, text });
+    await until(async () => ["SEALED", "DEAD_LETTER"].includes(await stateInCloud(shop, ref)));
     late.resolve("pass");
     await until(() => net.passed.some(({ path, status }) => path.endsWith("/heartbeat") && status === 409));
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    heard = true;
+    await sleep(200);
+    isHeard = true;
     await until(() => station.state().buffer_depth === 0 && station.state().sealing === 0);
     expect(station.state().jobs).toEqual([]);
-    expect(station.state().ledger.counts).toEqual({ sealed: 1 });
+    expect((await shop.admin.get("/aidc/orphans")).body.data).toEqual([]);
+    return station.state().ledger.counts;
+  }
+
+  test("a heartbeat that comes after the seal, and is answered before it, makes no orphan of a sealed label", async (t) => {
+    const scan = (station: Running, { text }: { text: string }) => ask(station, "POST", "/api/scan", { text });
+    expect(await overtaken(t, "SEALED", scan)).toEqual({ sealed: 1 });
+  });
+  test("nor of one that was given up meanwhile", async (t) => {
+    expect(await overtaken(t, "FAILED", (station, { ref }) => say(station, ref, "misprint"))).toEqual({ printed: 1 });
   });
 });
 
