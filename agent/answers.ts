@@ -85,14 +85,14 @@ const answers: Record<Ask | "scan", Answer> = {
     const { store, clock } = floor;
     const state = verdict === "destroyed" ? "destroyed" : "not_printed";
     for (const earlier of store.ofJob(jobRef)) {
-      if (earlier.ended === null && askOf(earlier) === "destroy_earlier" && earlier.stage !== "orphan") {
-        store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
+      if (earlier.stage !== "orphan" && earlier.ended === null) {
+        // What is on its way by now has a label of its own, and its own questions, unless this is one of them.
+        if (maySkip(earlier) || askOf(earlier) === "destroy_earlier")
+          store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
         continue;
       }
-      if (earlier.stage === "waiting" || earlier.stage === "rendered") continue;
-      if (earlier.stage !== "orphan" && earlier.ended === null) continue; // on its way by now: its own label has its own questions
       store.relabel(earlier.attemptId, MAY_BE_HERE, state, REASONS[verdict]);
-      if (earlier.stage !== "orphan" || earlier.ended !== null) continue;
+      if (earlier.ended !== null) continue;
       store.reportOrphan({
         job_ref: jobRef, attempt_id: earlier.attemptId, evidence: { outcome: state }, disposition: "destroyed", actor: { kind: "operator", id: operator },
       }); // oxfmt-ignore

@@ -15,19 +15,14 @@ export const sightingsIn = ({ run, all, write, clock }: Sql) => ({
   pictureSent: (sha256: string) =>
     void write(() => run("UPDATE pictures SET sent_at = ?, bytes = NULL WHERE sha256 = ?", clock.now(), sha256)),
 
-  sighting: ({
-    scanner,
-    text,
-    scanned_at,
-    image_sha256 = null,
-  }: Omit<Seen, "image_sha256"> & { image_sha256?: string | null | undefined }) =>
+  sighting: ({ scanner, text, scanned_at, image_sha256 }: Seen) =>
     write(() => {
       const { lastInsertRowid } = run(
         "INSERT INTO sightings (scanner, text, scanned_at, image_sha256) VALUES (?, ?, ?, ?)",
         scanner,
         text,
         scanned_at,
-        image_sha256,
+        image_sha256 ?? null,
       );
       if (Number(lastInsertRowid) % 1_000 === 0) run("DELETE FROM sightings WHERE n <= ?", Number(lastInsertRowid) - KEPT_SIGHTINGS);
     }),

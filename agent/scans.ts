@@ -55,9 +55,10 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     if (target && before) store.sighting(before);
     const said = target ? judged(seen, target, operator) : unexpected(seen);
     const isNews = target !== undefined || lastText.get(seen.scanner) !== seen.text;
-    if (isNews) store.sighting(seen);
-    if (isNews) unsaid.delete(seen.scanner);
-    else unsaid.set(seen.scanner, seen);
+    if (isNews) {
+      store.sighting(seen);
+      unsaid.delete(seen.scanner);
+    } else unsaid.set(seen.scanner, seen);
     lastText.set(seen.scanner, seen.text);
     // A camera goes on seeing the label that it has verified, for as long as it lies there.
     const isStill = seen.source === "camera";

@@ -146,8 +146,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       const attempt = store.attempt(row.attemptId);
       if (!attempt) return;
       const { status } = row.body;
-      const isOrphan = attempt.stage === "orphan"; // it is asked for until it is destroyed, whatever was heard after all
-      const ended = status === "SEALED" ? "sealed" : status === "FAILED" && !isOrphan ? (attempt.ended ?? "failed") : attempt.ended;
+      const ended = status === "SEALED" ? "sealed" : status === "FAILED" ? (attempt.ended ?? "failed") : attempt.ended;
       store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, askedAt + attempt.leaseSeconds * 1_000), ended });
       if (status === "SEALED") store.relabel(row.attemptId, ["printed", "unknown"], "sealed", "sealed");
     });

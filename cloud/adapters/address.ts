@@ -16,6 +16,7 @@ export function addressFault(address: string, allowPrivate: boolean): string | u
 }
 
 const LOCAL_NAME = /(^|\.)(localhost|local|internal|home\.arpa)$/;
+
 /** What is wrong with the URL before any name is looked up, as a sentence's end. */
 export function urlFault(text: string, allowPrivate: boolean): string | undefined {
   if (!URL.canParse(text)) return "isn't a URL";

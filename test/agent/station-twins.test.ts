@@ -25,12 +25,19 @@ async function sealedOnce(t: Parameters<typeof running>[0]) {
   return { shop, station, text, again };
 }
 
+/** The paper ends inside the label: it is sent, and isn't out. */
+async function stuck(station: Running, order: () => Promise<string>): Promise<string> {
+  await until(() => station.state().printers[0]?.status === "ready");
+  station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+  const ref = await order();
+  await until(() => jobAt(station, ref)?.stage === "sent" && station.state().printers[0]?.status === "blocked");
+  return ref;
+}
+
 describe.concurrent("a reprint", () => {
   test("isn't sealed by the old label, scanned while the new one couldn't be out yet", async (t) => {
     const { shop, station, text, again } = await sealedOnce(t);
-    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
-    const ref = await again();
-    await until(() => jobAt(station, ref)?.stage === "sent" && station.state().printers[0]?.status === "blocked");
+    const ref = await stuck(station, again);
     expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" });
     await sleep(1_500);
     expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" }); // once more is no better
@@ -83,9 +90,7 @@ describe.concurrent("a reprint", () => {
 
   test("is scanned anew after a restart: what was seen before it may have been the old label", async (t) => {
     const { shop, station, text, again } = await sealedOnce(t);
-    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
-    const ref = await again();
-    await until(() => jobAt(station, ref)?.stage === "sent" && station.state().printers[0]?.status === "blocked");
+    const ref = await stuck(station, again);
     expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" });
     await station.end();
     const next = await stationOn(station.floor);
@@ -118,10 +123,12 @@ describe.concurrent("a scan before its turn", () => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { eyes: "hand" });
     const session = await sessionAt(station);
-    await until(() => station.state().printers[0]?.status === "ready");
-    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
-    const { job_ref: ref, digital_link: text } = await issued(shop);
-    await until(() => jobAt(station, ref)?.stage === "sent");
+    let text = "";
+    const ref = await stuck(station, async () => {
+      const job = await issued(shop);
+      text = job.digital_link;
+      return job.job_ref;
+    });
     expect(await scan(station, text, session)).toMatchObject({ moved: false, why: "kept" });
     station.floor.machine?.clear();
     await isIn(shop, ref, "SEALED");
