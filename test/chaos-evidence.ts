@@ -18,7 +18,7 @@ export type Known = {
   /** Deliveries that a person sent again. */
   byHand: ReadonlySet<string>;
 };
-type Wire = { job_ref: string; state: JobState; serial: string; digital_link: string; max_attempts: number; product_id: string };
+type Wire = { job_ref: string; state: JobState; serial: string; digital_link: string; max_attempts: number; reprint: boolean };
 
 const ASKED_AGAIN = 12;
 
@@ -48,9 +48,18 @@ function answeredOf({ ear }: Site, ref: string, history: readonly Moment[]): Ans
   return [...said, ...(ear.asked.get(ref) ?? []).filter((word) => isThere(word) && !said.some(isSame(word)))];
 }
 
-async function jobOf(site: Site, tenant: Tenant, wire: Wire, toReprint: ReadonlySet<string>): Promise<{ job: Job; leaf: Leaf[] }> {
-  const { admin } = tenant;
-  const { job_ref: ref, serial, digital_link: link, max_attempts: maxAttempts } = wire;
+const DECIDES: readonly JobState[] = ["SEALED", "DEAD_LETTER"];
+/** Which of a serial's jobs, the latest first, has the last word on it. */
+const deciding = (its: readonly Wire[]): Wire | undefined => its.find(({ state }) => DECIDES.includes(state)) ?? its[0];
+
+async function jobOf(
+  site: Site,
+  { admin }: Tenant,
+  wire: Wire,
+  its: readonly Wire[],
+  toReprint: ReadonlySet<string>,
+): Promise<{ job: Job; leaf: Leaf[] }> {
+  const { job_ref: ref, serial, digital_link: link, max_attempts: maxAttempts, reprint } = wire;
   const [told, carrier, evidence, events] = await Promise.all([
     admin.get(`/aidc/jobs/${ref}/history`),
     admin.get(`/carriers/${serial}`),
@@ -68,7 +77,9 @@ async function jobOf(site: Site, tenant: Tenant, wire: Wire, toReprint: Readonly
     history,
     at: history.map(({ at }) => Date.parse(at)),
     answered: answeredOf(site, ref, history),
-    print: carrier.body.metadata.print?.status ?? null,
+    print: deciding(its) === wire ? (carrier.body.metadata.print?.status ?? null) : undefined,
+    reprint,
+    mayBeGone: its[0] !== wire,
     maxAttempts,
     commissioned: events.body.epcisBody.queryResults.resultsBody.eventList.length,
     inReprintFile: toReprint.has(serial),
@@ -122,7 +133,8 @@ async function linesOf({ lines }: Tenant, sealed: ReadonlySet<string>): Promise<
           state?.jobs.map(({ job_ref: ref, stage, ask }) => [ref, stage, ask]),
         ]),
         sealedInLedger: state?.ledger.counts["sealed"] ?? 0,
-        sealedOnFloor: (await lying(line)).filter(({ link }) => sealed.has(link)).length,
+        sealedOnFloor:
+          (await lying(line)).filter(({ n, link }) => sealed.has(link) && !line.worn.some((one) => one.n === n)).length + line.worn.length,
       };
     }),
   );
@@ -130,12 +142,13 @@ async function linesOf({ lines }: Tenant, sealed: ReadonlySet<string>): Promise<
 
 /** As good as the body, and another. */
 function otherThan(body: string): string {
-  const { count, items, name, ...rest } = JSON.parse(body) as { count?: number; items?: unknown[]; name?: string };
+  const { count, items, name, reason, ...rest } = JSON.parse(body) as { count?: number; items?: unknown[]; name?: string; reason?: string };
   return JSON.stringify({
     ...rest,
     ...(count && { count: count + 1 }),
     ...(items && { items: items.slice(1) }),
     ...(name && { name: `${name}!` }),
+    ...(reason && { reason: `${reason}!` }),
   });
 }
 
@@ -168,6 +181,12 @@ async function atRest({ figures }: Site): Promise<Figures> {
   return now;
 }
 
+/** Good labels that lie there, without those that another has taken the place of. */
+async function inUse(line: Site["lines"][number], sealedRefs: ReadonlySet<string>): Promise<string[]> {
+  const isReplaced = (n: number) => line.worn.some((one) => one.n === n && sealedRefs.has(one.replacedBy));
+  return (await lying(line)).flatMap(({ n, link }) => (isReplaced(n) ? [] : link));
+}
+
 async function printsOf({ name, floor }: Site["lines"][number]): Promise<Print[]> {
   const links = await floor.links();
   const good = floor.machine?.labels.filter(({ isVoid, isForeign }) => !isVoid && !isForeign) ?? [];
@@ -190,8 +209,9 @@ export async function gathered(site: Site, known: Known): Promise<History> {
     const toReprint = new Set(await serialsOf(tenant, "failed"));
     serials.push(...(await serialsOf(tenant)));
     const wires = await all<Wire>(admin, "/aidc/jobs");
+    const bySerial = Map.groupBy(wires, ({ serial }) => serial);
     for (const wire of wires) {
-      const { job, leaf } = await jobOf(site, tenant, wire, toReprint);
+      const { job, leaf } = await jobOf(site, tenant, wire, bySerial.get(wire.serial) ?? [], toReprint);
       jobs.push(job);
       leaves.push(...leaf);
       present.add(wire.job_ref);
@@ -204,12 +224,13 @@ export async function gathered(site: Site, known: Known): Promise<History> {
     chainsHold &&= (await admin.get("/audit-logs/verify")).body.valid;
   }
   const arrivals = tenants.flatMap(arrivalsOf);
+  const sealedRefs = new Set(jobs.flatMap(({ ref, history }) => (history.at(-1)?.to === "SEALED" ? [ref] : [])));
   const growths = tenants[0] ? await growthsOf(tenants[0].admin, known.heads) : [];
   return {
     jobs,
     claims: ear.claims,
-    paper: (await Promise.all(site.lines.map(lying))).flat().map(({ link }) => link),
-    acknowledged: known.acknowledged,
+    paper: (await Promise.all(site.lines.map((line) => inUse(line, sealedRefs)))).flat(),
+    acknowledged: [...known.acknowledged, ...site.lines.flatMap(({ worn }) => worn.map(({ replacedBy }) => replacedBy))],
     present,
     delivered: arrivals
       .filter(({ type }) => type === "print.confirmed")

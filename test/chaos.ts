@@ -30,10 +30,13 @@ const DRAIN_MS = 120_000;
 const SOON_MS = 6_000;
 const JOBS_A_CALL = 2;
 const FIRST_KETTLE = 100_000;
+const CANCELLED = 0.15; // of the jobs
+const CANCELLED_MS = 4_000;
+const AS_ORDERED = () => 0.99; // a chance in which nothing is thought better of
 
 type Made = { acknowledged: string[]; allocated: number; issued: number };
 
-/** What an integrator does all day: serials, jobs for them, products; each asked until it is answered. */
+/** What an integrator does all day: serials, jobs for them, products; some jobs are thought better of. Each asked until it is answered. */
 async function integrate(
   { admin, product, gtin, name }: Tenant,
   chance: () => number,
@@ -41,6 +44,7 @@ async function integrate(
   over: () => boolean,
   made: Made,
 ) {
+  const afterthoughts: Promise<unknown>[] = [];
   for (let n = 1; !over(); n += 1) {
     const { serials } = (await admin.post("/carriers/batch", { productId: product.id, count: JOBS_A_CALL })).body as { serials: string[] };
     made.allocated += serials.length;
@@ -54,6 +58,9 @@ async function integrate(
     const { jobs } = (await admin.post("/aidc/jobs/batch", { items })).body as { jobs: { job_ref: string }[] };
     made.acknowledged.push(...jobs.map(({ job_ref: ref }) => ref));
     made.issued += jobs.length;
+    for (const { job_ref: ref } of jobs)
+      if (chance() < CANCELLED)
+        afterthoughts.push(sleep(chance() * CANCELLED_MS).then(() => admin.post(`/aidc/jobs/${ref}/cancel`, { reason: "changed" })));
     const kettle = { name: `Kettle ${n}`, description: `A kettle of ${name}, number ${n}`, category: "electronics", extensions: {} };
     const { id } = (await admin.post("/products", { ...kettle, gtin: gtinOf(FIRST_KETTLE + made.allocated), serialNumber: "1" })).body as {
       id: string;
@@ -61,6 +68,7 @@ async function integrate(
     made.acknowledged.push(id);
     await sleep(everyMs() * (0.5 + chance()));
   }
+  await Promise.all(afterthoughts);
 }
 
 async function watchLog({ tenants }: Site, heads: Head[], over: () => boolean): Promise<void> {
@@ -143,7 +151,7 @@ async function capacity(site: Site, made: Made): Promise<number> {
     site.tenants.map((tenant) =>
       integrate(
         tenant,
-        Math.random,
+        AS_ORDERED,
         () => 0,
         () => (n += JOBS_A_CALL) > most,
         made,

@@ -3,7 +3,15 @@
 import { isConsistent, isIncluded } from "#shared/merkle.ts";
 import { broken, type Record } from "./print-checker.ts";
 
-export type Job = Record & { ref: string; serial: string; link: string };
+export type Job = Record & {
+  ref: string;
+  serial: string;
+  link: string;
+  /** Another label of a serial that has one. */
+  reprint?: boolean;
+  /** Its label may have been destroyed to make room for a reprint that came to nothing. */
+  mayBeGone?: boolean;
+};
 /** A claim that a station was answered. */
 export type Claimed = { station: string; ref: string; attemptId: string };
 export type Delivered = { deliveryId: string; eventId: string; ref: string };
@@ -78,10 +86,12 @@ export function brokenCluster(cluster: Cluster): string[] {
   const onPaper = times(paper);
   return [
     ...jobs.flatMap((job) => broken(job).map((fault) => `${job.ref}: ${fault}`)),
-    ...twice(jobs.map(({ serial }) => serial)).map((serial) => `the serial ${serial} was given twice`),
-    ...jobs
-      .filter(({ history, link }) => history.at(-1)?.to === "SEALED" && onPaper.get(link) !== 1)
-      .map(({ ref, link }) => `${ref} is sealed and on ${onPaper.get(link) ?? 0} labels`),
+    ...twice(jobs.flatMap(({ serial, reprint }) => (reprint ? [] : serial))).map((serial) => `the serial ${serial} was given twice`),
+    ...jobs.flatMap(({ ref, history, link, print, mayBeGone }) => {
+      const labels = onPaper.get(link) ?? 0;
+      const isWrong = labels > 1 || (labels === 0 && !mayBeGone);
+      return history.at(-1)?.to === "SEALED" && print !== undefined && isWrong ? [`${ref} is sealed and on ${labels} labels`] : [];
+    }),
     ...acknowledged.filter((id) => !present.has(id)).map((id) => `${id} was acknowledged and is gone`),
     ...claimFaults(cluster),
     ...webhookFaults(cluster),

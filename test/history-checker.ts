@@ -14,8 +14,8 @@ export type Lease = { attemptId: string; until: number };
 export type Job = ClusterJob & {
   at: number[]; // of each moment of its history, in the store's time
   maxAttempts: number;
-  commissioned: number;
-  inReprintFile: boolean;
+  commissioned: number; // its serial, by all of its jobs
+  inReprintFile: boolean; // its serial
 };
 export type Delivery = {
   id: string;
@@ -103,25 +103,45 @@ function leaseFaults({ jobs, leases }: History): string[] {
 
 /** I4: no label is begun on a lease that is over, whatever the station's clock says: the job may be another's by then. */
 function printFaults({ jobs, claims, leases, prints }: History): string[] {
-  const refs = new Map(jobs.map(({ link, ref }) => [link, ref]));
+  const of = Map.groupBy(jobs, ({ link }) => link);
   const until = Map.groupBy(leases, ({ attemptId }) => attemptId);
   return prints.flatMap(({ station, link, at }) => {
-    const mine = claims.filter((claim) => claim.station === station && claim.ref === refs.get(link));
+    const refs = new Set(of.get(link)?.map(({ ref }) => ref));
+    const mine = claims.filter((claim) => claim.station === station && refs.has(claim.ref));
     const over = Math.max(...mine.flatMap(({ attemptId }) => until.get(attemptId)?.map((lease) => lease.until) ?? []));
     return at > over + PRINTING_MS ? [`I4: ${station} printed ${link} ${at - over} ms after its lease was over`] : [];
   });
 }
 
+/** I6: a job is sealed by a label of its own, which came out after it was claimed: an earlier one of the serial proves nothing. */
+function sealFaults({ jobs, prints }: History): string[] {
+  const of = Map.groupBy(prints, ({ link }) => link);
+  return jobs.flatMap(({ ref, link, history, at }) => {
+    const claimed = at[history.findIndex(({ to }) => to === "CLAIMED")] ?? Infinity;
+    const sealed = at[history.findIndex(({ to }) => to === "SEALED")];
+    if (sealed === undefined) return [];
+    return of.get(link)?.some((print) => print.at >= claimed && print.at <= sealed)
+      ? []
+      : [`I6: ${ref} is sealed and no label of it came out for it`];
+  });
+}
+
 /** I6, I7: the end of a job, its serial's outcome, its event, its place in the re-print file and its budget say the same. */
 function outcomeFaults({ jobs }: History): string[] {
+  const seals = Map.groupBy(
+    jobs.filter((job) => endOf(job) === "SEALED"),
+    ({ serial }) => serial,
+  );
   return jobs.flatMap((job) => {
-    const { ref, commissioned, inReprintFile, maxAttempts, history } = job;
-    const isSealed = endOf(job) === "SEALED";
+    const { ref, serial, print, commissioned, inReprintFile, maxAttempts, history } = job;
     const isDead = endOf(job) === "DEAD_LETTER";
+    const isOdd = print !== undefined && inReprintFile !== isDead;
     const attempt = history.at(-1)?.attempt ?? 0;
     return [
-      ...(commissioned === (isSealed ? 1 : 0) ? [] : [`I6: ${ref} is ${endOf(job)} and was commissioned ${commissioned} times`]),
-      ...(inReprintFile === isDead ? [] : [`I6: ${ref} is ${endOf(job)} and ${inReprintFile ? "" : "not "}in the re-print file`]),
+      ...(commissioned === (seals.get(serial)?.length ?? 0)
+        ? []
+        : [`I6: ${ref} is ${endOf(job)} and was commissioned ${commissioned} times`]),
+      ...(isOdd ? [`I6: ${ref} is ${endOf(job)} and ${inReprintFile ? "" : "not "}in the re-print file`] : []),
       ...(attempt > maxAttempts ? [`I7: ${ref} had ${attempt} attempts of ${maxAttempts}`] : []),
       ...(isDead && attempt < maxAttempts ? [`I7: ${ref} was given up after ${attempt} attempts of ${maxAttempts}`] : []),
       ...(endOf(job) === "FAILED" && attempt >= maxAttempts ? [`I7: ${ref} has used its budget up and isn't given up`] : []),
@@ -211,6 +231,7 @@ export const brokenHistory = (history: History): string[] => [
   ...callFaults(history),
   ...leaseFaults(history),
   ...printFaults(history),
+  ...sealFaults(history),
   ...outcomeFaults(history),
   ...deliveryFaults(history),
   ...auditFaults(history),

@@ -4,7 +4,8 @@ import { hasEnded, type JobState, jobPath, mayFollow } from "#shared/states.ts";
 export type Moment = { from: JobState | null; to: JobState; attempt_id: string | null; attempt: number; actor: { kind: string } };
 /** A report that was answered: which attempt said what, and whether it moved the job. */
 export type Answered = { attempt_id: string; status: JobState; moved: boolean };
-export type Record = { history: Moment[]; answered: Answered[]; print: "printed" | "failed" | null };
+/** `print` is undefined where another job of the serial has the last word on it. */
+export type Record = { history: Moment[]; answered: Answered[]; print: "printed" | "failed" | null | undefined };
 
 const BEFORE_SEAL: readonly JobState[] = jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED"));
 
@@ -42,6 +43,6 @@ export function broken({ history, answered, print }: Record): string[] {
       faults.push(`${to} is on record and nobody was answered so`);
   const end = history.at(-1)?.to;
   const outcome = { SEALED: "printed", DEAD_LETTER: "failed" }[end as "SEALED"] ?? null;
-  if (print !== outcome) faults.push(`the job is ${end} and the serial ${print ?? "pending"}`);
+  if (print !== undefined && print !== outcome) faults.push(`the job is ${end} and the serial ${print ?? "pending"}`);
   return faults;
 }

@@ -11,6 +11,10 @@ const leafHash = (text: string) =>
   createHash("sha256")
     .update(Buffer.concat([Buffer.from([0]), Buffer.from(text)]))
     .digest("hex");
+const nodeHash = (left: string, right: string) =>
+  createHash("sha256")
+    .update(Buffer.concat([Buffer.from([1]), Buffer.from(left, "hex"), Buffer.from(right, "hex")]))
+    .digest("hex");
 
 type Moment = Job["history"][number];
 /** The first attempt's lease runs out, the second is sealed, or fails for the last time. */
@@ -78,9 +82,7 @@ function good(): Truth {
   const jobs = [job(1, "SEALED"), job(2, "SEALED"), job(3, "DEAD_LETTER")];
   const leaves = ["one", "two"].map(leafHash);
   const [left = "", right = ""] = leaves;
-  const root = createHash("sha256")
-    .update(Buffer.concat([Buffer.from([1]), Buffer.from(left, "hex"), Buffer.from(right, "hex")]))
-    .digest("hex");
+  const root = nodeHash(left, right);
   const figures = { rssBytes: 200_000_000, heapBytes: 60_000_000, fds: 40, walBytes: 1_000_000, queued: 0 };
   return {
     jobs,
@@ -97,7 +99,7 @@ function good(): Truth {
     ],
     calls: [call(1), call(2, [{ status: null, digest: "" }, { status: 503, code: "STORE_UNAVAILABLE", digest: "x" }, {}])],
     asked: [{ key: "key-2", digest: "d2", replayed: true, other: "IDEMPOTENCY_CONFLICT" }],
-    leases: [{ attemptId: "a1-1", until: AT + 3 * STEP_MS }],
+    leases: ["a1-1", "a2-1"].map((attemptId) => ({ attemptId, until: AT + 3 * STEP_MS })),
     deliveries: [
       delivery(1),
       delivery(2, { attempts: [{ at: AT, status: 204, nextTryAt: null }] }),
@@ -112,8 +114,27 @@ function good(): Truth {
     sightings: [],
     bounds: { before: figures, after: { ...figures }, walMaxBytes: 64 * 1_048_576 },
     lines: [{ name: "A 1", backlog: 0, quarantined: [], sealedInLedger: 2, sealedOnFloor: 2, ledger: "" }],
-    prints: [{ station: "A 1", link: "http://labels.example/s1", at: AT + 8 * STEP_MS }],
+    prints: [1, 2].map((n) => ({ station: "A 1", link: `http://labels.example/s${n}`, at: AT + 6 * STEP_MS })),
   };
+}
+/** The first serial's label was worn: another job was sealed a while later, by a label of its own. */
+function reprint(truth: Truth, { at = AT + 106 * STEP_MS, commissioned = 2 } = {}): Truth {
+  const [worn] = truth.jobs;
+  const again = job(9, "SEALED");
+  if (!worn) throw new Error("there is nothing to replace");
+  const { serial, link } = worn;
+  truth.jobs[0] = { ...worn, commissioned, print: undefined };
+  const later = again.at.map((moment) => moment + 100 * STEP_MS);
+  truth.jobs.push({ ...again, serial, link, commissioned, at: later, reprint: true });
+  const [before = "", leaf] = [truth.leaves[0]?.root, leafHash("three")];
+  truth.leaves.push({ ref: again.ref, index: 2, size: 3, leaf, root: nodeHash(before, leaf), proof: [before] });
+  truth.prints.push({ station: "A 1", link, at });
+  truth.claims.push(...[1, 2].map((attempt) => ({ station: "A 1", ref: again.ref, attemptId: `a9-${attempt}` })));
+  truth.leases.push({ attemptId: "a9-2", until: AT + 200 * STEP_MS });
+  truth.delivered.push({ deliveryId: "d9", eventId: "e9", ref: again.ref });
+  truth.deliveries.push(delivery(9, { attempts: [{ at: AT, status: 204, nextTryAt: null }] }));
+  truth.arrivals.push(...arrivals(9, [204]));
+  return truth;
 }
 /** Each about one thing that was true. */
 const lies: Record<string, [by: RegExp, lie: (truth: Truth) => unknown]> = {
@@ -173,6 +194,16 @@ const lies: Record<string, [by: RegExp, lie: (truth: Truth) => unknown]> = {
   "a seal without paper": [/is sealed and on 0 labels/, ({ paper }) => paper.shift()],
   "a serial on two labels": [/is sealed and on 2 labels/, ({ paper }) => paper.push(paper[0] ?? "")],
   "a label of a job that was given up": [/^I6: a label of .*s3 lies there/, ({ paper }) => paper.push("http://labels.example/s3")],
+  "a seal without a label of its own": [/^I6: pj_2 is sealed and no label of it came out/, ({ prints }) => prints.pop()],
+  "a reprint sealed by the worn label": [
+    /^I6: pj_9 is sealed and no label of it came out/,
+    (truth) => reprint(truth, { at: AT + 6 * STEP_MS }),
+  ],
+  "a reprint sealed by what came out later": [
+    /^I6: pj_9 is sealed and no label of it came out/,
+    (truth) => reprint(truth, { at: AT + 119 * STEP_MS }),
+  ],
+  "a reprint that is no other event": [/^I6: pj_1 is SEALED and was commissioned 1 times/, (truth) => reprint(truth, { commissioned: 1 })],
   "a seal without its outcome": [/the job is SEALED and the serial pending/, ({ jobs }) => Object.assign(jobs[0] ?? {}, { print: null })],
   "a seal without its event": [
     /^I6: pj_1 is SEALED and was commissioned 0/,
@@ -261,6 +292,10 @@ const lies: Record<string, [by: RegExp, lie: (truth: Truth) => unknown]> = {
 describe("the checker of histories", () => {
   test("believes a good one", () => {
     expect(brokenHistory(good())).toEqual([]);
+  });
+
+  test("believes that a worn label was replaced", () => {
+    expect(brokenHistory(reprint(good()))).toEqual([]);
   });
 
   test.each(Object.entries(lies))("doesn't believe it when told of %s", (_what, [by, lie]) => {
