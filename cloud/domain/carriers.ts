@@ -46,7 +46,7 @@ const nth = (i: number) => ({ ...COLUMNS, ...Object.fromEntries(VARYING.map((nam
 const insertMany = prepared(db.insert(serials).values(Array.from({ length: ROWS_AT_ONCE }, (_, i) => nth(i))));
 
 export async function allocate(tx: Tx, by: By, { productId, count }: { productId: string; count: number }, seal: Seal) {
-  const product = await products.find(tx, by.tenantId, productId);
+  const product = await products.hold(tx, by.tenantId, productId);
   if (product.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", "the product is voided: it gets no more labels");
   const { secret, from } = await take(tx, by.tenantId, count, seal);
   const made = serialsAt(secret, from, count);

@@ -153,7 +153,7 @@ export async function statusListFor(tx: Tx, credentialId: string | null, signing
 export async function revokeOf(tx: Tx, productId: string): Promise<void> {
   const rows = await tx.db
     .update(passports)
-    .set({ revokedAt: tx.now })
+    .set({ revokedAt: tx.now, revision: sql`${passports.revision} + 1` }) // whoever signs another meanwhile was overtaken
     .where(eq(passports.productId, productId))
     .returning({ id: passports.id });
   for (const { id } of rows)

@@ -27,6 +27,7 @@ const open = prepared(
         eq(serials.tenantId, sql.placeholder("tenantId")),
         eq(serials.serial, sql.placeholder("serial")),
         sql`${serials.openJob} IS NULL`,
+        sql`${serials.voidedAt} IS NULL`,
       ),
     ),
 );

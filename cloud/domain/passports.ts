@@ -10,6 +10,7 @@ import type { Caller } from "../route.ts";
 import { claims, claimTurns, passports, passportVersions } from "../store/schema.ts";
 import { prepared } from "../store/prepared.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
+import * as carriers from "./carriers.ts";
 import { issue, revoke, wasRevoked } from "./credential.ts";
 import type { By } from "./events.ts";
 import { pageOf, pageReply } from "./page.ts";
@@ -98,7 +99,7 @@ export async function list(tx: Tx, caller: Caller, query: PassportQuery) {
 
 /** Counted on the product in the same commit, so that its guards see it. */
 async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): Promise<{ row: Row; product: products.Row }> {
-  const product = await products.find(tx, by.tenantId, productId);
+  const product = await products.hold(tx, by.tenantId, productId);
   if (product.category === "battery") throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
   if (product.stage !== "ready_for_dpp" || product.voidedAt !== null)
     throw new Refusal("PRODUCT_NOT_READY", `the product is ${product.voidedAt === null ? product.stage : "voided"}, not ready_for_dpp`);
@@ -133,8 +134,8 @@ export const request = async (tx: Tx, by: By, productId: string): Promise<Row> =
 /** Made at once, with the content given or the product's own. */
 export async function create(tx: Tx, by: By, productId: string, content: Content | undefined, signing: Signing): Promise<Passport> {
   const { row, product } = await insert(tx, by, productId, "draft");
-  const own = contentOf(product, signing.origin());
-  return toWire(await addVersion(tx, row, content ? identified(content, own) : own, signing));
+  const origin = signing.origin();
+  return toWire(await addVersion(tx, row, content ? identified(content, product, origin) : contentOf(product, origin), signing));
 }
 
 /** Writes the changes if nobody was faster. */
@@ -180,18 +181,23 @@ const from = (own: Content, names: readonly string[]): Content =>
   Object.fromEntries(names.filter((name) => own[name] !== undefined).map((name) => [name, own[name]]));
 
 /** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
-function identified(content: Content, own: Content): Content {
+function identified(content: Content, row: products.Row, origin: string): Content {
+  const own = contentOf(row, origin);
   const product = own["product"] as Content;
   const said = content["product"] ?? {};
   if (typeof said !== "object" || Array.isArray(said))
     throw invalid([{ field: "content.product", rule: "type", message: "must be object" }]);
   const whole: Content = { ...from(own, WHAT_KIND), ...content, product: { ...from(product, WHICH_PRODUCT), ...said } };
   const names = whole["product"] as Content;
+  const fault = (field: string, rule: string, message: string): FieldFault => ({ field: `content.${field}`, rule, message });
   const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
-    is === must ? [] : [{ field: `content.${field}`, rule: "const", message: `must be ${String(must)}: it names the product` }];
+    is === must ? [] : [fault(field, "const", `must be ${String(must)}: it names the product`)];
+  const { serialNumber } = row;
   const faults = [
     ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
+    ...["serialNumber", "batchNumber"].flatMap((field) => other(`product.${field}`, names[field] ?? serialNumber, serialNumber)),
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
+    ...(typeof names["name"] === "string" && names["name"].trim() !== "" ? [] : [fault("product.name", "type", "must be a text")]),
   ];
   if (faults.length > 0) throw invalid(faults);
   return whole;
@@ -211,7 +217,7 @@ export async function mayEdit(tx: Tx, tenantId: string, id: string): Promise<Row
 
 export async function edit(tx: Tx, by: By, id: string, sent: Content, signing: Signing): Promise<Passport> {
   const row = await mayEdit(tx, by.tenantId, id);
-  const content = identified(sent, contentOf(await products.find(tx, by.tenantId, row.productId), signing.origin()));
+  const content = identified(sent, await products.find(tx, by.tenantId, row.productId), signing.origin());
   const version = row.draftVersion as number;
   await revokeDraft(tx, row); // what it said is no longer what anybody stands for
   const { id: credentialId, jws: credential } = await issue(tx, { passport: row, version, content }, signing);
@@ -225,7 +231,7 @@ export async function edit(tx: Tx, by: By, id: string, sent: Content, signing: S
 export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
   const row = await find(tx, by.tenantId, id);
   guard(row, "delete");
-  await revokeDraft(tx, row);
+  await revokeDraft(tx, await change(tx, row, {})); // whoever publishes it meanwhile was faster, or finds it gone
   await tx.db.delete(passportVersions).where(eq(passportVersions.passportId, id));
   await tx.db.delete(passports).where(and(eq(passports.tenantId, by.tenantId), eq(passports.id, id)));
   await products.countPassports(tx, await products.find(tx, by.tenantId, row.productId), -1);
@@ -275,6 +281,12 @@ async function claim(tx: Tx, product: products.Row): Promise<void> {
   throw new Refusal("GTIN_CLAIMED", `another tenant publishes ${gtin}`);
 }
 
+/** An item whose serial was allocated for a label of its model, and voided there. */
+async function isBuried(tx: Tx, { tenantId, gtin, granularity, serialNumber }: products.Row): Promise<boolean> {
+  const carrier = granularity === "item" && serialNumber !== null ? await carriers.find(tx, tenantId, serialNumber) : undefined;
+  return carrier?.gtin === gtin && carrier.voidedAt !== null;
+}
+
 /** The draft becomes what the public sees, or what was suspended is seen again; the product tells of it. */
 export async function publish(tx: Tx, by: By, productId: string): Promise<Passport> {
   const product = await products.find(tx, by.tenantId, productId);
@@ -285,6 +297,7 @@ export async function publish(tx: Tx, by: By, productId: string): Promise<Passpo
       row ? `the passport is ${product.voidedAt === null ? row.state : "voided"}` : "the product has no passport",
     );
   guard(row, row.state === "suspended" && row.draftVersion === null ? "reinstate" : "publish");
+  if (await isBuried(tx, product)) throw new Refusal("PASSPORT_NOT_PUBLISHABLE", `the serial ${product.serialNumber} was voided`);
   await claim(tx, product);
   const version = (row.draftVersion ?? row.publishedVersion) as number;
   await tx.db

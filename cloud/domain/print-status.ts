@@ -5,7 +5,7 @@ import { canonical } from "#shared/canonical.ts";
 import type { Outcome, PrintStatusTaken } from "#shared/wire/carriers.ts";
 import { prepared } from "../store/prepared.ts";
 import { serials } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, LOCKED, run, type Tx } from "../store/store.ts";
 import { find } from "./carriers.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
@@ -39,11 +39,18 @@ async function isLatest(tx: Tx, tenantId: string, { updated, unknown }: PrintSta
   return true;
 }
 
+const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LOCKED}`;
+/** The first serial that there is, in everybody's order: who says the same at the same time waits here, and finds it said. */
+async function holdFirst(tenantId: string, results: readonly Outcome[]): Promise<void> {
+  for (const { serial } of inOrder(results)) if ((await run(HOLD, [tenantId, serial], "all")).rows.length > 0) return;
+}
+
 type Answer = { taken: PrintStatusTaken; replayed: boolean };
 /** The answer to a batch; `replayed` when it brought no key of its own and is the same as an earlier one. */
 export async function report(tx: Tx, by: By, results: readonly Outcome[], keyless: boolean): Promise<Answer> {
   const key = keyOf(results);
   const known = { scope: scopeOf(by.tenantId), key: key.toString("hex"), fingerprint: key };
+  await holdFirst(by.tenantId, results);
   const before = keyless ? await idempotency.kept(tx, known) : undefined;
   if (typeof before === "string") {
     const taken = JSON.parse(before) as PrintStatusTaken;
@@ -55,7 +62,8 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], keyles
 }
 
 /** Rows are taken in the order that everybody takes them in: crosswise, two callers would wait for each other. */
-const inOrder = (outcomes: Iterable<Printed>): Printed[] => [...outcomes].toSorted((a, b) => (a.serial < b.serial ? -1 : 1));
+const inOrder = <Item extends { serial: string }>(outcomes: Iterable<Item>): Item[] =>
+  [...outcomes].toSorted((a, b) => (a.serial < b.serial ? -1 : 1));
 
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], batch: Buffer): Promise<PrintStatusTaken> {
   const last = new Map(results.map(({ serial, status, reason = null, deviceId = null }) => [serial, { serial, status, reason, deviceId }]));

@@ -10,7 +10,7 @@ import type { BatchResult, Product, ProductCreate, ProductPatch, ProductQuery, P
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type events, products } from "../store/schema.ts";
-import { db, overtaken, type Tx } from "../store/store.ts";
+import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import { revokeOf } from "./credential.ts";
 import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
@@ -118,6 +118,13 @@ export async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
   return row;
 }
 
+const HOLD = `SELECT id FROM products WHERE tenant_id = ? AND id = ? ${LOCKED}`;
+/** Found, and kept as it is until the commit: for whoever hangs something on it, or decides by what hangs on it. */
+export async function hold(tx: Tx, tenantId: string, id: string): Promise<Row> {
+  await run(HOLD, [tenantId, id], "all");
+  return find(tx, tenantId, id);
+}
+
 export const exists = async (_tx: Tx, tenantId: string, id: string): Promise<boolean> => (await byId.get({ tenantId, id })) !== undefined;
 export const get = async (tx: Tx, caller: Caller, id: string): Promise<Product> => toWire(await find(tx, caller.tenantId, id));
 
@@ -134,7 +141,9 @@ function filtersOf({ category, status, gtin, q, updatedSince }: ProductQuery): (
     gtin === undefined ? undefined : and(gte(products.identity, gtin14(gtin)), lt(products.identity, `${gtin14(gtin)}0`)),
     status === VOIDED ? isNotNull(products.voidedAt) : undefined,
     stage === undefined ? undefined : and(eq(products.stage, stage), isNull(products.voidedAt)),
-    q === undefined ? undefined : like(products.nameFolded, sql`${`%${fold(q).replaceAll(/[\\%_]/g, String.raw`\$&`)}%`} ESCAPE '\\'`),
+    q === undefined
+      ? undefined
+      : like(products.nameFolded, sql`${`%${(fold(q) || q).replaceAll(/[\\%_]/g, String.raw`\$&`)}%`} ESCAPE '\\'`),
     updatedSince === undefined ? undefined : gte(products.updatedAt, Date.parse(updatedSince)),
   ];
 }
@@ -193,7 +202,7 @@ export function refuseStale({ version }: Row, ifMatch: string | undefined): void
 }
 
 export async function patch(tx: Tx, by: By, id: string, changes: ProductPatch, ifMatch?: string): Promise<Product> {
-  const row = await find(tx, by.tenantId, id);
+  const row = await hold(tx, by.tenantId, id);
   refuseStale(row, ifMatch);
   if (row.voidedAt !== null) throw alreadyVoided(row);
   const { name, description, category, gtin, serialNumber, granularity, extensions } = row;
@@ -206,6 +215,14 @@ export async function patch(tx: Tx, by: By, id: string, changes: ProductPatch, i
   return change(tx, by, row, { ...next, nameFolded: fold(next.name) });
 }
 
+/** The product that is this one thing, where there is one. */
+export const itemOf = (tx: Tx, tenantId: string, { gtin, serial }: { gtin: string; serial: string }): Promise<Row | undefined> =>
+  tx.db
+    .select()
+    .from(products)
+    .where(and(eq(products.tenantId, tenantId), eq(products.identity, `${gtin}/${serial}`), eq(products.granularity, "item")))
+    .get();
+
 /** The unique index has the last word; this look gives it a sentence. */
 async function refuseTaken(tx: Tx, by: By, next: Judged): Promise<void> {
   const taken = await tx.db
@@ -217,7 +234,7 @@ async function refuseTaken(tx: Tx, by: By, next: Judged): Promise<void> {
 }
 
 export async function transition(tx: Tx, by: By, id: string, { stage: to, reason }: Transition, ifMatch?: string): Promise<Product> {
-  const row = await find(tx, by.tenantId, id);
+  const row = await hold(tx, by.tenantId, id);
   refuseStale(row, ifMatch);
   const next: readonly ProductStage[] = row.stage === "ready_for_dpp" && row.passports > 0 ? [] : productStages[row.stage].next;
   const [from, allowed]: [string, readonly ProductStage[]] = row.voidedAt === null ? [row.stage, next] : ["voided", []];
@@ -266,7 +283,7 @@ export const tellVoided = (tx: Tx, by: By, row: Row, serial: string, reason: str
   change(tx, by, row, {}, { serial, reason });
 
 export async function voidIt(tx: Tx, by: By, id: string, reason: string, ifMatch?: string): Promise<Product> {
-  const row = await find(tx, by.tenantId, id);
+  const row = await hold(tx, by.tenantId, id);
   refuseStale(row, ifMatch);
   if (row.voidedAt !== null) throw alreadyVoided(row);
   await revokeOf(tx, row.id);
@@ -274,7 +291,7 @@ export async function voidIt(tx: Tx, by: By, id: string, reason: string, ifMatch
 }
 
 export async function remove(tx: Tx, by: By, id: string, ifMatch?: string): Promise<Row> {
-  const row = await find(tx, by.tenantId, id);
+  const row = await hold(tx, by.tenantId, id);
   refuseStale(row, ifMatch);
   if (row.printed) throw new Refusal("PRODUCT_REFERENCED", "its serials have been in the print loop: void the product instead");
   if (row.passports > 0)

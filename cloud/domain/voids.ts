@@ -11,16 +11,18 @@ import type { By } from "./events.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
 
-/** Without a serial, or with an item's own, it is the product; else one that was allocated for its labels. */
+/** Without a serial, or with an item's own, it is the product; else one that was allocated for its labels, with the item that has a passport of its own. */
 export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: string, ifMatch?: string): Promise<Product> {
-  const product = await products.find(tx, by.tenantId, id);
+  const product = await products.hold(tx, by.tenantId, id);
   if (said.serial === undefined || (product.granularity === "item" && said.serial === product.serialNumber))
     return voidWhole(tx, by, product, said.reason, origin, ifMatch);
   products.refuseStale(product, ifMatch);
   const row = await carriers.find(tx, by.tenantId, said.serial);
   if (row?.gtin !== product.gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${said.serial} isn't allocated under ${product.gtin}`);
   if (row.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", `it was voided at ${new Date(row.voidedAt).toISOString()}`);
-  await voidSerial(tx, by, row, said.reason, origin);
+  const item = await products.itemOf(tx, by.tenantId, row);
+  if (item && item.voidedAt === null) await voidWhole(tx, by, item, said.reason, origin);
+  else await voidSerial(tx, by, row, said.reason, origin);
   return products.tellVoided(tx, by, product, row.serial, said.reason);
 }
 
@@ -38,9 +40,10 @@ async function voidSerial(tx: Tx, by: By, row: carriers.Row, reason: string, ori
     .update(serials)
     .set({ voidedAt: tx.now, voidReason: reason })
     .where(and(eq(serials.tenantId, by.tenantId), eq(serials.serial, row.serial), isNull(serials.voidedAt)))
-    .returning({ serial: serials.serial });
-  if (voided.length === 0) throw overtaken(`serial ${row.serial}`);
-  if (row.openJob !== null) await jobs.cancelVoided(tx, by, row.openJob, "SERIAL_VOIDED");
-  if (row.printStatus === "printed")
+    .returning({ openJob: serials.openJob, printStatus: serials.printStatus }); // as they are now that nobody else can change them
+  const [now] = voided;
+  if (!now) throw overtaken(`serial ${row.serial}`);
+  if (now.openJob !== null) await jobs.cancelVoided(tx, by, now.openJob, "SERIAL_VOIDED");
+  if (now.printStatus === "printed")
     await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, row.gtin, { serial: row.serial }), at: tx.now });
 }

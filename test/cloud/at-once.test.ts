@@ -1,0 +1,117 @@
+// Two requests about one thing at the same moment: whichever comes first, what both leave behind fits together, on any engine.
+import { randomUUID } from "node:crypto";
+import { expect, test } from "vitest";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { publishing } from "../../fixtures/publishing.ts";
+import { startReceiver } from "../../fixtures/receiver.ts";
+import { world } from "../world.ts";
+
+const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
+const { published } = publishing(w, 930_000);
+const { admin } = w;
+const shop = await printShop(w, { gtin: gtinOf(935_000) });
+let next = 936_000;
+const gtin = () => gtinOf((next += 1));
+const ROUNDS = Array.from({ length: 6 }, (_, i) => i);
+
+async function ready(): Promise<{ id: string; gtin: string }> {
+  const made = await published({}, "none");
+  for (const stage of ["validated", "ready_for_dpp"]) await admin.post(`/products/${made.id}/lifecycle/transition`, { stage });
+  return made;
+}
+const verdictOf = async (passportId: string): Promise<string> => {
+  const { credential } = (await admin.get(`/passports/${passportId}`)).body;
+  return (await admin.post("/credentials/verify", { credential })).body.verdict;
+};
+
+test.each(ROUNDS)("a serial that is voided while a job for it is issued gets no label", async () => {
+  const [serial] = await shop.allocate(1);
+  await Promise.all([
+    shop.admin.post(`/products/${shop.product.id}/void`, { reason: "stolen", serial }),
+    shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial }),
+  ]);
+  const { data } = (await shop.admin.get("/aidc/jobs?limit=200")).body;
+  const states = (data as { serial: string; state: string }[]).flatMap((job) => (job.serial === serial ? job.state : []));
+  expect(states.every((state) => state === "CANCELLED")).toBe(true);
+});
+
+test.each(ROUNDS)("a GTIN doesn't change under serials and passports that are made of it", async () => {
+  const product = await ready();
+  const [, serials, made] = await Promise.all([
+    admin.patch(`/products/${product.id}`, { gtin: gtin() }),
+    admin.post("/carriers/batch", { productId: product.id, count: 1 }),
+    admin.post("/dpps", { productId: product.id }),
+  ]);
+  const { gtin: now } = (await admin.get(`/products/${product.id}`)).body;
+  const carrier = (await admin.get(`/carriers/${serials.body.serials[0]}`)).body;
+  const { content } = (await admin.get(`/passports/${made.body.id}`)).body;
+  expect([carrier.gtin, content.product.registeredId]).toEqual([now, now]);
+});
+
+test.each(ROUNDS)("a product that is voided or deleted while a passport is made of it leaves none that counts", async () => {
+  const [voided, deleted] = [await ready(), await ready()];
+  const [, made, gone, kept] = await Promise.all([
+    admin.post(`/products/${voided.id}/void`, { reason: "x" }),
+    admin.post("/dpps", { productId: voided.id }),
+    admin.delete(`/products/${deleted.id}`),
+    admin.post("/dpps", { productId: deleted.id }),
+  ]);
+  expect(made.status === 201 ? await verdictOf(made.body.id) : "none").toMatch(/invalid|none/);
+  expect([gone.status, kept.status].toSorted()).toEqual(gone.status === 204 ? [204, 404] : [201, 409]);
+});
+
+test.each(ROUNDS)("no credential outlives the product that is voided while it is signed", async () => {
+  const [revised, edited] = [await published(), await published({}, "draft")];
+  await Promise.all([
+    admin.post(`/products/${revised.id}/void`, { reason: "x" }),
+    admin.post(`/passports/${revised.passportId}/revise`),
+    admin.post(`/products/${edited.id}/void`, { reason: "x" }),
+    admin.patch(`/passports/${edited.passportId}`, { content: { product: { name: "Another" } } }),
+  ]);
+  const second = await admin.get(`/passports/${revised.passportId}?version=2`);
+  const verdict =
+    second.status === 200 ? (await admin.post("/credentials/verify", { credential: second.body.credential })).body.verdict : "invalid";
+  expect([verdict, await verdictOf(edited.passportId)]).toEqual(["invalid", "invalid"]);
+});
+
+test.each(ROUNDS)("a draft is published or deleted, and a product goes back or gets its passport", async () => {
+  const draft = await published({}, "draft");
+  const [gone, out] = await Promise.all([
+    admin.delete(`/passports/${draft.passportId}`),
+    admin.post(`/products/${draft.id}/publish-dpp`, undefined, { "idempotency-key": randomUUID() }),
+  ]);
+  expect((await admin.get(`/passports/${draft.passportId}`)).status).toBe(out.status === 200 ? 200 : 404);
+  expect([gone.status < 300, out.status < 300].toSorted()).toEqual([false, true]);
+  const product = await ready();
+  const [back, made] = await Promise.all([
+    admin.post(`/products/${product.id}/lifecycle/transition`, { stage: "draft" }),
+    admin.post("/dpps", { productId: product.id }),
+  ]);
+  expect([back.status < 300, made.status < 300].toSorted()).toEqual([false, true]);
+});
+
+test.each(ROUNDS)("a product that is voided gets no serials at the same moment", async () => {
+  const product = await ready();
+  const [voided, made] = await Promise.all([
+    admin.post(`/products/${product.id}/void`, { reason: "x" }),
+    admin.post("/carriers/batch", { productId: product.id, count: 1 }),
+  ]);
+  const { body } = await admin.get(`/audit-logs?limit=200`);
+  const seqOf = (action: string) =>
+    (body.data as { seq: number; action: string; subject: string }[]).find((row) => row.action === action && row.subject === product.id)
+      ?.seq ?? 0;
+  expect(voided.status).toBe(200);
+  expect(made.status === 409 || seqOf("print.serials_allocated") < seqOf("product.voided")).toBe(true);
+});
+
+test("the same outcomes said eight times at once are told of once", async () => {
+  const receiver = await startReceiver();
+  await shop.admin.post("/webhooks", { url: receiver.url, events: ["print.confirmed"] });
+  const serials = await shop.allocate(3);
+  const said = { results: serials.map((serial) => ({ serial, status: "printed" })) };
+  const answers = await Promise.all(ROUNDS.map(() => shop.admin.post("/carriers/print-status", said)));
+  expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+  expect(answers.filter(({ headers }) => headers.has("idempotency-replayed"))).toHaveLength(ROUNDS.length - 1);
+  await receiver.end();
+});
