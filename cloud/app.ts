@@ -95,7 +95,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
       headersTimeout: limits.HEADERS_MAX_MS,
       connectionsCheckingInterval: 2_000,
     },
-    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 256 },
+    routerOptions: { ignoreTrailingSlash: false, maxParamLength: limits.PATH_PART_MAX_LENGTH },
     return503OnClosing: false,
     clientErrorHandler: answerBadHttp,
     frameworkErrors: (error, request, reply: FastifyReply) => {

@@ -42,10 +42,16 @@ export function lockout(now: () => number = () => performance.now()): Lockout {
   };
   return {
     admit: (who, address) => {
-      const wait = Math.max(...rules(who, address).map(({ name, most }) => waitMs(name, most)));
-      if (wait <= 0) return;
-      const seconds = String(Math.ceil(wait / 1_000));
-      throw new Refusal("RATE_LIMITED", `too many wrong secrets: come back in ${seconds} s`, undefined, { "retry-after": seconds });
+      const waits = rules(who, address).map(({ name, most }) => ({ most, ms: waitMs(name, most) }));
+      const [longest] = waits.toSorted((a, b) => b.ms - a.ms);
+      if (!longest || longest.ms <= 0) return;
+      const seconds = String(Math.ceil(longest.ms / 1_000));
+      throw new Refusal("RATE_LIMITED", `too many wrong secrets: come back in ${seconds} s`, undefined, {
+        "x-ratelimit-limit": String(longest.most),
+        "x-ratelimit-remaining": "0",
+        "x-ratelimit-reset": seconds,
+        "retry-after": seconds,
+      });
     },
     wrong: (who, address) => rules(who, address).forEach(({ name, most }) => add(name, most)),
     right: (who, address) => {

@@ -12,7 +12,7 @@ export function refusalFor(refusal: Refusal, route: Route | undefined, accept: s
   const shaped = refusal.details !== undefined && !("fields" in refusal.details); // details that the spec gives a shape keep it
   const error = named === undefined || shaped ? body.error : { ...body.error, details: { ...body.error.details, epcisType: named } };
   const all = { ...(status === 413 ? route?.standard?.limits : {}), ...headers };
-  if (!accept?.includes(PROBLEM)) return { headers: all, body: { error } };
+  if (!accept?.toLowerCase().includes(PROBLEM)) return { headers: all, body: { error } };
   const problem = { type: named ?? "about:blank", title: shownCode(refusal.code), status, detail: refusal.message };
   return { headers: { ...all, "content-type": `${PROBLEM}; charset=utf-8` }, body: { ...problem, error } };
 }

@@ -52,7 +52,7 @@ export function checkOf({
       const unsafe = part === "body" && judgesItems ? [] : unsafeIn(value, "");
       const isTooMuch = unsafe.length >= limits.FAULTS_MAX_ITEMS || unsafe.some(({ rule }) => rule === "depth");
       const found = isTooMuch || validate(value) ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
-      const soFar = [...unsafe, ...found];
+      const soFar = [...unsafe, ...found, ...(part === "query" ? unsafeIn(value, "") : [])]; // a number that came as text is one only now
       const across =
         part === "body" && judge && !isTooMuch && typeof value === "object" && value !== null
           ? judge(value as Record<string, unknown>, soFar)

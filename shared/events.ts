@@ -104,7 +104,7 @@ export const eventTable = {
     example: { ...verdict, status: "FullyCompliant", score: 100, obligationIds: ["ESPR_ART7_DURABILITY"] },
   }),
   "compliance.violation_created": event({
-    says: "An evaluation found obligations violated that weren't before",
+    says: "An evaluation found obligations violated",
     data: { ...judged, obligationIds: Type.Array(text, { minItems: 1 }) },
     example: { ...verdict, status: "NonCompliant", score: 60, obligationIds: ["ESPR_ART7_REPAIRABILITY"] },
   }),

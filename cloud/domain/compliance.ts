@@ -15,6 +15,7 @@ import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
 import { type Facts, judge } from "./judgement.ts";
 import { emit } from "./outbox.ts";
+import { wasRevoked } from "./credential.ts";
 import * as passports from "./passports.ts";
 import * as products from "./products.ts";
 import { judged, packFor, sectorOf } from "./regulations.ts";
@@ -30,7 +31,7 @@ const insertNew = prepared(db.insert(evaluations).values(placesOf(evaluations)).
 type Task = { productId: string; sector: Sector };
 /** What an evaluation rests on, and its row where it has been stored. */
 type Gathered = { task: Task; at: number; pack: Pack; product: products.Row; passport: Passport | undefined; known: Row | undefined };
-type Passport = { row: passports.Row; version: number | null; content: Record<string, unknown> | null };
+type Passport = { row: passports.Row; version: number | null; isRevoked: boolean; content: Record<string, unknown> | null };
 
 const looksAtPassport = ({ rules }: Pack) => rules.some(({ looksAt }) => looksAt.all.some((pointer) => pointer.startsWith("/passport/")));
 
@@ -38,8 +39,9 @@ async function passportOf(tx: Tx, tenantId: string, productId: string): Promise<
   const row = await passports.ofProduct(tx, tenantId, productId);
   if (!row) return undefined;
   const version = row.publishedVersion ?? row.draftVersion;
-  const content = version === null ? null : ((await passports.versionOf(tx, row, version))?.content ?? null);
-  return { row, version, content };
+  const whole = version === null ? undefined : await passports.versionOf(tx, row, version);
+  const isRevoked = row.revokedAt !== null || (whole !== undefined && (await wasRevoked(tx, whole.credentialId)));
+  return { row, version, isRevoked, content: whole?.content ?? null };
 }
 
 const keyOf = ({ pack, product, passport, task }: Omit<Gathered, "known">) => ({
@@ -61,8 +63,8 @@ async function gather(tx: Tx, packs: Packs, product: products.Row, task: Task): 
 function factsOf({ product, passport }: Gathered): Facts {
   const { extensions, ...shown } = products.toWire(product);
   if (!passport) return { product: shown, extensions };
-  const { row, version, content } = passport;
-  return { product: shown, extensions, passport: { status: row.state, version, revoked: row.revokedAt !== null, content } };
+  const { row, version, isRevoked, content } = passport;
+  return { product: shown, extensions, passport: { status: row.state, version, revoked: isRevoked, content } };
 }
 
 type Fresh = { row: Row; findings: Finding[] };

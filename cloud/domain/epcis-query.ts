@@ -9,7 +9,7 @@ import { column, type Plan, planOf, type Query, type Term, tokenOf } from "./epc
 import type { Json } from "./epcis-rules.ts";
 
 export const CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld";
-type Found = { eventId: string; eventTime: number; recordTime: number; contextId: string | null; body: Json };
+type Found = { eventId: string; eventTime: number; recordTime: number; contextId: string | null; body: Json; bytes: number };
 
 const [kind, value] = [sql`kind`, sql`value`];
 /** The same columns, which no index is entered by: what they say is tested on the terms of one event. */
@@ -51,6 +51,29 @@ function selection(tenantId: string, { conditions, page, order }: Plan, start: T
     ORDER BY ${column(order.by)} ${direction}, ${column("eventId")} ${direction} LIMIT ${limit}`;
 }
 
+const FIRST_EVENTS = 10;
+/** A page ends where it has enough bytes, too: nearly all events are small, and some dozens of the largest are more than one answer can hold. */
+async function pageOf(
+  tx: Tx,
+  tenantId: string,
+  plan: Plan,
+  start: Term | undefined,
+  size: number,
+): Promise<{ rows: Found[]; isFull: boolean }> {
+  const rows: Found[] = [];
+  let [bytes, isLast] = [0, false];
+  for (let count = FIRST_EVENTS; !isLast && rows.length < size && bytes < limits.EPCIS_PAGE_MAX_BYTES; count *= 5) {
+    const last = rows.at(-1);
+    const from = last ? { ...plan, page: { at: last[plan.order.by], eventId: last.eventId, left: null } } : plan;
+    const most = Math.min(count, size - rows.length);
+    const more = await fetch(tx, tenantId, from, start, most);
+    rows.push(...more);
+    bytes += more.reduce((sum, row) => sum + row.bytes, 0);
+    isLast = more.length < most;
+  }
+  return { rows, isFull: !isLast && bytes >= limits.EPCIS_PAGE_MAX_BYTES };
+}
+
 async function fetch(tx: Tx, tenantId: string, plan: Plan, start: Term | undefined, limit: number): Promise<Found[]> {
   const columns = sql`${column("eventId")}, ${column("eventTime")}, ${column("recordTime")}, ${column("contextId")}, ${column("body")}`;
   const rows = await tx.db.values<[string, number, number, string | null, string]>(selection(tenantId, plan, start, columns, limit));
@@ -60,6 +83,7 @@ async function fetch(tx: Tx, tenantId: string, plan: Plan, start: Term | undefin
     recordTime,
     contextId,
     body: JSON.parse(body) as Json,
+    bytes: Buffer.byteLength(body),
   }));
 }
 
@@ -88,11 +112,11 @@ export async function query(tx: Tx, tenantId: string, asked: Query): Promise<Ans
   const start = await startOf(tx, tenantId, plan);
   if (ceiling !== undefined) await refuseMany(tx, tenantId, plan, start, ceiling);
   const size = Math.min(perPage, most ?? perPage);
-  const rows = await fetch(tx, tenantId, plan, start, size + 1);
+  const { rows, isFull } = await pageOf(tx, tenantId, plan, start, size + 1);
   const events = rows.slice(0, size);
   const last = events.at(-1);
   const left = most === undefined ? null : most - events.length;
-  const more = rows.length > size && left !== 0 && last;
+  const more = (rows.length > size || isFull) && left !== 0 && last;
   return {
     document: documentOf(events, await contextsOf(tx, tenantId, events), tx.now),
     next: more ? tokenOf({ at: last[order.by], eventId: last.eventId, left }) : null,

@@ -168,7 +168,9 @@ export async function take(tx: Tx, row: Row, schema: CategoryVersion, slice: rea
       faults.push(...faultsOf(csv.line, error));
     }
   if (row.failed < limits.IMPORT_ERRORS_MAX_ITEMS && faults.length > 0)
-    await tx.db.insert(importErrors).values(faults.map((fault, n) => ({ importId: row.id, n, ...fault })));
+    await tx.db
+      .insert(importErrors)
+      .values(faults.slice(0, limits.IMPORT_ERRORS_MAX_ITEMS).map((fault, n) => ({ importId: row.id, n, ...fault })));
   const counts = { created: row.created + slice.length - failed, failed: row.failed + failed };
   await tx.db.update(imports).set(counts).where(eq(imports.id, row.id));
   return { ...moved, ...counts };

@@ -21,12 +21,13 @@ export const linkOf = (origin: string, { gtin, cpv, lot, serial }: LinkKey): str
   return `${origin}/01/${gtin}${part("22", cpv)}${part("10", lot)}${part("21", serial)}`;
 };
 
-export const contextsOf = (origin: string, { levels }: Resolution): LinkContext[] =>
-  levels.map(({ key, productId, name }) => {
+/** The names are shown in a list only. */
+export const contextsOf = (origin: string, { levels }: Resolution, names?: ReadonlyMap<string, string>): LinkContext[] =>
+  levels.map(({ key, productId }) => {
     const to = (suffix: string) => passportUrl(origin, productId, key.serial, suffix);
     return {
       anchor: linkOf(origin, key),
-      itemDescription: name,
+      itemDescription: names?.get(productId) ?? "",
       defaultLink: { href: to(""), title: "Product passport" },
       dpp: [
         { href: to(""), title: "Product passport", type: "text/html", hreflang: LANGUAGES },

@@ -3,7 +3,7 @@ import { and, desc, eq, sql } from "../store/drizzle.ts";
 import { serialFault } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
 import { prepared, unseen } from "../store/prepared.ts";
-import { issuedCredentials, passports, passportVersions, products, serials, tenants, validations } from "../store/schema.ts";
+import { issuedCredentials, passports, passportVersions, printJobs, products, serials, validations } from "../store/schema.ts";
 import { db } from "../store/store.ts";
 import { unknown, voided } from "./resolver.ts";
 
@@ -20,11 +20,9 @@ const byUid = prepared(
       granularity: products.granularity,
       serialNumber: products.serialNumber,
       voidedAt: products.voidedAt,
-      issuer: tenants.name,
     })
     .from(passports)
     .innerJoin(products, and(eq(products.tenantId, passports.tenantId), eq(products.id, passports.productId)))
-    .innerJoin(tenants, eq(tenants.id, passports.tenantId))
     .where(eq(passports.productId, unseen("uid"))),
 );
 const { content, digest, credential, publishedAt } = passportVersions;
@@ -49,17 +47,19 @@ const lastAnchored = prepared(
     .orderBy(desc(validations.id))
     .limit(1),
 );
+/** The serial as its tenant allocated it, for this product or for the model of which it is one item, and the job that sealed its label. */
 const allocated = prepared(
   db
-    .select()
+    .select({
+      productId: serials.productId,
+      voidedAt: serials.voidedAt,
+      printStatus: serials.printStatus,
+      sealedAt: printJobs.updatedAt,
+      simulated: printJobs.simulated,
+    })
     .from(serials)
-    .where(
-      and(
-        eq(serials.tenantId, placeholder("tenantId")),
-        eq(serials.serial, placeholder("serial")),
-        eq(serials.productId, placeholder("uid")),
-      ),
-    ),
+    .leftJoin(printJobs, and(eq(printJobs.tenantId, serials.tenantId), eq(printJobs.jobRef, serials.sealedJob)))
+    .where(and(eq(serials.tenantId, unseen("tenantId")), eq(serials.serial, unseen("serial")), eq(serials.gtin, unseen("gtin")))),
 );
 
 export type PublicPassport = {
@@ -67,7 +67,7 @@ export type PublicPassport = {
   gtin: string;
   serial: string | undefined;
   lot: string | undefined;
-  /** Whom the passport is of. */
+  /** Who signed it, by the name that they signed with. */
   issuer: string;
   version: number;
   digest: string;
@@ -75,7 +75,7 @@ export type PublicPassport = {
   credential: string;
   publishedAt: number | null;
   anchored: { at: number; anchor: string } | undefined;
-  /** When the label of this serial was reported as printed and checked. */
+  /** When the label of this serial was sealed; a mere report that it was printed is no evidence, and neither is a simulation. */
   sealedAt: number | undefined;
   revokedAt: number | null;
 };
@@ -87,11 +87,12 @@ export async function open(uid: string, asked: string | undefined, host: string)
   const row = await byUid.get({ uid });
   if (row && row.voidedAt !== null) throw voided();
   if (!row || row.publishedVersion === null) throw new Refusal("NOT_FOUND", "there is no public passport at this address");
-  const { tenantId, passportId, publishedVersion, state, gtin, granularity, serialNumber, issuer } = row;
+  const { tenantId, passportId, publishedVersion, state, gtin, granularity, serialNumber } = row;
   const serial = asked ?? (granularity === "item" ? serialNumber : undefined);
-  const carrier = serial === undefined ? undefined : await allocated.get({ tenantId, serial, uid });
+  const carrier = serial === undefined ? undefined : await allocated.get({ tenantId, serial, gtin });
   if (carrier && carrier.voidedAt !== null) throw voided();
-  if (serial !== undefined && !carrier && (granularity === "batch" || serial !== serialNumber)) throw unknown({ gtin, serial }, host);
+  if (serial !== undefined && carrier?.productId !== uid && (granularity === "batch" || serial !== serialNumber))
+    throw unknown({ gtin, serial }, host);
   if (state !== "published") throw new Refusal("PASSPORT_WITHDRAWN");
   const version = await itsVersion.get({ passportId, version: publishedVersion });
   if (!version) throw new Error(`passport ${passportId} has lost its version ${publishedVersion}`);
@@ -101,13 +102,14 @@ export async function open(uid: string, asked: string | undefined, host: string)
     gtin,
     serial,
     lot: granularity === "batch" ? serialNumber : undefined,
-    issuer,
+    issuer: issuerOf(version),
     version: publishedVersion,
     anchored: await lastAnchored.get({ passportId, version: publishedVersion, digest: version.digest }),
-    sealedAt: carrier?.printStatus === "printed" ? (carrier.printReportedAt ?? undefined) : undefined,
+    sealedAt: carrier?.printStatus === "printed" && carrier.simulated === false ? (carrier.sealedAt ?? undefined) : undefined,
   };
 }
 
 /** The signed document itself, as JSON-LD: what the credential's payload says, to the letter. */
-export const documentOf = ({ credential }: PublicPassport): string =>
+export const documentOf = ({ credential }: Pick<PublicPassport, "credential">): string =>
   Buffer.from(credential.split(".")[1] ?? "", "base64url").toString("utf8");
+const issuerOf = (version: Pick<PublicPassport, "credential">): string => JSON.parse(documentOf(version)).issuer.name;

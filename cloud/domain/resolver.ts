@@ -3,18 +3,17 @@ import { and, asc, eq, gt, isNotNull, or, sql } from "../store/drizzle.ts";
 import type { LinkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
 import { prepared, unseen } from "../store/prepared.ts";
-import { claims, passports, products, serials } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { claims, passports, passportVersions, products, serials } from "../store/schema.ts";
+import { db, together, type Tx } from "../store/store.ts";
 
 /** A key of which something is said in public, and the product that says it. */
-type Level = { key: LinkKey; productId: string; name: string };
+type Level = { key: LinkKey; productId: string };
 /** From what was asked for up to the GTIN; the first is what a redirect goes to. */
 export type Resolution = { tenantId: string; at: number; levels: [Level, ...Level[]] };
 
 const target = {
   tenantId: products.tenantId,
   productId: products.id,
-  name: products.name,
   granularity: products.granularity,
   serialNumber: products.serialNumber,
   voidedAt: products.voidedAt,
@@ -105,7 +104,26 @@ export async function resolve(tx: Tx, key: LinkKey, host: string): Promise<Resol
   const above: Level[] = isPublic(whole) && whole.voidedAt === null ? [levelOf({ gtin }, whole)] : [];
   return { tenantId: found.tenantId, at: tx.now, levels: [levelOf(thing, found), ...above] };
 }
-const levelOf = (key: LinkKey, { productId, name }: Target): Level => ({ key, productId, name });
+const levelOf = (key: LinkKey, { productId }: Target): Level => ({ key, productId });
+
+const publishedContent = prepared(
+  db
+    .select({ content: passportVersions.content })
+    .from(passports)
+    .innerJoin(
+      passportVersions,
+      and(eq(passportVersions.passportId, passports.id), eq(passportVersions.version, passports.publishedVersion)),
+    )
+    .where(and(eq(passports.tenantId, placeholder("tenantId")), eq(passports.productId, placeholder("productId")))),
+);
+/** What each of them is called in its published passport: a name that was changed since is nobody's business yet. */
+export async function namesIn(_tx: Tx, { tenantId, levels }: Resolution): Promise<ReadonlyMap<string, string>> {
+  const named = levels.map(async ({ productId }) => {
+    const product = (await publishedContent.get({ tenantId, productId }))?.content["product"] as { name?: string } | undefined;
+    return [productId, product?.name ?? ""] as const;
+  });
+  return new Map(await together(named));
+}
 
 type Published = Awaited<ReturnType<typeof published.all>>[number];
 

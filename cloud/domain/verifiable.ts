@@ -1,5 +1,5 @@
 // Credentials by their ids, and what one may think of any credential: each check by itself, and "unknown" where one can't be made here.
-import { and, eq } from "../store/drizzle.ts";
+import { and, eq, sql } from "../store/drizzle.ts";
 import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, type Opened, openCredential, verdictOf } from "#shared/credential.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Credential, CredentialCheck, CredentialVerdict } from "#shared/wire/trust.ts";
@@ -57,6 +57,10 @@ export async function revokeOne(tx: Tx, tenantId: string, id: string, signing: S
   const found = await find(tx, tenantId, id, signing);
   if ((await revoke(tx, tenantId, [found.issued.id])) === 0)
     throw new Refusal("ALREADY_REVOKED", `it was revoked at ${instant(found.issued.revokedAt ?? tx.now)}`);
+  await tx.db
+    .update(passports)
+    .set({ revision: sql`${passports.revision} + 1` }) // what was thought of it before, its compliance above all, isn't so any more
+    .where(and(eq(passports.tenantId, tenantId), eq(passports.id, found.issued.passportId)));
   return { ...toWire(found), revokedAt: instant(tx.now) };
 }
 

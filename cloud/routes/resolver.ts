@@ -5,7 +5,7 @@ import { closed } from "#shared/wire/common.ts";
 import { mediaWanted } from "../accept.ts";
 import type { Deps } from "../app.ts";
 import { contextsOf, LINK_TYPES, type LinkContext, linkOf, linksetOf, linkTypeName } from "../domain/linkset.ts";
-import { type Resolution, resolve, unknown } from "../domain/resolver.ts";
+import { namesIn, type Resolution, resolve, unknown } from "../domain/resolver.ts";
 import { type Asked, type Reply, type Route, serve } from "../route.ts";
 import { linksetPage } from "../web/linkset-page.ts";
 import { PAGE_HEADERS } from "../web/layout.ts";
@@ -40,9 +40,13 @@ async function answer(asked: Asked, { origin: originOf, store, scans }: Deps, re
   const { host } = new URL(origin);
   const { key, query, sameAs } = questionIn(asked, read, origin);
   const linkType = linkTypeOf(query);
-  const found = await store.read("resolve", (tx) => resolve(tx, key, host));
-  const contexts = contextsOf(origin, found);
-  if (wantsLinkset(linkType, asked)) return listed(contexts, asked, sameAs);
+  const isList = wantsLinkset(linkType, asked);
+  const { found, names } = await store.read("resolve", async (tx) => {
+    const found = await resolve(tx, key, host);
+    return { found, names: isList ? await namesIn(tx, found) : undefined };
+  });
+  const contexts = contextsOf(origin, found, names);
+  if (isList) return listed(contexts, asked, sameAs);
   const [first] = contexts as [LinkContext, ...LinkContext[]];
   const href = targetOf(first, linkType, asked);
   if (href === undefined) throw unknown(key, host, { linkType, available: LINK_TYPES });
@@ -52,7 +56,7 @@ async function answer(asked: Asked, { origin: originOf, store, scans }: Deps, re
 
 const wantsLinkset = (linkType: string | undefined, { headers: { accept } }: Asked): boolean =>
   linkType === undefined
-    ? (accept?.includes("linkset") ?? false) && mediaWanted(accept, ["text/html", LINKSET]) === LINKSET
+    ? (accept?.toLowerCase().includes("linkset") ?? false) && mediaWanted(accept, ["text/html", LINKSET]) === LINKSET
     : linkType === "linkset" || linkType === "all";
 
 function listed(contexts: readonly LinkContext[], { headers: { accept } }: Asked, sameAs: string | undefined): Reply {

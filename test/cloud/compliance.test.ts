@@ -105,6 +105,14 @@ test.each(Object.entries(passportCases))("%s: judged by the passport, once the p
   expect(await findingOf(bare, obligationId)).toMatchObject({ finding: { outcome: "not_evaluated" }, passport: null });
 });
 
+test("a passport whose credential was revoked by itself isn't available any more", async () => {
+  const id = await withPassport((content) => content, true);
+  expect((await findingOf(id, "ESPR_ART9_PASSPORT_AVAILABLE")).finding.outcome).toBe("met");
+  const { data } = (await w.admin.get(`/passports?productId=${id}`)).body;
+  expect((await w.admin.post(`/credentials/${data[0].id}/revoke`)).status).toBe(200);
+  expect((await findingOf(id, "ESPR_ART9_PASSPORT_AVAILABLE")).finding.outcome).toBe("violated");
+});
+
 test("a product that meets all is fully compliant wherever a rule concerns it; elsewhere nothing is claimed", async () => {
   for (const [category, id] of Object.entries(good)) {
     const { data } = (await reader.get(`/products/${id}/compliance`)).body;

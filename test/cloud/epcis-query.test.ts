@@ -165,3 +165,12 @@ test("thousands of events are one job, and all are found", async () => {
   expect((await walk(w.url, as, "MATCH_epc=urn:epc:idpat:sgtin:9506000.013435.*&EQ_bizStep=loading")).flat()).toEqual([]);
   expect(idsOf(await ask(as, { MATCH_epc: "urn:epc:id:sgtin:9506000.013435.4321" }))).toEqual([many[4320]?.["eventID"]]);
 });
+
+test("a page ends where it has bytes enough, and the next one goes on", async () => {
+  const { as } = await tenant();
+  const sent = Array.from({ length: 62 }, () => observed({ "urn:x:note": "x".repeat(1_000_000) }));
+  for (const event of sent) await as.post("/epcis/events", event);
+  const pages = await walk(w.url, as, "perPage=1000");
+  expect(pages.map(({ length }) => length)).toEqual([60, 2]);
+  expect(new Set(pages.flat())).toEqual(new Set(idsOf(sent)));
+});

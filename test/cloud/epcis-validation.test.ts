@@ -271,6 +271,14 @@ test.each([
   ["deep nesting", () => JSON.stringify(observed({ "urn:x:y": nested(50) }))],
   ["very deep nesting", () => `{"type":"ObjectEvent","urn:x:y":${"[".repeat(100_000)}${"]".repeat(100_000)}}`],
   ["a deep context", () => JSON.stringify(document([observed()], { "@context": [CONTEXT, { x: nested(50) }] }))],
+  [
+    "a very deep context",
+    () =>
+      JSON.stringify(document([], { "@context": 0 })).replace(
+        `"@context":0`,
+        `"@context":{"x":${"[".repeat(50_000)}${"]".repeat(50_000)}}`,
+      ),
+  ],
   ["a NUL", () => JSON.stringify(observed({ "urn:x:y": "a\0b" }))],
   ["half a character", () => JSON.stringify(observed({ "urn:x:y": "@" })).replace("@", "\\ud800")],
   ["a type with a prototype's name", () => JSON.stringify(observed({ type: "constructor" }))],

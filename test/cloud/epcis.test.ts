@@ -229,3 +229,10 @@ test("the print loop's own events are the standard's: commissioned when sealed, 
   const { as: other } = await tenant();
   expect(await job(other, await capture(other, document(told)))).toMatchObject({ success: true });
 });
+
+test("where an event is said to be it is, however long its id", async () => {
+  const { as } = await tenantOf(w);
+  const made = await as.post("/epcis/events", observed({ eventID: `https://mill.example/${"event/".repeat(80)}` }));
+  expect(made.status).toBe(201);
+  expect((await as.get(made.headers.get("location")?.replace("/api/v2", "") ?? "")).status).toBe(200);
+});

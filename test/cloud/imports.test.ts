@@ -227,3 +227,13 @@ test("another tenant's import isn't there", async () => {
   const other = (await w.admin.post("/tenants", { name: "nosy" })).body;
   expect((await w.as(other.adminKey.secret).get(`/imports/${taken.body.data.id}`)).status).toBe(404);
 });
+
+test("rows with very many faults are counted and shown, and the import ends", async () => {
+  const substances = JSON.stringify(Array.from({ length: 60 }, () => ({ name: "lead", casNumber: "none" })));
+  const many = Array.from({ length: 99 }, () => stringify([["Kettle", "A kettle of 1.7 litres", gtin(), "SN-1", "A", substances]])).join(
+    "",
+  );
+  const done = await imported(`${HEADER}\n${many}`);
+  expect(done).toMatchObject({ status: "completed", total: 99, created: 0, failed: 99 });
+  expect(done.errors).toHaveLength(1_000);
+});

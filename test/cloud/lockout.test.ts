@@ -30,6 +30,8 @@ test("a client that guesses is refused, right or wrong, until the time is over; 
   const locked = await ask(w, one);
   expect([locked.status, locked.body.error.code]).toEqual([429, "RATE_LIMITED"]);
   expect(Number(locked.headers.get("retry-after"))).toBeGreaterThan(0);
+  const told = ["limit", "remaining", "reset"].map((name) => locked.headers.get(`x-ratelimit-${name}`));
+  expect(told).toEqual([String(PAIR), "0", locked.headers.get("retry-after")]);
   expect((await ask(w, neighbour)).status).toBe(200);
   w.later(limits.WRONG_SECRETS_WINDOW_MS);
   expect((await ask(w, one)).status).toBe(200);

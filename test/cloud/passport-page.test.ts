@@ -2,11 +2,13 @@
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
 import { languageWanted, mediaWanted } from "../../cloud/accept.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
 import { world } from "../world.ts";
 
 const w = await world();
-const { published, publish } = publishing(w, 750_000);
+const { published, publish, tenant } = publishing(w, 750_000);
 const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
 const at = (path: string, headers: Record<string, string> = {}, method = "GET") => w.nobody.send(method, `//p/${path}`, { headers });
 const type = ({ headers }: { headers: Headers }) => headers.get("content-type");
@@ -94,7 +96,7 @@ test("negotiation weighs by the most specific range, and takes nonsense for noth
   expect(languageWanted(undefined, ["en", "de"])).toBe("en");
 });
 
-test("the page says what there is to know, and what it says of a label depends on what was reported of it", async () => {
+test("the page says what there is to know, and calls a label sealed only where its evidence was", async () => {
   const page = async (query = "") => read((await at(`${kettle.id}${query}`, BROWSER)).text);
   expect(await page()).toContain(kettle.gtin);
   expect(await page()).not.toContain("Serial number");
@@ -103,11 +105,25 @@ test("the page says what there is to know, and what it says of a label depends o
   expect(await page()).toContain("isn't anchored");
   await w.admin.post(`/passports/${kettle.passportId}/validations`);
   expect(await page()).toMatch(/anchored in a public log on \w+ \d+, \d{4}/);
-  const sealed = await published();
-  await allocate(w, sealed, ["9"], undefined, { printStatus: "printed", printReportedAt: Date.UTC(2026, 0, 31, 12) });
-  await allocate(w, sealed, ["8"], undefined, { printStatus: "failed", printReportedAt: Date.UTC(2026, 0, 31, 12) });
-  expect((await at(`${sealed.id}?serial=9`, BROWSER)).text).toContain("sealed on January 31, 2026");
-  expect((await at(`${sealed.id}?serial=8`, BROWSER)).text).not.toContain("sealed on");
+  const shop = await printShop(w, { gtin: gtinOf(759_000), sandbox: false });
+  const label = async (serial: unknown, { id } = shop.product) => read((await at(`${id}?serial=${serial}`, BROWSER)).text);
+  const report = (serial: unknown) => shop.admin.post("/carriers/print-status", { results: [{ serial, status: "printed" }] });
+  const [reported = "", sealed = ""] = await shop.allocate(2);
+  await report(reported);
+  expect(await label(reported)).toContain("hasn't been reported as sealed");
+  await shop.issue({ serial: sealed });
+  await shop.device.seal(await shop.device.claim());
+  const [words = ""] = /This item's label was sealed on \w+ \d+, \d{4}/.exec(await label(sealed)) ?? [];
+  expect(words).not.toBe("");
+  w.later(5 * 86_400_000);
+  await report(sealed);
+  expect(await label(sealed)).toContain(words); // on that day, whatever was said later
+  const toys = await printShop(w, { gtin: gtinOf(759_001) });
+  const { serial } = await toys.issue();
+  const claimed = await toys.device.claim();
+  const items = goodItems(claimed, true);
+  for (const item of [...items, sealOf(items)]) expect((await toys.device.say(claimed, item)).status).toBe(200);
+  expect(await label(serial, toys.product)).toContain("hasn't been reported as sealed"); // it was a simulation
 });
 
 test("a new version's page isn't anchored by the old one's validation; a draft beside it isn't shown", async () => {
@@ -217,4 +233,30 @@ test("a serial that isn't this product's is 404, one that can't be is 400, a wit
   const { text } = await at(other.id, BROWSER);
   expect(text).toContain("Signature withdrawn");
   expect(text).not.toContain("Verified");
+});
+
+test("a page names who signed by the name that they signed with", async () => {
+  const { admin, published: publishedBy } = await tenant("Old Name GmbH");
+  const { id } = await publishedBy();
+  await admin.patch("/tenant", { name: "New Owner Ltd" });
+  const page = read((await at(id, BROWSER)).text);
+  expect(page).toContain("digitally signed for Old Name GmbH");
+  expect(page).not.toContain("New Owner");
+});
+
+test("a serial that is voided takes the passport of the item with it, whichever of the two was asked for", async () => {
+  const shop = await printShop(w, { gtin: gtinOf(759_002) });
+  const [serial = "", later = ""] = await shop.allocate(2);
+  const { published: publishedBy, publish: publishBy } = publishing({ ...w, admin: shop.admin }, 759_100);
+  const item = await publishedBy({ gtin: shop.gtin, serialNumber: serial, granularity: "item" });
+  expect((await at(item.id, BROWSER)).status).toBe(200);
+  for (const one of [serial, later])
+    expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "stolen", serial: one })).status).toBe(200);
+  for (const path of [item.id, `${item.id}.jsonld`, `${item.id}.vc`, `${item.id}?serial=${serial}`])
+    expect(code(await at(path, { accept: "application/json" }))).toEqual([410, "SERIAL_VOIDED"]);
+  expect((await shop.admin.get(`/products/${item.id}`)).body.status).toBe("Voided");
+  const { credential: signed } = (await shop.admin.get(`/passports/${item.passportId}`)).body;
+  expect((await shop.admin.post("/credentials/verify", { credential: signed })).body.verdict).toBe("invalid");
+  const late = await publishedBy({ gtin: shop.gtin, serialNumber: later, granularity: "item" }, "draft");
+  expect(code(await publishBy(late.id))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
 });

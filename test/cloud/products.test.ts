@@ -273,6 +273,9 @@ test("the list filters by category, status, GTIN, a part of the name in any case
   expect(await ids(`q=${encodeURIComponent("größe 50% äö_")}`)).toEqual([cup.id]);
   expect(await ids(`q=${encodeURIComponent("水壶")}`)).toEqual([pot.id]);
   expect(await ids(`q=${encodeURIComponent("5__")}`)).toEqual([]);
+  expect(await ids(`q=${encodeURIComponent("\u0301")}`)).toEqual([]); // an accent by itself
+  for (const limit of ["Infinity", "-Infinity", "1e309"])
+    expect(refusal(await shop.get(`/products?limit=${limit}`))).toEqual([400, "VALIDATION_ERROR", "limit"]);
   expect(await ids(`updatedSince=${since}`)).toEqual([late.id]);
   const first = (await shop.get("/products?limit=2")).body;
   expect((await shop.get(`/products?limit=2&cursor=${first.nextCursor}`)).body.data.map(({ id }: { id: string }) => id)).toEqual([cup.id]);

@@ -172,6 +172,7 @@ test.each([
   ["linkType=all, as it was once spelled", "?linkType=all", {}],
   ["Accept", "", LINKSET],
   ["Accept among others", "", { accept: "application/linkset+json, */*;q=0.1" }],
+  ["Accept in another case", "", { accept: "application/LINKSET+json" }],
 ])("a linkset is 200 by %s: each level once, one default link each, the first the same as the redirect's", async (_how, query, headers) => {
   for (const [path, anchors] of [
     [model, [model]],
@@ -355,4 +356,11 @@ test("a revised passport resolves to the version that is published, and publishi
   expect((await at(`/01/${gtin}`)).headers.get("location")).toBe(`${w.url}/p/${id}`);
   await publish(id);
   expect((await at(`/01/${gtin}`)).headers.get("location")).toBe(`${w.url}/p/${id}`);
+});
+
+test("a linkset names a product as its published passport does, whatever it is called since", async () => {
+  const renamed = await published({ granularity: "model" });
+  await w.admin.patch(`/products/${renamed.id}`, { name: "Secret codename" });
+  const { linkset } = (await at(`/01/${renamed.gtin}?linkType=linkset`)).body as { linkset: { itemDescription: string }[] };
+  expect(linkset.map(({ itemDescription }) => itemDescription)).toEqual(["Kettle"]);
 });
