@@ -1,4 +1,5 @@
 // Evidence: judged when it is reported, kept word for word, bundled under one digest that the log anchors and anybody can recompute.
+import { isDeepStrictEqual } from "node:util";
 import { digestOf } from "#shared/canonical.ts";
 import { type FieldFault, Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
@@ -57,7 +58,11 @@ function judgeCompletion({ basis, grade, before, after, voids = 0 }: Completion,
       "is missing: a counter is read before and after",
     );
   const [from, to] = [labelsIn(before), labelsIn(after)];
-  if (typeof from !== "number" || typeof to !== "number") return;
+  if (typeof from !== "number" || typeof to !== "number") {
+    if (Object.values(before ?? {}).some((count) => typeof count === "number") && isDeepStrictEqual(before, after))
+      throw wrong("completion.after", "counter", "stood still: what a printer counts moves with a label");
+    return;
+  }
   if (to - from !== 1 + voids)
     throw wrong(
       "completion.after",

@@ -17,12 +17,16 @@ import { deviceOf, dueOf, refuseExpired, refuseForeign, stale } from "./job-clai
 import * as jobs from "./jobs.ts";
 import * as log from "./log.ts";
 import { emit } from "./outbox.ts";
+import * as products from "./products.ts";
 
 /** Who says it: a device where its key does, else whoever the request names. Nobody speaks as a device without its key. */
 function actorOf({ actor }: Result, caller: Caller): JobActor {
   if (actor?.kind === "device") deviceOf(caller);
   return actor ?? (caller.deviceId === null ? { kind: "operator" } : { kind: "device" });
 }
+
+/** Where a label begins and where it counts: a void that hasn't reached all of many jobs yet stops them there. */
+const WRITES_PAPER: ReadonlySet<JobState> = new Set(["SPOOL_SUBMITTED", "SEALED"]);
 
 /** How far along the path a state is; -1 for those beside it. */
 const rankOf = (state: JobState): number => jobPath.indexOf(state as PathState);
@@ -70,6 +74,8 @@ async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: R
   const actor = actorOf(result, caller);
   refuseIllegal(row, result.status, actor);
   const { simulated } = evidence.judge(row, result, actor);
+  if (WRITES_PAPER.has(result.status) && (await products.isVoided(tx, row.tenantId, row.productId)))
+    throw stale(row, "the product was voided: this attempt is over");
   if (caller.deviceId !== null) seen(tx, caller.tenantId, caller.deviceId);
   const word: jobs.Word = {
     actor: { kind: actor.kind, id: (actor.kind === "device" ? caller.deviceId : actor.id) ?? caller.deviceId ?? caller.credential.id },

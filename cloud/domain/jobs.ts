@@ -12,6 +12,7 @@ import { db, LOCKED, overtaken, run, together, type Tx } from "../store/store.ts
 import type { By } from "./events.ts";
 import { countEnd } from "./job-hours.ts";
 import { pageOf, pageReply } from "./page.ts";
+import { leftBy } from "./stray-labels.ts";
 import { waits } from "./wakes.ts";
 
 export type Row = typeof printJobs.$inferSelect;
@@ -197,7 +198,8 @@ export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobH
 }
 
 const itsSerial = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));
-const strayJob = sql`${sql.placeholder("strayJob")}`;
+/** The job of which a label may lie about stays named where the one that ends has nothing to say to it (see `leftBy`). */
+const strayJob = sql`CASE WHEN ${sql.placeholder("keeps")} = 1 THEN COALESCE(${serials.strayJob}, ${sql.placeholder("strayJob")}) ELSE ${sql.placeholder("strayJob")} END`;
 const close = prepared(db.update(serials).set({ openJob: null, strayJob }).where(itsSerial));
 const settle = prepared(
   db
@@ -219,22 +221,13 @@ export type PrintOutcome = { status: "printed" | "failed"; reason: string | null
 export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}, outcome?: PrintOutcome): Promise<Row> {
   const { tenantId, serial, jobRef: ref } = row;
   const isSealed = to === "SEALED";
-  const left = { tenantId, serial, strayJob: row.duplicateRisk && !isSealed ? ref : null };
+  const left = { tenantId, serial, ...(await leftBy(tx, row, isSealed)) };
   const [moved] = await together([
     move(tx, row, to, word, { pool: false, dueAt: null, ...changes }),
     outcome ? settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null }) : close.run(left),
   ]);
   countEnd(tx, tenantId, to);
   return moved;
-}
-
-/** The label of an attempt is known to be gone: nobody has to look for it any more. */
-export async function accountFor(tx: Tx, row: Row, attemptId: string): Promise<void> {
-  if (!row.duplicateRisk || row.attemptId !== attemptId) return;
-  if (row.state === "FAILED") await change(tx, row, { duplicateRisk: false });
-  const { tenantId, serial, jobRef: ref } = row;
-  const ours = and(eq(serials.tenantId, tenantId), eq(serials.serial, serial), eq(serials.strayJob, ref));
-  if (hasEnded(row.state)) await tx.db.update(serials).set({ strayJob: null }).where(ours);
 }
 
 const illegal = (from: JobState, to: JobState, allowed: readonly string[], message: string) =>

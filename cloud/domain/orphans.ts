@@ -6,8 +6,10 @@ import type { Caller } from "../route.ts";
 import { orphans, printEvents } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
+import { deviceOf } from "./job-claims.ts";
 import * as jobs from "./jobs.ts";
 import { pageOf, pageReply } from "./page.ts";
+import * as stray from "./stray-labels.ts";
 
 type Row = typeof orphans.$inferSelect;
 
@@ -37,6 +39,7 @@ async function refuseUnknownAttempt(tx: Tx, ref: string, attemptId: string): Pro
 export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promise<Orphan> {
   const { tenantId } = caller;
   const { job_ref: jobRef, attempt_id: attemptId, evidence, disposition, actor } = said;
+  if (actor.kind === "device") deviceOf(caller);
   const job = await jobs.find(tx, tenantId, jobRef);
   await refuseUnknownAttempt(tx, jobRef, attemptId);
   const { gtin, serial } = job;
@@ -60,7 +63,7 @@ export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promis
     made.length > 0 ? made : await tx.db.update(orphans).set({ disposition, evidence, actor, updatedAt: tx.now }).where(news).returning();
   const kept = told[0] ?? (await tx.db.select().from(orphans).where(mine).get());
   if (!kept) throw new Error(`the orphan of ${jobRef} is gone`);
-  if (disposition === "destroyed") await jobs.accountFor(tx, job, attemptId);
+  await (kept.disposition === "destroyed" ? stray.accountedFor(tx, job) : stray.warn(tx, job));
   return toWire(kept);
 }
 

@@ -125,6 +125,10 @@ export async function hold(tx: Tx, tenantId: string, id: string): Promise<Row> {
   return find(tx, tenantId, id);
 }
 
+const voidedAt = prepared(db.select({ voidedAt: products.voidedAt }).from(products).where(isMine));
+export const isVoided = async (_tx: Tx, tenantId: string, id: string): Promise<boolean> =>
+  typeof (await voidedAt.get({ tenantId, id }))?.voidedAt === "number";
+
 export const exists = async (_tx: Tx, tenantId: string, id: string): Promise<boolean> => (await byId.get({ tenantId, id })) !== undefined;
 export const get = async (tx: Tx, caller: Caller, id: string): Promise<Product> => toWire(await find(tx, caller.tenantId, id));
 

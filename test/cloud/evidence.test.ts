@@ -50,6 +50,12 @@ describe("a word without what it needs is refused, and the job stays where it is
     ["PRINTED_ATTESTED", "a queue's completed", { basis: "cups completed" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "a job's state at a print server", { basis: "ipp job-state 9" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "counters that stood still", { before: { total: 5 }, after: { total: 5 } }, "evidence.completion.after"],
+    [
+      "PRINTED_ATTESTED",
+      "a counter of another name that stood still",
+      { before: { odometer: 5 }, after: { odometer: 5 } },
+      "evidence.completion.after",
+    ],
     ["PRINTED_ATTESTED", "a counter that stood still", { after: 100 }, "evidence.completion.after"],
     ["PRINTED_ATTESTED", "a counter that moved by two without a void", { after: 102 }, "evidence.completion.after"],
     ["PRINTED_ATTESTED", "a counter that was read only before", { after: undefined }, "evidence.completion.after"],

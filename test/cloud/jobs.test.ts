@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import { ANY_TEMPLATE, templateDigest } from "#shared/templates.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { type Claim, goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
 import { world } from "../world.ts";
 
@@ -105,10 +105,11 @@ test("a batch of claims takes as many as there are, each with an attempt of its 
   expect((await home.device.api.post("/aidc/jobs/claim/batch", { max: 200 })).body.claims).toEqual([]);
 });
 
-test("a printed serial that is voided is decommissioned", async () => {
+test.each(["printed", "failed"])("a sealed serial that is voided is decommissioned, though it was reported as %s since", async (status) => {
   const home = await printShop(w);
   const job = await home.issue();
   expect((await home.device.seal(await home.device.claim())).status).toBe(200);
+  await home.admin.post("/carriers/print-status", { results: [{ serial: job.serial, status }] });
   expect((await home.admin.post(`/products/${home.product.id}/void`, { reason: "torn", serial: job.serial })).status).toBe(200);
   const { body } = await home.admin.get(`/epcis/events?MATCH_epc=${encodeURIComponent(job.digital_link)}&EQ_action=DELETE`);
   expect(body.epcisBody.queryResults.resultsBody.eventList).toMatchObject([{ bizStep: "decommissioning", disposition: "inactive" }]);
@@ -205,6 +206,23 @@ test("the jobs that the voiding of their product didn't reach don't stand before
   expect((await home.admin.get("/aidc/jobs?state=QUEUED")).body.data).toHaveLength(4);
   expect((await home.device.claim()).job.job_ref).toBe(good.job_ref);
   expect((await home.admin.get("/aidc/jobs?state=QUEUED")).body.data).toEqual([]);
+});
+
+test("a label that the voiding of its product didn't reach isn't sealed any more", async () => {
+  const home = await printShop(w);
+  const serials = await home.allocate(limits.VOID_CANCELS_JOBS + 2);
+  await home.admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin: home.gtin, serial })) });
+  const claims: Claim[] = [];
+  while (claims.length < serials.length) claims.push(...(await home.device.api.post("/aidc/jobs/claim/batch", { max: 100 })).body.claims);
+  const words = (claim: Claim, items: Item[]) =>
+    items.map((item) => ({ job_ref: claim.job.job_ref, attempt_id: claim.attempt_id, ...item }));
+  const results = claims.flatMap((claim) => words(claim, goodItems(claim)));
+  for (let at = 0; at < results.length; at += 500) await home.device.api.post("/aidc/results", { results: results.slice(at, at + 500) });
+  await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
+  const left = (await home.admin.get("/aidc/jobs?state=SCAN_VERIFIED")).body.data as { job_ref: string }[];
+  expect(left).toHaveLength(2);
+  for (const claim of claims.filter(({ job }) => left.some((one) => one.job_ref === job.job_ref)))
+    expect(await home.device.say(claim, sealOf(goodItems(claim)))).toMatchObject(refused("STALE_ATTEMPT"));
 });
 
 test("voiding an item takes its serial along, though it was allocated under the model", async () => {

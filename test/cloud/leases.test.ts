@@ -1,6 +1,6 @@
 // Leases: what time does to a claim, who is still heard when it is over, and what devices come and go with.
-import { expect, test } from "vitest";
-import { goodItems, printShop, sealOf, stationOf } from "../../fixtures/print-shop.ts";
+import { describe, expect, test } from "vitest";
+import { type Claim, goodItems, type Item, printShop, sealOf, type Shop, stationOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -88,6 +88,66 @@ test("a serial whose job ended with its label perhaps on paper gets its next job
   await admin.post("/aidc/orphans", { ...stray, disposition: "destroyed" });
   expect((await again()).duplicate_risk).toBe(false);
   await device.seal(await device.claim());
+});
+
+describe("a label that is found", () => {
+  const OPERATOR = { kind: "operator", id: "op-7" };
+  const orphan = (claimed: Claim, disposition: string) => ({
+    job_ref: claimed.job.job_ref,
+    attempt_id: claimed.attempt_id,
+    evidence: {},
+    disposition,
+    actor: OPERATOR,
+  });
+  const FAILED = { status: "FAILED", reason: "jam" };
+  const riskOf = async ({ admin }: Shop, ref: string) => (await admin.get(`/aidc/jobs/${ref}`)).body.duplicate_risk as boolean;
+
+  test("warns the next attempt and the next job, until it is destroyed", async () => {
+    const shop = await printShop(w);
+    const { admin, device, gtin } = shop;
+    const { serial, job_ref: ref } = await shop.issue({ max_attempts: 2 });
+    const lost = await device.claim({ lease_seconds: 10 });
+    w.later(11_000);
+    const second = await device.claim();
+    expect(code(await device.say(lost, goodItems(lost)[0] as Item))).toBe("STALE_ATTEMPT");
+    expect((await admin.post("/aidc/orphans", orphan(lost, "found"))).status).toBe(201);
+    expect(await riskOf(shop, ref)).toBe(true);
+    await device.say(second, FAILED);
+    await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+    const next = (await admin.post("/aidc/jobs", { gtin, serial })).body;
+    expect(next.duplicate_risk).toBe(true);
+    await admin.post("/aidc/orphans", orphan(lost, "destroyed"));
+    expect(await riskOf(shop, next.job_ref)).toBe(false);
+    await admin.post(`/aidc/jobs/${next.job_ref}/cancel`, {});
+    expect((await admin.post("/aidc/jobs", { gtin, serial })).body.duplicate_risk).toBe(false);
+    await device.seal(await device.claim());
+  });
+
+  test("of one attempt goes on warning when that of another is destroyed", async () => {
+    const shop = await printShop(w);
+    const { admin, device } = shop;
+    const { job_ref: ref } = await shop.issue();
+    const first = await device.claim();
+    await device.upTo(first, "SPOOL_SUBMITTED");
+    await device.say(first, FAILED);
+    await admin.post("/aidc/orphans", orphan(first, "found"));
+    const second = await device.claim();
+    await device.say(second, FAILED);
+    await admin.post("/aidc/orphans", orphan(second, "destroyed"));
+    expect(await riskOf(shop, ref)).toBe(true);
+    await admin.post("/aidc/orphans", orphan(first, "destroyed"));
+    expect(await riskOf(shop, ref)).toBe(false);
+    await device.seal(await device.claim());
+  });
+
+  test("is reported in a device's name by its key only", async () => {
+    const shop = await printShop(w);
+    await shop.issue();
+    const claimed = await shop.device.claim();
+    const said = { ...orphan(claimed, "found"), actor: { kind: "device" } };
+    expect(code(await shop.admin.post("/aidc/orphans", said))).toBe("DEVICE_KEY_REQUIRED");
+    expect((await shop.device.api.post("/aidc/orphans", said)).status).toBe(201);
+  });
 });
 
 test("a failure that is said again is the same failure, also once it is buried; one that only time made isn't the station's", async () => {

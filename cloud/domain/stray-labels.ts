@@ -1,0 +1,89 @@
+// Labels that may lie about: of which attempts they are, and whom they warn. Told by what is on record, attempt by attempt, since one that is accounted for says nothing of another.
+import { and, eq, inArray, sql } from "../store/drizzle.ts";
+import { type JobState, jobPath, PAPER_MAY_EXIST } from "#shared/states.ts";
+import { prepared } from "../store/prepared.ts";
+import { orphans, serials } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+import * as carriers from "./carriers.ts";
+import * as jobs from "./jobs.ts";
+
+type Event = Awaited<ReturnType<typeof jobs.eventsOf>>[number];
+const WITH_PAPER: ReadonlySet<JobState> = new Set(jobPath.slice(PAPER_MAY_EXIST));
+const GONE: ReadonlySet<unknown> = new Set(["destroyed", "not_printed"]);
+/** What a station said of the label of the attempt that it gave up. */
+const isAccountedFor = ({ item }: Event): boolean =>
+  GONE.has((item?.evidence?.["label_disposition"] as { outcome?: string } | undefined)?.outcome);
+
+const { placeholder } = sql;
+const ofJob = prepared(
+  db
+    .select({ attemptId: orphans.attemptId, disposition: orphans.disposition })
+    .from(orphans)
+    .where(and(eq(orphans.tenantId, placeholder("tenantId")), eq(orphans.jobRef, placeholder("jobRef")))),
+);
+
+/** The words on the latest attempt that may have put a label on paper: whoever made it had been asked to destroy those before it. */
+async function onPaper(tx: Tx, { jobRef }: jobs.Row): Promise<Event[]> {
+  const attempts = Map.groupBy(await jobs.eventsOf(tx, jobRef), (event) => event.attemptId);
+  return [...attempts.values()].findLast((events) => events.some(({ toState }) => WITH_PAPER.has(toState))) ?? [];
+}
+
+/** Whether an attempt of the job that is over may have left a label of which nobody has said that it is gone. */
+async function mayLie(tx: Tx, job: jobs.Row): Promise<boolean> {
+  const listed = new Map((await ofJob.all({ tenantId: job.tenantId, jobRef: job.jobRef })).map((one) => [one.attemptId, one.disposition]));
+  if ([...listed.values()].includes("found")) return true;
+  const events = await onPaper(tx, job);
+  const [first] = events;
+  if (!first?.attemptId || listed.has(first.attemptId) || events.some(isAccountedFor)) return false;
+  return first.attemptId !== job.attemptId || IS_OVER.has(job.state); // else it is under way, or sealed
+}
+const IS_OVER: ReadonlySet<JobState> = new Set(["FAILED", "DEAD_LETTER", "CANCELLED"]);
+
+const itsSerial = ({ tenantId, serial }: jobs.Row) => and(eq(serials.tenantId, tenantId), eq(serials.serial, serial));
+async function openJobOf(tx: Tx, { tenantId, serial }: jobs.Row): Promise<{ open: jobs.Row | undefined; strayJob: string | null }> {
+  const { openJob = null, strayJob = null } = (await carriers.find(tx, tenantId, serial)) ?? {};
+  return { open: openJob === null ? undefined : await jobs.find(tx, tenantId, openJob), strayJob };
+}
+
+/** A label of the job was found that its serial doesn't need: whoever prints that serial next has to have it destroyed first. */
+export async function warn(tx: Tx, job: jobs.Row): Promise<void> {
+  await tx.db
+    .update(serials)
+    .set({ strayJob: sql`COALESCE(${serials.strayJob}, ${job.jobRef})` })
+    .where(itsSerial(job));
+  const { open } = await openJobOf(tx, job);
+  if (open && !open.duplicateRisk) await jobs.change(tx, open, { duplicateRisk: true });
+}
+
+/** One label of the job is gone: if it was the last that might lie about, nobody is warned of it any more. */
+export async function accountedFor(tx: Tx, job: jobs.Row): Promise<void> {
+  if (await mayLie(tx, job)) return;
+  await tx.db
+    .update(serials)
+    .set({ strayJob: null })
+    .where(and(itsSerial(job), eq(serials.strayJob, job.jobRef)));
+  const { open, strayJob } = await openJobOf(tx, job);
+  const isWaiting = open?.state === "QUEUED" || open?.state === "FAILED";
+  if (open?.duplicateRisk && isWaiting && strayJob === null && !(await mayLie(tx, open)))
+    await jobs.change(tx, open, { duplicateRisk: false });
+}
+
+type Left = { keeps: 0 | 1; strayJob: string | null };
+/** What a job that ends leaves on record about stray labels of its serial: its own name, or that of the job before it, which it may keep. */
+export async function leftBy(tx: Tx, job: jobs.Row, isSealed: boolean): Promise<Left> {
+  if (!job.duplicateRisk) return { keeps: 1, strayJob: null };
+  if (isSealed) return { keeps: 0, strayJob: await stillFound(tx, job) };
+  return { keeps: (await onPaper(tx, job)).length > 0 ? 0 : 1, strayJob: job.jobRef };
+}
+
+/** Whoever sealed it was asked to destroy its other labels: one that is listed as found all the same goes on warning. */
+async function stillFound(tx: Tx, job: jobs.Row): Promise<string | null> {
+  const { strayJob } = (await carriers.find(tx, job.tenantId, job.serial)) ?? {};
+  const refs = [job.jobRef, ...(strayJob ? [strayJob] : [])];
+  const [found] = await tx.db
+    .select({ jobRef: orphans.jobRef })
+    .from(orphans)
+    .where(and(eq(orphans.tenantId, job.tenantId), inArray(orphans.jobRef, refs), eq(orphans.disposition, "found")))
+    .limit(1);
+  return found?.jobRef ?? null;
+}
