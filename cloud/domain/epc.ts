@@ -124,11 +124,9 @@ const IDS: Schemes = {
 const CLASSES: Schemes = {
   lgtin: ofGtin((gtin, lot) => ({ key: `${HOME}/01/${gtin}/10/${encodeURIComponent(lot)}`, level: "class" })),
 };
+const CLASSES_OF_ITEMS = ofGtin((gtin) => ({ key: `${HOME}/01/${gtin}`, level: "class" }));
 const PATTERNS: Schemes = {
-  sgtin: (parts, rest) => {
-    if (parts[1] === "*") return { key: `urn:epc:idpat:sgtin:${rest}`, level: "class" };
-    return ofGtin((gtin) => ({ key: `${HOME}/01/${gtin}`, level: "class" }))(parts);
-  },
+  sgtin: (parts, rest) => (parts[1] === "*" ? { key: `urn:epc:idpat:sgtin:${rest}`, level: "class" } : CLASSES_OF_ITEMS(parts)),
 };
 
 function urn(kind: string, scheme: string, rest: string): Reading {
@@ -166,13 +164,46 @@ export function nameFault(uri: string, level?: Level): string | undefined {
   return level === "item" ? "names a class of things where one thing belongs" : "names one thing where a class belongs";
 }
 
+export type Pattern = { key: string } | { prefixes: string[] } | { fault: string };
+const PREFIX = /^\d{6,12}$/;
+const indicated = (start: string): string[] => Array.from({ length: 10 }, (_, indicator) => `${HOME}/${start}${indicator}`);
+/** Names of things with a star for each part from some part on: the company's, one reference's, or all. In keys an indicator or extension digit comes first. */
+const STARRED: Record<string, (parts: string[]) => Pattern | undefined> = {
+  sgtin: ([company = "", reference, serial]) => {
+    if (company === "*" && reference === "*" && serial === "*") return { prefixes: [`${HOME}/01/`] };
+    if (PREFIX.test(company) && reference === "*" && serial === "*") return { prefixes: indicated("01/").map((start) => start + company) };
+    const known = serial === "*" ? CLASSES_OF_ITEMS([company, reference ?? "", "*"]) : undefined;
+    return known && ("key" in known ? { prefixes: [`${known.key}/21/`] } : known);
+  },
+  sscc: ([company = "", serial, ...more]) => {
+    if (serial !== "*" || more.length > 0) return undefined;
+    if (company === "*") return { prefixes: [`${HOME}/00/`] };
+    return PREFIX.test(company) ? { prefixes: indicated("00/").map((start) => start + company) } : { fault: NO_PREFIX };
+  },
+  sgln: ([company = "", location, extension]) => {
+    if (extension !== "*") return undefined;
+    if (company === "*" && location === "*") return { prefixes: [`${HOME}/414/`] };
+    if (location === "*") return PREFIX.test(company) ? { prefixes: [`${HOME}/414/${company}`] } : { fault: NO_PREFIX };
+    const known = IDS["sgln"]?.([company, location ?? "", "0"], "");
+    return known && ("key" in known ? { prefixes: [known.key] } : known);
+  },
+};
+const NO_PREFIX = "has no company prefix of 6 to 12 digits before its stars";
+
 /** What a query's pattern matches: one key, or all that begin with one of these. */
-export function patternOf(uri: string, level: Level): { key: string } | { prefixes: string[] } {
-  const prefix = /^urn:epc:idpat:sgtin:(\d{6,12})\.\*\.\*$/.exec(uri)?.[1];
-  if (prefix) return { prefixes: Array.from({ length: 10 }, (_, indicator) => `${HOME}/01/${indicator}${prefix}`) };
-  const key = keyOf(uri);
-  if (uri.startsWith("urn:epc:idpat:sgtin:")) return level === "item" ? { prefixes: [`${key}/21/`] } : { key };
-  if (uri.startsWith("urn:epc:idpat:"))
-    return level === "item" ? { prefixes: [uri.replace(":idpat:", ":id:").replace(/\*$/, "")] } : { key };
-  return key.endsWith("*") ? { prefixes: [key.slice(0, -1)] } : { key };
+export function patternOf(uri: string, level: Level): Pattern {
+  const [, scheme = "", rest = ""] = /^urn:epc:idpat:([a-z0-9-]+):(.+)$/.exec(uri) ?? [];
+  if (scheme === "") {
+    const key = keyOf(uri);
+    return key.endsWith("*") ? { prefixes: [key.slice(0, -1)] } : { key };
+  }
+  if (level === "class") return { key: keyOf(uri) };
+  const starred = STARRED[scheme]?.(rest.split("."));
+  if (starred) return starred;
+  const one = `urn:epc:id:${scheme}:${rest}`;
+  if (!(scheme in STARRED)) return { prefixes: [one.replace(/\*$/, "")] };
+  const read = reading(one);
+  return "key" in read && !rest.includes("*")
+    ? { key: read.key }
+    : { fault: "fault" in read ? read.fault : "has a star before a part that is named" };
 }

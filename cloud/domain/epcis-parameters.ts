@@ -7,7 +7,7 @@ import { limits } from "#shared/limits.ts";
 import { Instant } from "#shared/wire/common.ts";
 import { epcisEvents } from "../store/schema.ts";
 import { judgeOf } from "../validate.ts";
-import { type Level, patternOf } from "./epc.ts";
+import { type Level, type Pattern, patternOf } from "./epc.ts";
 import { typedValue } from "./epcis-terms.ts";
 
 export type Query = Readonly<Record<string, unknown>>;
@@ -36,7 +36,7 @@ const onTerm =
   (text) => ({ term: (kind, value) => sql`${kind} = ${name} AND ${oneOf(value, listed(text).map(spelt))}`, wide: false });
 /** The last character that a prefix ends with, one further: where its range ends. */
 const afterAll = (prefix: string) => prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
-const inPattern = (pattern: ReturnType<typeof patternOf>, value: SQL): SQL =>
+const inPattern = (pattern: Exclude<Pattern, { fault: string }>, value: SQL): SQL =>
   "key" in pattern
     ? sql`${value} = ${pattern.key}`
     : either(pattern.prefixes.map((prefix) => sql`(${value} >= ${prefix} AND ${value} < ${afterAll(prefix)})`));
@@ -44,7 +44,12 @@ const onNames =
   (level: Level, ...kinds: string[]): Parameter =>
   (text) => {
     if (!/^[\x21-\x7e]+$/.test(text)) return { fault: "must be URIs, percent-encoded where they aren't ASCII" };
-    const patterns = listed(text).map((uri) => patternOf(uri, level));
+    const patterns: Exclude<Pattern, { fault: string }>[] = [];
+    for (const uri of listed(text)) {
+      const pattern = patternOf(uri, level);
+      if ("fault" in pattern) return { fault: `${uri.slice(0, 100)} ${pattern.fault}` };
+      patterns.push(pattern);
+    }
     if (patterns.some((pattern) => "prefixes" in pattern && pattern.prefixes.includes("")))
       return { fault: "matches everything: leave it out" };
     return {

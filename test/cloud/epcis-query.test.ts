@@ -174,3 +174,30 @@ test("a page ends where it has bytes enough, and the next one goes on", async ()
   expect(pages.map(({ length }) => length)).toEqual([60, 2]);
   expect(new Set(pages.flat())).toEqual(new Set(idsOf(sent)));
 });
+
+test.each([
+  ["urn:epc:idpat:sscc:9506000.*", ["urn:epc:id:sscc:9506000.0000000017"]],
+  ["urn:epc:idpat:sscc:*.*", ["urn:epc:id:sscc:9506000.0000000017"]],
+  ["urn:epc:idpat:sgln:9506000.*.*", ["urn:epc:id:sgln:9506000.13437.0", "urn:epc:id:sgln:9506000.13437.7"]],
+  ["urn:epc:idpat:sgln:9506000.13437.*", ["urn:epc:id:sgln:9506000.13437.0", "urn:epc:id:sgln:9506000.13437.7"]],
+  ["urn:epc:idpat:sgtin:9506000.013435.42", ["urn:epc:id:sgtin:9506000.013435.42"]],
+  ["urn:epc:idpat:sgtin:9506000.013435.*", ["urn:epc:id:sgtin:9506000.013435.42", "urn:epc:id:sgtin:9506000.013435.43"]],
+  ["urn:epc:idpat:sgtin:*.*.*", ["urn:epc:id:sgtin:9506000.013435.42", "urn:epc:id:sgtin:9506000.013435.43"]],
+])("the pattern %s finds what it names and nothing else", async (pattern, expected) => {
+  const { as } = await tenant();
+  const things = [
+    "urn:epc:id:sscc:9506000.0000000017",
+    "urn:epc:id:sgln:9506000.13437.0",
+    "urn:epc:id:sgln:9506000.13437.7",
+    "urn:epc:id:sgtin:9506000.013435.42",
+    "urn:epc:id:sgtin:9506000.013435.43",
+  ];
+  for (const epc of things) await as.post("/epcis/events", observed({ epcList: [epc] }));
+  const events = found(await as.get(`/epcis/events?MATCH_epc=${encodeURIComponent(pattern)}`));
+  expect(events.flatMap(({ epcList }) => epcList as string[]).toSorted()).toEqual(expected);
+});
+
+test.each(["sgtin:bad", "sgtin:9506000.*.42", "sscc:x.*", "sgln:x.*.*"])("a pattern that can't be read is refused: %s", async (pattern) => {
+  const answer = await all.as.get(`/epcis/events?MATCH_epc=urn:epc:idpat:${pattern}`);
+  expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:QueryParameterException"]);
+});
