@@ -48,9 +48,9 @@ function answeredOf({ ear }: Site, ref: string, history: readonly Moment[]): Ans
   return [...said, ...(ear.asked.get(ref) ?? []).filter((word) => isThere(word) && !said.some(isSame(word)))];
 }
 
-const DECIDES: readonly JobState[] = ["SEALED", "DEAD_LETTER"];
+const DECIDES: ReadonlySet<JobState> = new Set(["SEALED", "DEAD_LETTER"]);
 /** Which of a serial's jobs, the latest first, has the last word on it. */
-const deciding = (its: readonly Wire[]): Wire | undefined => its.find(({ state }) => DECIDES.includes(state)) ?? its[0];
+const deciding = (its: readonly Wire[]): Wire | undefined => its.find(({ state }) => DECIDES.has(state)) ?? its[0];
 
 async function jobOf(
   site: Site,

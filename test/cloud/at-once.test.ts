@@ -58,7 +58,7 @@ test.each(ROUNDS)("a product that is voided or deleted while a passport is made 
     admin.post("/dpps", { productId: deleted.id }),
   ]);
   expect(made.status === 201 ? await verdictOf(made.body.id) : "none").toMatch(/invalid|none/);
-  expect([gone.status, kept.status].toSorted()).toEqual(gone.status === 204 ? [204, 404] : [201, 409]);
+  expect([gone.status, kept.status]).toEqual(gone.status === 204 ? [204, 404] : [409, 201]);
 });
 
 test.each(ROUNDS)("no credential outlives the product that is voided while it is signed", async () => {
@@ -82,13 +82,13 @@ test.each(ROUNDS)("a draft is published or deleted, and a product goes back or g
     admin.post(`/products/${draft.id}/publish-dpp`, undefined, { "idempotency-key": randomUUID() }),
   ]);
   expect((await admin.get(`/passports/${draft.passportId}`)).status).toBe(out.status === 200 ? 200 : 404);
-  expect([gone.status < 300, out.status < 300].toSorted()).toEqual([false, true]);
+  expect(gone.status < 300).toBe(out.status >= 300);
   const product = await ready();
   const [back, made] = await Promise.all([
     admin.post(`/products/${product.id}/lifecycle/transition`, { stage: "draft" }),
     admin.post("/dpps", { productId: product.id }),
   ]);
-  expect([back.status < 300, made.status < 300].toSorted()).toEqual([false, true]);
+  expect(back.status < 300).toBe(made.status >= 300);
 });
 
 test.each(ROUNDS)("a product that is voided gets no serials at the same moment", async () => {

@@ -106,8 +106,8 @@ test("the page says what there is to know, and calls a label sealed only where i
   await w.admin.post(`/passports/${kettle.passportId}/validations`);
   expect(await page()).toMatch(/anchored in a public log on \w+ \d+, \d{4}/);
   const shop = await printShop(w, { gtin: gtinOf(759_000), sandbox: false });
-  const label = async (serial: unknown, { id } = shop.product) => read((await at(`${id}?serial=${serial}`, BROWSER)).text);
-  const report = (serial: unknown) => shop.admin.post("/carriers/print-status", { results: [{ serial, status: "printed" }] });
+  const label = async (serial: string, { id } = shop.product) => read((await at(`${id}?serial=${serial}`, BROWSER)).text);
+  const report = (serial: string) => shop.admin.post("/carriers/print-status", { results: [{ serial, status: "printed" }] });
   const [reported = "", sealed = ""] = await shop.allocate(2);
   await report(reported);
   expect(await label(reported)).toContain("hasn't been reported as sealed");
