@@ -28,6 +28,7 @@ const open = prepared(
         eq(serials.serial, sql.placeholder("serial")),
         sql`${serials.openJob} IS NULL`,
         sql`${serials.voidedAt} IS NULL`,
+        sql`COALESCE(${serials.strayJob}, '') = ${sql.placeholder("seenStray")}`,
       ),
     ),
 );
@@ -110,7 +111,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
     updatedAt: tx.now,
   };
   const [opened] = await together([
-    open.run(row),
+    open.run({ ...row, seenStray: strayJob ?? "" }),
     insertJob.run(row),
     jobs.record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason }),
     products.nowPrinted(tx, by.tenantId, productId),
