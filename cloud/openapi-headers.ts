@@ -11,7 +11,7 @@ const headers = {
   "X-Correlation-Id": text("The request's, if it sent a safe one, else a new one"),
   "X-RateLimit-Limit": number("The budget a minute"),
   "X-RateLimit-Remaining": number("What may be sent at once now"),
-  "X-RateLimit-Reset": number("Seconds until the budget is whole again"),
+  "X-RateLimit-Reset": number("Seconds until the budget is whole again; of a 429, until the next request is let in"),
   "Retry-After": number("Seconds to wait"),
   "Idempotency-Replayed": text("true where an earlier answer is shown again"),
   ETag: text("The version, in quotes"),
