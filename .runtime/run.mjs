@@ -215,14 +215,16 @@ const child = spawn(node, argv, {
   ...(["test", "check", "bench", "readme", "soak"].includes(name) ? { cwd: root } : {}),
 });
 // A terminal's Ctrl-C reaches the whole group, the child included; what is sent to us alone we pass on, so that it drains.
-process.on("SIGTERM", () => child.kill("SIGTERM"));
-process.on("SIGHUP", () => child.kill("SIGTERM"));
-process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
+const passed = new Set();
+const pass = (signal) => passed.has(signal) || (passed.add(signal), child.kill(signal)); // once: to many programs a second one means "at once"
+process.on("SIGTERM", () => pass("SIGTERM"));
+process.on("SIGHUP", () => pass("SIGTERM"));
+process.on("SIGINT", () => process.stdin.isTTY || pass("SIGINT"));
 // npm run dies of a SIGTERM without passing it on, and its shell lives on: what it started must not hold the data folder.
 const grandparent = () => Number(/\) \w (\d+)/.exec(readFileSync(`/proc/${process.ppid}/stat`, "utf8"))?.[1]);
 if (process.env.npm_lifecycle_event && process.platform === "linux") {
   const npm = grandparent();
-  setInterval(() => grandparent() === npm || child.kill("SIGTERM"), 250).unref();
+  setInterval(() => grandparent() === npm || pass("SIGTERM"), 250).unref();
 }
 child.on("error", (error) => die(`can't run ${node}: ${error.message}`));
 child.on("exit", (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 1)));

@@ -249,7 +249,10 @@ function dieNow(log: Log, line: string): never {
 
 /** Ends with what was begun: stops listening, lets running requests end, closes the store; gives up after a while. */
 export function closeOnSignal(cloud: Cloud, log: Log, mostMs: number): void {
+  let ending = false;
   const end = (signal: string) => {
+    if (ending) return; // under npm or systemd the same signal comes twice
+    ending = true;
     log.info({ event: "draining", signal }, "draining");
     const late = setTimeout(() => {
       log.error({ event: "drain-timeout" }, `still busy ${mostMs} ms after ${signal}: ending anyway`);
@@ -267,6 +270,5 @@ export function closeOnSignal(cloud: Cloud, log: Log, mostMs: number): void {
       },
     );
   };
-  process.once("SIGTERM", () => end("SIGTERM"));
-  process.once("SIGINT", () => end("SIGINT"));
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => end(signal));
 }

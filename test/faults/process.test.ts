@@ -1,9 +1,9 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { startProgram } from "../../fixtures/program.ts";
 
@@ -126,4 +126,29 @@ test("SIGTERM lets what was begun be answered, then ends with 0", async () => {
   for (const answer of answers)
     if (answer.status === "fulfilled") expect(answer.value.status).toBe(201);
     else expect(String((answer.reason as Error).cause ?? answer.reason)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed|fetch failed/);
+});
+
+test("a second SIGTERM doesn't cut the drain short", async () => {
+  const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_DRAIN_NOTICE_S: "1" });
+  const ended = cloud.end();
+  for (const signal of ["SIGTERM", "SIGINT"] as const)
+    await vi
+      .waitUntil(async () => (await client(() => cloud.url).get("//readyz")).status === 503)
+      .then(() => process.kill(cloud.pid, signal));
+  expect(await ended).toBe(0);
+});
+
+test.each([
+  ["npm alone", 1],
+  ["the whole process group", -1],
+])("npm run cloud drains to its end when SIGTERM comes to %s", async (_, to) => {
+  const env = { ...process.env, ...settings(folder()), IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DRAIN_NOTICE_S: "1" };
+  const npm = spawn("npm", ["run", "cloud"], { env, detached: true, stdio: ["ignore", "pipe", "ignore"] });
+  let said = "";
+  npm.stdout.on("data", (chunk: Buffer) => (said += chunk.toString("utf8")));
+  const closed = new Promise((resolve) => npm.stdout.once("close", resolve)); // held open until the last of them has gone
+  await vi.waitUntil(() => said.includes('"event":"ready"'), { timeout: 60_000 });
+  process.kill(to * Number(npm.pid), "SIGTERM");
+  await closed;
+  expect(said).toContain('"event":"stopped"');
 });
