@@ -5,12 +5,13 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import { parseNote } from "#shared/note.ts";
 import type { Config } from "../config.ts";
-import { lastInstant } from "../domain/audit.ts";
+import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
-import { afterRestore } from "../domain/restored.ts";
+import { afterRestore, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
 import { migrationsIn } from "../store/migrate.ts";
 import { claimFolder, CUT_OFF, openStore } from "../store/open.ts";
+import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
 import { type Manifest, unfit, unpack } from "./archive.ts";
 import { inspect, type Inspected } from "./inspect.ts";
@@ -85,6 +86,7 @@ const onFatal = (line: string, cause: unknown) => {
 async function settle(fresh: string, { takenAt, log: head }: Manifest, log: Logger): Promise<void> {
   const store = await openStore({ dataDir: fresh, log, onFatal });
   try {
+    await warn(store);
     await store.write("after a restore", (tx) => afterRestore(tx, { takenAt, logSize: head.size }));
   } finally {
     await store.close();
@@ -97,6 +99,7 @@ export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: database
   if (databaseUrl === undefined) throw new Error("IMPRIMATUR_DATABASE_URL isn't set: a SQLite node comes back with --from FILE --data DIR");
   const store = await openStore({ dataDir, databaseUrl, log, onFatal });
   try {
+    await warn(store);
     return await store.write("after a restore", async (tx) => {
       const [size, last] = [await sizeOfLog(tx), await lastInstant(tx)];
       if (last === undefined) throw new Error("nothing was ever written in this database: it wasn't set back");
@@ -108,6 +111,15 @@ export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: database
     await store.close();
   }
 }
+
+async function warn(store: Store): Promise<void> {
+  for (const tenantId of await store.read("tenants", chainIds))
+    for (let after: string | undefined = ""; after !== undefined;) {
+      const from: string = after;
+      after = await store.write("serials after a restore", (tx) => warnOfSerials(tx, tenantId, from));
+    }
+}
+
 export type WentBack = { takenAt: string; logSize: number };
 
 /** What was there moves aside, what is new moves in; a start in between is refused by the mark. */

@@ -1,9 +1,9 @@
 // The first unit on a restored store: what may have been given out since the backup is given to nobody else, and every tenant is told.
-import { and, eq, inArray, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gt, inArray, isNull, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { hasEnded, jobStateNames } from "#shared/states.ts";
 import type { Caller } from "../route.ts";
-import { counters, printJobs, serialCounters } from "../store/schema.ts";
+import { counters, printJobs, serialCounters, serials } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
@@ -24,4 +24,16 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
     const caller = { tenantId, credential: { kind: "system", id: "system", name: "restore" } } as Caller;
     audit.append(tx, caller, { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId });
   }
+}
+
+const RESTORED = "restored"; // where the reference of a job stands else: that of the job that may have been, nobody knows
+const SLICE_ROWS = 100_000; // PostgreSQL takes a second for them, and a unit of work may take ten
+/** Any serial may have been printed since: its next job begins with the warning, too. A slice at a time; says after which serial the next one begins. */
+export async function warnOfSerials(tx: Tx, tenantId: string, after: string): Promise<string | undefined> {
+  const rest = and(eq(serials.tenantId, tenantId), gt(serials.serial, after));
+  const places = tx.db.select({ serial: serials.serial }).from(serials).where(rest).orderBy(asc(serials.serial));
+  const last = (await places.limit(1).offset(SLICE_ROWS - 1))[0]?.serial;
+  const slice = and(rest, last === undefined ? undefined : lte(serials.serial, last), isNull(serials.openJob), isNull(serials.voidedAt));
+  await tx.db.update(serials).set({ strayJob: RESTORED }).where(slice); // one that it has left earlier is then not the latest any more
+  return last;
 }

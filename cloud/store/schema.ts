@@ -323,7 +323,7 @@ export const serials = sqliteTable(
     printBatch: blob("print_batch", { mode: "buffer" }), // the print-status request that this outcome came in
     openJob: text("open_job"), // the one print job that is under way
     sealedJob: text("sealed_job"), // the latest that ended well
-    strayJob: text("stray_job"), // the latest that ended badly, where it may have left a label
+    strayJob: text("stray_job"), // the latest that ended badly, where it may have left a label; or "restored": since a backup
     voidedAt: integer("voided_at"),
     voidReason: text("void_reason"),
     createdAt: integer("created_at").notNull(),

@@ -45,6 +45,7 @@ let serialsAfter: string[] = [];
 let logSize = 0;
 let gtin = "";
 let openJob = "";
+let unprinted: string[] = [];
 
 beforeAll(async () => {
   const cloud = await startProgram("cloud/main.ts", env(dataDir));
@@ -52,6 +53,7 @@ beforeAll(async () => {
   adminSecret = shop.adminKey;
   ({ gtin } = shop);
   openJob = (await shop.issue({ priority: -1, station: "nowhere" })).job_ref;
+  unprinted = await shop.allocate(2);
   let isOver = false;
   const sealed: Sealed[] = [];
   const line = async () => {
@@ -71,6 +73,8 @@ beforeAll(async () => {
   await vi.waitUntil(() => sealed.length > then + 5, PATIENCE); // it went on all the while
   isOver = true;
   await Promise.all(lines);
+  await shop.admin.post("/aidc/jobs", { gtin, serial: unprinted[0] });
+  expect((await shop.device.seal(await shop.device.claim())).body.serial).toBe(unprinted[0]);
   serialsAfter = await shop.allocate(500);
   logSize = Number((await shop.admin.get("/log/checkpoint")).text.split("\n")[1]);
   expect(await cloud.end()).toBe(0);
@@ -111,6 +115,11 @@ test("restored, all that was answered before the backup is there, the chains hol
   const claimed = (await floor.post("/aidc/jobs/claim", { needs: ["qr", "rfid"] })).body;
   expect([claimed.job.job_ref, claimed.job.duplicate_risk]).toEqual([job.job_ref, false]);
   expect((await admin.get(`/aidc/jobs/${openJob}`)).body.duplicate_risk).toBe(true); // it may have been printed since
+  const again = { reprint: true, reason: "of the test" };
+  for (const serial of [...unprinted, before[0]?.serial]) {
+    const { status, body } = await admin.post("/aidc/jobs", { gtin, serial, ...again });
+    expect([status, body.duplicate_risk]).toEqual([201, true]); // so may any serial, sealed or not
+  }
   expect(await cloud.end()).toBe(0);
 });
 

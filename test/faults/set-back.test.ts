@@ -43,6 +43,7 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
   const as = (secret: string) => client(() => url, { authorization: `Bearer ${secret}` });
   const shop = await printShop({ url, admin: as(adminKey), as });
   const open = await shop.issue({ station: "elsewhere" });
+  const [unprinted] = await shop.allocate(1);
   await shop.issue();
   const before = await shop.device.claim();
   expect((await shop.device.seal(before)).status).toBe(200);
@@ -76,6 +77,7 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
   ({ url } = third);
   expect(allOf(await shop.allocate(2_000), lost)).toEqual([]);
   expect((await shop.admin.get(`/aidc/jobs/${open.job_ref}`)).body.duplicate_risk).toBe(true);
+  expect((await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial: unprinted })).body.duplicate_risk).toBe(true);
   expect((await shop.admin.get(`/aidc/jobs/${before.job.job_ref}`)).body).toMatchObject({ state: "SEALED", duplicate_risk: false });
   expect((await shop.admin.get("/audit-logs/verify")).body.valid).toBe(true);
   const [row] = (await shop.admin.get("/audit-logs?class=tenant")).body.data;
