@@ -6,6 +6,7 @@ import type { Aedes, AuthenticateError, Client } from "aedes";
 import { Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { placeOf } from "#shared/mqtt.ts";
+import { UUID } from "../domain/page.ts";
 import { budgets } from "../rate.ts";
 import type { Broker, Surroundings } from "./broker.ts";
 import { metered } from "./packet-meter.ts";
@@ -32,7 +33,8 @@ export async function embeddedBroker(at: { host: string; port: number }, around:
       done(null, true);
     } catch (error) {
       refused += 1;
-      log.info({ event: "mqtt-refused", deviceId: username }, `an MQTT connection was refused: ${(error as Error).message}`);
+      const named = username !== undefined && UUID.test(username) ? { deviceId: username } : {}; // who swaps the two sends the key as the name
+      log.info({ event: "mqtt-refused", ...named }, `an MQTT connection was refused: ${(error as Error).message}`);
       const isOurs = !(error instanceof Refusal) || error.status >= 500;
       done(Object.assign(error as Error, { returnCode: isOurs ? SERVER_UNAVAILABLE : NOT_AUTHORIZED }), false);
     }

@@ -69,6 +69,7 @@ test("only a device gets in, by its id and its own key", async () => {
     ["a key of no device", { username: plain.id, password: plain.secret }],
     ["an admin's key", { username: device.id, password: w.adminKey }],
     ["no password", { username: device.id }],
+    ["the two swapped", { username: device.secret, password: device.id }],
     ["a name without end", { username: "x".repeat(5_000), password: device.secret }],
   ];
   const letIn: string[] = [];
@@ -80,6 +81,8 @@ test("only a device gets in, by its id and its own key", async () => {
   expect(letIn).toEqual([]);
   expect((await figure("mqtt_refused")) - before).toBeGreaterThanOrEqual(refused.length - 1);
   expect((await connected(device)).isOpen()).toBe(true);
+  const said = w.logged().filter((line) => line.includes('"event":"mqtt-refused"'));
+  expect([said.some((line) => line.includes(device.id)), w.logged().filter((line) => line.includes(device.secret))]).toEqual([true, []]);
 });
 
 test("a key that dies ends its connection, be it revoked, rotated, or gone with its device; others stay", async () => {
