@@ -34,13 +34,19 @@ export function asking<Answer>(shape: object): Ask<Answer> {
       hooks: { afterResponse: [({ response }) => whole(response, line, (cause) => ky.retry({ cause }))] },
     });
     const answer = await asked
-      .text()
+      .then(textOf)
       .catch((error: unknown) => {
         throw line.signal.aborted ? line.signal.reason : new Error(sentence(error), { cause: error });
       })
       .finally(() => clearTimeout(late));
     return fitting(answer, judge) as Answer;
   };
+}
+
+const DONE = new Set([200, 201]); // who says 202 hasn't done it yet
+async function textOf(response: KyResponse): Promise<string> {
+  if (!DONE.has(response.status)) throw new Error(`it answered ${response.status}`);
+  return response.text();
 }
 
 const LATE = "it didn't answer in time";

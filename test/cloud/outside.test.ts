@@ -44,6 +44,7 @@ test("an external anchor is told the digest, its receipt is kept and named by th
 const failing: [Way, RegExp][] = [
   ["500", /answered 500/],
   ["refusing", /answered 422/],
+  ["accepting", /answered 202/],
   ["nonsense", /isn't JSON/],
   ["wrong", /another digest/],
   ["giant", /more than 65536 bytes/],
@@ -143,7 +144,7 @@ test("a published passport is broadcast with EN 18222's entry and its hash; the 
   expect(registry.done.size).toBe(2);
 });
 
-test.each(["500", "refusing", "nonsense", "wrong", "giant", "redirect", "down"] as const)(
+test.each(["500", "refusing", "accepting", "nonsense", "wrong", "giant", "redirect", "down"] as const)(
   "a registry that is %s is 503 REGISTRY_UNAVAILABLE, and nothing is written",
   async (way) => {
     const { id } = await publishedPassport(w.admin, kettle());
