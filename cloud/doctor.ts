@@ -21,6 +21,7 @@ const checks: Record<string, Check> = {
   "sealing key": secrets.sealingKey,
   log: records.log,
   "audit chains": records.chains,
+  evidence: records.evidence,
   clock: records.clock,
   broker: machine.broker,
   webhooks: records.webhooks,

@@ -1,7 +1,8 @@
-// What a copy of the database says of itself, once nothing in it contradicts anything else: SQLite's own check, the log, every audit chain.
+// What a copy of the database says of itself, once nothing in it contradicts anything else: SQLite's own check, the log, every audit chain, every sealed bundle.
 import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import * as audit from "../domain/audit.ts";
+import { judgeBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { integrityFault, openToRead } from "../store/copy.ts";
 import { versionOf } from "../store/migrate.ts";
@@ -40,6 +41,8 @@ async function chains(store: Store): Promise<Inspected["audit"]> {
   for (const tenantId of ids) {
     const { valid, head, firstBroken } = await audit.verify(store, tenantId);
     if (!valid) throw unfit(`the audit chain of tenant ${tenantId} breaks at row ${firstBroken?.seq}: ${firstBroken?.fault}`);
+    const { fault } = await judgeBundles(store, tenantId);
+    if (fault) throw unfit(`sealed evidence doesn't hold: ${fault}`);
     rows += head.seq;
     sum.update(`${tenantId} ${head.seq} ${head.hash}\n`);
   }

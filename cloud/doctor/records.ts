@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import * as audit from "../domain/audit.ts";
 import { backlog, COUNTED_MAX_ROWS } from "../domain/backlog.ts";
+import { judgeBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { integrityFault } from "../store/copy.ts";
 import { migrationsIn, versionOf } from "../store/migrate.ts";
@@ -11,6 +12,7 @@ import { bad, type Check, type Finding, odd, well } from "./finding.ts";
 const LEAVES = 4_096;
 const CHAINS = 20;
 const ROWS = 1_000;
+const BUNDLES = 200;
 const CLOCK_OFF_MS = 2_000;
 const LATE_MS = 60_000;
 const RESTORE = "stop the cloud and restore the last backup that holds: imprimatur restore";
@@ -50,6 +52,15 @@ export const chains: Check = async ({ store }) => {
     if (!valid) broken.push(bad(`the audit chain of tenant ${tenantId} breaks at row ${firstBroken?.seq}: ${firstBroken?.fault}`, RESTORE));
   }
   return broken.length > 0 ? broken : well(`the last ${ROWS} rows of ${Math.min(CHAINS, ids.length)} of ${ids.length} chains hold`);
+};
+
+export const evidence: Check = async ({ store }) => {
+  if (!store) return [];
+  const ids = (await store.read("audit chains", audit.chainIds)).slice(0, CHAINS);
+  const judged = await Promise.all(ids.map((tenantId) => judgeBundles(store, tenantId, BUNDLES)));
+  const broken = judged.flatMap(({ fault }) => (fault === undefined ? [] : bad(`sealed evidence doesn't hold: ${fault}`, RESTORE)));
+  const count = judged.reduce((sum, { bundles }) => sum + bundles, 0);
+  return broken.length > 0 ? broken : well(`the ${count} latest sealed bundles of ${ids.length} tenants are what was sealed`);
 };
 
 export const clock: Check = async ({ store, now }) => {

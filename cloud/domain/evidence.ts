@@ -127,9 +127,24 @@ const isSimulated = (value: unknown): boolean =>
 /** The states whose words make up the bundle. */
 const BUNDLED: ReadonlySet<JobState> = new Set(jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED")));
 
-export async function itemsOf(tx: Tx, row: jobs.Row): Promise<BundleItem[]> {
-  const words = await jobs.wordsOf(tx, row);
-  return words.flatMap(({ item, toState }) => (item && BUNDLED.has(toState) ? [item] : []));
+type Said = { toState: JobState; item: BundleItem | null };
+const bundled = (words: readonly Said[]): BundleItem[] =>
+  words.flatMap(({ item, toState }) => (item && BUNDLED.has(toState) ? [item] : []));
+export const itemsOf = async (tx: Tx, row: jobs.Row): Promise<BundleItem[]> => bundled(await jobs.wordsOf(tx, row));
+
+/** What is kept of an attempt, and the digest that was sealed, as the word of the seal has it. */
+export function bundleOf(words: readonly Said[]) {
+  const items = bundled(words);
+  const seal = words.find(({ toState }) => toState === "SEALED")?.item?.evidence?.["evidence_bundle"] as { sha256?: string } | undefined;
+  return { items, sha256: digestOf(items), sealed: seal?.sha256 };
+}
+
+/** Nobody changes sealed evidence but past us, in the store. */
+export function sealFault({ sha256, sealed }: { sha256: string; sealed: string | undefined }, isLogged: boolean): string | undefined {
+  if (sealed === undefined) return "what is kept of it doesn't say any more which digest was sealed";
+  if (sha256 !== sealed)
+    return `its evidence was changed after it was sealed: the items give the digest ${sha256}, and ${sealed} was sealed`;
+  return isLogged ? undefined : `the digest that was sealed, ${sealed}, isn't in the log`;
 }
 
 /** Recomputed here from what was reported: the station's own sum has to be the same. */
@@ -144,7 +159,10 @@ export async function refuseOtherBundle(tx: Tx, row: jobs.Row, evidence: Evidenc
 export async function get(tx: Tx, caller: Caller, ref: string, signing: Signing): Promise<EvidenceBundle> {
   const row = await jobs.find(tx, caller.tenantId, ref);
   if (row.attemptId === null) throw new Refusal("NOT_FOUND", "nobody has claimed the job yet: there is no evidence");
-  const items = await itemsOf(tx, row);
-  const sha256 = digestOf(items);
-  return { attempt_id: row.attemptId, items, sha256, proof: row.state === "SEALED" ? await log.prove(tx, sha256, signing) : null };
+  const { sealed, ...bundle } = bundleOf(await jobs.wordsOf(tx, row));
+  const shown = { attempt_id: row.attemptId, ...bundle };
+  if (row.state !== "SEALED") return { ...shown, proof: null };
+  const isLogged = sealed !== undefined && (await log.holds(tx, sealed));
+  const fault = sealFault({ ...bundle, sealed }, isLogged);
+  return { ...shown, proof: isLogged ? await log.prove(tx, sealed, signing) : null, ...(fault === undefined ? {} : { fault }) };
 }

@@ -113,9 +113,13 @@ export async function checkpoint(tx: Tx, signing: Signing): Promise<string> {
   return noteOf({ size, root: await rootOf(0, size) }, signing);
 }
 
+const latest = (tx: Tx, digest: string) =>
+  tx.db.select().from(logLeaves).where(eq(logLeaves.digest, digest)).orderBy(desc(logLeaves.n)).limit(1).get();
+export const holds = async (tx: Tx, digest: string): Promise<boolean> => (await latest(tx, digest)) !== undefined;
+
 /** The latest entry of this digest, and the way from it to the head. */
 export async function prove(tx: Tx, digest: string, signing: Signing): Promise<LogProof> {
-  const leaf = await tx.db.select().from(logLeaves).where(eq(logLeaves.digest, digest)).orderBy(desc(logLeaves.n)).limit(1).get();
+  const leaf = await latest(tx, digest);
   if (!leaf) throw new Refusal("NOT_FOUND", "nothing of this digest is in the log");
   const size = await sizeNow(tx);
   const root = await rootOf(0, size);

@@ -32,6 +32,7 @@ const PrintFile = Type.Object({
   items: Type.Array(Type.Object({ status: Type.String() })),
   sha256: Type.String(),
   proof: Type.Union([LogProof, Type.Null()]),
+  fault: Type.Optional(Type.String()),
 });
 
 export async function linesOf(text: string, given: Given): Promise<Line[]> {
@@ -95,12 +96,13 @@ function receiptLines(receipt: Receipt | null | undefined, { entry }: LogProof):
     : [said("fails", `the anchoring service's receipt is for another digest, ${receipt.digest}`)];
 }
 
-function printLines({ items, sha256, proof }: Type.Static<typeof PrintFile>, given: Given): Line[] {
+function printLines({ items, sha256, proof, fault }: Type.Static<typeof PrintFile>, given: Given): Line[] {
   const told = digestOf(items) === sha256;
   return [
     told
       ? said("holds", `the ${items.length} items of the bundle give the digest that it names, ${sha256}`)
       : said("fails", `the items give another digest than the bundle names: one was changed, added, dropped or moved`),
+    ...(fault === undefined ? [] : [said("fails", `the cloud itself said, when this was saved: ${fault}`)]),
     ...(proof
       ? [digestLine(items, proof, "print_bundle"), ...proofLines(proof, given, given.keys)]
       : [said("unknown", "the attempt wasn't sealed when this was saved: nothing of it is in the log yet")]),

@@ -11,7 +11,12 @@ type LogProof = {
   root: string;
   checkpoint: string;
 };
-export type Bundle = { items: { status: string; evidence?: Record<string, unknown> }[]; sha256: string; proof: LogProof | null };
+export type Bundle = {
+  items: { status: string; evidence?: Record<string, unknown> }[];
+  sha256: string;
+  proof: LogProof | null;
+  fault?: string;
+};
 export type Jwk = { kid?: string; kty?: string; crv?: string; x?: string };
 
 export const checkNames = ["bundle", "pictures", "entry", "inclusion", "head", "signature"] as const;
@@ -102,7 +107,7 @@ export async function judgeBundle(bundle: Bundle, { keys, pictureOf }: Sources):
     { name: "pictures", outcome: await judgePictures(bundle, pictureOf) } as const,
   ];
   const { proof } = bundle;
-  if (!proof) return first;
+  if (!proof) return bundle.fault === undefined ? first : [...first, held("entry", false)];
   const leaf = await leafHash(encode(canonicalize(proof.entry) ?? ""));
   return [
     ...first,

@@ -141,6 +141,11 @@ export const EvidenceBundle = closed({
   items: Type.Array(Item, { description: "RENDERED to SCAN_VERIFIED, as they were sent" }),
   sha256: Type.String({ description: "SHA-256 of the RFC 8785 form of `items`" }),
   proof: nullable(LogProof),
+  fault: Type.Optional(
+    Type.String({
+      description: "Only where what is kept isn't what was sealed: how they differ. `proof` is of the digest that was sealed",
+    }),
+  ),
 });
 export type EvidenceBundle = Static<typeof EvidenceBundle>;
 

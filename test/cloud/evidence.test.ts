@@ -1,6 +1,9 @@
 // Evidence: what each state's word has to bring, whose word counts, and what becomes of lies, pictures and stray labels.
 import { hash } from "node:crypto";
+import { sql } from "drizzle-orm";
 import { describe, expect, test } from "vitest";
+import { digestOf } from "#shared/canonical.ts";
+import { judgeBundle } from "#shared/web/proof.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
@@ -277,6 +280,31 @@ test("what a station's clock says is kept and decides nothing", async () => {
   const { data } = (await admin.get(`/aidc/jobs/${claimed.job.job_ref}/history`)).body;
   expect(data.at(-1)).toMatchObject({ to: "RENDERED", occurred_at: hourAgo });
   expect(await beat()).toBeGreaterThanOrEqual(before);
+});
+
+test("sealed evidence that was changed in the store is shown with what was sealed, and with the word that they differ", async () => {
+  const home = await printShop(w);
+  const { job_ref: ref } = await home.issue();
+  await home.device.seal(await home.device.claim());
+  const read = async () => (await home.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+  const sealed = await read();
+  const change = (from: string, to: string) =>
+    w.store.write("tamper", ({ db }) => db.run(sql`UPDATE print_events SET item = replace(item, ${from}, ${to}) WHERE job_ref = ${ref}`));
+  await change("and odometer", "and abacus");
+  const items = structuredClone(sealed.items);
+  items[2].evidence.completion.basis = "host-query fence and abacus";
+  const sha256 = digestOf(items);
+  const fault = expect.stringContaining(`the items give the digest ${sha256}, and ${sealed.sha256} was sealed`);
+  const changed = await read();
+  expect(changed).toEqual({ ...sealed, items, sha256, proof: { ...sealed.proof, checkpoint: expect.any(String) }, fault });
+  expect((await judgeBundle(changed, { keys: [], pictureOf: async () => undefined })).find(({ name }) => name === "entry")?.outcome).toBe(
+    "broken",
+  );
+
+  await change(sealed.sha256, sha256); // and the word of the seal with them
+  const denied = await read();
+  expect(denied).toEqual({ ...changed, proof: null, fault: expect.stringContaining(`${sha256}, isn't in the log`) });
+  expect((await judgeBundle(denied, { keys: [], pictureOf: async () => undefined })).at(-1)).toEqual({ name: "entry", outcome: "broken" });
 });
 
 describe("pictures", () => {

@@ -94,6 +94,9 @@ test("a print's evidence holds by its items, its digest and its proof; one item 
   const rehashed = { ...print, items: print.items.slice(1), sha256: digestOf(print.items.slice(1)) };
   expect((await verify(rehashed, "--keys", didFile)).said).toMatch(/fails: the file's digest is/);
   expect((await verify({ ...print, proof: bundle.proof }, "--keys", didFile)).code).toBe(1); // a proof of something else
+  expect((await verify({ ...print, proof: null, fault: "it was changed" })).said).toMatch(
+    "fails: the cloud itself said, when this was saved: it was changed",
+  );
 });
 
 test("what the cloud itself says of a sealed label holds, and of one that isn't sealed yet that much can't be told", async () => {

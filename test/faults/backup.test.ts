@@ -238,10 +238,18 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
     rewritten(`UPDATE log_leaves SET entry = json_set(entry, '$.at', '2020-01-01T00:00:00.000Z') WHERE n = 1`),
     "node 1 at level 0",
   ],
+  [
+    "with sealed evidence changed",
+    rewritten(`UPDATE print_events SET item = json_set(item, '$.evidence.completion.grade', 'B') WHERE to_state = 'PRINTED_ATTESTED'`),
+    "was changed after it was sealed",
+  ],
+  ["whose seals are gone", rewritten("DELETE FROM print_events WHERE to_state = 'SEALED'"), "which digest was sealed"],
   ["with a leaf of the log missing", rewritten("DELETE FROM log_leaves WHERE n = 2"), "leaf 2"],
   [
-    "whose log was shortened in order",
-    rewritten("DELETE FROM log_leaves WHERE n > 0; DELETE FROM log_nodes WHERE n > 0 OR level > 0; UPDATE log_head SET size = 1"),
+    "whose log was shortened in order, and what it proved with it",
+    rewritten(
+      "UPDATE print_jobs SET state = 'CANCELLED'; DELETE FROM log_leaves WHERE n > 0; DELETE FROM log_nodes WHERE n > 0 OR level > 0; UPDATE log_head SET size = 1",
+    ),
     "its manifest names another",
   ],
   [

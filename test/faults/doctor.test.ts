@@ -52,7 +52,7 @@ beforeAll(async () => {
   expect(well.lines.find(({ check }) => check === "cloud")?.says).toContain("says ready");
   expect([well.code, notOk(well)]).toEqual([0, []]);
   expect(well.lines.map(({ check }) => check)).toEqual(
-    "settings,data folder,disk,fsync,database,integrity,signing key,sealing key,log,audit chains,clock,broker,webhooks,leases,cloud".split(
+    "settings,data folder,disk,fsync,database,integrity,signing key,sealing key,log,audit chains,evidence,clock,broker,webhooks,leases,cloud".split(
       ",",
     ),
   );
@@ -112,6 +112,13 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "lies in clear, as the version before left it",
   ],
   ["an audit row written anew", sql("UPDATE audit_log SET subject = 'x' WHERE seq = 4"), "FAIL", "audit chains", "breaks at row 4"],
+  [
+    "sealed evidence changed",
+    sql(`UPDATE print_events SET item = json_set(item, '$.occurred_at', '2020-01-01T00:00:00.000Z') WHERE to_state = 'RENDERED'`),
+    "FAIL",
+    "evidence",
+    "was changed after it was sealed",
+  ],
   [
     "a leaf of the log changed",
     sql("UPDATE log_nodes SET hash = zeroblob(32) WHERE level = 0 AND n = 1"),
