@@ -85,7 +85,14 @@ const folder = (value: string): string => {
   if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
   return value;
 };
-const anchor = (value: string): string => (value === "log" || value === "off" ? value : (service(value) ?? "log"));
+const anchor = (value: string): string => {
+  if (value === "log" || value === "off") return value;
+  try {
+    return service(value) ?? "log";
+  } catch (cause) {
+    throw new Error(`must be log or off; else it ${(cause as Error).message}`, { cause });
+  }
+};
 
 export const settings = {
   IMPRIMATUR_HOST: { default: "127.0.0.1", says: "the address to listen on", parse: text },

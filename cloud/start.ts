@@ -204,11 +204,15 @@ function wholeKey(key: string, what: string, hint: string): void {
   }
 }
 
+const ANEW = "remove the file to have a new one made";
+const OTHERWISE =
+  "remove the file; the admin key that was made is in the store and none is made anew, but IMPRIMATUR_BOOTSTRAP_KEY sets another";
 /** The operator's key, the one kept from the first start, or a new one if the store has never had any. */
 async function ensureBootstrapKey(store: Store, set: string | undefined, file: string, log: Log): Promise<string | undefined> {
   const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : undefined;
-  if (kept !== undefined) wholeKey(kept, `the key in ${file}`, "remove the file to have a new one made");
-  const fresh = set === undefined && (await store.read("bootstrap key", bootstrap.isMissing));
+  const isMissing = await store.read("bootstrap key", bootstrap.isMissing);
+  if (kept !== undefined) wholeKey(kept, `the key in ${file}`, isMissing ? ANEW : OTHERWISE);
+  const fresh = set === undefined && isMissing;
   const secret = set ?? (fresh ? (kept ?? mintSecret()) : undefined);
   if (secret === undefined) return undefined;
   if (fresh && !kept) writeDurably(file, `${secret}\n`); // before the store knows it: a crash between the two loses nothing

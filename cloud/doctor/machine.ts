@@ -29,7 +29,7 @@ export const settings: Check = ({ config }) => {
 };
 
 export const folder: Check = ({ config: { DATA_DIR: dir } }) => {
-  if (!existsSync(dir)) return bad(`${dir} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
+  if (!statSync(dir, { throwIfNoEntry: false })) return bad(`${dir} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
   const open = ["", ...readdirSync(dir)].filter((name) => (statSync(join(dir, name)).mode & OTHERS) !== 0);
   if (open.length > 0 && process.platform !== "win32")
     return odd(`others may read ${open.map((name) => join(dir, name)).join(", ")}`, `chmod -R go= ${dir}`);

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
+import { fileFault } from "./file-fault.ts";
 import { connect, openSqliteToRead } from "./sqlite.ts";
 import { type Store, storeOn } from "./store.ts";
 
@@ -10,6 +11,8 @@ const ALL_PAGES = 0x7fff_ffff;
 /** All pages in one step: a copy in several would begin anew at every commit beside it, and never end under load. */
 export async function copyDatabase(from: string, to: string): Promise<void> {
   if (!existsSync(from)) throw new Error(`${from} doesn't exist: there is nothing to back up`);
+  const fault = fileFault(from);
+  if (fault) throw new Error(`${fault.says}: ${fault.todo}`);
   const source = connect(from, "read");
   try {
     await source.backup(to, { progress: () => ALL_PAGES });

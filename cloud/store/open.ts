@@ -1,11 +1,12 @@
 // Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
 import { ConfigError } from "#shared/arguments.ts";
 import { openToRead } from "./copy.ts";
+import { fileFault } from "./file-fault.ts";
 import { migrate } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
@@ -28,6 +29,8 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
   const release = databaseUrl ? () => {} : await claimFolder(dataDir);
   let engine: Engine | undefined;
   try {
+    const fault = databaseUrl ? undefined : fileFault(join(dataDir, "imprimatur.db"));
+    if (fault) throw new Error(`${fault.says}: ${fault.todo}`);
     engine = databaseUrl
       ? (await import("./postgres.ts")).openPostgres({ url: databaseUrl, ...common }) // its driver is loaded where it is used
       : openSqlite({
@@ -54,7 +57,11 @@ type Look = Pick<StoreOptions, "dataDir" | "databaseUrl" | "log">;
 export async function openToLook({ dataDir, databaseUrl, log }: Look): Promise<Store | undefined> {
   if (databaseUrl) return storeOn((await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 }), log);
   const file = join(dataDir, "imprimatur.db");
-  return existsSync(file) ? openToRead(file, log) : undefined;
+  if (!statSync(file, { throwIfNoEntry: false })) return undefined;
+  accessSync(file, constants.R_OK); // SQLite's own words would name neither the file nor the reason
+  const fault = fileFault(file);
+  if (fault) throw Object.assign(new Error(fault.says), fault);
+  return openToRead(file, log);
 }
 
 /** What durability rests on and a PostgreSQL server doesn't do; a SQLite file has it from whoever writes to it. */

@@ -138,7 +138,17 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     (folder) => writeFileSync(join(folder, "imprimatur.db"), "hello".repeat(1_000)),
     "FAIL",
     "database",
-    "not a database",
+    "imprimatur.db is damaged, or no database at all",
+  ],
+  [
+    "another program's database",
+    (folder) => {
+      rmSync(join(folder, "imprimatur.db"));
+      sql("CREATE TABLE products (id TEXT)")(folder);
+    },
+    "FAIL",
+    "database",
+    "is another program's database",
   ],
   ["a schema of a newer version", sql("INSERT INTO migrations VALUES (9999, 'x', 'x')"), "FAIL", "database", "migration 9999"],
   [
@@ -181,6 +191,15 @@ test.each<[Record<string, string>, string, string]>([
 ])("with %j the check of the %s says so", async (env, check, says) => {
   const said = await doctor({ ...settings(dataDir), ...env });
   expect(notOk(said)).toContainEqual(expect.objectContaining({ check, says: expect.stringContaining(says) }));
+});
+
+test.runIf(process.getuid?.() === 0)("another user's folder isn't said to be empty", async () => {
+  const nobody = { uid: 65_534, gid: 65_534, env: { ...process.env, ...settings(dataDir) } };
+  const out = await new Promise<string>((resolve) =>
+    execFile(process.execPath, ["cloud/doctor.ts"], nobody, (_, stdout) => resolve(stdout)),
+  );
+  for (const check of ["data folder", "database"])
+    expect(out).toMatch(new RegExp(`FAIL ${check}: EACCES: [^\n]*${dataDir}[^\n]*; run it as the user that the cloud runs as`));
 });
 
 test("it says which keys are still needed, and by how many secrets", async () => {

@@ -3,6 +3,7 @@ import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test, vi } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { startProgram } from "../../fixtures/program.ts";
@@ -53,6 +54,46 @@ test.each(["", "x", "imp_tooshort"])("a kept key file that holds %j stops the st
   expect([code, stderr]).toEqual([1, expect.stringContaining("remove the file to have a new one made")]);
 });
 
+test("a kept key file that was damaged after the first start names the setting, as no new key is made", async () => {
+  const dataDir = folder();
+  await (await startProgram("cloud/main.ts", settings(dataDir))).end();
+  writeFileSync(join(dataDir, "bootstrap-key"), "damaged");
+  const { code, stderr } = await run(settings(dataDir));
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(/remove the file; .* none is made anew, but IMPRIMATUR_BOOTSTRAP_KEY sets another\n$/),
+  ]);
+});
+
+test("a database that is damaged or another program's is named, with what to do, and isn't touched", async () => {
+  const dataDir = folder();
+  const file = join(dataDir, "imprimatur.db");
+  writeFileSync(file, "hello".repeat(1_000));
+  const damaged = await run(settings(dataDir));
+  expect([damaged.code, damaged.stderr]).toEqual([
+    1,
+    `imprimatur: can't start: ${file} is damaged, or no database at all (file is not a database): restore the last backup that holds (imprimatur restore), or see IMPRIMATUR_DATA_DIR\n`,
+  ]);
+  expect(readFileSync(file, "utf8")).toBe("hello".repeat(1_000));
+
+  for (const tables of [
+    "CREATE TABLE products (id TEXT)",
+    "CREATE TABLE products (id TEXT); CREATE TABLE migrations (id INTEGER, migration TEXT)",
+  ]) {
+    rmSync(file);
+    const database = new DatabaseSync(file);
+    database.exec(tables);
+    database.close();
+    const before = readFileSync(file);
+    const foreign = await run(settings(dataDir));
+    expect([foreign.code, foreign.stderr]).toEqual([
+      1,
+      expect.stringMatching(/another program's database, with the tables products.*: name a folder of our own with IMPRIMATUR_DATA_DIR\n$/),
+    ]);
+    expect(readFileSync(file).equals(before)).toBe(true);
+  }
+});
+
 test("a bootstrap key that was replaced stays dead, and that is said", async () => {
   const dataDir = folder();
   const [old, young] = ["the-old-key-of-the-operator", "the new key of the operator"];
@@ -92,6 +133,7 @@ test("a second cloud on the same folder is refused with a sentence, and the firs
 test.each([
   [{ IMPRIMATUR_PROT: "1" }, [], "did you mean IMPRIMATUR_PORT?"],
   [{ IMPRIMATUR_BOOTSTRAP_KEY: `imp_${"x".repeat(57)}` }, [], "its checksum doesn't fit"],
+  [{ IMPRIMATUR_ANCHOR: "LOG" }, [], "IMPRIMATUR_ANCHOR: must be log or off; else it must be a URL that begins with http:// or https://"],
   [{ IMPRIMATUR_PORT: "http" }, [], "IMPRIMATUR_PORT: must be a port"],
   [{ IMPRIMATUR_DATA_DIR: "/dev/null/x" }, [], "see IMPRIMATUR_DATA_DIR"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, [], "see IMPRIMATUR_DATABASE_URL"],

@@ -1,0 +1,43 @@
+// Whether a SQLite file can be ours, seen before a byte of it is written: it may be damaged, or another program's.
+import { existsSync } from "node:fs";
+import Database from "better-sqlite3";
+import { migrationsIn } from "./migrate.ts";
+
+const DAMAGED = /^SQLITE_(NOTADB|CORRUPT)/;
+const TOLD_TABLES = 3;
+
+/** What is wrong with it and what to do. */
+export type FileFault = { says: string; todo: string };
+export function fileFault(file: string): FileFault | undefined {
+  if (!existsSync(file)) return undefined;
+  try {
+    const database = new Database(file, { readonly: true });
+    try {
+      return isOurs(database) ? undefined : foreign(file, tablesOf(database));
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    const { code = "", message } = error as Error & { code?: string };
+    if (!DAMAGED.test(code)) throw error;
+    const todo = "restore the last backup that holds (imprimatur restore), or see IMPRIMATUR_DATA_DIR";
+    return { says: `${file} is damaged, or no database at all (${message})`, todo };
+  }
+}
+
+const tablesOf = (database: Database.Database) =>
+  database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").pluck().all() as string[];
+
+function isOurs(database: Database.Database): boolean {
+  const tables = tablesOf(database);
+  if (tables.every((name) => name === "migrations")) return true; // a first start that was cut off leaves no more
+  const columns = database.prepare("SELECT name FROM pragma_table_info('migrations')").pluck().all();
+  if (!["version", "name", "digest"].every((name) => columns.includes(name))) return false;
+  return database.prepare("SELECT name FROM migrations WHERE version = 1").pluck().get() === migrationsIn()[0]?.name;
+}
+
+function foreign(file: string, tables: string[]): FileFault {
+  const more = tables.length > TOLD_TABLES ? ", …" : "";
+  const says = `${file} is another program's database, with the tables ${tables.slice(0, TOLD_TABLES).join(", ")}${more}`;
+  return { says, todo: "name a folder of our own with IMPRIMATUR_DATA_DIR" };
+}
