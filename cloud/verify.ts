@@ -40,6 +40,8 @@ async function judge(argv: string[]): Promise<{ lines: Line[]; file: string }> {
   const { words, ...values } = argumentsOf(USAGE, OPTIONS, argv, 1);
   const [file] = words;
   if (file === undefined) throw unusable(`FILE is missing (usage: ${USAGE})`);
+  if (values.consistency !== undefined && values.checkpoint === undefined)
+    throw unusable(`--consistency goes with --checkpoint, the head that you know (usage: ${USAGE})`);
   const json = (name: string | undefined): unknown => (name === undefined ? undefined : jsonIn(name));
   const lines = await linesOf(textIn(file), {
     now: Date.now(),
@@ -59,7 +61,8 @@ export async function verify(argv: string[]): Promise<{ code: number; said: stri
   try {
     const { lines, file } = await judge(argv);
     const bad = lines.filter(({ mark }) => mark === "fails" || mark === "unknown");
-    const verdict = bad.length === 0 ? `${file}: all of it holds` : `${file}: ${bad.length} of ${lines.length} don't hold`;
+    const all = lines.some(({ mark }) => mark === "note") ? "all that was checked holds; the notes say what wasn't" : "all of it holds";
+    const verdict = bad.length === 0 ? `${file}: ${all}` : `${file}: ${bad.length} of ${lines.length} don't hold`;
     return { code: bad.length === 0 ? HOLDS : FAILS, said: [...lines.map(({ mark, text }) => `${mark}: ${text}`), verdict].map(plain) };
   } catch (error) {
     return { code: UNUSABLE, said: [plain(`imprimatur: ${(error as Error).message}`)] };

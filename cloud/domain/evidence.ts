@@ -5,7 +5,14 @@ import { type FieldFault, Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
-import { type Completion, type EvidenceName, evidenceShapes, type RenderManifest, type ScanResult } from "#shared/wire/evidence.ts";
+import {
+  type Completion,
+  type EvidenceName,
+  evidenceShapes,
+  isSimulated,
+  type RenderManifest,
+  type ScanResult,
+} from "#shared/wire/evidence.ts";
 import type { BundleItem, EvidenceBundle, JobActor, Result } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
@@ -120,9 +127,6 @@ export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobAct
   if (scan) judgeScan(scan, row);
   return { simulated: isSimulated(evidence) };
 }
-
-const isSimulated = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && ((value as Evidence)["simulated"] === true || Object.values(value).some(isSimulated));
 
 /** The states whose words make up the bundle. */
 const BUNDLED: ReadonlySet<JobState> = new Set(jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED")));

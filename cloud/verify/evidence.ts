@@ -5,6 +5,7 @@ import { Value } from "typebox/value";
 import { digestOf } from "#shared/canonical.ts";
 import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, type Opened, openCredential } from "#shared/credential.ts";
 import { parseNote } from "#shared/note.ts";
+import { isSimulated } from "#shared/wire/evidence.ts";
 import { LogConsistency, LogProof } from "#shared/wire/log.ts";
 import { type CredentialCheck, Receipt } from "#shared/wire/trust.ts";
 import { type Ring, ringFrom } from "./keys.ts";
@@ -96,13 +97,15 @@ function receiptLines(receipt: Receipt | null | undefined, { entry }: LogProof):
     : [said("fails", `the anchoring service's receipt is for another digest, ${receipt.digest}`)];
 }
 
-function printLines({ items, sha256, proof, fault }: Type.Static<typeof PrintFile>, given: Given): Line[] {
+function printLines({ attempt_id: attemptId, items, sha256, proof, fault }: Type.Static<typeof PrintFile>, given: Given): Line[] {
   const told = digestOf(items) === sha256;
   return [
     told
       ? said("holds", `the ${items.length} items of the bundle give the digest that it names, ${sha256}`)
       : said("fails", `the items give another digest than the bundle names: one was changed, added, dropped or moved`),
     ...(fault === undefined ? [] : [said("fails", `the cloud itself said, when this was saved: ${fault}`)]),
+    ...(isSimulated(items) ? [said("note", "it is evidence of simulated devices: it shows no real label")] : []),
+    said("note", `that it is of the attempt ${attemptId} wasn't checked: the attempt's id isn't part of what was sealed`),
     ...(proof
       ? [digestLine(items, proof, "print_bundle"), ...proofLines(proof, given, given.keys)]
       : [said("unknown", "the attempt wasn't sealed when this was saved: nothing of it is in the log yet")]),

@@ -79,3 +79,9 @@ export type EvidenceName = keyof typeof evidenceShapes;
 export type RenderManifest = Static<(typeof evidenceShapes)["render_manifest"]>;
 export type Completion = Static<(typeof evidenceShapes)["completion"]>;
 export type ScanResult = Static<(typeof evidenceShapes)["scan_result"]>;
+
+/** Whether any of it, however deep, comes from a simulated device. */
+export const isSimulated = (value: unknown): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  ((value as { simulated?: unknown }).simulated === true || Object.values(value).some(isSimulated));

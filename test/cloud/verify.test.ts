@@ -87,7 +87,10 @@ test("a passport saved by one curl holds, says its digest and its leaf, and whos
 
 test("a print's evidence holds by its items, its digest and its proof; one item moved, changed or dropped and it doesn't", async () => {
   const good = await verify(print, "--keys", didFile);
-  expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 0 }]);
+  expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 1 }]);
+  expect(good.said).toMatch(
+    /note: that it is of the attempt a1 wasn't checked[^]*: all that was checked holds; the notes say what wasn't$/,
+  );
   expect((await verify(print)).said).toMatch("no key was given");
   for (const items of [print.items.toReversed(), print.items.slice(1), [{ ...print.items[0], status: "SEALED" }, print.items[1]]])
     expect((await verify({ ...print, items }, "--keys", didFile)).code).toBe(1);
@@ -113,9 +116,19 @@ test("what the cloud itself says of a sealed label holds, and of one that isn't 
   const keys = saved((await w.nobody.get("//.well-known/did.json")).body);
   await w.end();
   const good = await verify(sealed, "--keys", keys);
-  expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 0 }]);
+  expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 1 }]);
   const early = await verify(open, "--keys", keys);
   expect([early.code, early.said]).toEqual([1, expect.stringMatching(/unknown: the attempt wasn't sealed/)]);
+});
+
+test("evidence of simulated devices holds, and is said to be that", async () => {
+  const mark = { deeper: [{ simulated: true }] };
+  const items = [{ ...print.items[0], evidence: { render_manifest: { payload: "x", ...mark } } }];
+  const { said } = await verify({ ...print, items, sha256: digestOf(items), proof: null });
+  expect([said, (await verify(print)).said]).toEqual([
+    expect.stringContaining("note: it is evidence of simulated devices"),
+    expect.not.stringContaining("simulated"),
+  ]);
 });
 
 test("a proof by itself, and a credential by itself, as far as they go", async () => {
@@ -240,6 +253,7 @@ test("what can't be used at all ends with 2 and one line that says why", async (
     [[saved(bundle), "--keys", saved("{}")], /neither a DID document/],
     [[saved(bundle), "--keys", saved({ kty: "OKP", crv: "X25519", x: "AA" })], /isn't an Ed25519 key/],
     [[saved(bundle), "--checkpoint", saved("x")], /isn't a log's checkpoint/],
+    [[saved(bundle), "--consistency", consistencyFile], /--consistency goes with --checkpoint.*usage/],
     [[saved(bundle), "--color"], /--color/],
   ];
   for (const [args, why] of unusable) {
