@@ -171,7 +171,7 @@ test("SIGTERM lets what was begun be answered, then ends with 0", async () => {
 });
 
 test("a second SIGTERM doesn't cut the drain short", async () => {
-  const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_DRAIN_NOTICE_S: "1" });
+  const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_DRAIN_NOTICE_S: "3" });
   const ended = cloud.end();
   for (const signal of ["SIGTERM", "SIGINT"] as const)
     await vi
