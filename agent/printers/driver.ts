@@ -128,8 +128,8 @@ export type Completion = {
   toDestroy: number | null;
   evidence: CompletionEvidence;
 };
-/** Clean: nothing of ours comes out any more. With the counters one sees whether something came out before that. */
-export type Flush = { clean: boolean; waiting: number | null; words: string; counters?: Counters };
+/** Clean: nothing of ours comes out any more. Whether something came out before that only the counters tell, or `untouched`: none of it had gone to the head. */
+export type Flush = { clean: boolean; waiting: number | null; words: string; counters?: Counters; untouched?: boolean };
 
 export type Printer = {
   /** Asks without printing. */

@@ -186,6 +186,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
 
   async function flush(): Promise<Flush> {
     let dirty = 0;
+    let untouched = true;
     try {
       for (const [token, id] of ours) {
         if (!FINAL.has((await job(id))?.state ?? "completed")) await queue.ask("Cancel-Job", { jobId: id });
@@ -193,12 +194,13 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
         if (now?.state === "canceled" && now.wasProcessed === false) ours.delete(token);
         else if (now && FINAL.has(now.state) && now.state !== "canceled") ours.delete(token);
         else dirty += 1;
+        untouched &&= now?.wasProcessed === false;
       }
     } catch (error) {
       return { clean: false, waiting: null, words: (error as Error).message };
     }
     return dirty === 0
-      ? { clean: true, waiting: 0, words: "nothing of ours waits in the queue" }
+      ? { clean: true, waiting: 0, words: "nothing of ours waits in the queue", untouched }
       : { clean: false, waiting: dirty, words: `${dirty} of our jobs had gone to the printer before they could be cancelled` };
   }
 
