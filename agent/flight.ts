@@ -17,6 +17,8 @@ export type FlightFloor = PressFloor & {
 };
 export type Flight = { attemptId: string; submission: Submission };
 const SETTLE_MS = 500;
+/** A queue's jobs keep it beyond the agent's life. */
+const nameOf = ({ task, attemptId }: Attempt): string => `${task.job_ref}/${attemptId}`;
 
 export function flights(floor: FlightFloor, config: PrinterConfig, press: Press, signal: AbortSignal) {
   const { store, clock, news } = floor;
@@ -49,7 +51,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   async function send(attempt: Attempt, at: Printer, { bitmap }: Label, isBehind: boolean): Promise<Submission | undefined> {
     const { attemptId, task } = attempt;
     const epc = task.needs.includes("rfid") ? contentOf(attempt).epc : undefined;
-    const token = config.driver === "ipp" ? { token: `${task.job_ref}/${attemptId}` } : {};
+    const token = config.driver === "ipp" ? { token: nameOf(attempt) } : {};
     const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
     if (!isToSend(attemptId)) return undefined;
     const { sha256, bytes } = encoded;
@@ -90,7 +92,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       const completion = await at.awaitCompletion(submission, { signal, ...(isMute ? { withinMs: patience.muteMs } : {}) });
       if (completion.outcome !== "blocked") {
         const after = completion.outcome === "confirmed" ? completion.evidence.after : undefined;
-        if (completion.outcome === "failed") await at.flush();
+        if (completion.outcome === "failed") await at.flush(submission.token);
         await durable(() =>
           store.write(() => {
             steps.completed(floor, attemptId, completion, config, known);
@@ -122,7 +124,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
 
   /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
   async function takeBack(attemptId: string, at: Printer, reason: string): Promise<void> {
-    const flushed = await at.flush();
+    const flushed = await at.flush(nameOf(store.must(attemptId)));
     const now = await counterNow(at, store.must(attemptId));
     await durable(() => {
       const attempt = store.must(attemptId);
@@ -150,7 +152,9 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
     const at = await press.open();
-    const flushed = at ? { ...(await at.flush()), asked: true } : { waiting: null, words: "the printer can't be asked", asked: false };
+    const flushed = at
+      ? { ...(await at.flush(nameOf(attempt))), asked: true }
+      : { waiting: null, words: "the printer can't be asked", asked: false };
     // Of a label that was sent behind another nobody knows where the counter stood: it is looked for once more, now that nothing can come out.
     const isBlind = mayHold > 1 && attempt.work.counter === undefined;
     const look = async (printer: Printer) => (isBlind ? (await printer.preflight()).counters.labels : counterNow(printer, attempt));

@@ -54,7 +54,7 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
     const submission = await at.submit(encoded);
     if (submission.bytesAccepted === 0) throw new Refusal("NOT_READY", submission.fault ?? "nothing could be sent");
     const completion = await at.awaitCompletion(submission, { signal, withinMs: TEST_MS });
-    if (completion.outcome !== "confirmed") await at.flush();
+    if (completion.outcome !== "confirmed") await at.flush(encoded.token);
     press.counter.expect(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null);
     press.become("ready", "ready");
     say("info", { event: "test_label", printer: config.name, operator }, `${config.name}: test label: ${completion.reason}`);

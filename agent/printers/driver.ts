@@ -141,8 +141,8 @@ export type Printer = {
   submit(encoded: Encoded): Promise<Submission>;
   /** May be called again after `blocked`. */
   awaitCompletion(submission: Submission, options?: { withinMs?: number; signal?: AbortSignal }): Promise<Completion>;
-  /** Drops what waits in the printer and says whether it is known to be gone; if not, nothing more is sent until it is opened anew. */
-  flush(): Promise<Flush>;
+  /** Drops what waits in the printer and says whether it is known to be gone; if not, nothing more is sent until it is opened anew. A queue finds the label by its token, whoever sent it. */
+  flush(token?: string): Promise<Flush>;
   /** Lets what was written go out. */
   close(): Promise<void>;
 };

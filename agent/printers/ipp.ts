@@ -57,7 +57,7 @@ export const driver: Driver = {
 function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
   const alone = lane();
-  const ours = new Map<string, number>();
+  let last: string | undefined;
 
   const attributes = async (): Promise<Attributes> =>
     good(await queue.ask("Get-Printer-Attributes", { wants: PRINTER_ATTRIBUTES })).printer[0] ?? {};
@@ -103,10 +103,8 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
       at: clock.now(),
     };
     const nothingSent = (fault: string, retryable = true): Submission => ({ ...offered, retryable, fault });
-    const taken = (id: number): Submission => {
-      ours.set(token, id);
-      return { ...offered, bytesAccepted: bytes.length, retryable: false, spoolId: String(id) };
-    };
+    const taken = (id: number): Submission => ({ ...offered, bytesAccepted: bytes.length, retryable: false, spoolId: String(id) });
+    last = token;
     try {
       const [there] = await named(token);
       if (there) return taken(there.id); // it was sent before, and the answer was lost: never again
@@ -184,24 +182,24 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     return { outcome, reason, faults: more.faults ?? [], toDestroy: more.toDestroy ?? null, evidence };
   };
 
-  async function flush(): Promise<Flush> {
-    let dirty = 0;
-    let untouched = true;
+  /** By its name, as the queue keeps it: it may have been sent before this agent began. What isn't surely untouched may still come out of the printer. */
+  async function flush(token: string | undefined): Promise<Flush> {
+    if (token === undefined) return { clean: true, waiting: 0, words: "nothing of ours waits in the queue", untouched: true };
+    let begun = 0;
     try {
-      for (const [token, id] of ours) {
-        if (!FINAL.has((await job(id))?.state ?? "completed")) await queue.ask("Cancel-Job", { jobId: id });
+      const found = await named(token);
+      if (found.length === 0) return { clean: false, waiting: null, words: "the queue no longer knows this label" };
+      for (const { id, state } of found) {
+        if (!FINAL.has(state)) await queue.ask("Cancel-Job", { jobId: id });
         const now = await job(id);
-        if (now?.state === "canceled" && now.wasProcessed === false) ours.delete(token);
-        else if (now && FINAL.has(now.state) && now.state !== "canceled") ours.delete(token);
-        else dirty += 1;
-        untouched &&= now?.wasProcessed === false;
+        if (!now || !FINAL.has(now.state) || now.wasProcessed !== false) begun += 1;
       }
     } catch (error) {
       return { clean: false, waiting: null, words: (error as Error).message };
     }
-    return dirty === 0
-      ? { clean: true, waiting: 0, words: "nothing of ours waits in the queue", untouched }
-      : { clean: false, waiting: dirty, words: `${dirty} of our jobs had gone to the printer before they could be cancelled` };
+    return begun === 0
+      ? { clean: true, waiting: 0, words: "nothing of ours waits in the queue", untouched: true }
+      : { clean: false, waiting: begun, words: "the label had gone to the printer before it could be cancelled" };
   }
 
   return {
@@ -233,7 +231,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     },
     submit: (encoded) => alone(() => submit(encoded)),
     awaitCompletion,
-    flush: () => alone(flush),
+    flush: (token = last) => alone(() => flush(token)),
     close: async () => {},
   };
 }

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { asked, jobAt, type Running, running, say, stateInCloud, until } from "./floor.ts";
+import { asked, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -39,4 +39,33 @@ describe.concurrent("a receipt printer has no counter", () => {
       expect(await station.floor.links()).toEqual([link]);
     },
   );
+});
+
+describe.concurrent("a print queue keeps its jobs", () => {
+  /** The label waits in the queue, and the agent begins anew. */
+  async function begunAnew(t: Parameters<typeof running>[0]) {
+    const shop = await printShop(w);
+    const first = await running(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    const { queue } = first.floor;
+    await until(() => first.state().printers[0]?.status === "ready");
+    queue?.set("held");
+    const { job_ref: ref, digital_link: link } = await issued(shop);
+    await until(() => first.state().printers[0]?.status === "blocked");
+    await first.end();
+    const station = await stationOn(first.floor);
+    t.onTestFinished(station.end);
+    await isAsked(station, ref, "unknown_outcome");
+    return { shop, ref, link, station, queue };
+  }
+
+  test("a label that waits in it is found by its name after a restart, and cancelled before another is printed", async (t) => {
+    const { shop, ref, link, station, queue } = await begunAnew(t);
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await until(() => queue?.jobs()[0]?.state === "canceled");
+    queue?.set("none");
+    await until(() => (queue?.labels.length ?? 0) > 0);
+    expect(queue?.jobs().map(({ state }) => state)).toEqual(["canceled", "completed"]);
+    expect(await station.floor.links()).toEqual([link]);
+    expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: false });
+  });
 });
