@@ -1,8 +1,9 @@
 // What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
 import { Refusal } from "#shared/errors.ts";
-import { type Ask, allowedFor, askOf, type Attempt, type Verdict } from "./attempt.ts";
+import { type Ask, allowedFor, askOf, type Attempt, type Verdict, type Work } from "./attempt.ts";
 import { fail } from "./ends.ts";
 import { type Floor, instant, MAY_BE_HERE } from "./floor.ts";
+import type { Flush } from "./printers/driver.ts";
 import { attested, useEarly } from "./steps.ts";
 
 const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
@@ -118,25 +119,36 @@ const answers: Record<Ask | "scan", Answer> = {
 };
 
 /** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
-export function askAgain(floor: Floor, { attemptId, jobRef, work }: Attempt, counter: number): void {
+export function askAgain(floor: Floor, attempt: Attempt, counter: number): void {
+  const { work } = attempt;
   const moved = counter - (work.counter ?? counter);
   const unknown =
     work.counter === undefined
       ? "what the printer held is dropped only now: look once more"
       : `the printer's counter has moved by ${moved} since this label was sent: look again`;
-  floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, unknown, counter } });
-  floor.say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${unknown}`);
+  lookAgain(floor, attempt, { unknown, counter });
+}
+function lookAgain(floor: Floor, { attemptId, jobRef }: Attempt, learned: Work & { unknown: string }): void {
+  floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, ...learned } });
+  floor.say("warn", { event: "unknown_outcome", job_ref: jobRef }, `${jobRef}: ${learned.unknown}`);
   floor.news.beat();
 }
 
-/** After the printer was told to drop what it holds: only then can nothing come out any more. `waiting` is what it says is still in it. */
-export function closeAttempt(floor: Floor, attempt: Attempt, flushed: { waiting: number | null; words: string; asked: boolean }): void {
+/**
+ * After the printer was told to drop what it holds: only then can nothing come out any more. Where it doesn't confirm that, nobody's "there is none" holds
+ * for what is still to come: the person is asked to make sure, once; after that the next attempt is told that a label may exist.
+ */
+export function closeAttempt(floor: Floor, attempt: Attempt, flushed: Pick<Flush, "clean" | "words">): void {
   const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
-  const stillIn = !flushed.asked || (flushed.waiting ?? 0) > 0;
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
+  if (disposition && !flushed.clean && !attempt.work.mayHold)
+    return lookAgain(floor, attempt, {
+      unknown: `it may still come out (${flushed.words}): switch the printer off and on, empty its print queue where it has one, look again, and say what you found`,
+      mayHold: true,
+    });
   if (verdict === "misprint") putAside(floor, attempt);
-  fail(floor, attempt, stillIn ? `${reason}, but ${flushed.words}` : reason, {
+  fail(floor, attempt, flushed.clean ? reason : `${reason}, but ${flushed.words}`, {
     operator,
-    ...(disposition && !stillIn ? { disposition } : {}),
+    ...(disposition && flushed.clean ? { disposition } : {}),
   });
 }

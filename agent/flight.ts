@@ -152,9 +152,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
     const at = await press.open();
-    const flushed = at
-      ? { ...(await at.flush(nameOf(attempt))), asked: true }
-      : { waiting: null, words: "the printer can't be asked", asked: false };
+    const flushed = at ? await at.flush(nameOf(attempt)) : { clean: false, words: "the printer can't be asked" };
     // Of a label that was sent behind another nobody knows where the counter stood: it is looked for once more, now that nothing can come out.
     const isBlind = mayHold > 1 && attempt.work.counter === undefined;
     const look = async (printer: Printer) => (isBlind ? (await printer.preflight()).counters.labels : counterNow(printer, attempt));

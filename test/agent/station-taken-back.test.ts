@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { asked, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
+import { asked, floorOf, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -67,5 +67,65 @@ describe.concurrent("a print queue keeps its jobs", () => {
     expect(queue?.jobs().map(({ state }) => state)).toEqual(["canceled", "completed"]);
     expect(await station.floor.links()).toEqual([link]);
     expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: false });
+  });
+});
+
+describe.concurrent("a person says that there is no label, and the printer doesn't say that it has dropped it", () => {
+  const AGAIN = /^it may still come out \(.+\): switch the printer off and on/;
+  /** Said twice: once as it looks, once after making sure. */
+  async function saidTwice(shop: Shop, station: Running, ref: string, verdict: string) {
+    expect((await say(station, ref, verdict)).status).toBe(200);
+    await until(() => AGAIN.test(wordsAt(station, ref) ?? ""));
+    expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
+    expect((await say(station, ref, verdict)).status).toBe(200);
+  }
+
+  test.for(["not_printed", "destroyed"])("%s holds once nothing can come out any more", async (verdict, t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => station.state().printers[0]?.ceiling === "A");
+    station.floor.machine?.fault("reset-at", { at: 100 });
+    const { job_ref: ref } = await issued(shop);
+    await isAsked(station, ref, "unknown_outcome");
+    station.floor.machine?.fault("dont-answer");
+    expect((await say(station, ref, verdict)).status).toBe(200);
+    await until(() => AGAIN.test(wordsAt(station, ref) ?? ""));
+    expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
+    station.floor.machine?.clear(); // it was switched off and on
+    expect((await say(station, ref, verdict)).status).toBe(200);
+    await until(() => jobAt(station, ref)?.attempt === 2);
+    expect(await inCloud(shop, ref)).toMatchObject({ duplicate_risk: false });
+  });
+
+  test("a queue that can't be asked: the next attempt is told that a label may exist", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    const { queue } = station.floor;
+    await until(() => station.state().printers[0]?.status === "ready");
+    queue?.set("held");
+    const { job_ref: ref, digital_link: link } = await issued(shop);
+    await until(() => jobAt(station, ref)?.stage === "sent");
+    queue?.set("http-500");
+    await isAsked(station, ref, "attest");
+    await saidTwice(shop, station, ref, "not_printed");
+    await isIn(shop, ref, "FAILED");
+    queue?.set("none"); // it is back, and prints what it held
+    await isAsked(station, ref, "destroy_earlier");
+    expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
+    expect(await station.floor.links()).toEqual([link]); // and no second one before somebody has destroyed it
+  });
+
+  test("a printer that only listens never stalls its lane: the next attempt is told that a label may exist", async (t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+    floor.machine?.fault("dont-answer");
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    const { job_ref: ref } = await issued(shop);
+    await isAsked(station, ref, "attest");
+    await saidTwice(shop, station, ref, "not_printed");
+    await isAsked(station, ref, "destroy_earlier");
+    expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
+    expect(station.state().ledger.counts).toEqual({ unknown: 1 });
   });
 });
