@@ -70,6 +70,7 @@ const UNASKED: [byte: number, ...Bit][] = [
   [2, 0x0c, "media-out", "it is out of paper"],
 ];
 export const PAPER_LOW = 0x0c; // of DLE EOT 4
+export const PAPER_END = 0x0c; // of GS r 1
 
 export const realtimeFaults = (n: 1 | 2 | 3 | 4, bits: number): Fault[] =>
   REALTIME[n].filter(([mask]) => (bits & mask) !== 0).map(([, name, words]) => ({ name, words }));

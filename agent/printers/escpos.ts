@@ -22,7 +22,7 @@ import {
   type Submission,
   timingOf,
 } from "./driver.ts";
-import { type Answer, lexer, PAPER_LOW, realtimeFaults, unaskedFaults } from "./escpos-answers.ts";
+import { type Answer, lexer, PAPER_END, PAPER_LOW, realtimeFaults, unaskedFaults } from "./escpos-answers.ts";
 
 type Fence = "gs-h" | "gs-r" | "none";
 const WIDTH_MAX_DOTS = 2_040; // the encoder writes the width into one byte
@@ -74,6 +74,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let settled = false;
   let tellsHealth = false;
   const heard = new Map<string, number>();
+  let paperless: string | undefined; // the label behind which it answered that its paper has ended
   const note = (token: string) => {
     if (!heard.has(token)) heard.set(token, clock.now()); // the first counts, a second is an echo
     for (const oldest of [...heard.keys()].slice(0, -HEARD_MAX)) heard.delete(oldest);
@@ -82,12 +83,16 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (answer.kind === "unasked") asb = answer.bytes;
     if (answer.kind === "done") note(answer.token);
     if (answer.kind === "paper") {
-      if (owed === 1 && inFlight !== undefined && fence === "gs-r" && settled) note(inFlight);
+      if (owed === 1 && inFlight !== undefined && fence === "gs-r" && settled) {
+        if ((answer.bits & PAPER_END) === 0) note(inFlight);
+        else paperless = inFlight;
+      }
       if (owed === 0) settled = false; // an answer nobody asked for: from now on none can be told from another
       owed = Math.max(0, owed - 1);
     }
   });
 
+  const isAnswered = (token: string) => heard.has(token) || paperless === token || undefined;
   async function ask<T>(question: Buffer, pick: (answer: Answer) => T | undefined): Promise<T | undefined> {
     const answer = talk.hear(pick, timing.answerMs);
     const { fault } = await talk.send(question, timing.answerMs);
@@ -198,12 +203,16 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     for (;;) {
       const at = heard.get(token);
       if (at !== undefined) return done(verdict(token, "confirmed", "the printer answered behind this label", { answeredAt: at }));
+      if (paperless === token) {
+        const why = "the printer answered behind this label that its paper has ended: whether the label came out whole, it doesn't say";
+        return done(verdict(token, "unknown", why, { faults: [{ name: "media-out", words: "it is out of paper" }] }));
+      }
       const lost = talk.closed();
       if (lost) return done(verdict(token, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
-      await talk.hear(() => heard.get(token), timing.pollMs);
-      if (heard.has(token) || talk.closed()) continue;
+      await talk.hear(() => isAnswered(token), timing.pollMs);
+      if (isAnswered(token) || talk.closed()) continue;
       const { faults } = await health();
-      if (heard.has(token)) continue;
+      if (isAnswered(token)) continue;
       if (faults.length > 0)
         return done(verdict(token, "blocked", `the printer waits: ${faults.map(({ words }) => words).join(", ")}`, { faults }));
       if (signal?.aborted || clock.now() >= until)

@@ -76,6 +76,14 @@ test("an answer to GS r that nobody asked for makes the next label wait until an
   expect(await printer.submit(await printer.encode(dotsOf()))).toMatchObject({ bytesAccepted: 0, retryable: true });
 });
 
+test("an answer to GS r that says itself that the paper has ended confirms nothing: somebody has to look", async () => {
+  const { printer } = await pairOf({}, { knowsGsH: false, isLastOfRoll: true });
+  expect(await printer.probe()).toMatchObject({ fence: "gs-r" });
+  const completion = await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())));
+  expect(completion).toMatchObject({ outcome: "unknown", reason: expect.stringContaining("paper has ended"), evidence: { grade: "E" } });
+  expect(completion.faults).toEqual([{ name: "media-out", words: "it is out of paper" }]);
+});
+
 test("an answer for a label from before the connection was lost isn't taken for the next label", async () => {
   const timing = { ...TIMING, completionMs: 20, pollMs: 10 };
   const { machine, printer } = await pairOf({ fence: "gs-r", timing }, { scale: 1, heightMm: 10 });
