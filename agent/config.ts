@@ -143,10 +143,14 @@ function checkUrls(config: AgentConfig): void {
   if (!/^https?:$/.test(protocol) || pathname !== "/" || username)
     throw new ConfigError("cloud must be an origin such as https://cloud.example: scheme, host and port, nothing after it");
   config.cloud = new URL(config.cloud).origin;
-  for (const [i, { driver, port, control, simulated, inFlight = 1 }] of config.printers.entries()) {
+  for (const [i, { driver, port, control, simulated, rfid, inFlight = 1 }] of config.printers.entries()) {
     named(`printers.${i}.port`, () => portOf(drivers[driver]?.schemes ?? [], port));
     if (inFlight > 1 && driver !== "zpl")
       throw new ConfigError(`printers.${i}.inFlight is 1 for ${driver}: only zpl can tell apart what became of several labels`);
+    if (rfid && driver !== "zpl")
+      throw new ConfigError(
+        `printers.${i}.rfid is false for ${driver}: only zpl can write tags; leave it out, or give the tags to a zpl printer`,
+      );
     if (control !== undefined && (!simulated || !/^http:\/\/[^/]/.test(control) || !URL.canParse(control)))
       throw new ConfigError(`printers.${i}.control is the http:// address of a simulator, for a printer that is simulated`);
   }

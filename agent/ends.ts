@@ -1,4 +1,5 @@
 // How an attempt ends badly: it failed and says so, or its job went on without it.
+import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
 import { type Attempt, stages } from "./attempt.ts";
@@ -26,6 +27,17 @@ export function fail(
   floor.news.beat();
 }
 const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
+
+/** What no try can change ends the attempt, before anything has left; everything else is tried again. */
+export async function unlessRefused<T>(floor: Floor, attempt: Attempt, act: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await act();
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.code === "STORE_UNAVAILABLE") throw error;
+    fail(floor, attempt, `${error.code}: ${error.message}`, { disposition: "not_printed" });
+    return undefined;
+  }
+}
 
 /** The cloud gave the job to somebody else, or ended it. What may lie here on paper is an orphan from now on. */
 export function lost(floor: Floor, attemptId: string, why: string): void {

@@ -6,7 +6,7 @@ import { contentOf } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
 import { attests, type Capabilities, type Completion, type Printer, type Submission } from "./printers/driver.ts";
-import { fail } from "./ends.ts";
+import { fail, unlessRefused } from "./ends.ts";
 import * as steps from "./steps.ts";
 
 export type Lease = "alive" | "lost" | "unknown";
@@ -52,8 +52,8 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const { attemptId, task } = attempt;
     const epc = task.needs.includes("rfid") ? contentOf(attempt).epc : undefined;
     const token = config.driver === "ipp" ? { token: nameOf(attempt) } : {};
-    const encoded = await at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token });
-    if (!isToSend(attemptId)) return undefined;
+    const encoded = await unlessRefused(floor, attempt, () => at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token }));
+    if (!encoded || !isToSend(attemptId)) return undefined;
     const { sha256, bytes } = encoded;
     const before = counter.expected();
     const act = store.write(() => {

@@ -1,7 +1,6 @@
 // What earns each state its evidence, one step a state. All of it in the buffer first.
 import { hash } from "node:crypto";
 import { digestOf } from "#shared/canonical.ts";
-import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
 import { askOf, type Attempt } from "./attempt.ts";
@@ -9,7 +8,7 @@ import { pngOf } from "./bitmap.ts";
 import type { LabelState } from "./buffer-labels.ts";
 import type { PrinterConfig } from "./config.ts";
 import { drawn } from "./drawing.ts";
-import { fail } from "./ends.ts";
+import { fail, unlessRefused } from "./ends.ts";
 import { DEVICE, type Floor, instant, isOver, MAY_BE_HERE, tell } from "./floor.ts";
 import type { Label } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
@@ -18,17 +17,12 @@ import type { GoodScan, ScanResult } from "./scan-result.ts";
 // --- RENDERED
 
 /** Undefined where the label can't be: its attempt has failed. */
-export async function render(floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> {
-  try {
+export const render = (floor: Floor, attempt: Attempt, printer: PrinterConfig): Promise<Label | undefined> =>
+  unlessRefused(floor, attempt, async () => {
     const label = await drawn(floor, attempt, printer);
     if (attempt.stage === "waiting") rendered(floor, attempt, label);
     return label;
-  } catch (error) {
-    if (!(error instanceof Refusal) || error.code === "STORE_UNAVAILABLE") throw error;
-    fail(floor, attempt, `${error.code}: ${error.message}`);
-    return undefined;
-  }
-}
+  });
 export function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
   const { store, news } = floor;
   const picture = pngOf(bitmap);

@@ -63,6 +63,16 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     { ...least, printers: [{ ...printer, port: "ipp://h/printers/x" }] },
     /^printers\.0\.port of this driver/,
   ],
+  [
+    "tags on a receipt printer",
+    { ...least, printers: [{ ...printer, driver: "escpos", rfid: true }] },
+    /^printers\.0\.rfid is false for escpos: only zpl can write tags/,
+  ],
+  [
+    "tags through a print queue",
+    { ...least, printers: [{ ...printer, driver: "ipp", port: "ipp://h/printers/x", rfid: true }] },
+    /^printers\.0\.rfid is false for ipp/,
+  ],
   ["a camera on a stream", { ...least, scanners: [{ name: "e", driver: "camera", port: "tcp://h:1" }] }, /^scanners\.0\.port /],
   ["a scanner without its port", { ...least, scanners: [{ name: "e", driver: "line" }] }, /^scanners\.0\.port /],
   ["a lease too long", { ...least, claim: { leaseSeconds: 601 } }, /^claim\.leaseSeconds must be <= 600$/],

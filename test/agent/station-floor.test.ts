@@ -81,6 +81,19 @@ describe.concurrent("labels", () => {
     expect(await station.floor.links()).toEqual([]);
   });
 
+  test("one that the printer's language can't carry fails with the reason, and the lane goes on", async (t) => {
+    const shop = await printShop(w);
+    const config = { dpi: 600, label: { widthMm: 100, heightMm: 50 } } as const;
+    const station = await running(t, w.url, shop, { language: "escpos", eyes: "hand", config });
+    const wide = await shop.issue({ template: "qr-100x50", max_attempts: 1, priority: 2 });
+    const narrow = await shop.issue({ template: "qr-50x25", priority: 1 });
+    await until(async () => (await stateInCloud(shop, narrow.job_ref)) === "PRINTED_ATTESTED");
+    await until(async () => ["FAILED", "DEAD_LETTER"].includes(await stateInCloud(shop, wide.job_ref)));
+    const { reason, duplicate_risk: risk } = (await shop.admin.get(`/aidc/jobs/${wide.job_ref}`)).body;
+    expect([reason, risk]).toEqual([expect.stringContaining("dots wide, and ESC/POS rasters end at 2040"), false]);
+    expect(station.floor.machine?.labels).toHaveLength(1);
+  });
+
   test("that come out without a job of ours are counted, and explained by a person", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop);
