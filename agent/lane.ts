@@ -5,6 +5,7 @@ import { type Flight, type FlightFloor, flights } from "./flight.ts";
 import { LOOK_MS, openPress, type PressOptions, type PressState } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
 import * as steps from "./steps.ts";
+import { takersOf } from "./takers.ts";
 import { testLabels } from "./test-label.ts";
 
 export type Lane = {
@@ -30,9 +31,8 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   const isPlain = ({ task }: Attempt) => !task.needs.includes("rfid");
   const canStart = (attempt: Attempt) =>
     (attempt.stage === "waiting" || attempt.stage === "rendered") &&
-    (attempt.printer === null || isMine(attempt)) &&
-    askOf(attempt) === null &&
-    (config.rfid || isPlain(attempt));
+    (attempt.printer === null ? takersOf(floor, attempt).some(({ name }) => name === config.name) : isMine(attempt)) &&
+    askOf(attempt) === null;
   function pick(open: Attempt[]): Attempt | undefined {
     if (floor.paused() || store.fault() !== null) return undefined;
     return open.find((one) => isMine(one) && canStart(one)) ?? open.find(canStart);

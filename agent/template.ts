@@ -36,7 +36,7 @@ export type Element = Static<typeof Element>;
 export type Template = Static<typeof Template>;
 export type Size = { widthMm: number; heightMm: number };
 
-const fits = new Ajv({ strictTuples: false, meta: false, validateSchema: false }).compile(Template);
+const isTemplate = new Ajv({ strictTuples: false, meta: false, validateSchema: false }).compile(Template);
 const folder = new URL("../shared/templates/", import.meta.url);
 
 /** Throws where a file isn't a template: a label must never be the place where that is found out. */
@@ -46,7 +46,7 @@ export function loadTemplates(from: URL = folder): Template[] {
     .toSorted()
     .map((name) => {
       const template = JSON.parse(readFileSync(new URL(name, from), "utf8")) as Template;
-      const fault = fits(template) ? faultIn(template) : `${fits.errors?.[0]?.instancePath} ${fits.errors?.[0]?.message}`;
+      const fault = isTemplate(template) ? faultIn(template) : `${isTemplate.errors?.[0]?.instancePath} ${isTemplate.errors?.[0]?.message}`;
       if (fault) throw new Error(`template file ${name}: ${fault}`);
       if (name !== `${template.name}.json`) throw new Error(`template file ${name} says that it is ${template.name}`);
       return template;
@@ -87,3 +87,7 @@ export function templateFor(templates: Template[], label: Size, name?: string | 
   if (!largest) throw new Refusal("LABEL_REFUSED", `no template fits a label of ${mm(label)}; there are ${templates.map(mm).join(", ")}`);
   return largest;
 }
+
+/** Whether there is one for this label. */
+export const fits = (templates: Template[], label: Size, name: string | null): boolean =>
+  templates.some((template) => (name === null || template.name === name) && onLabel(template, label));

@@ -3,6 +3,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { createServer } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
 import { startNetwork } from "../../fixtures/network.ts";
+import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -79,6 +80,34 @@ describe.concurrent("labels", () => {
     await until(async () => ["FAILED", "DEAD_LETTER"].includes(await stateInCloud(shop, ref)));
     expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.reason).toContain("there is no template poster");
     expect(await station.floor.links()).toEqual([]);
+  });
+
+  test("one that fits on the labels of one printer only goes to that one, and the others' lanes leave it alone", async (t) => {
+    const shop = await printShop(w);
+    const big = await startZplPrinter({ scale: 0, widthMm: 100, heightMm: 50 });
+    t.onTestFinished(big.stop);
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand", config: { label: { widthMm: 25, heightMm: 25 } } });
+    const [small] = floor.config.printers;
+    if (!small) throw new Error("no printer");
+    const { control: _control, ...plain } = small;
+    floor.config.printers.push({ ...plain, name: "big", port: big.url, label: { widthMm: 100, heightMm: 50 } });
+    big.fault("head-open"); // the other is free long before it
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(
+      () =>
+        station
+          .state()
+          .printers.map(({ status }) => status)
+          .join(", ") === "ready, blocked",
+    );
+    const { job_ref: ref } = await shop.issue({ template: "qr-100x50", max_attempts: 1 });
+    const { job_ref: poster } = await shop.issue({ template: "poster", max_attempts: 1 });
+    await until(async () => ["FAILED", "DEAD_LETTER"].includes(await stateInCloud(shop, poster))); // it fits nowhere
+    expect(station.state().jobs).toMatchObject([{ job_ref: ref, stage: "waiting", printer: null }]);
+    big.clear();
+    await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED");
+    expect([floor.machine?.labels.length, big.labels.length]).toEqual([0, 1]);
   });
 
   test("one that the printer's language can't carry fails with the reason, and the lane goes on", async (t) => {
