@@ -1,28 +1,31 @@
 // Claims: as many jobs ahead as the line needs not to wait for the network, each believed only on its envelope.
 import { randomUUID } from "node:crypto";
 import type { ClaimBatch, Claimed } from "#shared/wire/jobs.ts";
-import { askOf } from "./attempt.ts";
+import { askOf, type Attempt } from "./attempt.ts";
+import type { PrinterConfig } from "./config.ts";
 import { verifyEnvelope } from "./envelope.ts";
 import type { LeaseDeps } from "./leases.ts";
 import { pulse } from "./pulse.ts";
 import type { CloudTime } from "./cloud-time.ts";
 import type { Standing } from "./standing.ts";
+import { takersOf } from "./takers.ts";
 
 const POLL_MS = 2_000; // until the cloud has said otherwise
 const INFO_MS = 300_000;
 const LET_GO_MS = 120_000;
-const ASKS_MAX = 50; // jobs that wait for a person before they can even begin
+const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
 type ClaimDeps = LeaseDeps & {
   standing: Standing;
   time: CloudTime;
   adoption: { isDue(): boolean; run(deviceId: string): Promise<boolean> };
-  blocked(): boolean;
+  /** The printers that could print now. */
+  working(): PrinterConfig[];
   paused(): boolean;
 };
 
 export function claimsOf(deps: ClaimDeps) {
-  const { config, store, clock, cloud, uplink, standing, floor, time, adoption, blocked, paused } = deps;
+  const { config, store, clock, cloud, uplink, standing, floor, time, adoption, working, paused } = deps;
   const { news, say } = floor;
   const hunger = pulse(clock);
   let over = false;
@@ -32,11 +35,16 @@ export function claimsOf(deps: ClaimDeps) {
   let infoAt = -Infinity;
 
   const ahead = () => store.inHand().filter(({ stage }) => stage === "waiting" || stage === "rendered");
+  const blocked = () => working().length === 0;
+  /** How many more the printers that work need, so that each has labels ready; what none of them may take keeps none of them waiting. */
   function room(): number {
+    const names = new Set(working().map(({ name }) => name));
     const waiting = ahead();
-    const asking = waiting.filter((attempt) => askOf(attempt) !== null).length;
+    const isNext = (one: Attempt) =>
+      askOf(one) === null && (one.printer === null ? takersOf(floor, one).some(({ name }) => names.has(name)) : names.has(one.printer));
+    const next = waiting.filter(isNext).length;
     const most = standing.info()?.limits.claims ?? config.claim.ahead;
-    return asking >= ASKS_MAX ? 0 : Math.min(config.claim.ahead * config.printers.length - (waiting.length - asking), most);
+    return waiting.length - next >= ASIDE_MAX ? 0 : Math.min(config.claim.ahead * names.size - next, most);
   }
   let toldOfDisk = false;
   /** Whether what a claim brings could be written down; said once. */
@@ -50,7 +58,7 @@ export function claimsOf(deps: ClaimDeps) {
   const mayClaim = () => hasRoom() && !paused() && uplink.stopped() === null && !blocked();
 
   async function claim(most: number): Promise<number> {
-    const needs: ClaimBatch["needs"] = config.printers.some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];
+    const needs: ClaimBatch["needs"] = working().some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];
     const { leaseSeconds } = config.claim;
     // The same request until it is answered: a lost answer's jobs come again instead of waiting for their leases to end.
     if (!asked || clock.now() - asked.at > leaseSeconds * 500)

@@ -28,7 +28,9 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
     floor.hungry();
     const lease = await floor.holds(attempt);
-    if (lease !== "alive" || press.isOver() || store.must(attempt.attemptId).ended !== null) {
+    const { ended, printer } = store.must(attempt.attemptId);
+    if (printer !== null && printer !== config.name) return undefined; // another lane was faster
+    if (lease !== "alive" || press.isOver() || ended !== null) {
       if (lease === "unknown" && !isBehind) become("ready", "a job waits for word from the cloud that it is still ours");
       if (lease === "unknown" && !press.isOver()) await news.next(LOOK_MS);
       return undefined;

@@ -1,4 +1,5 @@
 // One printer, one lane: it prints one label after another, and waits for paper, for people, for scans and for its lease.
+import { maySkip } from "./answers.ts";
 import { askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { type Flight, type FlightFloor, flights } from "./flight.ts";
@@ -15,6 +16,8 @@ export type Lane = {
   test(operator: string): Promise<string>;
   end(): Promise<void>;
 };
+
+const drawnBy = ({ label: { widthMm, heightMm }, dpi, simulated }: PrinterConfig) => [widthMm, heightMm, dpi, simulated];
 
 export function startLane(floor: FlightFloor, config: PrinterConfig, options: PressOptions = {}): Lane {
   const { store, clock, news, say } = floor;
@@ -36,6 +39,18 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   function pick(open: Attempt[]): Attempt | undefined {
     if (floor.paused() || store.fault() !== null) return undefined;
     return open.find((one) => isMine(one) && canStart(one)) ?? open.find(canStart);
+  }
+
+  /** What it drew and can't print now others may, where they draw the very same label: what was said of it stays true. */
+  function share(): void {
+    const drawing = JSON.stringify(drawnBy(config));
+    for (const one of store.inHand()) {
+      if (!isMine(one) || !maySkip(one)) continue;
+      const takers = takersOf(floor, one);
+      if (takers.length < 2 || takers.some((other) => JSON.stringify(drawnBy(other)) !== drawing)) continue;
+      store.change(one.attemptId, { printer: null });
+      news.beat();
+    }
   }
 
   /** A label, and as long as there are more of them the next behind it, so that the printer needn't stop between two. */
@@ -92,10 +107,16 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
       return news.next(LOOK_MS);
     }
     const at = await press.open();
-    if (!at) return tests.drop();
+    if (!at) {
+      share();
+      return tests.drop();
+    }
     if (tests.isAsked()) return tests.answer(at);
     const next = pick(inHand);
-    if (press.isStale(next !== undefined) && !(await press.isReady(at))) return press.waitFor(press.isOver, LOOK_MS);
+    if (press.isStale(next !== undefined) && !(await press.isReady(at))) {
+      share();
+      return press.waitFor(press.isOver, LOOK_MS);
+    }
     if (next) return work(next, at);
     const { status, words } = press.state();
     if (status === "printing" || words.startsWith("waits for")) become("ready", "ready");

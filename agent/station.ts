@@ -13,7 +13,7 @@ import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
 import { noticesOf } from "./notices.ts";
 import { operatorsOf } from "./operator.ts";
-import type { Patience } from "./press.ts";
+import type { Patience, PressState } from "./press.ts";
 import type { Timing } from "./printers/driver.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
@@ -46,6 +46,7 @@ export type Station = {
   store: Store;
   end(): Promise<void>;
 };
+const WORKING = new Set<PressState["status"]>(["ready", "printing"]);
 export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
   const { log } = options;
   const say: Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
@@ -87,8 +88,9 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const standing = standingOf({ cloud, store, say, uplink });
   const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
   const adoption = adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds: config.claim.leaseSeconds });
+  const working = () => lanes.filter((lane) => WORKING.has(lane.state().status)).map((lane) => lane.config);
   const claims = claimsOf({
-    config, store, clock, cloud, uplink, standing, floor, time, adoption, blocked: () => lanes.every((lane) => !["ready", "printing"].includes(lane.state().status)), paused: () => paused,
+    config, store, clock, cloud, uplink, standing, floor, time, adoption, working, paused: () => paused,
   }); // oxfmt-ignore
   const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) =>

@@ -1,0 +1,78 @@
+// A station with two printers, one of which can't print: what it can't do doesn't keep the other waiting, and what the other may do it does.
+import { afterAll, describe, expect, test } from "vitest";
+import type { PrinterConfig } from "../../agent/config.ts";
+import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
+import { printShop, type Shop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { floorOf, jobAt, stateInCloud, stationOn, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+const isIn = (shop: Shop, ref: string, state: string) => until(async () => (await stateInCloud(shop, ref)) === state);
+
+/** The second is as the first, but for what is said. */
+async function twoPrinters(t: Parameters<typeof floorOf>[0], first: Partial<PrinterConfig> = {}, second: Partial<PrinterConfig> = {}) {
+  const shop = await printShop(w);
+  const other = await startZplPrinter({ scale: 0 });
+  t.onTestFinished(other.stop);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand", ...(first.rfid ? { rfid: true } : {}), config: first });
+  const [one] = floor.config.printers;
+  if (!one || !floor.machine) throw new Error("no printer");
+  const { control: _control, ...plain } = one;
+  floor.config.printers.push({ ...plain, name: "other", port: other.url, ...second });
+  const start = async () => {
+    const patience = { idleMs: 60_000, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 }; // no look but before a label
+    const station = await stationOn(floor, { patience });
+    t.onTestFinished(station.end);
+    return station;
+  };
+  return { shop, machine: floor.machine, other, start };
+}
+const many = (shop: Shop, serials: string[], how: object) =>
+  shop.admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin: shop.gtin, serial, ...how })) });
+
+describe.concurrent("while one printer is off", () => {
+  test("jobs with tags that only it could write stay in the cloud, and the other prints", async (t) => {
+    const { shop, machine, start } = await twoPrinters(t, { rfid: true }, { rfid: false });
+    machine.fault("power-off");
+    await many(shop, await shop.allocate(10), { needs: ["qr", "rfid"], priority: 1 });
+    const { job_ref: ref } = await shop.issue();
+    const station = await start();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect(station.state().jobs.filter(({ needs }) => needs.includes("rfid"))).toEqual([]);
+  });
+
+  test("jobs that fit on its labels only don't fill the other's place", async (t) => {
+    const { shop, machine, start } = await twoPrinters(
+      t,
+      { label: { widthMm: 100, heightMm: 50 } },
+      { label: { widthMm: 50, heightMm: 25 } },
+    );
+    machine.fault("power-off");
+    await many(shop, await shop.allocate(10), { template: "qr-100x50", priority: 1 });
+    const { job_ref: ref } = await shop.issue();
+    const station = await start();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect(jobAt(station, ref)?.printer).toBe("other");
+  });
+
+  test("a label that it has drawn and couldn't send is printed by the other, where that draws the same", async (t) => {
+    const { shop, machine, other, start } = await twoPrinters(t);
+    other.fault("head-open");
+    const station = await start();
+    await until(
+      () =>
+        station
+          .state()
+          .printers.map(({ status }) => status)
+          .join(", ") === "ready, blocked",
+    );
+    machine.fault("dont-answer"); // its last look was good
+    const { job_ref: ref } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "rendered");
+    machine.fault("power-off");
+    other.clear();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect([machine.labels.length, other.labels.length, jobAt(station, ref)?.attempt]).toEqual([0, 1, 1]);
+  });
+});
