@@ -75,6 +75,9 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
       all("SELECT * FROM attempts WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan') ORDER BY created_at, rowid").map(attemptFrom),
     orphans: (): Attempt[] =>
       all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'orphan' ORDER BY created_at, rowid").map(attemptFrom),
+    /** The latest of those that the cloud still has to hear of. */
+    unheard: (most: number): Attempt[] =>
+      all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'sealing' ORDER BY created_at DESC LIMIT ?", most).map(attemptFrom),
     sealing: (): number => Number(get("SELECT count(*) AS count FROM attempts WHERE ended IS NULL AND stage = 'sealing'")?.["count"]),
     ofJob: (ref: string): Attempt[] =>
       all("SELECT * FROM attempts WHERE job_ref = ? ORDER BY created_at DESC, rowid DESC", ref).map(attemptFrom),

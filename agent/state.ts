@@ -74,7 +74,7 @@ export function stateOf({
       ...linkOf(scanner.link()),
       last: scans.last(scanner.name),
     })),
-    jobs: open.map((attempt) => jobOf(attempt, store)),
+    jobs: [...open, ...store.unheard(SHOWN)].map((attempt) => jobOf(attempt, store)),
     sealing: store.sealing(),
     recent: store.recent(SHOWN).map((attempt) => ({ ...jobOf(attempt, store), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
     queue_ahead: open.filter(({ stage, printer }) => (stage === "waiting" || stage === "rendered") && printer === null).length,
@@ -126,13 +126,13 @@ function printerOf({ config, state }: Lane, open: Attempt[]) {
 }
 
 function jobOf(attempt: Attempt, store: Store) {
-  const { attemptId, jobRef, task, printer, stage, updatedAt, askSince, work } = attempt;
+  const { attemptId, jobRef, task, printer, stage, ended, updatedAt, askSince, work } = attempt;
   const kind = askOf(attempt);
   return {
     job_ref: jobRef,
     attempt_id: attemptId,
     attempt: task.attempt,
-    state: store.lastState(attemptId) ?? "CLAIMED",
+    state: stage === "sealing" && ended === null ? stages.sealing.state : (store.lastState(attemptId) ?? "CLAIMED"), // sealed is what the cloud has sealed
     stage,
     says: stages[stage].says,
     printer,

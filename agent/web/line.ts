@@ -4,22 +4,14 @@ import { jobPath } from "#shared/states.ts";
 import { attest, busy, setPaused, skip } from "./acts.ts";
 import { Button, Fact, shape, Theirs, type Tone } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
-import { here, isCut, type Job, onState, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
+import { here, isCut, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
 
 const picked = signal<string | undefined>(undefined);
-/** What left the station's hands while the cloud was away: sealed here, and nowhere in the list of those that are over. */
-const sealedHere = signal<Job | undefined>(undefined);
-onState((next, before) => {
-  const gone = before?.jobs.find((job) => job.stage === "printed" && !next.jobs.some(({ attempt_id }) => attempt_id === job.attempt_id));
-  if (gone && next.sealing > 0) sealedHere.value = { ...gone, state: "SEALED", stage: "sealing", ask: null, allowed: [], may_skip: false };
-  if (next.recent[0] && next.recent[0] !== undefined && next.sealing === 0) sealedHere.value = undefined;
-});
-
-const isUrgent = ({ ask, stage }: Job) => ask !== null && (ask.kind !== "destroy_earlier" || stage === "orphan" || stage === "printed");
 const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
 const rank = (job: Job) => (isUrgent(job) ? -1 : RANK.indexOf(job.stage));
 /** The one that a person picked, or the one that needs a person most. */
-export function inHand({ jobs }: State): Job | undefined {
+export function inHand(now: State): Job | undefined {
+  const jobs = now.jobs.filter(({ stage }) => stage !== "sealing");
   return jobs.find(({ attempt_id }) => attempt_id === picked.value) ?? jobs.toSorted((a, b) => rank(a) - rank(b))[0];
 }
 
@@ -35,7 +27,7 @@ export function Line({ now }: { now: State }) {
 }
 
 function Work({ now, job }: { now: State; job: Job }) {
-  const others = now.jobs.filter((one) => one !== job && (one.ask !== null || !["waiting", "rendered"].includes(one.stage)));
+  const others = now.jobs.filter((one) => one !== job && (one.ask !== null || !["waiting", "rendered", "sealing"].includes(one.stage)));
   return [
     h(Hero, { now, job, key: job.attempt_id }),
     h(Strip, { job }),
@@ -46,7 +38,7 @@ function Work({ now, job }: { now: State; job: Job }) {
 }
 
 function Idle({ now }: { now: State }) {
-  const last = sealedHere.value ?? now.recent[0];
+  const last = now.jobs.find(({ stage }) => stage === "sealing") ?? now.recent[0];
   return [
     h(
       "div",

@@ -1,7 +1,7 @@
 // What became of a label, told once, unmistakably: the whole screen in a colour with its shape, its word and its sound.
 import { signal } from "#shared/web/dom.ts";
 import { sound } from "./sound.ts";
-import { here, onState, type State } from "./station.ts";
+import { here, isUrgent, onState, type State, state } from "./station.ts";
 
 export type Colour = "good" | "bad" | "warn";
 export type Result = {
@@ -52,26 +52,49 @@ export function hide(): void {
 
 // --- what the station's news mean
 
-/** Attempts whose end was told, or was this page's own doing. */
-const told = new Set<string>();
-export const isTold = (attemptId: string): void => void told.add(attemptId);
+/** Attempts that somebody gave up at this page, and was told so. */
+const given = new Set<string>();
+export const isTold = (attemptId: string): void => void given.add(attemptId);
 /** What another scan of the same label, or a camera that still sees it, says. */
 const QUIET = new Set(["repeated", "unexpected", "not_text"]);
 
 function ended(next: State, before: State): void {
-  const open = new Set(next.jobs.map(({ attempt_id }) => attempt_id));
-  const gone = before.jobs.filter(({ attempt_id }) => !open.has(attempt_id));
-  const known = new Set([...before.jobs, ...before.recent].map(({ attempt_id }) => attempt_id));
-  const swift = next.recent.filter(({ attempt_id, ended }) => !known.has(attempt_id) && ended === "sealed");
-  for (const { attempt_id: id, serial } of [...gone, ...swift]) {
-    if (told.has(id)) continue;
-    told.add(id);
-    const end = next.recent.find(({ attempt_id }) => attempt_id === id);
-    if (!end || end.ended === "sealed")
-      show({ colour: "good", what: next.online ? "sealed" : "verified", serial, by: here.peek()?.operator.name });
-    else if (end.ended === "failed" || end.ended === "let go") show({ colour: "warn", what: "given_up", serial });
-    else if (end.ended === "stale") show({ colour: "warn", what: "went_on", serial });
-    else if (end.ended?.startsWith("quarantined")) show({ colour: "bad", what: "refused", serial, words: end.ended });
+  const known = new Set(before.recent.map(({ attempt_id, ended }) => `${attempt_id} ${ended}`));
+  const fresh = next.recent.filter((one) => !known.has(`${one.attempt_id} ${one.ended}`) && isSince(one.ended_at, before));
+  for (const { attempt_id: id, serial, ended } of fresh.toReversed()) {
+    const isGivenUp = ended === "failed" || ended === "let go";
+    if (ended === "sealed" && !verified.delete(id)) show({ colour: "good", what: "sealed", serial, by: here.peek()?.operator.name });
+    else if (isGivenUp && !given.has(id)) show({ colour: "warn", what: "given_up", serial });
+    else if (ended === "stale") show({ colour: "warn", what: "went_on", serial });
+    else if (ended?.startsWith("quarantined")) show({ colour: "bad", what: "refused", serial, words: ended });
+  }
+  const orphans = new Set(before.jobs.flatMap(({ attempt_id, stage }) => (stage === "orphan" ? attempt_id : [])));
+  for (const { attempt_id: id, serial, stage } of next.jobs)
+    if (stage === "orphan" && !orphans.has(id)) show({ colour: "bad", what: "went_on", serial });
+}
+const isSince = (at: string | null, { at: then }: State): boolean => (at ?? "") >= (then ?? "");
+
+/** Scanned before this page's eyes: only the cloud's word makes it sealed, and nobody waits for that long. */
+const unheard = new Map<string, number>();
+/** Attempts of which was told that they are well as far as the station knows. */
+const verified = new Set<string>();
+const HEARD_MS = 2_000;
+
+function waits(next: State, before: State): void {
+  const sealing = next.jobs.filter(({ stage }) => stage === "sealing");
+  const known = new Set(before.jobs.flatMap(({ attempt_id, stage }) => (stage === "sealing" ? attempt_id : [])));
+  for (const { attempt_id: id, updated_at } of sealing)
+    if (!known.has(id) && isSince(updated_at, before)) {
+      unheard.set(id, performance.now());
+      setTimeout(() => waits(state.peek() ?? next, state.peek() ?? next), HEARD_MS);
+    }
+  for (const [id, at] of unheard) {
+    const job = sealing.find(({ attempt_id }) => attempt_id === id);
+    if (job && next.online && performance.now() - at < HEARD_MS) continue;
+    unheard.delete(id);
+    if (!job) continue;
+    verified.add(id);
+    show({ colour: "good", what: "verified", serial: job.serial, by: here.peek()?.operator.name });
   }
 }
 function scanned(next: State, before: State): void {
@@ -85,7 +108,7 @@ function scanned(next: State, before: State): void {
 /** A question that has just come up is heard, too: nobody looks at a screen all day. */
 function asked(next: State, before: State): void {
   const questions = (of: State) =>
-    new Set(of.jobs.flatMap(({ attempt_id, ask }) => (ask && ask.kind !== "destroy_earlier" ? `${attempt_id} ${ask.kind}` : [])));
+    new Set(of.jobs.flatMap((job) => (isUrgent(job) && job.stage !== "orphan" ? `${job.attempt_id} ${job.ask?.kind}` : []))); // orphans are shown
   const known = questions(before);
   const stuck = (of: State) =>
     new Set(of.printers.filter(({ status }) => status === "blocked" || status === "offline").map(({ name }) => name));
@@ -97,5 +120,6 @@ onState((next, before) => {
   if (!before) return;
   asked(next, before);
   scanned(next, before);
+  waits(next, before);
   ended(next, before);
 });

@@ -24,6 +24,10 @@ setInterval(() => (tick.value = Date.now()), 1_000);
 /** The station's time, whatever this screen's clock says. */
 export const stationNow = (): number => tick.value + skewMs;
 
+/** Nothing goes on, or paper lies about, until a person has answered. */
+export const isUrgent = ({ ask, stage }: Job): boolean =>
+  ask !== null && (ask.kind !== "destroy_earlier" || stage === "orphan" || stage === "printed");
+
 type Listener = (next: State, before: State | undefined) => void;
 const listeners: Listener[] = [];
 export const onState = (listener: Listener): void => void listeners.push(listener);

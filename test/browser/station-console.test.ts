@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
@@ -190,6 +191,32 @@ describe.skipIf(!executable)("the console", async () => {
     network.mend();
     await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
     await page.locator(".banner.offline").waitFor({ state: "detached" });
+  });
+
+  test.for<[string, { sandbox: boolean }, RegExp]>([
+    ["isn't a sandbox's, though its printer is simulated", { sandbox: false }, /Refused[^]*SIMULATED_EVIDENCE/],
+    ["was voided meanwhile", { sandbox: true }, /Job went on elsewhere/],
+  ])("what the cloud refuses is never green: a serial that %s", async ([, { sandbox }, says], t) => {
+    const shop = await printShop(w, { sandbox });
+    const network = await startNetwork(() => w.url);
+    t.onTestFinished(network.end);
+    network.rule(() => sleep(300, "pass" as const)); // a page that is quicker than the cloud
+    const station = await running(t, network.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: link, serial } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "printed" && station.state().buffer_depth === 0);
+    const { page } = await visit(t, station);
+    await page.getByText("Scan this label").waitFor();
+    await page.evaluate(`{
+      globalThis.seen = new Set();
+      const look = () => seen.add(document.querySelector(".outcome, .frame")?.className);
+      new MutationObserver(look).observe(document.body, { childList: true, subtree: true, attributes: true });
+    }`);
+    if (sandbox) await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial });
+    await wedge(page, link);
+    await outcome(page, "bad").waitFor();
+    expect(await outcome(page, "bad").innerText()).toMatch(says);
+    expect(await page.evaluate<string[]>("[...seen].filter((name) => /good/.test(name))")).toEqual([]);
+    if (sandbox) await page.getByText("Destroy the label.").waitFor();
   });
 
   test("a page that has lost its station says so, and offers nothing that it couldn't do", async (t) => {

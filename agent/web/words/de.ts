@@ -147,7 +147,7 @@ export const de: Words = {
 
   result: {
     sealed: "Besiegelt",
-    verified: "Gut. Hier besiegelt, die Cloud erfährt es später",
+    verified: "Gut. Hier geprüft, die Cloud erfährt es später",
     wrong_label: "Falsches Etikett",
     unknown_code: "Unbekannter Code",
     kept: "Etwas fehlt noch",

@@ -146,7 +146,7 @@ export const en = {
 
   result: {
     sealed: "Sealed",
-    verified: "Good. Sealed here, the cloud hears later",
+    verified: "Good. Verified here, the cloud hears later",
     wrong_label: "Wrong label",
     unknown_code: "Unknown code",
     kept: "One thing is missing",

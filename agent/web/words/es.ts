@@ -147,7 +147,7 @@ export const es: Words = {
 
   result: {
     sealed: "Sellada",
-    verified: "Bien. Sellada aquí, la nube lo sabrá después",
+    verified: "Bien. Verificada aquí, la nube lo sabrá después",
     wrong_label: "Etiqueta equivocada",
     unknown_code: "Código desconocido",
     kept: "Falta una cosa",

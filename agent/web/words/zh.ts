@@ -144,7 +144,7 @@ export const zh: Words = {
 
   result: {
     sealed: "已封存",
-    verified: "合格。已在此封存，稍后通知云端",
+    verified: "合格。已在此核验，稍后通知云端",
     wrong_label: "标签不对",
     unknown_code: "未知代码",
     kept: "还差一步",
