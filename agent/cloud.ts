@@ -47,10 +47,11 @@ export type CloudOptions = {
 };
 
 export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MAX_MS, heard }: CloudOptions = {}) {
+  const over = new AbortController();
   const http: KyInstance = ky.create({
     retry: 0,
     throwHttpErrors: false,
-    timeout: timeoutMs,
+    timeout: false, // it would end with the answer's head
     redirect: "error",
     headers: { authorization: `Bearer ${key}`, "user-agent": "imprimatur-agent" },
   });
@@ -67,6 +68,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     try {
       const response = await http(origin + path, {
         method,
+        signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), over.signal]),
         ...(json === undefined ? {} : { json }),
         ...(body === undefined ? {} : { body }),
         headers: {
@@ -98,6 +100,8 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
   }
 
   return {
+    /** Gives up what is under way, and whatever is asked from now on. */
+    end: () => over.abort(new Error("the station ends")),
     /** For who sets a station up. */
     devices: (cursor: string) =>
       call(

@@ -28,7 +28,7 @@ export type Patience = {
   /** A printer that didn't answer when it was asked what it can is asked again at the next opening after this. */
   probeAgainMs: number;
 };
-const PATIENCE: Patience = {
+export const PATIENCE: Patience = {
   blockedMs: 30 * 60_000,
   idleMs: 10_000,
   drainMs: 5_000,

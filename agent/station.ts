@@ -13,7 +13,7 @@ import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
 import { noticesOf } from "./notices.ts";
 import { operatorsOf } from "./operator.ts";
-import type { Patience, PressState } from "./press.ts";
+import { PATIENCE, type Patience, type PressState } from "./press.ts";
 import type { Timing } from "./printers/driver.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
@@ -127,6 +127,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const end = async (web?: Console) => {
     over = true;
     say("info", { event: "draining" }, "ends once the label in hand is written down");
+    const called = clock.after(options.patience?.drainMs ?? PATIENCE.drainMs, cloud.end); // what it didn't hear it is told after the next start
     await web?.close();
     await Promise.all([
       claims.end(),
@@ -137,6 +138,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       ...scanners.map((scanner) => scanner.end()),
     ]);
     await uplink.end();
+    called();
     store.close();
   };
   const line = startWake({ settings: config, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });

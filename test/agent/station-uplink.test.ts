@@ -49,6 +49,32 @@ async function onBorrowedTime(t: T) {
   return { own, ...found };
 }
 
+describe.concurrent("an answer stalls behind its head", () => {
+  const stalls = async (t: T, isSo: (n: number) => boolean, callMs: number) => {
+    const shop = await printShop(w);
+    const net = await startNetwork(() => w.url);
+    t.onTestFinished(net.end);
+    let calls = 0;
+    net.rule(() => (isSo((calls += 1)) ? "stall" : "pass"));
+    return { shop, station: await running(t, net.url, shop, {}, { callMs }), calls: () => calls };
+  };
+
+  test("and holds claims and reports up for no longer than a call may take", async (t) => {
+    const { shop, calls } = await stalls(t, (n) => n <= 4 || n % 5 === 0, 400);
+    const { job_ref: ref } = await shop.issue();
+    await until(async () => (await stateInCloud(shop, ref)) === "SEALED", 20_000);
+    expect(calls()).toBeGreaterThan(5);
+  });
+
+  test("and is given up when the station ends", async (t) => {
+    const { station, calls } = await stalls(t, () => true, 60_000);
+    await until(() => calls() > 0);
+    const endedAt = performance.now();
+    expect(await Promise.race([station.end().then(() => "ended"), sleep(15_000, "still there")])).toBe("ended");
+    expect(performance.now() - endedAt).toBeLessThan(10_000);
+  });
+});
+
 describe.concurrent("the cloud is away", () => {
   test("what was claimed is printed and sealed here; the burst afterwards is heard in order, once", async (t) => {
     const { shop, net, station, jobs } = await eightSealedAway(t);
