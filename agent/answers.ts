@@ -82,10 +82,11 @@ const onOutcome: Answer = (floor, attempt, verdict, operator) => {
 const answers: Record<Ask | "scan", Answer> = {
   attest: onOutcome,
   unknown_outcome: onOutcome,
-  destroy_earlier: (floor, { jobRef }, verdict, operator) => {
+  destroy_earlier: (floor, { task }, verdict, operator) => {
     const { store, clock } = floor;
     const state = verdict === "destroyed" ? "destroyed" : "not_printed";
-    for (const earlier of store.ofJob(jobRef)) {
+    // Whichever job they came from: what lies there carries the serial, and no job.
+    for (const earlier of store.allOfLink(task.digital_link)) {
       if (earlier.stage !== "orphan" && earlier.ended === null) {
         // What is on its way by now has a label of its own, and its own questions, unless this is one of them.
         if (maySkip(earlier) || askOf(earlier) === "destroy_earlier")
@@ -95,7 +96,7 @@ const answers: Record<Ask | "scan", Answer> = {
       store.relabel(earlier.attemptId, MAY_BE_HERE, state, REASONS[verdict]);
       if (earlier.ended !== null) continue;
       store.reportOrphan({
-        job_ref: jobRef, attempt_id: earlier.attemptId, evidence: { outcome: state }, disposition: "destroyed", actor: { kind: "operator", id: operator },
+        job_ref: earlier.jobRef, attempt_id: earlier.attemptId, evidence: { outcome: state }, disposition: "destroyed", actor: { kind: "operator", id: operator },
       }); // oxfmt-ignore
       store.change(earlier.attemptId, { ended: "orphan, destroyed" });
     }

@@ -34,6 +34,24 @@ async function stuck(station: Running, order: () => Promise<string>): Promise<st
   return ref;
 }
 
+test("a misprint whose job is over is closed by what is said of it at its serial's next job", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const { job_ref: first, serial } = await shop.issue({ max_attempts: 1 });
+  await until(() => asked(station, first) === "attest");
+  await say(station, first, "misprint");
+  await isIn(shop, first, "DEAD_LETTER");
+  const open = () => station.state().ledger.open.map(({ job_ref, state }) => [job_ref, state]);
+  await until(() => station.state().buffer_depth === 0);
+  expect(open()).toEqual([[first, "printed"]]);
+  const ref = (await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial })).body.job_ref as string;
+  await until(() => asked(station, ref) === "destroy_earlier");
+  expect((await say(station, ref, "destroyed")).status).toBe(200);
+  expect(open()).toEqual([]);
+  await until(() => asked(station, ref) === "attest");
+  expect(station.state().ledger.counts).toMatchObject({ destroyed: 1 });
+});
+
 describe.concurrent("a reprint", () => {
   test("isn't sealed by the old label, scanned while the new one couldn't be out yet", async (t) => {
     const { shop, station, text, again } = await sealedOnce(t);
