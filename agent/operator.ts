@@ -5,7 +5,7 @@ import type { Clock } from "./clock.ts";
 
 export type Operator = { id: string; name: string };
 export type Operators = {
-  /** Refuses a badge or a PIN that nobody has, and whoever tries too many of them: PINs are short, and badges are counted up. */
+  /** Refuses a badge or a PIN that nobody has, and whoever tries too many PINs: they are short. A badge is let in whatever else was scanned before it. */
   arrive(shown: { badge: string } | { pin: string }): { operator: Operator; session: string };
   /** Refuses a session that isn't one, or no more. */
   who(session: string | undefined): Operator;
@@ -22,6 +22,8 @@ export function operatorsOf(known: readonly (Operator & { badge: string; pin?: s
   const sessions = new Map<string, { operator: Operator; until: number }>();
   const wrong: Record<"pin" | "badge", number[]> = { pin: [], badge: [] };
   const find = (kind: "pin" | "badge", word: string) => {
+    const found = known.find((one) => one[kind] !== undefined && isSame(one[kind], word));
+    if (found && kind === "badge") return found; // what a scanner reads besides, cartons and all, counts as badges too
     const now = clock.now();
     const recent = wrong[kind].filter((at) => now - at < WRONG_MS);
     if (recent.length >= WRONG_MAX[kind])
@@ -33,7 +35,6 @@ export function operatorsOf(known: readonly (Operator & { badge: string; pin?: s
           "retry-after": String(Math.ceil((WRONG_MS - now + (recent[0] ?? now)) / 1_000)),
         },
       );
-    const found = known.find((one) => one[kind] !== undefined && isSame(one[kind], word));
     wrong[kind] = found ? recent : [...recent, now];
     return found;
   };

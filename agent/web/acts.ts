@@ -130,6 +130,7 @@ export async function scanned(text: string): Promise<void> {
   const said = await api.arrive({ badge: text });
   if (said.ok) return arrived(said);
   if (said.status === 0) return show({ colour: "bad", what: "no_answer" });
+  if (said.status !== 401) return show({ colour: "warn", what: "not_now", words: said.message });
   show({ colour: "bad", what: "unknown_code", words: say().resultUnknown });
 }
 async function label(text: string): Promise<void> {

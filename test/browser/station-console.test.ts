@@ -113,6 +113,18 @@ describe.skipIf(!executable)("the console", async () => {
     await outcome(page, "good").waitFor();
   });
 
+  test("cartons that a keyboard scanner reads keep nobody out, and the page says what the station says of them", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { page } = await visit(t, station);
+    for (let i = 0; i < 20; i += 1) await page.request.post(`${station.url}/api/operator`, { data: { badge: `carton ${i}` } });
+    await wedge(page, "4006381333931");
+    await outcome(page, "warn").waitFor();
+    expect(await outcome(page, "warn").innerText()).toContain("too many wrong badges");
+    await wedge(page, OPERATOR.badge);
+    await page.locator(".operator", { hasText: "Ada" }).waitFor();
+  });
+
   test("a misprint is confirmed, comes again, asks for the earlier label, and prints once that is destroyed", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, HAND);
