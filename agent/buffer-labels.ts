@@ -22,7 +22,7 @@ export type LedgerRow = {
 }; // oxfmt-ignore
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 
-export const labelsIn = ({ run, all, write, clock }: Sql) => ({
+export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
   label: (printer: string, state: LabelState, words: string, of?: Attempt) =>
     write(() => {
       const now = clock.now();
@@ -47,8 +47,16 @@ export const labelsIn = ({ run, all, write, clock }: Sql) => ({
           state, words, clock.now(), attemptId, ...from,
         ).changes, // oxfmt-ignore
     ),
-  explain: (n: number, state: LabelState, words: string): boolean =>
-    write(() => run("UPDATE ledger SET state = ?, words = ?, changed_at = ? WHERE n = ?", state, words, clock.now(), n).changes > 0),
+  /** Only what is open: what was sealed, destroyed or explained stays as it was told. */
+  explain: (n: number, words: string): boolean =>
+    write(
+      () =>
+        run(
+          `UPDATE ledger SET state = 'explained', words = ?, changed_at = ? WHERE n = ? AND state IN (${OPEN_LABELS.map(() => "?").join(", ")})`,
+          words, clock.now(), n, ...OPEN_LABELS,
+        ).changes > 0, // oxfmt-ignore
+    ),
+  labelStateOf: (n: number): LabelState | undefined => get("SELECT state FROM ledger WHERE n = ?", n)?.["state"] as LabelState | undefined,
   labelCounts: (): Record<string, number> =>
     Object.fromEntries(
       all("SELECT state, count(*) AS count FROM ledger GROUP BY state").map((row) => [row["state"], Number(row["count"])]),

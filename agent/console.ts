@@ -9,6 +9,7 @@ import { answer } from "./answers.ts";
 import { verdicts } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
 import { asClick, clickId } from "./click.ts";
+import { labelStates, OPEN_LABELS } from "./buffer-labels.ts";
 import type { Clock } from "./clock.ts";
 import { servePages } from "./pages.ts";
 import type { Pulse } from "./pulse.ts";
@@ -68,8 +69,7 @@ export async function openConsole({ host, port }: { host: string; port: number }
   app.post<{ Params: { n: string } }>("/api/labels/:n/explain", (request) => {
     const { words, session } = bodyOf(bodies.explain, request.body);
     const { id } = operators.who(session);
-    if (!floor.store.explain(Number(request.params.n), "explained", `${id}: ${words}`))
-      throw new Refusal("NOT_FOUND", "there is no such label in the ledger");
+    explain(floor, Number(request.params.n), `${id}: ${words}`);
     return { explained: true };
   });
   for (const [name, is] of [
@@ -168,6 +168,17 @@ function typed({ operators, scans, clock }: Deps, text: string, session: string 
   };
   openKeyboard({ name: KEYBOARD, port: "" }, news, clock).take?.(text, operator);
   return said ?? { moved: false, words: "nothing was typed", job_ref: null, why: "not_text" };
+}
+
+function explain({ store }: ActDeps["floor"], n: number, words: string): void {
+  if (store.explain(n, words)) return;
+  const state = store.labelStateOf(n);
+  if (state === undefined) throw new Refusal("NOT_FOUND", "there is no such label in the ledger");
+  throw new Refusal(
+    "ILLEGAL_TRANSITION",
+    `this label is ${state.replace("_", " ")} (${labelStates[state]}): there is nothing to explain; that can be done of ${OPEN_LABELS.join(", ")}`,
+    { state, allowed: [...OPEN_LABELS] },
+  );
 }
 
 function labelOf({ floor, lanes }: Deps, ref: string): Buffer {

@@ -93,6 +93,14 @@ test("a badge opens a session; an unknown one doesn't", async () => {
   });
 });
 
+test("a badge is let in whatever was scanned before it; PINs are counted", async () => {
+  const statusOf = async (shown: object) => (await ask(station, "POST", "/api/operator", shown)).status;
+  for (let i = 0; i < 20; i += 1) await statusOf({ badge: `40063813339${i}` });
+  expect([await statusOf({ badge: "4006381333931" }), await statusOf({ badge: "B-0007" })]).toEqual([429, 200]);
+  for (let i = 0; i < 5; i += 1) expect(await statusOf({ pin: "0000" })).toBe(401);
+  expect(await statusOf({ pin: "4711" })).toBe(429);
+});
+
 test("a verdict needs a session, a job of ours and an answer to what is asked", async () => {
   const session = await sessionAt(station);
   const attest = (verdict: string, of = ref, given: string | undefined = session) =>
@@ -141,4 +149,21 @@ describe("somebody else's page", () => {
       expect(station.state().paused).toBe(false);
     },
   );
+});
+
+test("only an open label can be explained: of a sealed one is said that it is sealed", async () => {
+  const session = await sessionAt(station);
+  const explain = (n: string) => ask(station, "POST", `/api/labels/${n}/explain`, { words: "found it", session });
+  const label = (await ask(station, "GET", "/api/state")).body.jobs[0].digital_link;
+  await ask(station, "POST", "/api/scan", { text: label });
+  await until(() => station.state().ledger.counts["sealed"] === 1);
+  expect(await explain("1")).toMatchObject({
+    status: 409,
+    body: { error: { code: "ILLEGAL_TRANSITION", message: expect.stringContaining("is sealed"), details: { state: "sealed" } } },
+  });
+  expect(station.state().ledger.counts).toEqual({ sealed: 1 });
+  expect([(await explain("99")).status, (await explain("abc")).status]).toEqual([404, 404]);
+  station.store.label("printer", "unexplained", "its counter moved");
+  expect((await explain("2")).status).toBe(200);
+  expect(station.state().ledger.counts).toEqual({ sealed: 1, explained: 1 });
 });
