@@ -1,12 +1,12 @@
 // From what a scanner saw to what it means for the label that was just printed; every scan gets an answer in words.
 import { type Ask, askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
-import { judgeTag, type RfidEvidence, type Tag } from "./rfid.ts";
+import { FIELD_MS, judgeTag, type RfidEvidence, type Tag } from "./rfid.ts";
 import { judgeScan } from "./scan-rules.ts";
 import { scanResultOf } from "./scan-result.ts";
 import type { Sighting, Trouble } from "./scanners/scanner.ts";
 import { drawingOf } from "./drawing.ts";
-import type { Floor } from "./floor.ts";
+import { type Floor, instant } from "./floor.ts";
 import { scanned } from "./steps.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
@@ -18,10 +18,12 @@ export type Scans = {
   trouble(trouble: Trouble): void;
   /** The last word about what each scanner saw. */
   last(scanner: string): ScanNews | null;
+  end(): void;
 };
 
 const NOTHING = { moved: false, job_ref: null, why: null };
 const TAGS_KEPT = 200;
+const NEAR = 200; // labels whose chips may still lie about
 const UNDER_WAY = new Set(["sending", "sent", "printed"]);
 const BLOB_TYPES: [start: string, type: string][] = [
   ["89504e47", "image/png"],
@@ -30,13 +32,17 @@ const BLOB_TYPES: [start: string, type: string][] = [
 const PICTURE_MAX_BYTES = 2_097_152;
 
 export function scansOf(floor: Floor, { independentReader }: { independentReader: boolean }): Scans {
-  const { store, say, news } = floor;
+  const { store, clock, say, news } = floor;
   const tags: Tag[] = [];
   const lastWords = new Map<string, ScanNews>();
   const lastText = new Map<string, string>();
   /** The last look of each scanner that told nothing new; it does once a label of that serial is under way. */
   const unsaid = new Map<string, Sighting>();
-  let awaiting: { attemptId: string; seen: Sighting; operator: string | undefined } | undefined;
+  let awaiting: { attemptId: string; seen: Sighting; operator: string | undefined; cancel(): void } | undefined;
+  const forget = () => {
+    awaiting?.cancel();
+    awaiting = undefined;
+  };
 
   function note(scanner: string, at: string, said: ScanAnswer, level: "debug" | "info" | "warn", isStill = false): void {
     const before = lastWords.get(scanner);
@@ -106,11 +112,11 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     const { attemptId, jobRef } = attempt;
     const ask = askOf(attempt);
     const tag = tagFor(attempt, ask);
+    forget();
     if ("words" in tag) {
-      if (tag.wait) awaiting = { attemptId, seen, operator };
+      if (tag.wait) awaiting = { attemptId, seen, operator, cancel: clock.after(FIELD_MS, later) };
       return { moved: false, words: tag.words, job_ref: jobRef, why: "tag" };
     }
-    awaiting = undefined;
     const result = scanResultOf(seen, { ...intendedOf(attempt, seen), ...(tag.rfid ? { rfid: tag.rfid } : {}) });
     keepPicture(seen);
     const actor = operator === undefined ? ({ kind: "device" } as const) : ({ kind: "operator", id: operator } as const);
@@ -118,16 +124,49 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     return { ...said, job_ref: jobRef };
   }
 
+  /** The tag was read, or what else lay in the field may have been sealed meanwhile. */
+  function again(): void {
+    const waiting = awaiting;
+    forget();
+    const attempt = waiting && store.attempt(waiting.attemptId);
+    if (!waiting || !attempt || attempt.ended !== null || !UNDER_WAY.has(attempt.stage)) return;
+    const said = passed(waiting.seen, attempt, waiting.operator);
+    note(waiting.seen.scanner, instant(clock), said, said.moved ? "info" : "warn", true);
+  }
+
+  function later(): void {
+    try {
+      again();
+    } catch (error) {
+      say("error", { event: "scan" }, `a scan was lost: ${(error as Error).message}`);
+    }
+  }
+
+  /** Tags of labels that are sealed may lie next to this one; a chip that another label has isn't this one's, whatever is written on it now. */
+  function chipsAbout({ attemptId, task }: Attempt): { usedTids: Set<string>; isOfSealed(tag: Tag): boolean } {
+    const about = [...store.unheard(NEAR), ...store.recent(NEAR), ...store.allOfLink(task.digital_link)];
+    const others = about.filter((one) => one.attemptId !== attemptId && one.work.rfid !== undefined);
+    const exists = (one: Attempt) => store.labelsOf(one.attemptId).some(({ state }) => state !== "not_printed");
+    const sealed = others.filter(({ ended, stage }) => ended === "sealed" || stage === "sealing").map(({ work }) => work.rfid);
+    return {
+      usedTids: new Set(others.filter(exists).flatMap(({ work }) => work.rfid?.tid ?? [])),
+      isOfSealed: ({ epc, tid }) => sealed.some((one) => one?.epc === epc && (!one.tid || !tid || one.tid === tid)),
+    };
+  }
+
   type Told = { rfid?: RfidEvidence & { simulated?: true } } | { words: string; wait: boolean };
   /** The tag as the best witness there is: a reader that isn't the printer's, where the station has one. */
-  function tagFor({ task, work }: Attempt, ask: Ask | null): Told {
+  function tagFor(attempt: Attempt, ask: Ask | null): Told {
+    const { task, work } = attempt;
     if (!task.needs.includes("rfid")) return {};
-    const epc = task.sgtin96_epc ?? "";
+    const epc = task.sgtin96_epc?.toUpperCase() ?? "";
     const submittedAt = work.submittedAt ?? "";
-    const latest = tags.findLast(({ read_at }) => read_at >= submittedAt);
     if (independentReader) {
+      const { usedTids, isOfSealed } = chipsAbout(attempt);
+      const recent = tags.filter((tag) => tag.read_at >= submittedAt && (tag.epc === epc || !isOfSealed(tag)));
+      const latest = recent.at(-1);
       if (!latest) return { words: "the symbol is right; now the tag has to be read", wait: true };
-      const verdict = judgeTag(epc, latest, { submittedAt, recent: tags });
+      const verdict = judgeTag(epc, latest, { submittedAt, recent, usedTids, ...(work.rfid?.tid ? { printerTid: work.rfid.tid } : {}) });
       if (!verdict.good) return { words: verdict.words, wait: true };
       return { rfid: { ...verdict.evidence, ...(latest.simulated ? { simulated: true } : {}) } };
     }
@@ -152,15 +191,10 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       tags.push(tag);
       tags.splice(0, tags.length - TAGS_KEPT);
       note(tag.reader, tag.read_at, { words: `read ${tag.epc}`, ...NOTHING }, "debug");
-      const waiting = awaiting;
-      awaiting = undefined;
-      const attempt = waiting && store.attempt(waiting.attemptId);
-      if (waiting && attempt && attempt.ended === null && UNDER_WAY.has(attempt.stage)) {
-        const said = passed(waiting.seen, attempt, waiting.operator);
-        note(waiting.seen.scanner, tag.read_at, said, said.moved ? "info" : "warn");
-      }
+      again();
     },
     trouble: ({ scanner, at, words }) => note(scanner, at, { words, ...NOTHING, why: "not_text" }, "warn", true),
     last: (scanner) => lastWords.get(scanner) ?? null,
+    end: forget,
   };
 }

@@ -137,6 +137,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       ...lanes.map((lane) => lane.end()),
       ...scanners.map((scanner) => scanner.end()),
     ]);
+    scans.end();
     await uplink.end();
     called();
     store.close();

@@ -281,6 +281,11 @@ export function useEarly(floor: Floor, attemptId: string): void {
   const { early, rfid } = attempt.work;
   if (!early || !(decides(floor, attempt, early) || (attempt.stage === "printed" && askOf(attempt) === null))) return;
   const { result } = early;
+  if (rfid?.tid !== undefined && result.rfid?.tid !== undefined && rfid.tid !== result.rfid.tid) {
+    floor.store.change(attemptId, { work: { early: undefined } });
+    const words = `the printer wrote to the chip ${rfid.tid}, and the label that was scanned has ${result.rfid.tid}`;
+    return floor.say("warn", { event: "other_chip", job_ref: attempt.jobRef }, `${attempt.jobRef}: ${words}: scan the label that came out`);
+  }
   if (!attempt.task.needs.includes("rfid") || result.rfid) return verified(floor, attempt, early);
   if (!rfid) return; // it has to be scanned again, once somebody has read its tag
   const { simulated, ...tag } = rfid;
@@ -293,6 +298,6 @@ function seal(floor: Floor, { attemptId, jobRef }: Attempt, result: ScanResult, 
   tell(floor, attemptId, { status: "SCAN_VERIFIED", evidence: { scan_result: result }, ...(actor.kind === "operator" ? { actor } : {}) });
   const sha256 = digestOf(store.items(attemptId));
   tell(floor, attemptId, { status: "SEALED", evidence: { evidence_bundle: { sha256 } } });
-  store.change(attemptId, { stage: "sealing", work: { early: undefined } });
+  store.change(attemptId, { stage: "sealing", work: { early: undefined, ...(result.rfid ? { rfid: result.rfid } : {}) } });
   say("info", { event: "verified", job_ref: jobRef, sha256 }, `${jobRef}: scanned, bundle ${sha256.slice(0, 12)}…`);
 }

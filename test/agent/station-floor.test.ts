@@ -1,6 +1,7 @@
 // What a station doesn't believe, what it can't write down, and labels that nobody ordered.
 import { generateKeyPairSync, sign } from "node:crypto";
 import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { startNetwork } from "../../fixtures/network.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
@@ -171,25 +172,64 @@ describe.concurrent("labels", () => {
     expect(await station.floor.links()).toEqual([first.digital_link, first.digital_link]);
   });
 
-  test("an independent reader finds the neighbour's inlay that the printer can't", async (t) => {
+  const withGate = async (t: Parameters<typeof floorOf>[0], eyes: "line" | "hand") => {
     const shop = await printShop(w);
     const reader = await startLineScanner();
     t.onTestFinished(reader.end);
-    const floor = await floorOf(t, w.url, shop, { rfid: true, eyes: "line" });
+    const floor = await floorOf(t, w.url, shop, { rfid: true, eyes });
     floor.config.scanners.push({ name: "gate", driver: "rfid", port: reader.url ?? "", simulated: true });
     const station = await stationOn(floor);
     t.onTestFinished(station.end);
-    await until(() => station.state().printers[0]?.status === "ready" && reader.listeners() === 1);
+    await until(() => station.state().printers[0]?.status === "ready" && reader.listeners() === 1 && floor.scanner?.listeners() === 1);
+    return { shop, reader, floor, station, says: () => station.state().scanners[0]?.last?.words ?? "" };
+  };
+
+  test("another chip than the printer wrote is refused, though it carries the EPC, and so is one that an earlier label has", async (t) => {
+    const { shop, reader, floor, station, says } = await withGate(t, "line");
+    const { job_ref: ref, sgtin96_epc: epc, serial } = await shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => jobAt(station, ref)?.stage === "printed" && says().includes("tag has to be read"));
+    await reader.scan(`${epc},E28000000000DEADBEEF0001`);
+    await until(() => says().includes("the printer wrote to the chip"));
+    await sleep(2_100); // out of the field
+    const tid = floor.machine?.labels.at(-1)?.tag?.tid ?? "";
+    await reader.scan(`${epc},${tid}`);
+    await sealed(shop, ref);
+    const again = { gtin: shop.gtin, serial, needs: ["qr", "rfid"], reprint: true, reason: "torn" };
+    const { job_ref: next } = (await shop.admin.post("/aidc/jobs", again)).body;
+    await until(() => jobAt(station, next)?.stage === "printed" && says().includes("tag has to be read"));
+    await reader.scan(`${epc},${tid}`);
+    await until(() => says().includes("belongs to an earlier label"));
+    expect([await stateInCloud(shop, ref), await stateInCloud(shop, next)]).toEqual(["SEALED", "PRINTED_ATTESTED"]);
+  });
+
+  test("labels that follow each other at once are each sealed by their own tag, read once", async (t) => {
+    const { shop, reader, floor, station } = await withGate(t, "hand");
+    const items = (await shop.allocate(4)).map((serial) => ({ gtin: shop.gtin, serial, needs: ["qr", "rfid"] }));
+    const { jobs } = (await shop.admin.post("/aidc/jobs/batch", { items })).body;
+    for (let n = 0; n < items.length; n += 1) {
+      await until(() => floor.machine?.labels[n] !== undefined, 10_000);
+      const { epc, tid } = floor.machine?.labels[n]?.tag ?? {};
+      await reader.scan(`${epc},${tid}`);
+      await sleep(30);
+      await floor.scanner?.scan(jobs.find(({ sgtin96_epc }: { sgtin96_epc: string }) => sgtin96_epc === epc).digital_link);
+    }
+    await until(() => station.state().ledger.counts["sealed"] === 4, 10_000);
+    expect(station.state().ledger.open).toEqual([]);
+  });
+
+  test("an independent reader finds the neighbour's inlay that the printer can't", async (t) => {
+    const { shop, reader, floor, station } = await withGate(t, "line");
     const { job_ref: ref, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
     await until(() => station.state().scanners[0]?.last?.words.includes("tag has to be read") ?? false);
     await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED");
     await reader.scan("30364433400D1EDCBE991A14,E280110000000001");
     await until(() => station.state().scanners[0]?.last?.words.includes("the job's EPC is") ?? false);
     await new Promise((resolve) => setTimeout(resolve, 2_100)); // out of the field
-    await reader.scan(`${epc},E280110000000002`);
+    const tid = floor.machine?.labels.at(-1)?.tag?.tid ?? "";
+    await reader.scan(`${epc},${tid}`);
     await sealed(shop, ref);
     const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
-    expect(items[3].evidence.scan_result.rfid).toMatchObject({ reader: "independent", tid: "E280110000000002" });
+    expect(items[3].evidence.scan_result.rfid).toMatchObject({ reader: "independent", tid });
   });
 });
 
