@@ -43,7 +43,12 @@ const bodies = {
 
 export async function openConsole({ host, port }: { host: string; port: number }, deps: Deps): Promise<Console> {
   const { floor, state, operators, setPaused } = deps;
-  const app = Fastify({ bodyLimit: BODY_MAX_BYTES, forceCloseConnections: true, logger: false });
+  const app = Fastify({
+    bodyLimit: BODY_MAX_BYTES,
+    forceCloseConnections: true,
+    logger: false,
+    frameworkErrors: (error, _request, reply: FastifyReply) => refuse(reply, refusalOf(error)),
+  });
   guard(app, host);
   followClicks(app, deps.floor);
   let metrics: ReturnType<typeof import("./metrics.ts").metricsOf> | undefined;
@@ -123,14 +128,20 @@ function guard(app: FastifyInstance, host: string): void {
     if (method !== "GET" && origin !== undefined && origin !== `http://${headers.host}` && origin !== `https://${headers.host}`)
       throw new Refusal("FORBIDDEN", "only the station's own page may do this");
   });
-  app.setNotFoundHandler(() => {
-    throw new Refusal("NOT_FOUND", "there is nothing here");
+  const verbs = new Map<string, string[]>();
+  app.addHook("onRoute", ({ url, method }) => void verbs.set(url, [...(verbs.get(url) ?? []), method].flat()));
+  app.setNotFoundHandler(({ url, method }) => {
+    const parts = url.replace(/\?.*/, "").split("/");
+    const isThis = (known: string[]) =>
+      known.length === parts.length && known.every((part, i) => part.startsWith(":") || part === parts[i]);
+    const [, allowed] = [...verbs].find(([known]) => isThis(known.split("/"))) ?? [];
+    if (!allowed) throw new Refusal("NOT_FOUND", "there is nothing here");
+    const allow = [...new Set(allowed)].toSorted().join(", ");
+    throw new Refusal("METHOD_NOT_ALLOWED", `${method} isn't for this path: it takes ${allow}`, undefined, { allow });
   });
-  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, _request, reply) => {
-    const refusal = refusalOf(error);
-    void reply.code(refusal.status).headers(refusal.headers).send(refusal.body);
-  });
+  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, _request, reply) => refuse(reply, refusalOf(error)));
 }
+const refuse = (reply: FastifyReply, { status, headers, body }: Refusal): void => void reply.code(status).headers(headers).send(body);
 /** What a person does here has an id, which goes on with all that follows from it. */
 function followClicks(app: FastifyInstance, { say }: ActDeps["floor"]): void {
   app.addHook("preHandler", (request, reply, next) => {
@@ -194,14 +205,17 @@ function events(request: FastifyRequest, reply: FastifyReply, { state, news, clo
   void reply.hijack();
   const { raw } = reply;
   raw.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store", "x-content-type-options": "nosniff" });
+  if (request.method === "HEAD") return void raw.end();
   let due = false;
+  let missed = false;
   let sentAt = 0;
   let cancel = () => {};
   const send = () => {
     due = false;
     cancel();
     sentAt = clock.now();
-    raw.write(`event: state\ndata: ${JSON.stringify(state())}\n\n`);
+    missed = raw.writableNeedDrain; // who doesn't read is told no more; once it does, it is told how things are then
+    if (!missed) raw.write(`event: state\ndata: ${JSON.stringify(state())}\n\n`);
     cancel = clock.after(KEEP_ALIVE_MS, send);
   };
   const off = news.onBeat(() => {
@@ -210,6 +224,7 @@ function events(request: FastifyRequest, reply: FastifyReply, { state, news, clo
     cancel();
     cancel = clock.after(Math.min(EVENT_GAP_MS, Math.max(TOGETHER_MS, sentAt + EVENT_GAP_MS - clock.now())), send);
   });
+  raw.on("drain", () => void (missed && send()));
   request.raw.on("close", () => {
     off();
     cancel();

@@ -1,10 +1,12 @@
 // The console's HTTP as its page and integrators meet it, and as a page of somebody else's must not.
 import { request } from "node:http";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startFloor, type SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, jobAt, type Running, sessionAt, stationOn, until } from "./floor.ts";
+import { ask, jobAt, type Running, running, sessionAt, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 const shop = await printShop(w);
@@ -82,6 +84,31 @@ test("events are the same state, at once and after every change", async () => {
   abort.abort();
 });
 
+test("a page that no longer reads costs no memory, and is told how things are once it reads again", async (t) => {
+  const sleepy = await running(t, w.url, await printShop(w), { eyes: "hand" });
+  for (let i = 0; i < 50; i += 1)
+    sleepy.store.quarantine({ jobRef: null, attemptId: null, code: "X", message: "x".repeat(40_000), what: "" });
+  const { hostname, port } = new URL(sleepy.url);
+  const page = connect(Number(port), hostname).setEncoding("utf8");
+  t.onTestFinished(() => void page.destroy());
+  let text = "";
+  page.on("data", (more: string) => (text += more));
+  page.write(`GET /api/events HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`);
+  await until(() => text.includes('"at":'));
+  page.pause();
+  for (let i = 0; i < 9; i += 1) {
+    await ask(sleepy, "POST", i % 2 === 0 ? "/api/pause" : "/api/resume");
+    await sleep(250);
+  }
+  const handles = (process as unknown as { _getActiveHandles(): Socket[] })._getActiveHandles();
+  const held = handles.filter(({ localPort }) => localPort === Number(port)).map(({ writableLength }) => writableLength);
+  expect(Math.max(...held)).toBeLessThan(5_000_000); // two states
+  text = "";
+  page.resume();
+  await until(() => text.includes('"paused":true,') && text.endsWith("\n\n\r\n"), 5_000);
+  expect(text.lastIndexOf('"paused":true,')).toBeGreaterThan(text.lastIndexOf('"paused":false,'));
+});
+
 test("a badge opens a session; an unknown one doesn't", async () => {
   expect((await ask(station, "POST", "/api/operator", { badge: "B-0007" })).body).toEqual({
     operator: { id: "op-7", name: "Ada" },
@@ -139,6 +166,8 @@ describe("somebody else's page", () => {
     ["an unknown field", "POST", "/api/scan", { "content-type": "application/json" }, '{"text":"x","by":"me"}', 400],
     ["a list", "POST", "/api/scan", { "content-type": "application/json" }, "[]", 400],
     ["a path that isn't", "GET", "/api/nothing", {}, "", 404],
+    ["a path that can't be read", "GET", "/api/jobs/%zz/label.png", {}, "", 400],
+    ["a verb that isn't for this path", "DELETE", "/api/jobs/pj_1/attest", {}, "", 405],
   ] as [string, string, string, Record<string, string>, string, number][])(
     "%s is refused",
     async (_what, method, path, headers, body, status) => {
@@ -149,6 +178,13 @@ describe("somebody else's page", () => {
       expect(station.state().paused).toBe(false);
     },
   );
+});
+
+test("what is asked of a path by another verb is told which it takes, and HEAD of the events ends", async () => {
+  expect((await raw("PUT", "/api/pause?x=1", {})).headers).toMatchObject({ allow: "POST" });
+  expect((await raw("POST", "/api/state", {})).headers).toMatchObject({ allow: "GET, HEAD" });
+  const head = await Promise.race([raw("HEAD", "/api/events", {}), sleep(5_000, undefined)]);
+  expect(head).toMatchObject({ status: 200, body: "", headers: { "content-type": "text/event-stream" } });
 });
 
 test("only an open label can be explained: of a sealed one is said that it is sealed", async () => {
