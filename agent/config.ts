@@ -8,6 +8,7 @@ import { nearest } from "#shared/nearest.ts";
 import { closed } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { drivers } from "./printers/index.ts";
+import { endpointOf } from "./printers/ipp-endpoint.ts";
 import { type ScannerDriver, scanners } from "./scanners/index.ts";
 
 export const DEFAULT_FILE = ".imprimatur-agent/config.json";
@@ -99,20 +100,22 @@ export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attes
 };
 export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
 
-const ajv = new Ajv({ allErrors: false, useDefaults: true, strictTypes: false, allowUnionTypes: true, meta: false, validateSchema: false });
+const ajv = new Ajv({ allErrors: true, useDefaults: true, strictTypes: false, allowUnionTypes: true, meta: false, validateSchema: false });
 const nestedDefaults = { console: {}, claim: {} };
 
 export function agentConfigFrom(given: unknown): AgentConfig {
   if (typeof given !== "object" || given === null || Array.isArray(given)) throw new ConfigError("the settings are one JSON object: { … }");
   const settings = structuredClone({ ...nestedDefaults, ...given }) as Given;
   const validate = ajv.compile(Settings);
-  if (!validate(settings)) throw new ConfigError(sentenceOf(validate.errors?.[0]));
+  if (!validate(settings)) throw new ConfigError(sentenceOf(worstOf(validate.errors ?? [])));
   const config = settings as unknown as AgentConfig;
   checkUrls(config);
   checkNames(config);
   return config;
 }
 
+/** What is misspelt is missing under its right name, too. */
+const worstOf = (errors: ErrorObject[]) => errors.find(({ keyword }) => keyword === "additionalProperties") ?? errors[0];
 const at = (path: string) => path.slice(1).replaceAll("/", ".");
 function sentenceOf(error?: ErrorObject): string {
   if (!error) return "the settings are wrong";
@@ -137,12 +140,12 @@ function knownAt(path: string): string[] {
 }
 
 function checkUrls(config: AgentConfig): void {
-  const { protocol, pathname, username } = URL.canParse(config.cloud)
-    ? new URL(config.cloud)
-    : { protocol: "", pathname: "", username: "" };
-  if (!/^https?:$/.test(protocol) || pathname !== "/" || username)
+  const cloud = URL.canParse(config.cloud) ? new URL(config.cloud) : undefined;
+  if (!cloud || !/^https?:$/.test(cloud.protocol) || cloud.href !== `${cloud.origin}/`)
     throw new ConfigError("cloud must be an origin such as https://cloud.example: scheme, host and port, nothing after it");
-  config.cloud = new URL(config.cloud).origin;
+  config.cloud = cloud.origin;
+  if (config.mqtt !== undefined && !(/^(mqtts?|wss?|tcp|ssl|tls):\/\/[^/]/i.test(config.mqtt) && URL.canParse(config.mqtt)))
+    throw new ConfigError("mqtt must be the broker's URL, such as mqtt://broker.example:1883 or mqtts://broker.example");
   for (const [i, { driver, port, control, simulated, rfid, inFlight = 1 }] of config.printers.entries()) {
     named(`printers.${i}.port`, () => portOf(drivers[driver]?.schemes ?? [], port));
     if (inFlight > 1 && driver !== "zpl")
@@ -163,7 +166,8 @@ function checkUrls(config: AgentConfig): void {
 function portOf(schemes: readonly string[], port: string): void {
   const scheme = /^([a-z]+):/i.exec(port)?.[1]?.toLowerCase() ?? "";
   if (!schemes.includes(scheme)) throw new Error(`of this driver begins with ${schemes.map((name) => `${name}:`).join(" or ")}`);
-  if (!scheme.startsWith("ipp")) parsePort(port);
+  if (scheme.startsWith("ipp")) endpointOf(port, 0);
+  else parsePort(port);
 }
 function named(name: string, check: () => void): void {
   try {
@@ -243,6 +247,6 @@ export function loadAgentConfig(file: string | undefined, env: Record<string, st
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const [name = ""] = /^\w*/.exec(error.message) ?? [];
-    throw new ConfigError(`${name in set ? variableOf(name) : (file ?? DEFAULT_FILE)}: ${error.message}`);
+    throw new ConfigError(`${Object.hasOwn(set, name) ? variableOf(name) : (file ?? DEFAULT_FILE)}: ${error.message}`);
   }
 }

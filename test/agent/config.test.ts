@@ -76,6 +76,15 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
   ["a camera on a stream", { ...least, scanners: [{ name: "e", driver: "camera", port: "tcp://h:1" }] }, /^scanners\.0\.port /],
   ["a scanner without its port", { ...least, scanners: [{ name: "e", driver: "line" }] }, /^scanners\.0\.port /],
   ["a lease too long", { ...least, claim: { leaseSeconds: 601 } }, /^claim\.leaseSeconds must be <= 600$/],
+  ["a misspelt key that has to be there", { printrs: [] }, /^printrs isn't a setting; did you mean printers\?$/],
+  ["a cloud with a query", { ...least, cloud: "http://h/?x=1#f" }, /^cloud must be an origin/],
+  ["a cloud with a hash", { ...least, cloud: "http://h/#" }, /^cloud must be an origin/],
+  ["a broker that isn't a URL", { ...least, mqtt: "nonsense" }, /^mqtt must be the broker's URL, such as mqtt:\/\//],
+  [
+    "a queue that isn't one",
+    { ...least, printers: [{ ...printer, driver: "ipp", port: "ipp:nonsense" }] },
+    /^printers\.0\.port .*isn't of the form ipp:\/\/HOST/,
+  ],
   ["a cloud with a path", { ...least, cloud: "http://h/api" }, /^cloud must be an origin/],
   ["two printers of one name", { ...least, printers: [printer, printer] }, /"zd621r" is there twice$/],
   [
@@ -87,6 +96,11 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
 ];
 test.each(wrong)("%s is refused by name", (_what, settings, says) => {
   expect(() => agentConfigFrom(settings)).toThrow(says);
+});
+
+test("a name that every object has is the file's fault, not the environment's", () => {
+  const file = fileOf(`{ "__proto__": 1, ${JSON.stringify(least).slice(1)}`);
+  expect(() => loadAgentConfig(file, {})).toThrow(`${file}: __proto__ isn't a setting`);
 });
 
 test("every top-level value can come from the environment, and wins there", () => {
