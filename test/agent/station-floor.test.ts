@@ -172,11 +172,11 @@ describe.concurrent("labels", () => {
     expect(await station.floor.links()).toEqual([first.digital_link, first.digital_link]);
   });
 
-  const withGate = async (t: Parameters<typeof floorOf>[0], eyes: "line" | "hand") => {
+  const withGate = async (t: Parameters<typeof floorOf>[0], eyes: "line" | "hand", scale = 0) => {
     const shop = await printShop(w);
     const reader = await startLineScanner();
     t.onTestFinished(reader.end);
-    const floor = await floorOf(t, w.url, shop, { rfid: true, eyes });
+    const floor = await floorOf(t, w.url, shop, { rfid: true, eyes, printer: { scale } });
     floor.config.scanners.push({ name: "gate", driver: "rfid", port: reader.url ?? "", simulated: true });
     const station = await stationOn(floor);
     t.onTestFinished(station.end);
@@ -200,6 +200,22 @@ describe.concurrent("labels", () => {
     await reader.scan(`${epc},${tid}`);
     await until(() => says().includes("belongs to an earlier label"));
     expect([await stateInCloud(shop, ref), await stateInCloud(shop, next)]).toEqual(["SEALED", "PRINTED_ATTESTED"]);
+  });
+
+  test("another chip that was scanned before the printer said which one it wrote is refused once it does", async (t) => {
+    const { shop, reader, floor, station } = await withGate(t, "hand", 3);
+    const { job_ref: ref, sgtin96_epc: epc, digital_link: text } = await shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => jobAt(station, ref)?.stage === "sent");
+    await reader.scan(`${epc},E28000000000DEADBEEF0001`);
+    await until(() => station.state().scanners[1]?.last !== null);
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: false, why: "kept" });
+    await until(() => station.lines.some((line) => line.includes("the label that was scanned has")));
+    expect([jobAt(station, ref)?.stage, await stateInCloud(shop, ref)]).toEqual(["printed", "PRINTED_ATTESTED"]);
+    await sleep(2_100); // out of the field
+    await reader.scan(`${epc},${floor.machine?.labels.at(-1)?.tag?.tid}`);
+    await sleep(50);
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
+    await sealed(shop, ref);
   });
 
   test("labels that follow each other at once are each sealed by their own tag, read once", async (t) => {

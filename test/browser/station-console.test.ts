@@ -231,6 +231,26 @@ describe.skipIf(!executable)("the console", async () => {
     if (sandbox) await page.getByText("Destroy the label.").waitFor();
   });
 
+  test("a label that was told to be verified while the cloud was away is red once the cloud has refused it", async (t) => {
+    const shop = await printShop(w);
+    const network = await startNetwork(() => w.url);
+    t.onTestFinished(network.end);
+    const station = await running(t, network.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: link, serial } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "printed" && station.state().buffer_depth === 0);
+    const { page } = await visit(t, station);
+    network.cut();
+    await page.locator(".banner.offline").waitFor();
+    await wedge(page, link);
+    await outcome(page, "good").waitFor();
+    expect(await outcome(page, "good").innerText()).toContain("Verified here");
+    await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial });
+    network.mend();
+    await outcome(page, "bad").waitFor();
+    expect(await outcome(page, "bad").innerText()).toContain(serial);
+    await page.getByText("Destroy the label.").waitFor();
+  });
+
   test("a page that has lost its station says so, and offers nothing that it couldn't do", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, HAND);
