@@ -125,18 +125,18 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   }
 
   /** The tag was read, or what else lay in the field may have been sealed meanwhile. */
-  function again(): void {
+  function again(isStill = false): void {
     const waiting = awaiting;
     forget();
     const attempt = waiting && store.attempt(waiting.attemptId);
     if (!waiting || !attempt || attempt.ended !== null || !UNDER_WAY.has(attempt.stage)) return;
     const said = passed(waiting.seen, attempt, waiting.operator);
-    note(waiting.seen.scanner, instant(clock), said, said.moved ? "info" : "warn", true);
+    note(waiting.seen.scanner, instant(clock), said, said.moved ? "info" : "warn", isStill);
   }
 
   function later(): void {
     try {
-      again();
+      again(true); // the same word again is no news
     } catch (error) {
       say("error", { event: "scan" }, `a scan was lost: ${(error as Error).message}`);
     }

@@ -51,7 +51,7 @@ export function attest(job: Job, verdict: Verdict, title: string): void {
   const go = () => {
     if (!stillAsks(job)) return show({ colour: "warn", what: "not_now", serial: job.serial });
     const isOver = verdict !== "good" && (job.ask === null || job.ask.kind === "attest" || job.ask.kind === "unknown_outcome");
-    if (verdict !== "good") isTold(job.attempt_id);
+    if (isOver) isTold(job.attempt_id);
     const done: Result = isOver
       ? { colour: "warn", what: "given_up", serial: job.serial, by: name() }
       : { colour: "good", what: "noted", serial: job.serial, by: name(), frame: true };

@@ -79,6 +79,7 @@ const unheard = new Map<string, number>();
 /** Attempts of which was told that they are well as far as the station knows. */
 const verified = new Set<string>();
 const HEARD_MS = 2_000;
+const TICK_MS = 50; // timers and clocks aren't of one mind
 
 function waits(next: State, before: State): void {
   const sealing = next.jobs.filter(({ stage }) => stage === "sealing");
@@ -86,7 +87,7 @@ function waits(next: State, before: State): void {
   for (const { attempt_id: id, updated_at } of sealing)
     if (!known.has(id) && isSince(updated_at, before)) {
       unheard.set(id, performance.now());
-      setTimeout(() => waits(state.peek() ?? next, state.peek() ?? next), HEARD_MS);
+      setTimeout(() => waits(state.peek() ?? next, state.peek() ?? next), HEARD_MS + TICK_MS);
     }
   for (const [id, at] of unheard) {
     const job = sealing.find(({ attempt_id }) => attempt_id === id);

@@ -210,6 +210,7 @@ describe.concurrent("labels", () => {
     await until(() => station.state().scanners[1]?.last !== null);
     expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: false, why: "kept" });
     await until(() => station.lines.some((line) => line.includes("the label that was scanned has")));
+    await until(() => station.state().buffer_depth === 0);
     expect([jobAt(station, ref)?.stage, await stateInCloud(shop, ref)]).toEqual(["printed", "PRINTED_ATTESTED"]);
     await sleep(2_100); // out of the field
     await reader.scan(`${epc},${floor.machine?.labels.at(-1)?.tag?.tid}`);
