@@ -69,7 +69,8 @@ describe.concurrent("while one printer is off", () => {
     );
     machine.fault("dont-answer"); // its last look was good
     const { job_ref: ref } = await shop.issue();
-    await until(() => jobAt(station, ref)?.stage === "rendered");
+    const isOff = () => station.state().printers[0]?.status === "offline"; // on a slow machine it looks once more
+    await until(() => jobAt(station, ref)?.stage === "rendered" || isOff());
     machine.fault("power-off");
     other.clear();
     await isIn(shop, ref, "PRINTED_ATTESTED");
