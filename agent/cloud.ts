@@ -47,7 +47,9 @@ export type CloudOptions = {
 };
 
 export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MAX_MS, heard }: CloudOptions = {}) {
-  const over = new AbortController();
+  const underWay = new Set<AbortController>();
+  let isOver = false;
+  const ends = (stop: AbortController) => stop.abort(new Error("the station ends"));
   const http: KyInstance = ky.create({
     retry: 0,
     throwHttpErrors: false,
@@ -65,10 +67,16 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
   ): Promise<Said<Static<T>>> {
     const { json, body, key: idempotencyKey, type, correlation } = sending;
     const askedAt = heard?.now() ?? 0;
-    try {
+    // One deadline over head and body, and our own: a signal is forgotten with the request once the head is there.
+    const stop = new AbortController();
+    const gone = new Promise<never>((_resolve, reject) => stop.signal.addEventListener("abort", () => reject(stop.signal.reason as Error)));
+    const timer = setTimeout(() => stop.abort(new Error(`no whole answer within ${timeoutMs} ms`)), timeoutMs);
+    underWay.add(stop);
+    if (isOver) ends(stop);
+    const asked = async () => {
       const response = await http(origin + path, {
         method,
-        signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), over.signal]),
+        signal: stop.signal,
         ...(json === undefined ? {} : { json }),
         ...(body === undefined ? {} : { body }),
         headers: {
@@ -78,7 +86,10 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
         },
       });
       heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
-      const text = await response.text();
+      return { response, text: await response.text() };
+    };
+    try {
+      const { response, text } = await Promise.race([asked(), gone]);
       const answer: unknown = text === "" ? undefined : parsed(text);
       if (!response.ok) return refusalOf(response, answer);
       if (shape === undefined || response.status === 204 || reads(shape, answer)) return { ok: true, value: answer as Static<T> };
@@ -96,12 +107,18 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
         code: "NO_ANSWER",
         message: `${origin} doesn't answer: ${cause?.message || (error as Error).message}`,
       };
+    } finally {
+      clearTimeout(timer);
+      underWay.delete(stop);
     }
   }
 
   return {
     /** Gives up what is under way, and whatever is asked from now on. */
-    end: () => over.abort(new Error("the station ends")),
+    end: () => {
+      isOver = true;
+      underWay.forEach(ends);
+    },
     /** For who sets a station up. */
     devices: (cursor: string) =>
       call(
