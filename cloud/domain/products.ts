@@ -89,25 +89,40 @@ const rowOf = (
 });
 const CREATED = ["name", "description", "category", "gtin", "serialNumber", "granularity", "extensions"];
 
-export async function create(tx: Tx, by: By, input: ProductCreate): Promise<Product> {
+type Fresh = { product: Judged; row: Row };
+function fresh(tx: Tx, by: By, input: ProductCreate): Fresh {
   const product = judged(input, tx.now);
-  const row = rowOf(tx, by, product);
+  return { product, row: rowOf(tx, by, product) };
+}
+async function add(tx: Tx, by: By, { product, row }: Fresh): Promise<Product> {
   if (!(await insertNew.get(row))) throw duplicate(product);
   await record(tx, by, "product.created", row, CREATED);
   return toWire(row);
 }
 
+export const create = async (tx: Tx, by: By, input: ProductCreate): Promise<Product> => add(tx, by, fresh(tx, by, input));
+
 /** Each item by itself: what is refused is told with its place, the others stand. */
 export async function createBatch(tx: Tx, by: By, items: readonly unknown[]): Promise<BatchResult> {
   const refused: BatchResult["errors"] = [];
-  for (const [index, item] of items.entries())
+  const judgedAs = async <T>(index: number, act: () => T): Promise<Awaited<T> | undefined> => {
     try {
-      await create(tx, by, shaped(item, tx.now));
+      return await act();
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       refused.push({ index, error: `${shownCode(error.code)}: ${error.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH) });
+      return undefined;
     }
-  return { created: items.length - refused.length, failed: refused.length, errors: refused };
+  };
+  const made: (Fresh & { index: number })[] = [];
+  for (const [index, item] of items.entries()) {
+    const one = await judgedAs(index, () => fresh(tx, by, shaped(item, tx.now)));
+    if (one) made.push({ ...one, index });
+  }
+  // Taken in the order that everybody takes them in: crosswise, two batches of the same products would wait for each other.
+  for (const one of made.toSorted((a, b) => (a.row.identity < b.row.identity ? -1 : Number(a.row.identity > b.row.identity))))
+    await judgedAs(one.index, () => add(tx, by, one));
+  return { created: items.length - refused.length, failed: refused.length, errors: refused.toSorted((a, b) => a.index - b.index) };
 }
 
 const absent = () => new Refusal("NOT_FOUND", "there is no such product in this tenant");

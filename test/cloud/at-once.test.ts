@@ -115,3 +115,18 @@ test("the same outcomes said eight times at once are told of once", async () => 
   expect(answers.filter(({ headers }) => headers.has("idempotency-replayed"))).toHaveLength(ROUNDS.length - 1);
   await receiver.end();
 });
+
+test("the same products sent by eight batches in other orders are made once each", { timeout: 60_000 }, async () => {
+  const items = Array.from({ length: 40 }, (_, i) => ({
+    name: `Kettle ${i}`,
+    description: "A kettle of 1.7 litres",
+    category: "electronics",
+    gtin: gtin(),
+    serialNumber: "SN-1",
+    extensions: {},
+  }));
+  const turned = Array.from({ length: 8 }, (_, n) => [...items.slice(5 * n), ...items.slice(0, 5 * n)]);
+  const answers = await Promise.all(turned.map((some, n) => admin.post("/products/batch", { items: n % 2 ? some.toReversed() : some })));
+  expect(answers.map(({ status }) => status)).not.toContain(503);
+  expect(answers.reduce((sum, { body }) => sum + body.created, 0)).toBe(items.length);
+});
