@@ -54,7 +54,8 @@ test("the search finds a driver that takes bytes handed over for a label printed
     },
   );
   expect(found.failed).toBe(true);
-  expect(String(found.errorInstance)).toMatch(/attested, and 0 labels lie there/);
+  // It attests what isn't there; or what it left in the printer, called done, stops the line, where an honest one would have asked.
+  expect(String(found.errorInstance)).toMatch(/attested, and 0 labels lie there|not so after/);
 });
 
 /** As most print servers are: what was sent is done. */
