@@ -30,14 +30,14 @@ const checks: Record<string, Check> = {
 };
 
 type Line = Finding & { check: string };
-const TODO: Record<string, string> = {
+const REMEDIES: Record<string, string> = {
   STORE_UNAVAILABLE: "see IMPRIMATUR_DATABASE_URL",
   EACCES: "run it as the user that the cloud runs as, or see IMPRIMATUR_DATA_DIR",
 };
 const faultOf = ({ message, code, cause, todo }: Error & { code?: string; todo?: string }): Finding =>
   bad(
     cause instanceof Error ? `${message}: ${cause.message || String((cause as { code?: string }).code)}` : message,
-    todo ?? TODO[code ?? ""] ?? "see what it names",
+    todo ?? REMEDIES[code ?? ""] ?? "see what it names",
   );
 
 async function examine(config: Config): Promise<Line[]> {

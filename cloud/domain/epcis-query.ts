@@ -53,7 +53,7 @@ function selection(tenantId: string, { conditions, page, order }: Plan, start: T
 
 const FIRST_EVENTS = 10;
 /** A page ends where it has enough bytes, too: nearly all events are small, and some dozens of the largest are more than one answer can hold. */
-async function pageOf(
+async function fetchPage(
   tx: Tx,
   tenantId: string,
   plan: Plan,
@@ -112,7 +112,7 @@ export async function query(tx: Tx, tenantId: string, asked: Query): Promise<Ans
   const start = await startOf(tx, tenantId, plan);
   if (ceiling !== undefined) await refuseMany(tx, tenantId, plan, start, ceiling);
   const size = Math.min(perPage, most ?? perPage);
-  const { rows, isFull } = await pageOf(tx, tenantId, plan, start, size + 1);
+  const { rows, isFull } = await fetchPage(tx, tenantId, plan, start, size + 1);
   const events = rows.slice(0, size);
   const last = events.at(-1);
   const left = most === undefined ? null : most - events.length;

@@ -33,7 +33,7 @@ export async function warnOfSerials(tx: Tx, tenantId: string, after: string): Pr
   const rest = and(eq(serials.tenantId, tenantId), gt(serials.serial, after));
   const places = tx.db.select({ serial: serials.serial }).from(serials).where(rest).orderBy(asc(serials.serial));
   const last = (await places.limit(1).offset(SLICE_ROWS - 1))[0]?.serial;
-  const slice = and(rest, last === undefined ? undefined : lte(serials.serial, last), isNull(serials.openJob), isNull(serials.voidedAt));
+  const slice = and(rest, last === undefined ? undefined : lte(serials.serial, last), isNull(serials.voidedAt));
   await tx.db.update(serials).set({ strayJob: RESTORED }).where(slice); // one that it has left earlier is then not the latest any more
   return last;
 }

@@ -77,6 +77,12 @@ export async function say(station: Pick<Station, "url">, ref: string, verdict: s
 }
 export const jobAt = (station: Station, ref: string) => station.state().jobs.find(({ job_ref }) => job_ref === ref);
 export const asked = (station: Station, ref: string) => jobAt(station, ref)?.ask?.kind ?? null;
+/** Of its printers, in their order. */
+export const statuses = (station: Station): string =>
+  station
+    .state()
+    .printers.map(({ status }) => status)
+    .join(", ");
 export const until = async (isSo: () => boolean | Promise<boolean>, ms = 100_000): Promise<void> => {
   for (const end = Date.now() + ms; !(await isSo()); await sleep(20))
     if (Date.now() > end) throw new Error(`not so after ${ms} ms: ${String(isSo)}`);

@@ -8,7 +8,7 @@ import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, jobAt, running, say, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, floorOf, jobAt, running, say, stateInCloud, stationOn, statuses, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -95,13 +95,7 @@ describe.concurrent("labels", () => {
     big.fault("head-open"); // the other is free long before it
     const station = await stationOn(floor);
     t.onTestFinished(station.end);
-    await until(
-      () =>
-        station
-          .state()
-          .printers.map(({ status }) => status)
-          .join(", ") === "ready, blocked",
-    );
+    await until(() => statuses(station) === "ready, blocked");
     const { job_ref: ref } = await shop.issue({ template: "qr-100x50", max_attempts: 1 });
     const { job_ref: poster } = await shop.issue({ template: "poster", max_attempts: 1 });
     await until(async () => ["FAILED", "DEAD_LETTER"].includes(await stateInCloud(shop, poster))); // it fits nowhere

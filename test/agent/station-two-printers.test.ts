@@ -4,7 +4,7 @@ import type { PrinterConfig } from "../../agent/config.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { floorOf, jobAt, stateInCloud, stationOn, until } from "./floor.ts";
+import { floorOf, jobAt, stateInCloud, stationOn, statuses, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -60,13 +60,7 @@ describe.concurrent("while one printer is off", () => {
     const { shop, machine, other, start } = await twoPrinters(t);
     other.fault("head-open");
     const station = await start();
-    await until(
-      () =>
-        station
-          .state()
-          .printers.map(({ status }) => status)
-          .join(", ") === "ready, blocked",
-    );
+    await until(() => statuses(station) === "ready, blocked");
     machine.fault("dont-answer"); // its last look was good
     const { job_ref: ref } = await shop.issue();
     const isOff = () => station.state().printers[0]?.status === "offline"; // on a slow machine it looks once more

@@ -9,7 +9,7 @@ import { digestOfFile, pack, unpack } from "../../cloud/backup/archive.ts";
 import { restoreBackup, verifyBackup } from "../../cloud/backup/restore.ts";
 import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
-import { printShop } from "../../fixtures/print-shop.ts";
+import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
 
 const root = mkdtempSync(join(tmpdir(), "imprimatur-backup-"));
@@ -115,6 +115,12 @@ test("restored, all that was answered before the backup is there, the chains hol
   const claimed = (await floor.post("/aidc/jobs/claim", { needs: ["qr", "rfid"] })).body;
   expect([claimed.job.job_ref, claimed.job.duplicate_risk]).toEqual([job.job_ref, false]);
   expect((await admin.get(`/aidc/jobs/${openJob}`)).body.duplicate_risk).toBe(true); // it may have been printed since
+  const { claims } = (await floor.post("/aidc/jobs/claim/batch", { needs: ["qr", "rfid"], station: "nowhere", max: 100 })).body;
+  const { attempt_id } = (claims as Claim[]).find((held) => held.job.job_ref === openJob) as Claim;
+  const gone = { job_ref: openJob, attempt_id, evidence: {}, disposition: "destroyed", actor: { kind: "operator", id: "op-7" } };
+  await floor.post(`/aidc/jobs/${openJob}/result`, { attempt_id, status: "FAILED", reason: "jam" });
+  expect((await admin.post("/aidc/orphans", gone)).status).toBe(201);
+  expect((await admin.get(`/aidc/jobs/${openJob}`)).body.duplicate_risk).toBe(true); // that was another label
   const again = { reprint: true, reason: "of the test" };
   for (const serial of [...unprinted, before[0]?.serial]) {
     const { status, body } = await admin.post("/aidc/jobs", { gtin, serial, ...again });
