@@ -7,7 +7,7 @@ import type { Caller } from "../route.ts";
 import type { Seal } from "../seal.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { serialCounters, serials, tenants } from "../store/schema.ts";
-import { db, type Store, type Tx } from "../store/store.ts";
+import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
@@ -88,6 +88,11 @@ const bySerial = prepared(
     .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")))),
 );
 export const find = (_tx: Tx, tenantId: string, serial: string): Promise<Row | undefined> => bySerial.get({ tenantId, serial });
+
+const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LOCKED}`;
+/** Waits for whoever changes the serial, and keeps it for this unit; says whether there is one. */
+export const hold = async (_tx: Tx, tenantId: string, serial: string): Promise<boolean> =>
+  (await run(HOLD, [tenantId, serial], "all")).rows.length > 0;
 
 /** The longest company prefix of the tenant's that the GTIN has after its indicator digit. */
 export const prefixLengthOf = (companyPrefixes: readonly string[], gtin: string): number | undefined =>

@@ -5,8 +5,8 @@ import { canonical } from "#shared/canonical.ts";
 import type { Outcome, PrintStatusTaken } from "#shared/wire/carriers.ts";
 import { prepared } from "../store/prepared.ts";
 import { serials } from "../store/schema.ts";
-import { db, LOCKED, run, type Tx } from "../store/store.ts";
-import { find } from "./carriers.ts";
+import { db, type Tx } from "../store/store.ts";
+import { find, hold } from "./carriers.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
 import { emit } from "./outbox.ts";
@@ -39,10 +39,9 @@ async function isLatest(tx: Tx, tenantId: string, { updated, unknown }: PrintSta
   return true;
 }
 
-const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LOCKED}`;
 /** The first serial that there is, in everybody's order: who says the same at the same time waits here, and finds it said. */
-async function holdFirst(tenantId: string, results: readonly Outcome[]): Promise<void> {
-  for (const { serial } of inOrder(results)) if ((await run(HOLD, [tenantId, serial], "all")).rows.length > 0) return;
+async function holdFirst(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<void> {
+  for (const { serial } of inOrder(results)) if (await hold(tx, tenantId, serial)) return;
 }
 
 type Answer = { taken: PrintStatusTaken; replayed: boolean };
@@ -50,7 +49,7 @@ type Answer = { taken: PrintStatusTaken; replayed: boolean };
 export async function report(tx: Tx, by: By, results: readonly Outcome[], keyless: boolean): Promise<Answer> {
   const key = keyOf(results);
   const known = { scope: scopeOf(by.tenantId), key: key.toString("hex"), fingerprint: key };
-  await holdFirst(by.tenantId, results);
+  await holdFirst(tx, by.tenantId, results);
   const before = keyless ? await idempotency.kept(tx, known) : undefined;
   if (typeof before === "string") {
     const taken = JSON.parse(before) as PrintStatusTaken;

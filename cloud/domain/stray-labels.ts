@@ -1,5 +1,5 @@
 // Labels that may lie about: of which attempts they are, and whom they warn. Told by what is on record, attempt by attempt, since one that is accounted for says nothing of another.
-import { and, eq, inArray, sql } from "../store/drizzle.ts";
+import { and, eq, sql } from "../store/drizzle.ts";
 import { type JobState, jobPath, PAPER_MAY_EXIST } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { orphans, serials } from "../store/schema.ts";
@@ -21,6 +21,22 @@ const ofJob = prepared(
     .from(orphans)
     .where(and(eq(orphans.tenantId, placeholder("tenantId")), eq(orphans.jobRef, placeholder("jobRef")))),
 );
+
+const foundOfSerial = prepared(
+  db
+    .select({ jobRef: orphans.jobRef })
+    .from(orphans)
+    .where(
+      and(
+        eq(orphans.tenantId, placeholder("tenantId")),
+        eq(orphans.serial, placeholder("serial")),
+        sql`${orphans.disposition} = 'found'`, // spelled out, so that the index of these is found
+      ),
+    ),
+);
+/** The job of a label that is on record as found, whichever of the serial's jobs that is. */
+const stillFound = async (_tx: Tx, { tenantId, serial }: jobs.Row): Promise<string | null> =>
+  (await foundOfSerial.get({ tenantId, serial }))?.jobRef ?? null;
 
 /** The words on the latest attempt that may have put a label on paper: whoever made it had been asked to destroy those before it. */
 async function onPaper(tx: Tx, { jobRef }: jobs.Row): Promise<Event[]> {
@@ -52,7 +68,7 @@ export async function warn(tx: Tx, job: jobs.Row): Promise<void> {
     .set({ strayJob: sql`COALESCE(${serials.strayJob}, ${job.jobRef})` })
     .where(itsSerial(job));
   const { open } = await openJobOf(tx, job);
-  if (open && !open.duplicateRisk) await jobs.change(tx, open, { duplicateRisk: true });
+  if (open) await jobs.change(tx, open, { duplicateRisk: true }); // also where it warns already: whoever ends it at this moment has to look again
 }
 
 /** One label of the job is gone: if it was the last that might lie about, nobody is warned of it any more. */
@@ -60,7 +76,7 @@ export async function accountedFor(tx: Tx, job: jobs.Row): Promise<void> {
   if (await mayLie(tx, job)) return;
   await tx.db
     .update(serials)
-    .set({ strayJob: null })
+    .set({ strayJob: await stillFound(tx, job) }) // of another job
     .where(and(itsSerial(job), eq(serials.strayJob, job.jobRef)));
   const { open, strayJob } = await openJobOf(tx, job);
   const isWaiting = open?.state === "QUEUED" || open?.state === "FAILED";
@@ -72,18 +88,6 @@ type Left = { keeps: 0 | 1; strayJob: string | null };
 /** What a job that ends leaves on record about stray labels of its serial: its own name, or that of the job before it, which it may keep. */
 export async function leftBy(tx: Tx, job: jobs.Row, isSealed: boolean): Promise<Left> {
   if (!job.duplicateRisk) return { keeps: 1, strayJob: null };
-  if (isSealed) return { keeps: 0, strayJob: await stillFound(tx, job) };
+  if (isSealed) return { keeps: 0, strayJob: await stillFound(tx, job) }; // who sealed it was asked to destroy all others
   return { keeps: (await onPaper(tx, job)).length > 0 ? 0 : 1, strayJob: job.jobRef };
-}
-
-/** Whoever sealed it was asked to destroy its other labels: one that is listed as found all the same goes on warning. */
-async function stillFound(tx: Tx, job: jobs.Row): Promise<string | null> {
-  const { strayJob } = (await carriers.find(tx, job.tenantId, job.serial)) ?? {};
-  const refs = [job.jobRef, ...(strayJob ? [strayJob] : [])];
-  const [found] = await tx.db
-    .select({ jobRef: orphans.jobRef })
-    .from(orphans)
-    .where(and(eq(orphans.tenantId, job.tenantId), inArray(orphans.jobRef, refs), eq(orphans.disposition, "found")))
-    .limit(1);
-  return found?.jobRef ?? null;
 }

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { printShop } from "../../fixtures/print-shop.ts";
+import { type Claim, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
 import { world } from "../world.ts";
@@ -114,6 +114,44 @@ test("the same outcomes said eight times at once are told of once", async () => 
   expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
   expect(answers.filter(({ headers }) => headers.has("idempotency-replayed"))).toHaveLength(ROUNDS.length - 1);
   await receiver.end();
+});
+
+const OPERATOR = { kind: "operator", id: "op-7" };
+const orphan = ({ job, attempt_id }: Claim, disposition: string) =>
+  shop.admin.post("/aidc/orphans", { job_ref: job.job_ref, attempt_id, evidence: {}, disposition, actor: OPERATOR });
+/** A job of which so many attempts have left a label, and its next claim. */
+async function afterLabels(count: number): Promise<{ left: Claim[]; next: Claim; serial: string }> {
+  const { serial } = await shop.issue({ max_attempts: count + 1 });
+  const left: Claim[] = [];
+  for (let i = 0; i < count; i += 1) {
+    const claimed = await shop.device.claim();
+    await shop.device.upTo(claimed, "SPOOL_SUBMITTED");
+    await shop.device.say(claimed, { status: "FAILED", reason: "jam" });
+    left.push(claimed);
+  }
+  return { left, next: await shop.device.claim(), serial };
+}
+const warnsOf = async (serial: string) => {
+  const { body } = await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial, reprint: true, reason: "torn" });
+  await shop.admin.post(`/aidc/jobs/${body.job_ref}/cancel`);
+  return body.duplicate_risk as boolean;
+};
+
+test.each(ROUNDS)("a label that is found while another is destroyed goes on warning", async () => {
+  const { left, next, serial } = await afterLabels(2);
+  await shop.admin.post(`/aidc/jobs/${next.job.job_ref}/cancel`);
+  const [first, second] = left as [Claim, Claim];
+  await Promise.all([orphan(first, "found"), orphan(second, "destroyed")]);
+  expect(await warnsOf(serial)).toBe(true);
+  await Promise.all([orphan(first, "destroyed"), orphan(second, "destroyed")]);
+  expect(await warnsOf(serial)).toBe(false);
+});
+
+test.each(ROUNDS)("a label that is found while another is sealed goes on warning", async () => {
+  const { left, next, serial } = await afterLabels(1);
+  const said = await shop.device.upTo(next, "SCAN_VERIFIED");
+  await Promise.all([orphan(left[0] as Claim, "found"), shop.device.say(next, sealOf(said))]);
+  expect(await warnsOf(serial)).toBe(true);
 });
 
 test("the same products sent by eight batches in other orders are made once each", { timeout: 60_000 }, async () => {

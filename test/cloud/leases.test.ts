@@ -140,6 +140,37 @@ describe("a label that is found", () => {
     await device.seal(await device.claim());
   });
 
+  test("of one job goes on warning when that of a later job is destroyed, or another is sealed", async () => {
+    const shop = await printShop(w);
+    const { admin, device, gtin } = shop;
+    const [serial] = await shop.allocate(1);
+    const issue = async (more: object = {}) => (await admin.post("/aidc/jobs", { gtin, serial, max_attempts: 1, ...more })).body;
+    const lost = async () => {
+      const { job_ref: ref } = await issue();
+      const claimed = await device.claim();
+      await device.upTo(claimed, "SPOOL_SUBMITTED");
+      await device.say(claimed, FAILED);
+      await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+      return claimed;
+    };
+    const warns = async () => {
+      const { job_ref: ref, duplicate_risk: risk } = await issue({ reprint: true, reason: "torn" });
+      await admin.post(`/aidc/jobs/${ref}/cancel`, {});
+      return risk as boolean;
+    };
+    const [first, second] = [await lost(), await lost()];
+    await admin.post("/aidc/orphans", orphan(first, "found"));
+    await admin.post("/aidc/orphans", orphan(second, "destroyed"));
+    expect(await warns()).toBe(true);
+    await admin.post("/aidc/orphans", orphan(first, "destroyed"));
+    expect(await warns()).toBe(false);
+    const [third] = [await lost(), await lost()];
+    await admin.post("/aidc/orphans", orphan(third, "found"));
+    await issue();
+    expect((await device.seal(await device.claim())).body.state).toBe("SEALED");
+    expect(await warns()).toBe(true);
+  });
+
   test("is reported in a device's name by its key only", async () => {
     const shop = await printShop(w);
     await shop.issue();
