@@ -2,6 +2,7 @@
 import { and, between, desc, eq, gte, inArray, isNull, lt, or, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { holds } from "#shared/scopes.ts";
 import { topicsOf } from "#shared/mqtt.ts";
 import { jobStateNames, leaseOf } from "#shared/states.ts";
 import type { Device, DeviceCreate, DevicePatch, Station, StationReport } from "#shared/wire/devices.ts";
@@ -11,6 +12,7 @@ import { prepared } from "../store/prepared.ts";
 import { devices, printJobs, tenants } from "../store/schema.ts";
 import { db, type Finale, overtaken, together, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
+import { byId, hasEnded } from "./credentials.ts";
 import { newId } from "./ids.ts";
 import { ANY_STATION, maskOf } from "./jobs.ts";
 import { pageOf, pageReply } from "./page.ts";
@@ -184,6 +186,14 @@ export async function report(tx: Tx, tenantId: string, id: string, said: Station
     .returning({ id: devices.id });
   if (written.length === 0) throw overtaken(`the report of device ${id}`);
   return toWire({ ...row, ...changed }, tx.now);
+}
+
+/** What came by a broker, which may go on letting in whom we don't: of a device whose key couldn't say it over HTTP, that it is gone and no more. */
+export async function overhear(tx: Tx, tenantId: string, id: string, said: StationReport, isHeard: boolean): Promise<void> {
+  const key = await byId(tx, "api_key", (await find(tx, tenantId, id)).apiKeyId);
+  const isGood = key !== undefined && !hasEnded(key, tx.now) && holds(key.caller.scopes, "aidc:write");
+  if (!isGood && said.status !== "offline") throw new Refusal("UNAUTHORIZED", "the device's key has died, or may not report");
+  await (isGood ? report(tx, tenantId, id, said, isHeard) : report(tx, tenantId, id, { status: "offline" }, false));
 }
 
 /** The devices that could take any of these jobs: of its station, or of a job's that has none, with all that it needs. */

@@ -4,7 +4,7 @@ import { limits } from "#shared/limits.ts";
 import { type Place, placeOf } from "#shared/mqtt.ts";
 import { StationReport } from "#shared/wire/devices.ts";
 import type { Message } from "../adapters/broker.ts";
-import { report } from "../domain/devices.ts";
+import { overhear } from "../domain/devices.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -102,12 +102,12 @@ function reportIn(text: string): StationReport | undefined {
   }
 }
 
-/** Says how many of them are no devices of ours. */
+/** Says how many of them are no devices of ours, or not any more. */
 async function write(tx: Tx, words: readonly Word[]): Promise<number> {
   let strangers = 0;
   for (const { tenantId, deviceId, said, isHeard } of words)
     try {
-      await report(tx, tenantId, deviceId, said, isHeard);
+      await overhear(tx, tenantId, deviceId, said, isHeard);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       strangers += 1;

@@ -109,6 +109,36 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
       expect((await its.admin.get(`/devices/${device.id}`)).body.last_seen).toBeNull();
   });
 
+  test("whose key has died, or whose sandbox has ended, isn't believed though the broker lets it in; that it is gone is", async () => {
+    const { w, shop, broker } = await beside();
+    const { admin, device } = shop;
+    const { body } = await w.admin.post("/tenants", {
+      name: "brief",
+      sandbox: true,
+      expiresAt: new Date(Date.now() + 60_000).toISOString(),
+    });
+    const brief = w.as(body.adminKey.secret);
+    const { device: made, key } = (await brief.post("/devices", { name: "line 1" })).body;
+    const ended = { id: made.id as string, secret: key.secret as string } as Shop["device"];
+    const at = topicsOf({ tenantId: body.data.id, deviceId: ended.id });
+    const other = await shop.newDevice("line 2");
+    const [one, two, three] = [await connected(broker, device), await connected(broker, other), await connected(broker, ended)];
+    const heard = { status: "online", version: "1" };
+    await one.say(topics(shop, device).status, JSON.stringify(heard), true);
+    await expect.poll(() => statusOf(shop, device), SOON).toBe("online");
+    await admin.delete(`/api-keys/${device.keyId}`);
+    w.later(61_000); // short of what silence is
+    await one.say(topics(shop, device).status, JSON.stringify({ status: "degraded", version: "2" }), true);
+    await three.say(at.status, JSON.stringify(heard), true);
+    await two.say(topics(shop, other).status, JSON.stringify(heard), true);
+    await expect.poll(() => statusOf(shop, other), SOON).toBe("online"); // what was said before it is judged by now
+    expect((await admin.get(`/devices/${device.id}`)).body).toMatchObject(heard);
+    await one.say(topics(shop, device).status, JSON.stringify({ status: "offline", version: "3" }), true);
+    await expect.poll(async () => (await admin.get(`/devices/${device.id}`)).body, SOON).toMatchObject({ status: "offline", version: "1" });
+    w.later(-61_000);
+    expect((await brief.get(`/devices/${ended.id}`)).body.last_seen).toBeNull();
+  });
+
   test("who isn't let in by it isn't there", async () => {
     const { shop, broker } = await beside();
     broker.addUser(shop.device.id, "another password");
