@@ -55,6 +55,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
       onRequest: async (request, reply) => {
         void reply.headers(always);
         request.caller = await admit(route, request, reply, deps, limit);
+        if (route.takesBytes) request.headers["content-type"] ??= "application/octet-stream"; // RFC 9110: what isn't named may be taken for that
         refuseMediaType(route, request);
       },
       handler: async (request, reply) => {

@@ -323,6 +323,15 @@ describe("pictures", () => {
     expect((await other.admin.get(`/aidc/evidence/${name}`)).status).toBe(404);
   });
 
+  test("may come without a word of what they are, as many clients send bytes", async () => {
+    const bytes = Buffer.from("bytes of no type");
+    const name = hash("sha256", bytes);
+    const url = `${w.url}/api/v2/aidc/evidence/${name}`;
+    const headers = { authorization: `Bearer ${device.secret}` };
+    expect((await fetch(url, { method: "PUT", body: bytes, headers })).status).toBe(201);
+    expect((await fetch(url, { headers })).headers.get("content-type")).toBe("application/octet-stream");
+  });
+
   test("are refused with a digest that lies, beyond 2 MiB, or as another type", async () => {
     const bytes = Buffer.from("a picture");
     expect((await put(hash("sha256", "another"), bytes)).body.error.code).toBe("EVIDENCE_INVALID");
