@@ -7,7 +7,7 @@ import type { ApiKey } from "#shared/wire/credentials.ts";
 import type { Caller } from "../route.ts";
 import { apiKeys, devices } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, overtaken, type Tx } from "../store/store.ts";
 import { credentialDied } from "./credentials.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { hashOf, lookupOf, mintSecret, shownOf } from "./secrets.ts";
@@ -98,7 +98,12 @@ export async function bind(tx: Tx, caller: Caller, id: string, deviceId: string)
   if (found.revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `api_key_id: "${found.name}" is revoked`);
   if (found.deviceId !== null || found.bootstrap)
     throw invalid([{ field: "api_key_id", rule: "bound", message: "is a key that another device, or the operator, has" }]);
-  await tx.db.update(apiKeys).set({ deviceId }).where(mine(caller, id));
+  const bound = await tx.db
+    .update(apiKeys)
+    .set({ deviceId })
+    .where(and(mine(caller, id), isNull(apiKeys.deviceId), isNull(apiKeys.revokedAt)))
+    .returning({ id: apiKeys.id });
+  if (bound.length === 0) throw overtaken(`the key ${id}`);
   credentialDied(tx); // as what it was
   return { ...found, deviceId };
 }

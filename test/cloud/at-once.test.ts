@@ -116,6 +116,17 @@ test("the same outcomes said eight times at once are told of once", async () => 
   await receiver.end();
 });
 
+test.each(ROUNDS)("a key becomes one device's, and none's once it is revoked or rotated", async () => {
+  const mint = async () => (await shop.admin.post("/api-keys", { name: "k", scopes: ["aidc:write"] })).body.data.id as string;
+  const bind = (api_key_id: string) => shop.admin.post("/devices", { name: "line 9", api_key_id });
+  const [shared, rotated] = [await mint(), await mint()];
+  const [one, two, third] = await Promise.all([bind(shared), bind(shared), bind(rotated), shop.admin.post(`/api-keys/${rotated}/rotate`)]);
+  expect([one.status, two.status].toSorted((a, b) => a - b)).toEqual([201, 400]);
+  if (third.status !== 201) return;
+  const { api_key_id: its } = (await shop.admin.get(`/devices/${third.body.device.id}`)).body;
+  expect((await shop.admin.get(`/api-keys/${its}`)).body).toMatchObject({ deviceId: third.body.device.id, revokedAt: null });
+});
+
 const OPERATOR = { kind: "operator", id: "op-7" };
 const orphan = ({ job, attempt_id }: Claim, disposition: string) =>
   shop.admin.post("/aidc/orphans", { job_ref: job.job_ref, attempt_id, evidence: {}, disposition, actor: OPERATOR });
