@@ -15,7 +15,13 @@ const IDLE_MS = 100; // also how often a device's row is written at most
 const DEVICES_A_COMMIT = 100;
 
 type Station = Place & { messages: Message[] };
-export type Reports = { add(message: Message): void; take(mostDevices: number): Station[]; wasJunk(count: number): void };
+export type Reports = {
+  add(message: Message): void;
+  take(mostDevices: number): Station[];
+  /** They couldn't be written: they wait again, before what was said since. */
+  giveBack(taken: readonly Station[]): void;
+  wasJunk(count: number): void;
+};
 
 export function reportQueue(metrics: Metrics): Reports {
   const waiting = new Map<string, Station>();
@@ -23,38 +29,44 @@ export function reportQueue(metrics: Metrics): Reports {
   metrics.watch("mqtt_reports_waiting", "Reports by MQTT that wait to be written", () => held);
   metrics.watch("mqtt_reports_dropped", "Reports by MQTT that were dropped: too many, or overtaken by the device's next", () => dropped);
   metrics.watch("mqtt_junk", "Messages by MQTT that were no report of a device we know", () => junk);
+  function add(message: Message): void {
+    const { topic, payload } = message;
+    const place = placeOf(topic);
+    if (place?.kind === "wake" || payload.length === 0) return; // our own, or a kept status that was taken away
+    if (place === undefined || payload.length > limits.MQTT_PACKET_MAX_BYTES) return void (junk += 1);
+    const key = `${place.tenantId}/${place.deviceId}`;
+    const station = waiting.get(key) ?? { ...place, messages: [] };
+    const { messages } = station;
+    const isFull = messages.filter((other) => other.topic === topic).length >= limits.MQTT_TOPIC_REPORTS_MAX_ITEMS;
+    if (isFull || held >= limits.MQTT_REPORTS_MAX_ITEMS) dropped += 1;
+    // The newest word of a topic is the one that counts: a flood must not hide that its sender is gone.
+    if (isFull)
+      messages.splice(
+        messages.findLastIndex((other) => other.topic === topic),
+        1,
+      );
+    else if (held >= limits.MQTT_REPORTS_MAX_ITEMS) return;
+    else held += 1;
+    messages.push(message);
+    waiting.set(key, station);
+  }
+  function take(mostDevices: number): Station[] {
+    const taken = waiting.entries().take(mostDevices).toArray();
+    for (const [key, { messages }] of taken) {
+      waiting.delete(key);
+      held -= messages.length;
+    }
+    return taken.map(([, station]) => station);
+  }
   return {
     wasJunk: (count) => {
       junk += count;
     },
-    add: (message) => {
-      const { topic, payload } = message;
-      const place = placeOf(topic);
-      if (place?.kind === "wake" || payload.length === 0) return; // our own, or a kept status that was taken away
-      if (place === undefined || payload.length > limits.MQTT_PACKET_MAX_BYTES) return void (junk += 1);
-      const key = `${place.tenantId}/${place.deviceId}`;
-      const station = waiting.get(key) ?? { ...place, messages: [] };
-      const { messages } = station;
-      const isFull = messages.filter((other) => other.topic === topic).length >= limits.MQTT_TOPIC_REPORTS_MAX_ITEMS;
-      if (isFull || held >= limits.MQTT_REPORTS_MAX_ITEMS) dropped += 1;
-      // The newest word of a topic is the one that counts: a flood must not hide that its sender is gone.
-      if (isFull)
-        messages.splice(
-          messages.findLastIndex((other) => other.topic === topic),
-          1,
-        );
-      else if (held >= limits.MQTT_REPORTS_MAX_ITEMS) return;
-      else held += 1;
-      messages.push(message);
-      waiting.set(key, station);
-    },
-    take: (mostDevices) => {
-      const taken = waiting.entries().take(mostDevices).toArray();
-      for (const [key, { messages }] of taken) {
-        waiting.delete(key);
-        held -= messages.length;
-      }
-      return taken.map(([, station]) => station);
+    add,
+    take,
+    giveBack: (taken) => {
+      const since = take(waiting.size);
+      for (const { messages } of [...taken, ...since]) messages.forEach(add);
     },
   };
 }
@@ -65,8 +77,16 @@ export function startStationListener(store: Store, log: Log, reports: Reports): 
     idleMs: IDLE_MS,
     step: async () => {
       const taken = reports.take(DEVICES_A_COMMIT);
-      const said = taken.flatMap((station) => wordOf(station, reports));
-      if (said.length > 0) reports.wasJunk(await store.write("station reports", (tx) => write(tx, said)));
+      const heard = taken.map(wordOf);
+      const said = heard.flatMap(({ word }) => word ?? []);
+      let strangers = 0;
+      try {
+        if (said.length > 0) strangers = await store.write("station reports", (tx) => write(tx, said));
+      } catch (error) {
+        reports.giveBack(taken);
+        throw error;
+      }
+      reports.wasJunk(heard.reduce((sum, { junk }) => sum + junk, strangers));
       return taken.length === DEVICES_A_COMMIT;
     },
   });
@@ -77,18 +97,17 @@ const judge = judgeOf(StationReport);
 const BARE = /^(online|degraded|offline)$/;
 
 /** All that a station said since, as one; nothing where it was all junk. Who is said to be offline, now or earlier, wasn't heard. */
-function wordOf({ messages, tenantId, deviceId }: Station, { wasJunk }: Reports): Word[] {
+function wordOf({ messages, tenantId, deviceId }: Station): { word: Word | undefined; junk: number } {
   const said: StationReport[] = [];
   let isHeard = false;
   for (const { payload, isRetained } of messages) {
     const one = reportIn(payload.toString("utf8"));
-    if (one === undefined) wasJunk(1);
-    else {
-      said.push(one);
-      isHeard = one.status === "offline" ? false : isHeard || !isRetained;
-    }
+    if (one === undefined) continue;
+    said.push(one);
+    isHeard = one.status === "offline" ? false : isHeard || !isRetained;
   }
-  return said.length === 0 ? [] : [{ tenantId, deviceId, said: Object.assign({}, ...said) as StationReport, isHeard }];
+  const word = { tenantId, deviceId, said: Object.assign({}, ...said) as StationReport, isHeard };
+  return { word: said.length === 0 ? undefined : word, junk: messages.length - said.length };
 }
 
 /** A report as JSON, or the status as a bare word. */

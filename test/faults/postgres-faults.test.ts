@@ -2,12 +2,15 @@
 import { afterAll, expect, test } from "vitest";
 import { jobPath } from "#shared/states.ts";
 import { startBalancer } from "../../fixtures/balancer.ts";
+import { topicsOf } from "#shared/mqtt.ts";
 import type { Client } from "../../fixtures/client.ts";
+import { peer } from "../../fixtures/mqtt.ts";
 import { onServer, type Postgres, startPostgres } from "../../fixtures/postgres.ts";
 import { bundleOf, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
+const SOON = { timeout: 30_000, interval: 50 };
 const WRITERS = 8;
 const ends: (() => Promise<void>)[] = [];
 afterAll(async () => {
@@ -231,5 +234,32 @@ test(
     await expect.poll(async () => (await w.admin.get("//readyz")).status, { timeout: 30_000 }).toBe(200);
     expect((await judged(w, before)).lost).toBeGreaterThan(0);
     expect((await labels.wrong(sealedBefore)).length).toBeGreaterThan(0);
+  },
+);
+
+test(
+  "what a station says by MQTT while the server is away is written when it is back, and its newest word counts",
+  { timeout: 60_000 },
+  async () => {
+    const server = await startPostgres();
+    ends.push(() => server.stop());
+    const w = await startWorld({ databaseUrl: await server.createDatabase("away") });
+    ends.push(() => w.end());
+    const { admin, device, tenantId } = await printShop(w);
+    const { mqtt } = (await device.api.get("/aidc/station")).body;
+    const one = await peer(mqtt.url, { username: device.id, password: device.secret });
+    const { status, telemetry } = topicsOf({ tenantId, deviceId: device.id });
+    const failures = () => w.logged().filter((line) => line.includes("station-reports-failed")).length;
+    await server.crash();
+    await one.say(status, JSON.stringify({ status: "degraded", buffer_depth: 1 }), true);
+    await expect.poll(failures, SOON).toBeGreaterThan(0);
+    await one.say(telemetry, JSON.stringify({ buffer_depth: 2 }));
+    const before = failures();
+    await expect.poll(failures, SOON).toBeGreaterThan(before);
+    await server.start();
+    await expect
+      .poll(async () => (await admin.get(`/devices/${device.id}`)).body, SOON)
+      .toMatchObject({ status: "degraded", buffer_depth: 2 });
+    await one.leave();
   },
 );
