@@ -179,7 +179,7 @@ async function reportItem(tx: Tx, by: By, caller: Caller, item: ResultItem, know
   const before = await idempotency.kept(tx, asked);
   if (before !== undefined) return before instanceof Refusal ? refusedBy(before) : (JSON.parse(before) as Outcome);
   const outcome = await say();
-  await idempotency.remember(tx, { ...asked, body: JSON.stringify(outcome) });
+  if (outcome.status !== 400) await idempotency.remember(tx, { ...asked, body: JSON.stringify(outcome) }); // what is malformed takes no key
   return outcome;
 }
 

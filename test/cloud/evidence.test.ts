@@ -249,6 +249,14 @@ describe("500 results at once", () => {
     expect((await device.api.post("/aidc/results", { results: [reused] })).body.results[0].error.code).toBe("IDEMPOTENCY_CONFLICT");
   });
 
+  test("one that is malformed takes no key: put right, it is taken", async () => {
+    const { claimed } = await waitingFor("RENDERED");
+    const item = { job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, status: "FAILED", idempotency_key: claimed.attempt_id };
+    const say = async (more: object) => (await device.api.post("/aidc/results", { results: [{ ...item, ...more }] })).body.results[0];
+    expect((await say({})).error.code).toBe("VALIDATION_ERROR");
+    expect((await say({ reason: "ribbon out" })).job.state).toBe("FAILED");
+  });
+
   test("many batches about the same jobs, crosswise, are all taken", async () => {
     const home = await printShop(w);
     const items = (await home.allocate(30)).map((serial) => ({ gtin: home.gtin, serial }));
