@@ -19,7 +19,8 @@ export function asking<Answer>(shape: object): Ask<Answer> {
     const late = setTimeout(() => line.abort(new Error(LATE)), limits.OUTSIDE_CALL_MAX_MS);
     const asked = ky.post(url, {
       json: body,
-      headers: { accept: "application/json", "idempotency-key": key },
+      // On a line of its own: what a service says twice is never taken for the answer to the next question.
+      headers: { accept: "application/json", "idempotency-key": key, connection: "close" },
       redirect: "manual",
       timeout: limits.OUTSIDE_TRY_MAX_MS,
       signal: line.signal,

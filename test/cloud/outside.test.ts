@@ -159,6 +159,16 @@ test.each(["500", "refusing", "accepting", "nonsense", "wrong", "giant", "redire
   },
 );
 
+test("what a registry says twice isn't the registration of the passport that is broadcast next", async () => {
+  const doubled = await startRegistry({ slowMs: 700 });
+  afterAll(() => doubled.end());
+  const { admin } = await world({ settings: { IMPRIMATUR_REGISTRY_URL: doubled.url } });
+  const [first, next] = [await publishedPassport(admin, kettle()), await publishedPassport(admin, kettle())];
+  await doubled.behave("twice", "slow");
+  const told = [await admin.post(`/passports/${first.id}/publish`), await admin.post(`/passports/${next.id}/publish`)];
+  expect(told.map(({ body }) => body.registration?.registrationId)).toEqual(["EU-DPP-1", "EU-DPP-2"]);
+});
+
 test("only what is published is broadcast; the order of refusals is scope, existence, registry, state", async () => {
   const draft = await draftPassport(w.admin, kettle());
   expect(refusal(await w.admin.post(`/passports/${draft.id}/publish`))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
