@@ -5,8 +5,8 @@ import { limits } from "#shared/limits.ts";
 import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
 import { columnsOf, RESERVED_COLUMNS } from "./categories.ts";
 
-/** The file as a whole is no use: said once, and nothing of it is imported from here on. */
-export const fileFault = (message: string) => new Refusal("VALIDATION_ERROR", message);
+/** The file as a whole is no use: said once, and nothing of it is imported from here on. What is quoted of it has to be text that can be kept. */
+export const fileFault = (message: string) => new Refusal("VALIDATION_ERROR", message.toWellFormed().replaceAll("\0", "\ufffd"));
 export type CsvRow = { line: number; cells: string[]; columns: string[] };
 export type RowFault = { line: number; code: string; field: string | null; message: string };
 

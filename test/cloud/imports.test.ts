@@ -106,6 +106,8 @@ test.each([
   ["nothing but line breaks", "\n\n\n", "is empty"],
   ["an open quote", `${HEADER}\n"Kettle,x\n`, "isn't CSV"],
   ["UTF-16", new Uint8Array([0xff, 0xfe, 0x6e, 0x00, 0x61, 0x00]), "isn't UTF-8"],
+  ["UTF-16 that doesn't say so", new Uint8Array(Buffer.from(`${HEADER}\n`, "utf16le")), '"n\ufffda\ufffdm'],
+  ["half a sign where its column's name is cut", `${"x".repeat(99)}\u{1f600}\n`, "x\ufffd\" isn't a column"],
   ["Latin-1", new Uint8Array(Buffer.from(`${HEADER}\nKühler`, "latin1")), "isn't UTF-8"],
   ["a record without end", `${HEADER}\n"${"x".repeat(5_000_000)}`, "isn't CSV"],
 ])("a file with %s fails as a whole with a sentence, and nothing of it is imported", async (_what, csv, says) => {
