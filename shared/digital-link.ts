@@ -32,7 +32,7 @@ export function keyOf(path: string): LinkKey {
   const key: LinkKey = { gtin };
   let last = -1;
   for (let i = 0; i < rest.length; i += 2) {
-    const [ai = "", encoded] = [rest[i], rest[i + 1]];
+    const [ai, encoded] = [decoded(rest[i] ?? "", badSerial), rest[i + 1]];
     const place = ORDER.indexOf(ai);
     if (place < 0) throw badSerial(`behind a GTIN come 22, 10 and 21, not ${ai.slice(0, 60)}; a slash inside of a value is written %2F`);
     if (place <= last) throw badSerial(`${ai} stands there twice or in the wrong place: the order is 22, 10, 21`);
@@ -46,8 +46,9 @@ export function keyOf(path: string): LinkKey {
   return key;
 }
 
-/** An EPC in place of the path: `h` as 24 hex digits, `x` as 16 characters of base64url. */
-export function keyOfEpc(form: "h" | "x", text: string): Required<Pick<LinkKey, "gtin" | "serial">> {
+/** The path, undecoded, with an EPC in it: after /eh as 24 hex digits, after /ex as 16 characters of base64url. */
+export function keyOfEpc(form: "h" | "x", path: string): Required<Pick<LinkKey, "gtin" | "serial">> {
+  const text = decoded(path.replace(/\/$/, ""), badGtin).slice("/eh".length);
   const fits = form === "h" ? /^[0-9A-Fa-f]{24}$/ : /^[\w-]{16}$/;
   if (!fits.test(text)) throw badGtin(`an EPC of 96 bits is ${form === "h" ? "24 hex digits" : "16 characters of base64url"}`);
   try {

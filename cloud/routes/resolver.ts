@@ -28,7 +28,7 @@ const fromLink: Read = (path) => ({ key: keyOf(path) });
 const fromEpc =
   (form: "h" | "x"): Read =>
   (path, origin) => {
-    const key = keyOfEpc(form, path.slice("/eh".length).replace(/\/$/, ""));
+    const key = keyOfEpc(form, path);
     return { key, sameAs: `<${linkOf(origin, key)}>; rel="owl:sameAs"` };
   };
 

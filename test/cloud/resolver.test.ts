@@ -57,6 +57,8 @@ test("the path is decoded once, after it is split: %2F is part of a serial, %252
   expect((await at(`${model}/21/%252F`)).headers.get("location")).toBe(`${page}?serial=%252F`);
   expect(code(await at(`${model}/21/%25252F`))).toEqual([404, "PRODUCT_NOT_FOUND"]);
   expect(code(await at(`${model}/21/A/B`))).toEqual([400, "INVALID_SERIAL"]);
+  expect((await at(`/%30%31/${kettle.gtin}/%32%31/%31%30%30%31`)).headers.get("location")).toBe(`${page}?serial=1001`);
+  expect(code(await at(`${model}/%252%31/1001`))).toEqual([400, "INVALID_SERIAL"]);
 });
 
 test.each([
@@ -298,7 +300,16 @@ test("without a model, carriers of a lot resolve by who publishes the lot; anoth
 test("an SGTIN-96 in the path is the serial that it encodes, and says so", async () => {
   const hex = encodeSgtin96({ gtin: kettle.gtin, serial: "1001", companyPrefixLength: 7, filter: 1 });
   const base64url = Buffer.from(hex, "hex").toString("base64url");
-  for (const path of [`/eh${hex}`, `/eh${hex.toLowerCase()}`, `/ex${base64url}`, `/eh${hex}/`]) {
+  const escaped = (text: string) => text.replaceAll(/./g, (sign) => `%${Buffer.from(sign).toString("hex")}`);
+  const forms = [
+    `/eh${hex}`,
+    `/eh${hex.toLowerCase()}`,
+    `/ex${base64url}`,
+    `/eh${hex}/`,
+    `/eh${escaped(hex)}`,
+    `/${escaped(`ex${base64url}`)}`,
+  ];
+  for (const path of forms) {
     const answer = await at(`${path}?a=1`);
     expect([answer.status, answer.headers.get("location")]).toEqual([302, `${page}?serial=1001&a=1`]);
     expect(answer.headers.get("link")).toBe(
