@@ -114,7 +114,13 @@ const publishedContent = prepared(
       passportVersions,
       and(eq(passportVersions.passportId, passports.id), eq(passportVersions.version, passports.publishedVersion)),
     )
-    .where(and(eq(passports.tenantId, placeholder("tenantId")), eq(passports.productId, placeholder("productId")))),
+    .where(
+      and(
+        eq(passports.tenantId, placeholder("tenantId")),
+        eq(passports.productId, placeholder("productId")),
+        eq(passports.state, "published"), // what was taken from the public isn't told here either
+      ),
+    ),
 );
 /** What each of them is called in its published passport: a name that was changed since is nobody's business yet. */
 export async function namesIn(_tx: Tx, { tenantId, levels }: Resolution): Promise<ReadonlyMap<string, string>> {

@@ -10,7 +10,7 @@ export function linksetPage(contexts: readonly LinkContext[], document: object):
     ${contexts.map(
       ({ anchor, itemDescription, dpp }) =>
         html`<section class="card">
-          <h2>${theirs(itemDescription)}</h2>
+          ${itemDescription !== "" && html`<h2>${theirs(itemDescription)}</h2>`}
           <p class="code">${anchor}</p>
           <ul class="plain">
             ${dpp.map(({ href, title, type }) => html`<li><a href="${href}">${title}</a> <span class="quiet">${type}</span></li>`)}

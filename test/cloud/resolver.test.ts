@@ -143,6 +143,8 @@ test("a draft doesn't resolve; suspended and archived passports redirect to the 
     const answer = await at(`/01/${gtin}`);
     expect([answer.status, answer.headers.get("location")]).toEqual([302, `${w.url}/p/${id}`]);
     expect(code(await at(`/p/${id}`))).toEqual([410, "PASSPORT_WITHDRAWN"]);
+    for (const accept of ["application/json", "text/html"])
+      expect((await at(`/01/${gtin}?linkType=linkset`, { accept })).text).not.toContain("Kettle");
   }
 });
 
