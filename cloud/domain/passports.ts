@@ -1,5 +1,5 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
-import { and, asc, desc, eq, gte, isNull, lt, lte, ne, or, sql } from "../store/drizzle.ts";
+import { and, asc, desc, eq, gte, isNull, lt, lte, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
@@ -7,10 +7,11 @@ import { type PassportCommand, passportCommands } from "#shared/states.ts";
 import type { Passport, PassportQuery, PassportWhole } from "#shared/wire/passports.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
-import { claims, claimTurns, passports, passportVersions } from "../store/schema.ts";
+import { passports, passportVersions } from "../store/schema.ts";
 import { prepared } from "../store/prepared.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
+import { claim } from "./claims.ts";
 import { issue, revoke, wasRevoked } from "./credential.ts";
 import type { By } from "./events.ts";
 import { pageOf, pageReply } from "./page.ts";
@@ -256,29 +257,6 @@ export async function move(tx: Tx, by: By, id: string, command: "suspend" | "arc
   const row = await find(tx, by.tenantId, id);
   guard(row, command);
   return toWire(await change(tx, row, { state: command === "suspend" ? "suspended" : "archived" }));
-}
-
-/** Nobody speaks for a GTIN that another tenant already speaks for. Who claims any part of it takes the GTIN's turn first. */
-async function claim(tx: Tx, product: products.Row): Promise<void> {
-  const { tenantId, gtin, identity, id: productId, granularity } = product;
-  await tx.db.insert(claimTurns).values({ gtin, turn: 0 }).onConflictDoNothing();
-  await tx.db
-    .update(claimTurns)
-    .set({ turn: sql`${claimTurns.turn} + 1` })
-    .where(eq(claimTurns.gtin, gtin)); // held until the commit: what is read next is all there is
-  const overlaps = granularity === "model" ? eq(claims.gtin, gtin) : or(eq(claims.identity, gtin), eq(claims.identity, identity));
-  const foreign = await tx.db
-    .select()
-    .from(claims)
-    .where(and(overlaps, ne(claims.tenantId, tenantId)))
-    .limit(1);
-  if (foreign.length === 0) {
-    const made = await tx.db.insert(claims).values({ identity, gtin, tenantId, productId }).onConflictDoNothing().returning();
-    const mine = and(eq(claims.identity, identity), eq(claims.tenantId, tenantId));
-    const kept = made.length > 0 ? made : await tx.db.update(claims).set({ productId }).where(mine).returning();
-    if (kept.length > 0) return;
-  }
-  throw new Refusal("GTIN_CLAIMED", `another tenant publishes ${gtin}`);
 }
 
 /** An item whose serial was allocated for a label of its model, and voided there. */

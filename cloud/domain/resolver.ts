@@ -1,10 +1,11 @@
 // The resolver's question: which public passport speaks for this GTIN, lot or serial? A known label takes one statement to answer.
-import { and, asc, eq, gt, isNotNull, or, sql } from "../store/drizzle.ts";
+import { and, eq, isNotNull, or, sql } from "../store/drizzle.ts";
 import type { LinkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
 import { prepared, unseen } from "../store/prepared.ts";
 import { claims, passports, passportVersions, products, serials } from "../store/schema.ts";
 import { db, together, type Tx } from "../store/store.ts";
+import { ownersOf } from "./claims.ts";
 
 /** A key of which something is said in public, and the product that says it. */
 type Level = { key: LinkKey; productId: string };
@@ -40,14 +41,6 @@ const ofProduct = prepared(
     .innerJoin(passports, itsPassport)
     .where(and(eq(products.tenantId, unseen("tenantId")), eq(products.id, unseen("productId")))),
 );
-const nextOwner = prepared(
-  db
-    .select({ tenantId: claims.tenantId })
-    .from(claims)
-    .where(and(eq(claims.gtin, placeholder("gtin")), gt(claims.tenantId, placeholder("after"))))
-    .orderBy(asc(claims.tenantId))
-    .limit(1),
-);
 const allocated = prepared(
   db
     .select({ productId: serials.productId, voidedAt: serials.voidedAt })
@@ -68,7 +61,6 @@ const voidedProducts = prepared(
 );
 
 type Target = NonNullable<Awaited<ReturnType<typeof ofProduct.get>>>;
-const OWNERS_MAX = 10; // tenants that publish serials of one GTIN; more is nobody's honest trade
 const PUBLIC: ReadonlySet<Target["state"]> = new Set(["published", "suspended", "archived"]); // the page says which
 
 export const voided = () => new Refusal("SERIAL_VOIDED");
@@ -142,13 +134,10 @@ async function ofSerial(gtin: string, serial: string, model?: Published, carrier
 /** A serial of a GTIN that nobody publishes as a whole: allocated by one of those who publish lots of it, or a tombstone. */
 async function ofOwners(gtin: string, serial: string): Promise<Target | undefined> {
   const owners: string[] = [];
-  for (let after = ""; owners.length < OWNERS_MAX;) {
-    const owner = await nextOwner.get({ gtin, after });
-    if (!owner) break;
-    after = owner.tenantId;
-    owners.push(after);
-    const known = await allocated.get({ tenantId: after, gtin, serial });
-    if (known) return ofProduct.get({ tenantId: after, productId: known.productId });
+  for await (const tenantId of ownersOf(gtin)) {
+    owners.push(tenantId);
+    const known = await allocated.get({ tenantId, gtin, serial });
+    if (known) return ofProduct.get({ tenantId, productId: known.productId });
   }
   if (await isBuried(gtin, serial, owners)) throw voided();
   return undefined;

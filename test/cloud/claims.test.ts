@@ -31,6 +31,30 @@ test("two items of one GTIN may be two tenants': only a whole GTIN takes them al
   expect(both.map(({ status }) => status)).toEqual([200, 200]);
 });
 
+test("a serial on a publisher's labels isn't another tenant's item; who published the item first keeps it from the labels", async () => {
+  const made = async (as: typeof w.admin, kettle: { gtin: string; serialNumber: string; granularity: string }) => {
+    const { productId } = await draftPassport(as, kettle);
+    const { serials } = (await as.post("/carriers/batch", { productId, count: 1 })).body;
+    return { productId, serial: serials[0] as string };
+  };
+  const gtin = gtinOf((n += 1));
+  const lot = await made(w.admin, { gtin, serialNumber: "L-1", granularity: "batch" });
+  const item = await draftPassport(other, { gtin, serialNumber: lot.serial });
+  await publish(w.admin, lot.productId);
+  const target = async () => (await w.nobody.get(`//01/${gtin}/21/${lot.serial}`)).headers.get("location");
+  const before = await target();
+  expect((await publish(other, item.productId)).body.error?.code).toBe("GTIN_CLAIMED");
+  expect([before, await target()]).toEqual(Array(2).fill(`${w.url}/p/${lot.productId}?serial=${lot.serial}`));
+  const own = await draftPassport(w.admin, { gtin, serialNumber: lot.serial });
+  expect((await publish(w.admin, own.productId)).status).toBe(200);
+
+  const late = gtinOf((n += 1));
+  const labels = await made(w.admin, { gtin: late, serialNumber: "L-1", granularity: "batch" });
+  const early = await draftPassport(other, { gtin: late, serialNumber: labels.serial });
+  expect((await publish(other, early.productId)).status).toBe(200);
+  expect((await publish(w.admin, labels.productId)).body.error?.code).toBe("GTIN_CLAIMED");
+});
+
 // On SQLite units follow one another, so that neither can begin in the middle of the other.
 test.runIf(engine === "postgres")("who claims while another's claim isn't committed yet waits for it, and then sees it", async () => {
   const gtin = gtinOf((n += 1));

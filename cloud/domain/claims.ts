@@ -1,0 +1,68 @@
+// Who speaks for a GTIN in public: the first tenant that publishes it as a whole, or that publishes this lot, this item or this label's serial of it.
+import { and, asc, eq, gt, ne, or, sql } from "../store/drizzle.ts";
+import { Refusal } from "#shared/errors.ts";
+import { prepared } from "../store/prepared.ts";
+import { claims, claimTurns, products, serials } from "../store/schema.ts";
+import { db, type Tx } from "../store/store.ts";
+
+const OWNERS_MAX = 10; // tenants that publish parts of one GTIN; more is nobody's honest trade
+const nextOwner = prepared(
+  db
+    .select({ tenantId: claims.tenantId })
+    .from(claims)
+    .where(and(eq(claims.gtin, sql.placeholder("gtin")), gt(claims.tenantId, sql.placeholder("after"))))
+    .orderBy(asc(claims.tenantId))
+    .limit(1),
+);
+/** The tenants that publish anything of it. */
+export async function* ownersOf(gtin: string): AsyncGenerator<string> {
+  for (let [after, n] = ["", 0]; n < OWNERS_MAX; n += 1) {
+    const owner = await nextOwner.get({ gtin, after });
+    if (!owner) return;
+    after = owner.tenantId;
+    yield after;
+  }
+}
+
+type Claimant = Pick<typeof products.$inferSelect, "tenantId" | "id" | "gtin" | "identity" | "granularity" | "serialNumber">;
+
+/** Nobody speaks for a GTIN that another tenant already speaks for. Who claims any part of it takes the GTIN's turn first. */
+export async function claim(tx: Tx, product: Claimant): Promise<void> {
+  const { tenantId, gtin, identity, id: productId, granularity } = product;
+  await tx.db.insert(claimTurns).values({ gtin, turn: 0 }).onConflictDoNothing();
+  await tx.db
+    .update(claimTurns)
+    .set({ turn: sql`${claimTurns.turn} + 1` })
+    .where(eq(claimTurns.gtin, gtin)); // held until the commit: what is read next is all there is
+  const overlaps = granularity === "model" ? eq(claims.gtin, gtin) : or(eq(claims.identity, gtin), eq(claims.identity, identity));
+  const foreign = await tx.db
+    .select()
+    .from(claims)
+    .where(and(overlaps, ne(claims.tenantId, tenantId)))
+    .limit(1);
+  if (foreign.length === 0) {
+    const made = await tx.db.insert(claims).values({ identity, gtin, tenantId, productId }).onConflictDoNothing().returning();
+    if (made.length > 0 && !(await meetsLabels(tx, product))) return;
+    const mine = and(eq(claims.identity, identity), eq(claims.tenantId, tenantId));
+    if (made.length === 0 && (await tx.db.update(claims).set({ productId }).where(mine).returning()).length > 0) return;
+  }
+  throw new Refusal("GTIN_CLAIMED", `another tenant publishes ${granularity === "model" ? gtin : identity}`);
+}
+
+/** Labels are spoken for by whoever publishes their GTIN: theirs can't become our item, nor one of ours be another's item already. */
+async function meetsLabels(tx: Tx, { tenantId, gtin, granularity, serialNumber }: Claimant): Promise<boolean> {
+  for await (const owner of ownersOf(gtin)) {
+    if (owner === tenantId) continue;
+    const label = and(eq(serials.tenantId, owner), eq(serials.serial, serialNumber), eq(serials.gtin, gtin));
+    const theirs = granularity === "item" ? await tx.db.select({ n: serials.n }).from(serials).where(label).limit(1) : [];
+    const ours = await tx.db
+      .select({ n: serials.n })
+      .from(claims)
+      .innerJoin(products, and(eq(products.tenantId, claims.tenantId), eq(products.id, claims.productId), eq(products.granularity, "item")))
+      .innerJoin(serials, and(eq(serials.tenantId, tenantId), eq(serials.serial, products.serialNumber), eq(serials.gtin, gtin)))
+      .where(and(eq(claims.gtin, gtin), eq(claims.tenantId, owner)))
+      .limit(1);
+    if (theirs.length + ours.length > 0) return true;
+  }
+  return false;
+}
