@@ -4,7 +4,8 @@ import { labels, type Language, units, values, words } from "./words.ts";
 
 type Facts = Record<string, unknown>;
 const NESTED_MAX = 4;
-const ITEMS_MAX = 200;
+/** As much as anybody reads: what is said of more stands in the passport's data. */
+export const ITEMS_MAX = 200;
 /** Shares of one, told as percentages. */
 const SHARES = new Set(["recycledContent", "recyclableContent", "massFraction", "recycledMassFraction", "primarySourcedRatio"]);
 /** What a document says of itself rather than of its product. */
@@ -21,12 +22,18 @@ export function labelOf(key: string, language: Language): Html {
   return theirs(spaced.slice(0, 1).toUpperCase() + spaced.slice(1).toLowerCase());
 }
 
-export const percent = (share: number, language: Language): string =>
-  new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 2 }).format(share);
-export const number = (value: number, language: Language): string =>
-  new Intl.NumberFormat(language, { maximumFractionDigits: 3 }).format(value);
-export const day = (at: number | string, language: Language): string =>
-  new Intl.DateTimeFormat(language, { dateStyle: "long", timeZone: "UTC" }).format(new Date(at));
+/** A format is made once a language: making one takes as long as writing a hundred numbers with it. */
+function kept<Format>(make: (language: Language) => Format): (language: Language) => Format {
+  const made: Partial<Record<Language, Format>> = {};
+  return (language) => (made[language] ??= make(language));
+}
+const percents = kept((language) => new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 2 }));
+const numbers = kept((language) => new Intl.NumberFormat(language, { maximumFractionDigits: 3 }));
+const days = kept((language) => new Intl.DateTimeFormat(language, { dateStyle: "long", timeZone: "UTC" }));
+const regions = kept((language) => new Intl.DisplayNames([language], { type: "region", fallback: "code" }));
+export const percent = (share: number, language: Language): string => percents(language).format(share);
+export const number = (value: number, language: Language): string => numbers(language).format(value);
+export const day = (at: number | string, language: Language): string => days(language).format(new Date(at));
 
 export function numberOf(value: number, key: string, language: Language): string {
   if (SHARES.has(key)) return percent(value, language);
@@ -44,8 +51,7 @@ function textOf(text: string, key: string, language: Language): Html {
   return theirs(text);
 }
 
-const countryOf = (code: string, language: Language) =>
-  new Intl.DisplayNames([language], { type: "region", fallback: "code" }).of(code) ?? code;
+const countryOf = (code: string, language: Language) => regions(language).of(code) ?? code;
 
 export function valueOf(value: unknown, key: string, language: Language, depth = 0): Html {
   const { yes, no, cut } = words[language];
@@ -76,12 +82,13 @@ export function factsOf(facts: Facts, language: Language, depth = 0): Html {
   if (shown.length === 0) return html`${typeof facts["id"] === "string" ? textOf(facts["id"], "id", language) : "–"}`;
   if (shown.length === 1 && first?.[0] === "name") return valueOf(first[1], "name", language, depth);
   return html`<dl class="facts">
-    ${shown.slice(0, ITEMS_MAX).map(
-      ([key, value]) =>
-        html`<div>
-          <dt>${labelOf(key, language)}</dt>
-          <dd>${valueOf(value, key, language, depth)}</dd>
-        </div>`,
-    )}
-  </dl>`;
+      ${shown.slice(0, ITEMS_MAX).map(
+        ([key, value]) =>
+          html`<div>
+            <dt>${labelOf(key, language)}</dt>
+            <dd>${valueOf(value, key, language, depth)}</dd>
+          </div>`,
+      )}
+    </dl>
+    ${shown.length > ITEMS_MAX && html`<p>${words[language].cut}</p>`}`;
 }

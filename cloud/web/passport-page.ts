@@ -1,7 +1,7 @@
 // A passport for the person who scanned its label: what it is, whether to believe it, what it is made of, and how long it will serve.
 import { linkOf, passportUrl } from "../domain/linkset.ts";
 import type { PublicPassport } from "../domain/public-passports.ts";
-import { day, factsOf, labelOf, number, numberOf, percent, valueOf } from "./facts.ts";
+import { day, factsOf, ITEMS_MAX, labelOf, number, numberOf, percent, valueOf } from "./facts.ts";
 import { type Html, html, jsonScript, theirs } from "./html.ts";
 import { page } from "./layout.ts";
 import { type Language, words } from "./words.ts";
@@ -97,7 +97,7 @@ const hasFacts = (facts: Facts): boolean => Object.keys(facts).some((key) => key
 function materials(list: unknown, language: Language): Html[] {
   const say = words[language];
   if (!Array.isArray(list)) return [];
-  const all = (list as unknown[]).filter((item): item is Facts => typeof item === "object" && item !== null).slice(0, 200);
+  const all = (list as unknown[]).filter((item): item is Facts => typeof item === "object" && item !== null).slice(0, ITEMS_MAX);
   const rows = (some: Facts[]) =>
     html`<ul class="materials">
       ${some.map((item) => {
@@ -129,11 +129,12 @@ function sections(content: Facts, told: ReadonlySet<string>, language: Language)
   const others = Object.entries(content).filter(([key]) => !TOLD.has(key));
   return [
     ...materials(content["materialsProvenance"], language),
-    ...others.flatMap(([key, value]) => {
+    ...others.slice(0, ITEMS_MAX).flatMap(([key, value]) => {
       const left = typeof value === "object" && value !== null && !Array.isArray(value) ? without(value as Facts, told) : value;
       if (typeof left === "object" && left !== null && !Array.isArray(left) && !hasFacts(left as Facts)) return [];
       return [section(labelOf(key, language), valueOf(left, key, language))];
     }),
+    ...(others.length > ITEMS_MAX ? [html`<p>${words[language].cut}</p>`] : []),
     ...(hasFacts(details) ? [section(words[language].details, factsOf(details, language))] : []),
   ];
 }
@@ -152,7 +153,7 @@ function schemaOrg({ gtin, serial, issuer, content, uid }: PublicPassport, origi
     gtin14: gtin,
     serialNumber: serial,
     manufacturer: { "@type": "Organization", name: textIn(objectIn(product, "producedByParty"), "name") ?? issuer },
-    additionalProperty: properties.map(([name, value]) => ({ "@type": "PropertyValue", name, value })),
+    additionalProperty: properties.slice(0, ITEMS_MAX).map(([name, value]) => ({ "@type": "PropertyValue", name, value })),
   });
 }
 

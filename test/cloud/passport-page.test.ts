@@ -190,6 +190,27 @@ test("content of one's own is shown whole and harmless: unknown fields, nesting,
   expect(text).not.toContain("too deep");
 });
 
+test("content of a megabyte is a page that says where the rest is, and holds nobody up while it is made", async () => {
+  const { id, passportId } = await published({}, "draft");
+  const many = (count: number, what: unknown) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`fact${i}`, what]));
+  const lists = many(
+    1_500,
+    Array.from({ length: 200 }, (_, i) => i % 10),
+  );
+  const edited = await w.admin.patch(`/passports/${passportId}`, { content: { ...lists, product: { characteristics: many(300, 1) } } });
+  expect(edited.status).toBe(200);
+  await publish(id);
+  const took = async (act: () => unknown) => {
+    const begun = performance.now();
+    await act();
+    return performance.now() - begun;
+  };
+  const formats = await took(() => Array.from({ length: 100_000 }, () => new Intl.NumberFormat("en", { maximumFractionDigits: 3 })));
+  let text = "";
+  expect(await took(async () => ({ text } = await at(id, BROWSER)))).toBeLessThan(formats); // of 300,000 numbers none has a format of its own
+  expect([text.length < 1_000_000, text.match(/… and more/g)?.length]).toEqual([true, 2]);
+});
+
 test("unknown and draft are 404; voided, suspended and archived 410: typed for machines, a plain page for people, no content for anybody", async () => {
   const secret = { name: "Secret kettle", description: "Not for everybody's eyes" };
   const draft = await published(secret, "draft");
