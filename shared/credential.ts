@@ -99,7 +99,13 @@ const PassportShape = Type.Object({
   credentialSubject: Type.Object({ granularityLevel: Type.Enum(["model", "batch", "item"]), product: Named }),
 });
 
+const TYPES_MAX_ITEMS = 100;
+
 export async function judgeSchema({ payload }: Opened): Promise<CredentialCheck> {
+  const { type } = payload;
+  if (Array.isArray(type) && type.length > TYPES_MAX_ITEMS)
+    // each of them would be a fault of its own, and a megabyte holds 300,000
+    return said("schema", "failed", `it has ${type.length} types, and ${TYPES_MAX_ITEMS} are more than any credential needs`);
   const { Value } = await import("typebox/value");
   const isPassport = Array.isArray(payload["type"]) && payload["type"].includes("DigitalProductPassport");
   const shapes = isPassport ? [Shape, PassportShape] : [Shape];

@@ -100,6 +100,12 @@ test("a huge credential is refused by its size, an odd one by its checks, and ne
   const odd = { id: "\u0000\ud800", type: "VerifiableCredential", "@context": 5, issuer: [], credentialStatus: [], validFrom: "soon" };
   const answer = await outcomesOf(signedBy(stranger().privateKey, { header: { alg: "EdDSA", typ: "vc+jwt" }, payload: odd }));
   expect(answer).toMatchObject({ verdict: "invalid", issuer: "failed", validity: "failed", schema: "failed" });
+  const typed = signedBy(stranger().privateKey, {
+    header: { alg: "EdDSA", typ: "vc+jwt" },
+    payload: { ...odd, type: Array(300_000).fill(1) },
+  });
+  const { checks } = (await verify(typed)).body as { checks: { name: string; message: string }[] };
+  expect(checks.find(({ name }) => name === "schema")?.message).toContain("300000 types");
   for (const body of [{}, { credential: 5 }, { credential: "" }, { credential: "a", more: 1 }])
     expect(refusal(await w.admin.post("/credentials/verify", body))).toEqual([400, "VALIDATION_ERROR"]);
 });
