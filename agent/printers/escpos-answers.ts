@@ -7,9 +7,11 @@ export type Answer =
   | { kind: "paper"; bits: number } // GS r
   | { kind: "unasked"; bytes: number[] } // automatic status back, four bytes
   | { kind: "done"; token: string } // GS ( H
-  | { kind: "cleared" }; // DLE DC4 8
+  | { kind: "cleared" } // DLE DC4 8
+  | { kind: "echo" }; // what was sent to it: no answer has this byte
 
 const BLOCK = 0x37; // head of answers that end with NUL
+const GS = 0x1d; // head of what is asked, and of rasters
 const BLOCK_MAX_BYTES = 64;
 const isRealtime = (byte: number) => (byte & 0b1001_0011) === 0b0001_0010;
 const isUnasked = (byte: number) => (byte & 0b1001_0011) === 0b0001_0000;
@@ -26,6 +28,7 @@ export function lexer(): (bytes: Buffer) => Answer[] {
       if (block.length > BLOCK_MAX_BYTES) block = undefined;
       return undefined;
     }
+    if (byte === GS) return { kind: "echo" };
     if (byte === BLOCK) block = [];
     else if (isRealtime(byte)) return { kind: "realtime", bits: byte }; // also between the four bytes of an unasked status
     else if (isUnasked(byte)) unasked = [byte];

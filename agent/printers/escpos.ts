@@ -28,6 +28,7 @@ type Fence = "gs-h" | "gs-r" | "none";
 const WIDTH_MAX_DOTS = 2_040; // the encoder writes the width into one byte
 const REALTIME_QUESTIONS = [1, 2, 3, 4] as const;
 const QUIET_MS = 200;
+const ECHO = "its line sends back what is sent to it, so that its answers can't be told from an echo: switch the echo off";
 const HEARD_MAX = 64;
 
 const bytes = (...values: number[]): Buffer => Buffer.from(values);
@@ -72,6 +73,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let inFlight: string | undefined;
   let owed = 0; // answers to GS r that are still to come: they carry no name
   let settled = false;
+  let strays = 0; // answers to GS r that nobody asked for
+  let echoes = false;
   let tellsHealth = false;
   const heard = new Map<string, number>();
   let paperless: string | undefined; // the label behind which it answered that its paper has ended
@@ -82,12 +85,16 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const talk = dialogue(port, clock, lexer(), (answer) => {
     if (answer.kind === "unasked") asb = answer.bytes;
     if (answer.kind === "done") note(answer.token);
+    if (answer.kind === "echo") echoes = true;
     if (answer.kind === "paper") {
       if (owed === 1 && inFlight !== undefined && fence === "gs-r" && settled) {
         if ((answer.bits & PAPER_END) === 0) note(inFlight);
         else paperless = inFlight;
       }
-      if (owed === 0) settled = false; // an answer nobody asked for: from now on none can be told from another
+      if (owed === 0) {
+        settled = false; // from now on none can be told from another
+        strays += 1;
+      }
       owed = Math.max(0, owed - 1);
     }
   });
@@ -118,7 +125,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       faults.push(...realtimeFaults(n, bits));
       if (n === 4 && (bits & PAPER_LOW) !== 0) warnings.push("paper is running out");
     }
-    if (source.length === 0 && asb) {
+    if (source.length === 0 && asb && !echoes) {
       source.push("ASB");
       faults.push(...unaskedFaults(asb));
     }
@@ -133,13 +140,14 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (await settle()) return "gs-r";
     return (await health()).faults.length > 0 ? undefined : "none";
   }
-  /** Answers to GS r have no name, so each one still under way has to arrive before a new question means anything. */
-  async function settle(): Promise<boolean> {
+  /** Answers to GS r have no name: before a new question means anything each one still under way has to arrive, and then none that wasn't asked for. */
+  async function settle(tries = 2): Promise<boolean> {
+    const before = strays;
     if (!(await answersPaper())) return false;
     await talk.pause(QUIET_MS);
     owed = 0;
-    settled = true;
-    return true;
+    settled = strays === before && !echoes;
+    return settled || (tries > 1 && !echoes && settle(tries - 1)); // a late answer comes once, noise again
   }
 
   async function probe(): Promise<Capabilities> {
@@ -166,7 +174,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           ? ["whether the label was printed at all: it answers no question that waits for the label"]
           : []),
       ],
-      ...(fence === undefined ? { warnings: ["it was blocked when it was asked how it answers for a label: ask again"] } : {}),
+      ...(fence === undefined && !echoes ? { warnings: ["it was blocked when it was asked how it answers for a label: ask again"] } : {}),
+      ...(echoes ? { warnings: [ECHO] } : {}),
       simulated: profile.simulated ?? false,
     };
   }
@@ -175,7 +184,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const offered = { token, bytesOffered: sent.length, before: NO_COUNTERS };
     const refused = (fault: string): Submission => ({ ...offered, bytesAccepted: 0, retryable: true, at: clock.now(), fault });
     if (inFlight !== undefined) return refused("another label is in flight");
-    if (fence === "gs-r" && !settled && !(await settle())) return refused("it doesn't answer: is it on?");
+    if (fence === "gs-r" && !settled && !(await settle()))
+      return refused(echoes ? ECHO : "it doesn't answer, or more than it was asked: is it on?");
     if (tellsHealth && (await ask(askNow(1), (answer) => (answer.kind === "realtime" ? true : undefined))) === undefined)
       return refused("it no longer tells its status: is it on?");
     const at = clock.now();

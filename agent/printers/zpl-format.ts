@@ -40,9 +40,12 @@ export function graphicField({ rowBytes, bytes }: Bitmap): string {
 export const RFID_TRIES = 3;
 const TID_BANK = 2;
 
+/** Where the answer's value will stand: a line that echoes sends the question back with it. */
+export const UNFILLED = ",";
+
 /** In the order in which the printer has to earn them: dots, tag, and last the answer that says so. */
 export function formatOf(bitmap: Bitmap, token: string, profile: Profile, epc?: string): string {
-  const answer = (field: number, length: number, kind: "E" | "T" | "F") => `^HV${field},${length},[${token}${kind}:,],L^FS`;
+  const answer = (field: number, length: number, kind: "E" | "T" | "F") => `^HV${field},${length},[${token}${kind}:${UNFILLED}],L^FS`;
   const tag = [
     `^RS,,,${profile.rfidTries ?? RFID_TRIES},P`, // pause when no tag took it: the default drops the label without a word
     `^RFW,H^FD${epc}^FS`,

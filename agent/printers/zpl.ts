@@ -22,7 +22,7 @@ import {
   timingOf,
 } from "./driver.ts";
 import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, resolutionIn, tidIn, waitingIn, warningsOf } from "./zpl-answers.ts";
-import { formatOf, RFID_TRIES } from "./zpl-format.ts";
+import { formatOf, RFID_TRIES, UNFILLED } from "./zpl-format.ts";
 
 const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
 const FIELDS_MAX = 64;
@@ -37,7 +37,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
   const fields = new Map<string, Heard>();
   const talk = dialogue(port, clock, lexer(), (answer) => {
-    if (answer.kind !== "field" || fields.has(`${answer.token}${answer.what}`)) return; // the first counts, a second is an echo
+    if (answer.kind !== "field" || answer.value === UNFILLED || fields.has(`${answer.token}${answer.what}`)) return; // the first counts
     fields.set(`${answer.token}${answer.what}`, { value: answer.value, at: clock.now() });
     for (const oldest of [...fields.keys()].slice(0, -FIELDS_MAX)) fields.delete(oldest);
   });

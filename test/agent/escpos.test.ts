@@ -1,4 +1,5 @@
 // What is ESC/POS's own: rasters of a limited width, answers without a frame, and a question behind the label that clones may not know.
+import { type AddressInfo, createServer } from "node:net";
 import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
@@ -68,12 +69,33 @@ test("a printer that is blocked when it is asked how it answers is asked again, 
 
 test("an answer to GS r that nobody asked for makes the next label wait until answers can be told apart again", async () => {
   const { machine, printer } = await pairOf({ fence: "gs-r" });
+  await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())));
   machine.fault("fence-twice");
   expect((await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())))).outcome).toBe("confirmed");
   await new Promise((resolve) => setTimeout(resolve, 50));
   machine.clear();
   machine.fault("fence-never");
   expect(await printer.submit(await printer.encode(dotsOf()))).toMatchObject({ bytesAccepted: 0, retryable: true });
+});
+
+test("what a line with echo sends back is no answer: a person is asked, and the page says why", async () => {
+  const line = createServer((socket) => socket.on("error", () => {}).pipe(socket));
+  await new Promise<void>((resolve) => line.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void line.close());
+  const { port } = line.address() as AddressInfo;
+  const at = async (profile: Partial<Profile>) => {
+    const printer = await driver.open(`tcp://127.0.0.1:${port}`, { name: "receipts", dpi: 203, timing: TIMING, ...profile });
+    onTestFinished(() => printer.close());
+    return printer;
+  };
+  const printer = await at({});
+  expect(await printer.probe()).toMatchObject({ fence: "none", ceiling: "E", warnings: [expect.stringContaining("switch the echo off")] });
+  const sent = await printer.submit(await printer.encode(dotsOf()));
+  expect(await printer.awaitCompletion(sent, { withinMs: 200 })).toMatchObject({ outcome: "unknown" });
+  const setUp = await at({ fence: "gs-r" });
+  expect(await setUp.submit(await setUp.encode(dotsOf()))).toMatchObject({
+    bytesAccepted: 0, retryable: true, fault: expect.stringContaining("echo"),
+  }); // oxfmt-ignore
 });
 
 test("an answer to GS r that says itself that the paper has ended confirms nothing: somebody has to look", async () => {
