@@ -13,6 +13,7 @@ import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
 import { noticesOf } from "./notices.ts";
 import { operatorsOf } from "./operator.ts";
+import { asOwner } from "./owner.ts";
 import { PATIENCE, type Patience, type PressState } from "./press.ts";
 import type { Timing } from "./printers/driver.ts";
 import { pulse } from "./pulse.ts";
@@ -61,10 +62,11 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const news = pulse(clock);
   const floor: Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
   const time = cloudTime(clock, say);
-  const cloud = cloudClient(config.cloud, config.key, {
+  const client = cloudClient(config.cloud, config.key, {
     heard: { now: clock.now, date: time.heard },
     ...(options.callMs === undefined ? {} : { timeoutMs: options.callMs }),
   });
+  const cloud = asOwner(client, store, config);
   try {
     const aside = store.setAside();
     if (aside)

@@ -1,0 +1,60 @@
+// One buffer, another device's key: what waits is said by whom it belongs to, or by nobody.
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { startNetwork } from "../../fixtures/network.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { floorOf, jobAt, stateInCloud, stationOn, until } from "./floor.ts";
+
+const w = await startWorld();
+afterAll(() => w.end());
+
+test.each(["of the same tenant", "of another tenant"])(
+  "another device's key, %s, tells nothing of what waits, drops nothing, and says what to do; the right one tells it",
+  async (whose) => {
+    const shop = await printShop(w);
+    const other = whose.includes("another") ? (await printShop(w)).device : await shop.newDevice("line 2");
+    const net = await startNetwork(() => w.url);
+    onTestFinished(net.end);
+    const floor = await floorOf({ onTestFinished }, net.url, shop);
+    const first = await stationOn(floor);
+    const { job_ref: ref } = await shop.issue();
+    const heard: string[] = [];
+    net.rule(({ path }) => (/result|heartbeat/.test(path) ? "cut" : "pass"));
+    await until(() => jobAt(first, ref)?.state === "SCAN_VERIFIED");
+    await first.end();
+    net.rule(({ path }) => {
+      heard.push(path);
+      return "pass";
+    });
+
+    const foreign = await stationOn({ ...floor, config: { ...floor.config, key: other.secret } });
+    onTestFinished(foreign.end);
+    await until(() => foreign.state().stopped !== null);
+    expect(foreign.state().stopped).toMatch(/the device "line 1" .* hasn't told yet.* start with a key of that device/);
+    expect(foreign.state().jobs.map(({ state }) => state)).toEqual(["SCAN_VERIFIED"]);
+    await foreign.end();
+    expect(heard.filter((path) => /jobs|results|orphans|evidence/.test(path))).toEqual([]);
+    expect(await stateInCloud(shop, ref)).toBe("CLAIMED");
+
+    const again = await stationOn(floor);
+    onTestFinished(again.end);
+    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    expect(again.state().stopped).toBe(null);
+  },
+);
+
+test("where all is told the buffer goes on with the next device", async () => {
+  const shop = await printShop(w);
+  const floor = await floorOf({ onTestFinished }, w.url, shop);
+  const first = await stationOn(floor);
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, ref)) === "SEALED" && first.state().recent.length === 1);
+  await until(() => first.store.depth().pictures === 0);
+  await first.end();
+  const { secret } = await shop.newDevice("line 2");
+  const next = await stationOn({ ...floor, config: { ...floor.config, key: secret } });
+  onTestFinished(next.end);
+  const { job_ref: more } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, more)) === "SEALED");
+  expect(next.state().stopped).toBe(null);
+});
