@@ -26,6 +26,12 @@ export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
 const ANSWER_MAX_MS = 10_000;
+const UNKEYLIKE: NoAnswer = {
+  ok: false,
+  status: 401,
+  code: "UNAUTHORIZED",
+  message: "the key in the settings has characters that no key has: put in the device's own, whole",
+};
 const ajv = new Ajv({ strict: false, validateFormats: false, meta: false, validateSchema: false });
 const fits = new Map<TSchema, ValidateFunction>();
 
@@ -65,6 +71,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     shape: T | undefined,
     sending: Sending = {},
   ): Promise<Said<Static<T>>> {
+    if (!/^[!-~]+$/.test(key.trim())) return UNKEYLIKE; // the documented example's, for one; no header carries it
     const { json, body, key: idempotencyKey, type, correlation } = sending;
     const askedAt = heard?.now() ?? 0;
     // One deadline over head and body, and our own: a signal is forgotten with the request once the head is there.

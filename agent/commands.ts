@@ -35,7 +35,7 @@ export async function runAgent(argv: string[] = process.argv.slice(2)): Promise<
         await import("./serve.ts")
       ).serve(argumentsOf("imprimatur agent [--config FILE]", { config: { type: "string" } }, argv).config);
   } catch (error) {
-    process.stderr.write(`imprimatur agent: ${whyNot(error as Error & { code?: string })}\n`);
+    process.stderr.write(`imprimatur agent: ${whyNot(error as Error)}\n`);
     process.exit(error instanceof ConfigError ? error.exitCode : 1);
   }
 }
@@ -47,10 +47,13 @@ function commandOf(name: string): Command | undefined {
   return command;
 }
 
-function whyNot(error: Error & { code?: string }): string {
-  const { code = "", message } = error;
+/** What it does with no other address than the console's while it starts. */
+const LISTENING = new Set(["listen", "getaddrinfo"]);
+function whyNot(error: Error & { code?: string; syscall?: string }): string {
+  const { code = "", message, syscall = "" } = error;
   if (error instanceof ConfigError || error instanceof Refusal) return message;
   if (code === "EADDRINUSE") return `${message}: another agent's console? set console.port`;
+  if (LISTENING.has(syscall)) return `${message}: see console.host and console.port`;
   if (["EACCES", "ENOENT", "EROFS", "ENOTDIR", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_FULL"].includes(code))
     return `${message}: see dataDir`;
   return `can't start: ${message}`;

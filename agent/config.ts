@@ -13,6 +13,7 @@ import { type ScannerDriver, scanners } from "./scanners/index.ts";
 
 export const DEFAULT_FILE = ".imprimatur-agent/config.json";
 const PREFIX = "IMPRIMATUR_AGENT_";
+const BYTE_ORDER_MARK = /^\uFEFF/; // Windows' editors put one before what they save
 const Word = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f]+$" });
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });
 
@@ -218,7 +219,7 @@ function fromEnvironment(env: Record<string, string | undefined>): Given {
 function fromFile(file: string, isNamed: boolean): Given {
   let text: string;
   try {
-    text = readFileSync(file, "utf8");
+    text = readFileSync(file, "utf8").replace(BYTE_ORDER_MARK, "");
   } catch (error) {
     if (!isNamed && (error as NodeJS.ErrnoException).code === "ENOENT") return {};
     throw new ConfigError(`--config ${file}: ${(error as Error).message}`);

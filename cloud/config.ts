@@ -191,7 +191,7 @@ export function configFrom(given: Given): Config {
 /** A file of NAME=value lines; what the environment says wins. */
 function fileSettings(file: string): Given {
   try {
-    const text = readFileSync(file, "utf8");
+    const text = readFileSync(file, "utf8").replace(/^\uFEFF/, ""); // Windows' editors begin with it, and the first name would be another one
     const line = text.split(/\r?\n/).findIndex((content) => !/^\s*(#.*|(export\s+)?(IMPRIMATUR|OTEL)_\w+\s*=.*)?$/.test(content));
     if (line >= 0) throw new Error(`line ${line + 1} isn't of the form IMPRIMATUR_NAME=value`);
     return parseEnv(text);

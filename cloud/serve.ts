@@ -19,7 +19,7 @@ export async function serve(argv?: string[], defaults?: Record<string, string>):
     sayReady(log, cloud.url);
     return { cloud, config };
   } catch (error) {
-    process.stderr.write(`imprimatur: ${error instanceof ConfigError ? error.message : whyNot(error as Error & { code?: string })}\n`);
+    process.stderr.write(`imprimatur: ${error instanceof ConfigError ? error.message : whyNot(error as Error)}\n`);
     process.exit(error instanceof ConfigError ? error.exitCode : 1);
   }
 }
@@ -35,9 +35,10 @@ function sayReady(log: Log, url: string): void {
   log.flush();
 }
 
-function whyNot(error: Error & { code?: string }): string {
-  const { code = "", message } = error;
+function whyNot(error: Error & { code?: string; syscall?: string }): string {
+  const { code = "", message, syscall } = error;
   if (code === "EADDRINUSE") return `${message}: stop what listens there, or set IMPRIMATUR_PORT`;
+  if (code === "EACCES" && syscall === "listen") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_PORT`;
   if (code === "ENOTFOUND" || code === "EADDRNOTAVAIL") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_DATABASE_URL`;
   if (code === "STORE_UNAVAILABLE") return `${error.cause instanceof Error ? error.cause.message : message}: see IMPRIMATUR_DATABASE_URL`;
   if (["EACCES", "ENOENT", "EROFS", "ENOTDIR", "EEXIST", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY"].includes(code))

@@ -98,6 +98,10 @@ test.each(wrong)("%s is refused by name", (_what, settings, says) => {
   expect(() => agentConfigFrom(settings)).toThrow(says);
 });
 
+test("a file as Windows' editors save it is read like any", () => {
+  expect(loadAgentConfig(fileOf(`\uFEFF${JSON.stringify(least)}`), {}).key).toBe("imp_x");
+});
+
 test("a name that every object has is the file's fault, not the environment's", () => {
   const file = fileOf(`{ "__proto__": 1, ${JSON.stringify(least).slice(1)}`);
   expect(() => loadAgentConfig(file, {})).toThrow(`${file}: __proto__ isn't a setting`);
@@ -141,6 +145,11 @@ test.each([
   [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
   [["--config", fileOf("{ no")], 1, /json: .*JSON/],
   [["--config", fileOf({ ...least, scaners: 1 })], 1, /scaners isn't a setting/],
+  [
+    ["--config", fileOf({ ...least, dataDir: join(folder, "own"), console: { host: "192.0.2.1" } })],
+    1,
+    /192\.0\.2\.1.*: see console\.host/,
+  ],
   [["--confg", "x"], 2, /there is no option --confg; did you mean --config\?/],
   [["docter"], 2, /there is no command docter; did you mean doctor\?/],
   [["doctor", "--jsn"], 2, /there is no option --jsn; did you mean --json\?/],

@@ -258,6 +258,15 @@ describe.concurrent("the cloud refuses", () => {
     await until(() => jobAt(station, other.job_ref)?.state === "PRINTED_ATTESTED");
   });
 
+  test("a key that can't be one, such as the documented example's, is named as the fault, and not the network", async (t) => {
+    const floor = await startFloor(w.url, "imp_…");
+    t.onTestFinished(floor.end);
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(() => station.state().stopped !== null);
+    expect(station.state()).toMatchObject({ stopped: expect.stringContaining("the key in the settings has characters"), online: true });
+  });
+
   test("a key that nobody knows isn't taken for ours because the cloud's public keys can be had", async (t) => {
     const floor = await startFloor(w.url, "imp_nobodys");
     t.onTestFinished(floor.end);

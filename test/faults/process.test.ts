@@ -150,7 +150,7 @@ test.each([
 test("settings come from a file too; the environment wins", async () => {
   const dataDir = folder();
   const file = join(dataDir, "settings");
-  writeFileSync(file, `IMPRIMATUR_BOOTSTRAP_KEY=from-the-file-0123456789\nIMPRIMATUR_PORT=1\n`);
+  writeFileSync(file, `\uFEFFIMPRIMATUR_BOOTSTRAP_KEY=from-the-file-0123456789\r\nIMPRIMATUR_PORT=1\n`); // as Windows' editors save it
   const cloud = await startProgram("cloud/main.ts", settings(dataDir), [], ["--config", file]);
   expect((await as(cloud.url, "from-the-file-0123456789").get("/tenant")).status).toBe(200);
   await cloud.end();
