@@ -1,6 +1,6 @@
 // What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
 import { Refusal } from "#shared/errors.ts";
-import { type Ask, allowedFor, askOf, type Attempt, type Verdict, type Work } from "./attempt.ts";
+import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, type Verdict, type Work } from "./attempt.ts";
 import { fail } from "./ends.ts";
 import { type Floor, instant, MAY_BE_HERE } from "./floor.ts";
 import type { Flush } from "./printers/driver.ts";
@@ -20,6 +20,24 @@ const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
   );
 };
 
+const SECOND_WORD_MS = 5_000;
+/** Two people may answer one question at once, or one twice whose answer was lost: what the second says of the other label doesn't give up this one. */
+function isSecondWord({ store, clock }: Floor, { task }: Attempt): boolean {
+  const about = store.allOfLink(task.digital_link);
+  const labels = about.flatMap(({ attemptId }) => store.labelsOf(attemptId)).filter(({ state }) => state === "destroyed");
+  const saidAt = [...about.map(({ work }) => Date.parse(work.destroyedAt ?? "")), ...labels.map(({ changed_at: at }) => at)];
+  return saidAt.some((at) => clock.now() - at < SECOND_WORD_MS);
+}
+const secondWord = () =>
+  new Refusal(
+    "ILLEGAL_TRANSITION",
+    "that was said just now, of another label: if the one in hand is destroyed as well, say so again in five seconds",
+    {
+      ask: null,
+      allowed: [...GIVE_UP],
+    },
+  );
+
 /** What an operator says of a label; refuses what doesn't answer the question. */
 export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator: string): Attempt {
   const { store, news, say } = floor;
@@ -31,6 +49,7 @@ export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator:
   const asking = (one: Attempt) => askOf(one) !== null; // who is asked for one label doesn't give another up
   const attempt = fitting.find(asking) ?? fitting[0] ?? open.find(asking) ?? open[0] ?? newest;
   if (!allowedFor(attempt).includes(verdict)) throw wrongVerdict(attempt, verdict);
+  if (verdict === "destroyed" && askOf(attempt) === null && isSecondWord(floor, attempt)) throw secondWord();
   store.write(() => answers[askOf(attempt) ?? "scan"](floor, attempt, verdict, operator));
   say("info", { event: "verdict", job_ref: jobRef, verdict, operator }, `${operator} says of ${jobRef}: ${verdict}`);
   news.beat();

@@ -296,8 +296,9 @@ describe.concurrent("the cloud refuses", () => {
     expect(await station.floor.links()).toHaveLength(1);
     await until(() => station.state().jobs.some(({ attempt }) => attempt === 2));
     await say(station, ref, "destroyed");
-    await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 0);
     await until(() => station.state().jobs.some(({ attempt, state }) => attempt === 2 && state === "PRINTED_ATTESTED"));
+    expect((await say(station, ref, "destroyed")).status).toBe(409); // a second person's word about the first label, too late
+    await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 0);
     expect(await station.floor.links()).toHaveLength(2);
     expect(station.state().ledger.counts).toMatchObject({ destroyed: 1, printed: 1 });
   });

@@ -321,6 +321,20 @@ describe.concurrent("tags", () => {
     expect(station.state().ledger).toMatchObject({ counts: { destroyed: 1 }, open: [] });
   });
 
+  test("that the void one is destroyed, said twice, gives the good one not up: whoever says it second is told", async (t) => {
+    const { shop, station, ref } = await rfid(t, "rfid-void", { times: 1 });
+    await isAsked(station, ref, "destroy_void");
+    const text = jobAt(station, ref)?.digital_link;
+    const both = await Promise.all([say(station, ref, "destroyed"), say(station, ref, "destroyed")]);
+    expect(both.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 409]);
+    expect(both.find(({ status }) => status === 409)?.body.error).toMatchObject({
+      message: expect.stringContaining("that was said just now"),
+      details: { ask: null, allowed: ["misprint", "destroyed"] },
+    });
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
+    await sealed(shop, ref);
+  });
+
   test("when no tag takes it the attempt fails, once its void labels are destroyed", async (t) => {
     const { shop, station, ref } = await rfid(t, "rfid-void", { times: 3 });
     await isAsked(station, ref, "destroy_void");
