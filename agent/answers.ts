@@ -97,7 +97,20 @@ const onOutcome: Answer = (floor, attempt, verdict, operator) => {
     stage: "closing",
     work: { ...gone(floor, verdict), closing: { verdict, operator, reason: REASONS[verdict] } },
   });
+  if (hasNoLane(floor, attempt)) closeAttempt(floor, floor.store.must(attemptId), UNNAMED);
 };
+
+/** Its printer was renamed or taken out of the settings, and no lane does anything for it any more. */
+const hasNoLane = ({ printers }: Floor, { printer }: Attempt) => printer !== null && !printers.some(({ name }) => name === printer);
+const UNNAMED = { clean: false, words: "its printer isn't in this station's settings any more" };
+/** What lanes that are gone have left: words that were heard are told, and what isn't begun others may print. */
+export function takeOver(floor: Floor): void {
+  for (const one of floor.store.inHand().filter((each) => hasNoLane(floor, each))) {
+    if (one.stage === "closing") closeAttempt(floor, one, UNNAMED);
+    else if (one.stage === "waiting") floor.store.change(one.attemptId, { printer: null });
+    else if (maySkip(one)) floor.store.change(one.attemptId, { ended: "let go" }); // what was said of its drawing holds for that printer
+  }
+}
 const answers: Record<Ask | "scan", Answer> = {
   attest: onOutcome,
   unknown_outcome: onOutcome,

@@ -2,6 +2,7 @@
 import { openBuffer, type Store } from "./buffer.ts";
 import { claimsOf } from "./claims.ts";
 import { adoptionOf } from "./adoption.ts";
+import { takeOver } from "./answers.ts";
 import { clickNow } from "./click.ts";
 import { type Clock, steady, systemClock } from "./clock.ts";
 import { cloudTime, spanOf } from "./cloud-time.ts";
@@ -78,6 +79,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     clock.atLeast(store.latest());
     store.distrustLeases();
     recover(floor);
+    takeOver(floor);
   } catch (error) {
     store.close();
     throw error;

@@ -12,6 +12,14 @@ const isAsked = (station: Running, ref: string, kind: string) => until(() => ask
 const wordsAt = (station: Running, ref: string) => jobAt(station, ref)?.ask?.words;
 const inCloud = async (shop: Shop, ref: string) => (await shop.admin.get(`/aidc/jobs/${ref}`)).body;
 const issued = (shop: Shop) => shop.issue() as Promise<{ job_ref: string; digital_link: string }>;
+const AGAIN = /^it may still come out \(.+\): switch the printer off and on/;
+/** Said twice: once as it looks, once after making sure. */
+async function saidTwice(shop: Shop, station: Running, ref: string, verdict: string) {
+  expect((await say(station, ref, verdict)).status).toBe(200);
+  await until(() => AGAIN.test(wordsAt(station, ref) ?? ""));
+  expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
+  expect((await say(station, ref, verdict)).status).toBe(200);
+}
 
 describe.concurrent("a receipt printer has no counter", () => {
   test.for([{}, { knowsGsH: false }])(
@@ -71,15 +79,6 @@ describe.concurrent("a print queue keeps its jobs", () => {
 });
 
 describe.concurrent("a person says that there is no label, and the printer doesn't say that it has dropped it", () => {
-  const AGAIN = /^it may still come out \(.+\): switch the printer off and on/;
-  /** Said twice: once as it looks, once after making sure. */
-  async function saidTwice(shop: Shop, station: Running, ref: string, verdict: string) {
-    expect((await say(station, ref, verdict)).status).toBe(200);
-    await until(() => AGAIN.test(wordsAt(station, ref) ?? ""));
-    expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
-    expect((await say(station, ref, verdict)).status).toBe(200);
-  }
-
   test.for(["not_printed", "destroyed"])("%s holds once nothing can come out any more", async (verdict, t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { eyes: "hand" });
@@ -127,5 +126,57 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     await isAsked(station, ref, "destroy_earlier");
     expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
     expect(station.state().ledger.counts).toEqual({ unknown: 1 });
+  });
+});
+
+describe.concurrent("a printer that was renamed in the settings", () => {
+  const renamed = async (t: Parameters<typeof floorOf>[0], before: (station: Running, shop: Shop) => Promise<string>) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 4, leaseSeconds: 5 } } });
+    const first = await stationOn(floor);
+    const ref = await before(first, shop);
+    await first.end();
+    floor.machine?.clear();
+    const printers = floor.config.printers.map((printer) => ({ ...printer, name: "zd621r" }));
+    const station = await stationOn({ ...floor, config: { ...floor.config, printers } });
+    t.onTestFinished(station.end);
+    return { shop, station, ref };
+  };
+  const whoseOutcomeNobodyKnows = async (station: Running, shop: Shop) => {
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref } = await issued(shop);
+    await isAsked(station, ref, "unknown_outcome");
+    return ref;
+  };
+
+  test("what is said of the label that it printed is told all the same, and the next attempt warns", async (t) => {
+    const { shop, station, ref } = await renamed(t, whoseOutcomeNobodyKnows);
+    await saidTwice(shop, station, ref, "not_printed");
+    await isAsked(station, ref, "destroy_earlier");
+    expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
+  });
+
+  test("what was said of it before the station ended is told too", async (t) => {
+    const { shop, station, ref } = await renamed(t, async (first, its) => {
+      const name = await whoseOutcomeNobodyKnows(first, its);
+      first.store.change(jobAt(first, name)?.attempt_id ?? "", {
+        stage: "closing",
+        work: { closing: { verdict: "misprint", operator: "op-7", reason: "an operator found a misprint" } },
+      });
+      return name;
+    });
+    await isAsked(station, ref, "destroy_earlier");
+    expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
+  });
+
+  test("a label that it had drawn and not sent goes to whom it fits", async (t) => {
+    const { shop, ref } = await renamed(t, async (first, its) => {
+      await until(() => first.state().printers[0]?.status === "ready");
+      first.floor.machine?.fault("dont-answer"); // its last look was good
+      const { job_ref: name } = await issued(its);
+      await until(() => jobAt(first, name)?.stage === "rendered");
+      return name;
+    });
+    await isIn(shop, ref, "PRINTED_ATTESTED");
   });
 });
