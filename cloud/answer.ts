@@ -22,6 +22,7 @@ export function answerOf(route: Route, { status, body, headers = {}, isIdle = fa
 const hidden = (body: object, paths: readonly string[]): object => paths.reduce((copy, path) => without(copy, path.split(".")), body);
 
 function without(value: object, [name = "", ...rest]: string[]): object {
+  if (!Object.hasOwn(value, name)) return value; // a device that was given a key has none of its own to show
   const inner = (value as Record<string, object>)[name] ?? {};
   return { ...value, [name]: rest.length === 0 ? null : without(inner, rest) };
 }

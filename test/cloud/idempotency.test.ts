@@ -19,6 +19,15 @@ test("a repeat replays status and body, says so, and shows no secret again", asy
   expect(await keysNamed("a")).toBe(1);
 });
 
+test("the replay of an answer that had no secret in it shows none", async () => {
+  const key = { "idempotency-key": randomUUID() };
+  const { id } = (await w.admin.post("/api-keys", { name: "own", scopes: ["aidc:read", "aidc:write"] })).body.data;
+  const first = await w.admin.post("/devices", { name: "line 1", api_key_id: id }, key);
+  const again = await w.admin.post("/devices", { name: "line 1", api_key_id: id }, key);
+  expect([first.status, Object.keys(first.body)]).toEqual([201, ["device"]]);
+  expect([again.status, again.body]).toEqual([201, first.body]);
+});
+
 test("sixteen at once run once", async () => {
   const key = { "idempotency-key": randomUUID() };
   const answers = await Promise.all(Array.from({ length: 16 }, () => w.admin.post("/api-keys", { ...body, name: "b" }, key)));
