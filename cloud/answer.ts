@@ -28,6 +28,7 @@ function without(value: object, [name = "", ...rest]: string[]): object {
 }
 
 export function send(reply: FastifyReply, { status, headers, body }: Sent): FastifyReply {
+  if (body instanceof Readable && reply.request.method === "HEAD") body.destroy(); // nobody reads it: one without an end would go on for ever
   const type = body === null ? {} : { "content-type": "application/json; charset=utf-8" };
   return reply
     .code(status)

@@ -303,6 +303,16 @@ describe("the stream", () => {
       .toBe(200);
   });
 
+  test("isn't begun for who asks for its headers only, however often", async () => {
+    const { adminKey } = (await w.admin.post("/tenants", { name: "headers only" })).body;
+    const headers = { authorization: `Bearer ${adminKey.secret}` };
+    for (let i = 0; i < limits.CONSOLE_STREAMS_MAX_ITEMS; i += 1) {
+      const { status, headers: told } = await fetch(`${w.url}/console/events`, { method: "HEAD", headers });
+      expect([status, told.get("content-type"), told.get("content-length")]).toEqual([200, "text/event-stream; charset=utf-8", null]);
+    }
+    (await follow(`${w.url}/console/events`, headers)).close();
+  });
+
   test("doesn't hold up the end of the cloud", async () => {
     const own = await world();
     const followed = await follow(`${own.url}/console/events`, { authorization: `Bearer ${own.adminKey}` });
