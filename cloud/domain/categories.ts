@@ -6,14 +6,15 @@ import { catalogue, type CategoryVersion, HOME, isEffective } from "../catalogue
 import type { Caller } from "../route.ts";
 import { products } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { pageFrom, type PageQuery } from "./page.ts";
 
 export const RESERVED_COLUMNS = ["name", "description", "gtin", "serialNumber", "granularity"] as const;
 export const columnsOf = ({ fieldSchema }: CategoryVersion): string[] => [...RESERVED_COLUMNS, ...Object.keys(fieldSchema.properties)];
 
 const windowOf = ({ jurisdiction, effectiveFrom, effectiveUntil }: CategoryVersion) => ({ jurisdiction, effectiveFrom, effectiveUntil });
 
-export function list(at: number): CategoryEntry[] {
-  return [...Map.groupBy(catalogue.all, ({ category }) => category)].map(([category, versions]) => {
+export function list(at: number, query: PageQuery) {
+  const entries = [...Map.groupBy(catalogue.all, ({ category }) => category)].map(([category, versions]): CategoryEntry => {
     const now = versions.find((entry) => isEffective(entry, at));
     const shown = now ?? versions[versions.length - 1]!;
     return {
@@ -29,6 +30,7 @@ export function list(at: number): CategoryEntry[] {
       })),
     };
   });
+  return pageFrom(entries, query, ({ category }) => category);
 }
 
 export function find(category: string, at: number, jurisdiction?: string): CategoryVersion {
@@ -60,7 +62,7 @@ export function shown(entry: CategoryVersion, includeFields: boolean): CategoryS
 }
 
 /** How many products of the tenant each category has; those in effect and without any stand at 0. */
-export async function uses(tx: Tx, caller: Caller) {
+export async function uses(tx: Tx, caller: Caller, query: PageQuery) {
   const rows = await tx.db
     .select({ category: products.category, products: count() })
     .from(products)
@@ -69,5 +71,6 @@ export async function uses(tx: Tx, caller: Caller) {
   const effective = catalogue.effective(tx.now);
   const names = [...new Set([...effective, ...rows.map(({ category }) => category)])].toSorted();
   const used = new Map(rows.map((row) => [row.category, row.products]));
-  return names.map((category) => ({ category, products: used.get(category) ?? 0, effectiveNow: effective.includes(category) }));
+  const entries = names.map((category) => ({ category, products: used.get(category) ?? 0, effectiveNow: effective.includes(category) }));
+  return pageFrom(entries, query, ({ category }) => category);
 }

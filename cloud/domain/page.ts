@@ -5,21 +5,30 @@ import { limits } from "#shared/limits.ts";
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export const SEQ = /^[0-9]{1,15}$/;
 
+export type PageQuery = { limit?: number; cursor?: string };
 const encode = (key: string): string => Buffer.from(key, "utf8").toString("base64url");
 
 /** Reads `limit` and `cursor`; `after` is the key of the last row of the page before. */
-export function pageOf(query: { limit?: number; cursor?: string }, shape = UUID): { limit: number; after: string | undefined } {
+export function pageOf(query: PageQuery, shape = UUID): { limit: number; after: string | undefined } {
   const { limit = limits.PAGE_DEFAULT_ITEMS, cursor } = query;
   if (cursor === undefined) return { limit, after: undefined };
   const after = Buffer.from(cursor, "base64url").toString("utf8");
-  if (!shape.test(after) || encode(after) !== cursor)
-    throw invalid([{ field: "cursor", rule: "cursor", message: "isn't one that this list gave out; start without it" }]);
+  if (!shape.test(after) || encode(after) !== cursor) throw unknownCursor();
   return { limit, after };
 }
+const unknownCursor = () => invalid([{ field: "cursor", rule: "cursor", message: "isn't one that this list gave out; start without it" }]);
 
 /** From limit + 1 rows: the one too many only says that there is more. */
 export function pageReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Row) => string, toWire: (row: Row) => Wire) {
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   return { data: page.map(toWire), nextCursor: rows.length > limit && last ? encode(keyOf(last)) : null };
+}
+
+/** A page of what is known whole, in its own order. */
+export function pageFrom<Row>(all: readonly Row[], query: PageQuery, keyOf: (row: Row) => string) {
+  const { limit, after } = pageOf(query, /./);
+  const last = after === undefined ? -1 : all.findIndex((row) => keyOf(row) === after);
+  if (after !== undefined && last < 0) throw unknownCursor();
+  return pageReply(all.slice(last + 1, last + limit + 2), limit, keyOf, (row) => row);
 }

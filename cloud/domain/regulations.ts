@@ -7,6 +7,7 @@ import type { Pack, Packs } from "../packs.ts";
 import { and, eq } from "../store/drizzle.ts";
 import { regulationPacks } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { pageFrom, type PageQuery } from "./page.ts";
 
 /** A pack that this database has seen stays what it was, on every node: the first to start says what that is. */
 export async function keep(tx: Tx, { all }: Packs): Promise<void> {
@@ -31,7 +32,12 @@ function shown(packs: Packs, pack: Pack, at: number): PackEntry {
   return { ...entry, status: packs.stateOf(pack, at), obligations: rules.length };
 }
 
-export const list = (packs: Packs, at: number): PackEntry[] => packs.all.map((pack) => shown(packs, pack, at));
+export const list = (packs: Packs, at: number, query: PageQuery) =>
+  pageFrom(
+    packs.all.map((pack) => shown(packs, pack, at)),
+    query,
+    ({ celexId, version }) => `${celexId} ${version}`,
+  );
 
 /** A category or stage that nobody knows narrows nothing: rather a law too many than one too few. */
 export function select(packs: Packs, { context, minimumPriorityLevel: minimum }: RegulationSelect) {

@@ -1,11 +1,11 @@
 // Compliance over HTTP: which law concerns a product, how it was judged by it, and the same on paper.
-import { IdParams } from "#shared/wire/common.ts";
+import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import {
   Evaluation,
   EvaluationBatch,
   EvaluationBatchResult,
   EvaluationSummaries,
-  PackList,
+  PackEntry,
   RegulationSelect,
   RegulationSelection,
   SectorParams,
@@ -32,8 +32,9 @@ export const compliance: Route[] = [
     scope: ["products:read"],
     says: "Every regulation pack and version, with its state now and its digest",
     tag,
-    replies: { 200: PackList },
-    run: async ({ tx, deps }) => ({ status: 200, body: { data: regulations.list(deps.packs, tx.now) } }),
+    query: closed(PageQuery),
+    replies: { 200: listOf(PackEntry) },
+    run: async ({ tx, query, deps }) => ({ status: 200, body: regulations.list(deps.packs, tx.now, query) }),
   }),
   read({
     method: "POST",

@@ -122,8 +122,9 @@ export const products: Route[] = [
     scope: ["products:read"],
     says: "How many products each category has",
     tag,
-    replies: { 200: closed({ data: listOf(CategoryUse).properties.data }) },
-    run: async ({ tx, caller }) => ({ status: 200, body: { data: await categories.uses(tx, caller) } }),
+    query: closed(PageQuery),
+    replies: { 200: listOf(CategoryUse) },
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await categories.uses(tx, caller, query) }),
   }),
   read({
     method: "GET",

@@ -1,7 +1,6 @@
 // Schema discovery: what a category asks for, and a CSV file to fill in.
-import { closed } from "#shared/wire/common.ts";
+import { closed, listOf, PageQuery } from "#shared/wire/common.ts";
 import { CategoryEntry, CategoryParams, CategorySchema, SchemaQuery, TemplateQuery } from "#shared/wire/schemas.ts";
-import { Type } from "typebox";
 import * as domain from "../domain/categories.ts";
 import { read, type Route } from "../route.ts";
 
@@ -14,8 +13,9 @@ export const schemas: Route[] = [
     scope: ["products:read"],
     says: "Every category with its versions, and whether it is in effect now",
     tag,
-    replies: { 200: closed({ data: Type.Array(CategoryEntry) }) },
-    run: async ({ tx }) => ({ status: 200, body: { data: domain.list(tx.now) } }),
+    query: closed(PageQuery),
+    replies: { 200: listOf(CategoryEntry) },
+    run: async ({ tx, query }) => ({ status: 200, body: domain.list(tx.now, query) }),
   }),
   read({
     method: "GET",

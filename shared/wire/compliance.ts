@@ -42,7 +42,6 @@ export const PackEntry = closed({
   digest: Digest,
 });
 export type PackEntry = Static<typeof PackEntry>;
-export const PackList = closed({ data: Type.Array(PackEntry) });
 
 export const RegulationSelect = closed({
   context: closed({

@@ -1,6 +1,8 @@
 // The whole table of routes, walked: every documented example works as it stands, and another tenant's things are never there.
 import { expect, test } from "vitest";
+import type { Route } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
+import type { Answer } from "../../fixtures/client.ts";
 import { also, filled, furnishing, name, named, nounOf, ofShop, sendingOf } from "../furnished.ts";
 import { world } from "../world.ts";
 
@@ -25,6 +27,29 @@ test.each(named(withBody))("the example of %s works as it stands", async (_name,
   const document = (await w.nobody.get("/openapi.json")).body;
   const shown = document.paths[`${route.root ? "" : "/api/v2"}${route.path}`][route.method.toLowerCase()].requestBody.content;
   expect(Object.values(shown)).toContainEqual(expect.objectContaining({ example: route.example }));
+});
+
+/** Their shape is the contract's own, or bound to one thing: a job's steps, a product's sectors. */
+const WHOLE = new Set(["/aidc/jobs/{ref}/history", "/products/{id}/compliance"]);
+const listsOf = (route: Route) => Object.hasOwn((route.replies[200] as { properties?: object })?.properties ?? {}, "data");
+const lists = routes.filter((route) => route.method === "GET" && listsOf(route) && !WHOLE.has(route.path));
+
+test.each(named(lists))("%s comes in pages, each saying where the next begins", async (_name, route) => {
+  const home = await furnished();
+  const owner = route.path === "/tenants" ? w.admin : ofShop(route) ? home.shop.admin : home.admin;
+  const path = filled(route, home.ids);
+  const { data, nextCursor } = (await owner.get(`${path}?limit=200`)).body;
+  expect([Array.isArray(data), nextCursor]).toEqual([true, null]);
+  const seen: unknown[] = [];
+  for (let cursor: string | null = ""; cursor !== null;) {
+    const { body }: Answer = await owner.get(`${path}?limit=1${cursor}`);
+    expect(body.data.length).toBeLessThanOrEqual(1);
+    seen.push(...body.data);
+    cursor = body.nextCursor === null ? null : `&cursor=${body.nextCursor}`;
+  }
+  expect(seen).toEqual(data);
+  for (const query of ["limit=0", "limit=201", "cursor=zzz", "cursor=Z29uZQ"])
+    expect([query, (await owner.get(`${path}?${query}`)).status]).toEqual([query, 400]);
 });
 
 // A picture that another tenant keeps is kept anew: putting one is no question about it.
