@@ -1,5 +1,6 @@
 // Settings: one table of what there is, what it means and what it may be; everything else reads the result.
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { parseEnv } from "node:util";
 import { ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
@@ -10,7 +11,11 @@ import { argumentsOf } from "./arguments.ts";
 
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
 
-const text = (value: string) => value;
+const host = (value: string): string => {
+  if (isIP(value) === 0 && !/^[a-z0-9]([\w.-]*[a-z0-9])?$/i.test(value))
+    throw new Error("must be an address or a host's name, without a scheme or a port");
+  return value;
+};
 const oneOf =
   <const T extends string>(...names: T[]) =>
   (value: string): T => {
@@ -95,7 +100,7 @@ const anchor = (value: string): string => {
 };
 
 export const settings = {
-  IMPRIMATUR_HOST: { default: "127.0.0.1", says: "the address to listen on", parse: text },
+  IMPRIMATUR_HOST: { default: "127.0.0.1", says: "the address to listen on", parse: host },
   IMPRIMATUR_PORT: { default: "8080", says: "the port to listen on; 0: any free one, printed", parse: port },
   IMPRIMATUR_DATA_DIR: { default: ".imprimatur", says: "SQLite file, keys, evidence blobs", parse: folder },
   IMPRIMATUR_DATABASE_URL: {
@@ -180,7 +185,7 @@ export function configFrom(given: Given): Config {
   refuseUnknown(given);
   const entries = (Object.entries(settings) as [Name, Setting][]).map(([name, { default: fallback, parse }]) => {
     try {
-      return [name.replace(/^IMPRIMATUR_/, ""), parse(given[name] || fallback)]; // set to nothing is not set
+      return [name.replace(/^IMPRIMATUR_/, ""), parse(given[name] || fallback)];
     } catch (error) {
       throw new ConfigError(`${name}: ${(error as Error).message}`);
     }
@@ -188,13 +193,20 @@ export function configFrom(given: Given): Config {
   return Object.fromEntries(entries) as Config;
 }
 
+/** One line of a file. Node reads many at once too, but then a name that is set to a blank takes the next line for its value. */
+function lineSetting(line: string, i: number): Given {
+  const [, assigned, value = ""] = /^\s*(?:#.*|(?:export\s+)?((?:IMPRIMATUR|OTEL)_\w+\s*=(.*)))?$/.exec(line) ?? [];
+  if (assigned === undefined && !/^\s*(#|$)/.test(line)) throw new Error(`line ${i + 1} isn't of the form IMPRIMATUR_NAME=value`);
+  const comment = value.indexOf("#");
+  if (comment >= 0 && !/^\s*["'`]/.test(value) && !/\s/.test(value[comment - 1] ?? ""))
+    throw new Error(`line ${i + 1}: a # begins a comment: put the value into quotes, or a blank before the #`);
+  return parseEnv((assigned ?? "").trim());
+}
+
 /** A file of NAME=value lines; what the environment says wins. */
 function fileSettings(file: string): Given {
   try {
-    const text = readFileSync(file, "utf8").replace(/^\uFEFF/, ""); // Windows' editors begin with it, and the first name would be another one
-    const line = text.split(/\r?\n/).findIndex((content) => !/^\s*(#.*|(export\s+)?(IMPRIMATUR|OTEL)_\w+\s*=.*)?$/.test(content));
-    if (line >= 0) throw new Error(`line ${line + 1} isn't of the form IMPRIMATUR_NAME=value`);
-    return parseEnv(text);
+    return Object.assign({}, ...readFileSync(file, "utf8").split(/\r?\n/).map(lineSetting)) as Given;
   } catch (error) {
     throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
   }
@@ -203,5 +215,6 @@ function fileSettings(file: string): Given {
 /** From weakest to strongest: the table's defaults, the caller's, the file's, the environment's. */
 export function loadConfig(argv: string[] = process.argv.slice(2), defaults: Given = {}, env: Given = process.env): Config {
   const { config } = argumentsOf("imprimatur cloud [--config FILE]", { config: { type: "string" } }, argv);
-  return configFrom({ ...defaults, ...(config === undefined ? {} : fileSettings(config)), ...env });
+  const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== "")); // set to nothing is not set
+  return configFrom({ ...defaults, ...(config === undefined ? {} : fileSettings(config)), ...set });
 }

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test, vi } from "vitest";
+import { loadConfig } from "../../cloud/config.ts";
 import { client } from "../../fixtures/client.ts";
 import { startProgram } from "../../fixtures/program.ts";
 
@@ -135,6 +136,8 @@ test.each([
   [{ IMPRIMATUR_BOOTSTRAP_KEY: `imp_${"x".repeat(57)}` }, [], "its checksum doesn't fit"],
   [{ IMPRIMATUR_ANCHOR: "LOG" }, [], "IMPRIMATUR_ANCHOR: must be log or off; else it must be a URL that begins with http:// or https://"],
   [{ IMPRIMATUR_PORT: "http" }, [], "IMPRIMATUR_PORT: must be a port"],
+  [{ IMPRIMATUR_HOST: "127.0.0.1:8080" }, [], "IMPRIMATUR_HOST: must be an address or a host's name"],
+  [{ IMPRIMATUR_HOST: "http://127.0.0.1" }, [], "IMPRIMATUR_HOST: must be an address or a host's name"],
   [{ IMPRIMATUR_DATA_DIR: "/dev/null/x" }, [], "see IMPRIMATUR_DATA_DIR"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, [], "see IMPRIMATUR_DATABASE_URL"],
   [{ IMPRIMATUR_DATA_DIR: "/proc/none" }, [], "see IMPRIMATUR_DATA_DIR"],
@@ -154,6 +157,41 @@ test("settings come from a file too; the environment wins", async () => {
   const cloud = await startProgram("cloud/main.ts", settings(dataDir), [], ["--config", file]);
   expect((await as(cloud.url, "from-the-file-0123456789").get("/tenant")).status).toBe(200);
   await cloud.end();
+});
+
+const read = (text: string, env = {}) => {
+  const file = join(folder(), "settings");
+  writeFileSync(file, text);
+  return loadConfig(["--config", file], { IMPRIMATUR_LOG_LEVEL: "warn" }, env);
+};
+
+test("a file's first line counts behind a byte order mark; what is set to nothing in the environment isn't set", () => {
+  expect(read("\ufeffIMPRIMATUR_PORT=1\r\nexport IMPRIMATUR_HOST = '127.0.0.2' # ours\r\n").PORT).toBe(1);
+  expect(read("\u00a0IMPRIMATUR_PORT=1").PORT).toBe(1);
+  expect(read("export\tIMPRIMATUR_PORT=1").PORT).toBe(1);
+  const { PORT, HOST, LOG_LEVEL } = read("IMPRIMATUR_PORT=1\nIMPRIMATUR_HOST=127.0.0.2", { IMPRIMATUR_PORT: "", IMPRIMATUR_LOG_LEVEL: "" });
+  expect([PORT, HOST, LOG_LEVEL]).toEqual([1, "127.0.0.2", "warn"]);
+});
+
+test.each([
+  ["IMPRIMATUR_BOOTSTRAP_KEY=correct-horse-battery-staple#1", "line 1: a # begins a comment: put the value into quotes"],
+  ["\n  IMPRIMATUR_BOOTSTRAP_KEY = a#b", "line 2: a # begins a comment"],
+  ["IMPRIMATUR_BOOTSTRAP_KEY=#correct-horse-battery-staple", "line 1: a # begins a comment"],
+  ["IMPRIMATUR_SEALING_KEY='two\nlines'", "line 2 isn't of the form"],
+])("a file with the line %j is refused, because it would be read as something else", (text, says) => {
+  expect(() => read(text)).toThrow(says);
+});
+
+test("a name in a file that is set to a blank leaves the next line alone", () => {
+  const { BOOTSTRAP_KEY, DATABASE_URL } = read("IMPRIMATUR_BOOTSTRAP_KEY= \nIMPRIMATUR_DATABASE_URL=postgres://db.example/imprimatur\n");
+  expect([BOOTSTRAP_KEY, DATABASE_URL]).toEqual([undefined, "postgres://db.example/imprimatur"]);
+});
+
+test("a value in quotes holds any #, and a comment stands behind a blank", () => {
+  const key = "correct-horse-battery-staple#1";
+  for (const text of [`"${key}"`, `'${key}' # a comment`, `"${key}" #`])
+    expect(read(`IMPRIMATUR_BOOTSTRAP_KEY=${text}`).BOOTSTRAP_KEY).toBe(key);
+  expect(read("IMPRIMATUR_PORT=1 # not #2").PORT).toBe(1);
 });
 
 test("SIGTERM lets what was begun be answered, then ends with 0", async () => {
