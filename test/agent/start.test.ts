@@ -27,6 +27,15 @@ test("npm start -- --once ends with 0 after the first SEALED label, and again on
   }
 });
 
+test("npm start says what it takes, and which option a wrong one was meant to be", async () => {
+  const usage = "usage: npm start -- [--once] [--config FILE]";
+  expect(await run("fixtures/start.ts", ["--onec"])).toEqual({
+    code: 2,
+    said: `imprimatur: there is no option --onec; did you mean --once? (${usage})\n`,
+  });
+  expect(await run("fixtures/start.ts", ["--help"])).toEqual({ code: 0, said: `${usage}\n` });
+});
+
 test("npm run floor explains every label, with faults and without", { timeout: 120_000 }, async () => {
   const { code, said } = await run("fixtures/simulate.ts", ["--stations", "2", "--labels", "12", "--faults", "mixed", "--seed", "5"]);
   expect([code, said]).toEqual([0, expect.stringMatching(/sealed\s+12\n[^]*every label is sealed or explained/)]);
