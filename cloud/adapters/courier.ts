@@ -142,6 +142,7 @@ export function createCourier(options: CourierOptions): Courier {
 function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs">> {
   return new Promise((resolve, reject) => {
     request.once("error", reject);
+    request.once("close", () => reject(new Error("the connection ended without an answer"))); // all that Node says of a 101
     request.once("response", (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;

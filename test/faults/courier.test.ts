@@ -98,6 +98,11 @@ test.each([
   expect(await courier.send(errand(await raw(onData)))).toMatchObject({ status: null, error: expect.stringMatching(/\w/), head: null });
 });
 
+test("one that changes to another protocol has given no answer, and the try is over", async () => {
+  const url = await raw((socket) => socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"));
+  expect(await courier.send(errand(url))).toMatchObject({ status: null, error: "the connection ended without an answer" });
+});
+
 test("one that isn't there, or has no trusted certificate, is told with the reason", async () => {
   const url = await http((_request, response) => void response.end());
   expect(await courier.send(errand("http://127.0.0.1:9/"))).toMatchObject({ status: null, error: expect.stringContaining("ECONNREFUSED") });
