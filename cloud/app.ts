@@ -121,7 +121,6 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   observe(app, deps);
   readBodies(app);
   await app.register(multipart, { limits: { files: 2, fields: 2, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: false });
-  answerErrors(app);
   await app.register(underPressure, {
     maxEventLoopDelay: limits.EVENT_LOOP_DELAY_MAX_MS,
     pressureHandler: async (request) => {
@@ -138,6 +137,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
       new Refusal("RATE_LIMITED", `over the rate budget: come back in ${Math.ceil(ttl / 1000)} s`),
   });
   const limit = deps.rateLimited ? (app.rateLimit() as unknown as Limit) : async () => {};
+  answerErrors(app, limit);
   await describe(app, routes, limit);
   mount(app, routes, deps, limit);
   const files = new Set(serveConsole(app));
@@ -229,8 +229,18 @@ function asRefusal(error: unknown): Refusal {
   return statusCode >= 400 && statusCode < 500 ? new Refusal("MALFORMED_REQUEST", (error as Error).message) : new Refusal("INTERNAL_ERROR");
 }
 
-function answerErrors(app: FastifyInstance): void {
-  app.setErrorHandler((error, request, reply) => {
+/** Who asks for a token counts once it is known who it is; what fails before that counts against its address. */
+async function counted(error: unknown, request: FastifyRequest, reply: FastifyReply, limit: Limit): Promise<unknown> {
+  if (request.routeOptions.config.route?.scope !== "client") return error;
+  return limit(request, reply).then(
+    () => error,
+    (over: unknown) => over,
+  );
+}
+
+function answerErrors(app: FastifyInstance, limit: Limit): void {
+  app.setErrorHandler(async (thrown, request, reply) => {
+    const error = await counted(thrown, request, reply, limit);
     const refusal = asRefusal(error);
     if (refusal.status >= 500) {
       const err = refusal === error ? (refusal.cause ?? refusal) : error;

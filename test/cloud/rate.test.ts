@@ -19,6 +19,23 @@ test("a sandbox may do twelve at once, is then told when to come back, and nobod
   await expect.poll(async () => (await sandbox.get("/tenant")).status, { interval: 300, timeout: 5_000 }).toBe(200);
 });
 
+test("a request for a token that names no client that we know counts against its address, however malformed", async () => {
+  const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
+  const json = { "content-type": "application/json" };
+  for (const [body, headers, status] of [
+    ["{}", json, 400],
+    ["{", json, 400],
+    ['{"grant_type":"password"}', json, 400],
+    ["x", { "content-type": "text/plain" }, 415],
+  ] as const) {
+    const one = await w.nobody.send("POST", "/oauth/token", { body, headers });
+    expect([one.status, one.headers.get("x-ratelimit-limit")]).toEqual([status, "1200"]);
+  }
+  const answers = await Promise.all(Array.from({ length: 300 }, () => w.nobody.post("/oauth/token", {})));
+  const refused = answers.find(({ status }) => status === 429);
+  expect([refused?.body.error.code, refused?.headers.get("retry-after")]).toEqual(["RATE_LIMITED", "1"]);
+});
+
 test("an address is the proxy's, unless the proxy is one whose word is taken", async () => {
   const at = (address: string) => ({ headers: { "x-forwarded-for": address } });
   const burst = async (settings: Record<string, string>) => {
