@@ -258,11 +258,11 @@ function answerErrors(app: FastifyInstance, limit: Limit): void {
   });
 }
 
-/** Decoded once, as the router does, also where a proxy's absolute form was sent. */
+/** Decoded once, as the router does, to which an encoded slash parts nothing; also where a proxy's absolute form was sent. */
 function pathnameOf(url: string): string {
   const pathname = url.startsWith("/") ? (url.split("?")[0] ?? url) : (URL.parse(url)?.pathname ?? url);
   try {
-    return decodeURIComponent(pathname);
+    return decodeURIComponent(pathname.replaceAll(/%(?=2f)/gi, "%25"));
   } catch {
     return pathname;
   }

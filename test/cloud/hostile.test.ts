@@ -44,6 +44,16 @@ test.each([
 });
 
 test.each([
+  ["GET", "/products%2F1", 404, null],
+  ["POST", "/products%2f1", 404, null],
+  ["POST", "/products/a%2Fb", 405, "DELETE, GET, HEAD, PATCH, PUT"],
+  ["PUT", "/pr%6Fducts", 405, "GET, HEAD, POST"],
+])("%s %s: an encoded slash parts no path", async (method, path, status, allowed) => {
+  const answer = await w.admin.send(method, path);
+  expect([answer.status, answer.headers.get("allow")]).toEqual([status, allowed]);
+});
+
+test.each([
   ["POST", "/dpps", `{"productId":"019a0000-0000-7000-8000-000000000000","content":{"weight":[1e400]}}`, "content.weight.0"],
   ["POST", "/epcis/events", `{"type":"ObjectEvent","ex:weight":-1e400}`, "ex:weight"],
 ])("a number that JSON can't give back is refused by name: %s %s", async (method, path, body, field) => {
