@@ -75,7 +75,7 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
         `the signer's keys came from the file itself: that shows that it is whole, not who made it; --keys takes ${own.did}'s own`,
       ),
     );
-  if (!proof) return lines;
+  if (!proof) return [...lines, unprovenLine(given)];
   const opened = await openCredential(credential).catch(() => undefined); // where it can't be, a line above says so
   return [
     ...lines,
@@ -84,6 +84,11 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
     ...proofLines(proof, given, ring),
   ];
 }
+
+const unprovenLine = ({ checkpoint }: Given): Line =>
+  checkpoint === undefined
+    ? said("note", "whether it stands in the log wasn't checked: the file has no proof of that (--proof takes one)")
+    : said("unknown", "whether it stands in the log that you know can't be told: the file has no proof of that (--proof takes one)");
 
 function receiptLines(receipt: Receipt | null | undefined, { entry }: LogProof): Line[] {
   if (!receipt) return [];

@@ -137,6 +137,13 @@ test("a proof by itself, and a credential by itself, as far as they go", async (
   expect([bare.code, bare.said]).toEqual([1, expect.stringMatching(/unknown: signature: no key was given/)]);
   expect((await verify(bundle.credential, "--keys", didFile)).code).toBe(0);
   expect((await verify({ credential: bundle.credential }, "--keys", didFile)).code).toBe(0);
+  const { proof: _proof, ...unproven } = bundle; // as if somebody had cut it out
+  for (const file of [bundle.credential, unproven]) {
+    const { code, said } = await verify(file, "--keys", didFile);
+    expect([code, said]).toEqual([0, expect.stringMatching(/note: whether it stands in the log wasn't checked: .*--proof/)]);
+    const held = await verify(file, "--keys", didFile, "--checkpoint", firstFile);
+    expect([held.code, held.said]).toEqual([1, expect.stringMatching(/unknown: whether it stands in the log that you know can't be told/)]);
+  }
   const both = await verify(bundle.credential, "--keys", didFile, "--proof", saved(bundle.proof));
   expect([both.code, both.said]).toEqual([0, expect.stringMatching("and the log's leaf 0 of")]);
   expect((await verify(bundle.credential, "--keys", didFile, "--proof", saved(print.proof))).code).toBe(1);
