@@ -12,12 +12,16 @@ export type Ring = {
 };
 
 type Method = { id?: unknown; publicKeyJwk?: Record<string, unknown> };
-type File = { id?: unknown; verificationMethod?: Method[]; keys?: Record<string, unknown>[]; kty?: unknown };
+type File = { id?: unknown; verificationMethod?: unknown; keys?: unknown; kty?: unknown };
+const jwkOf = (method: unknown) => {
+  const { id, publicKeyJwk } = (method ?? {}) as Method;
+  return { ...publicKeyJwk, kid: id };
+};
 
 export function ringFrom(file: unknown): Ring {
   const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
   const did = typeof id === "string" && verificationMethod ? id : undefined;
-  const jwks = verificationMethod?.map(({ id: name, publicKeyJwk }) => ({ ...publicKeyJwk, kid: name })) ?? keys ?? (kty ? [file] : []);
+  const jwks = Array.isArray(verificationMethod) ? verificationMethod.map(jwkOf) : (keys ?? (kty ? [file] : []));
   if (!Array.isArray(jwks) || jwks.length === 0) throw unusable("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
   const ring = jwks.map(keyFrom);
   return {
@@ -32,7 +36,7 @@ export function ringFrom(file: unknown): Ring {
 }
 
 function keyFrom(jwk: unknown): Key {
-  const { kty, crv, x, kid } = jwk as Record<string, string>;
+  const { kty, crv, x, kid } = (jwk ?? {}) as Record<string, string>;
   if (kty !== "OKP" || crv !== "Ed25519" || !x) throw unusable(`the key ${kid ?? "without a name"} isn't an Ed25519 key`);
   try {
     const key = createPublicKey({ key: { kty, crv, x }, format: "jwk" });

@@ -259,6 +259,10 @@ test("what can't be used at all ends with 2 and one line that says why", async (
     [[saved(Buffer.from([0xff, 0xfe]).toString("latin1"))], /JSON/],
     [[saved(bundle), "--keys", saved("{}")], /neither a DID document/],
     [[saved(bundle), "--keys", saved({ kty: "OKP", crv: "X25519", x: "AA" })], /isn't an Ed25519 key/],
+    ...["null", '{"keys":[null]}', '{"keys":5}', '{"id":"did:web:x","verificationMethod":[null]}', '{"verificationMethod":"x"}', '"x"'].map(
+      (keys): [string[], RegExp] => [[saved(bundle), "--keys", saved(keys)], /: the keys? .*(isn't an Ed25519 key|neither a DID document)/],
+    ),
+    [[saved({ ...bundle, didDocument: { id: "did:web:x", verificationMethod: [null] } })], /isn't an Ed25519 key/],
     [[saved(bundle), "--checkpoint", saved("x")], /isn't a log's checkpoint/],
     [[saved(bundle), "--consistency", consistencyFile], /--consistency goes with --checkpoint.*usage/],
     [[saved(bundle), "--color"], /--color/],
