@@ -254,6 +254,7 @@ export async function cancelVoided(
   reason: VoidReason,
 ): Promise<void> {
   const row = await find(tx, by.tenantId, ref);
+  if (hasEnded(row.state)) return; // since it was looked up: a label that was sealed stays so
   await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason }, { reason });
 }
 export type VoidReason = "SERIAL_VOIDED" | "PRODUCT_VOIDED";

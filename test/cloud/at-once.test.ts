@@ -1,8 +1,9 @@
 // Two requests about one thing at the same moment: whichever comes first, what both leave behind fits together, on any engine.
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { type Claim, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
 import { world } from "../world.ts";
@@ -34,6 +35,24 @@ test.each(ROUNDS)("a serial that is voided while a job for it is issued gets no 
   const { data } = (await shop.admin.get("/aidc/jobs?limit=200")).body;
   const states = (data as { serial: string; state: string }[]).flatMap((job) => (job.serial === serial ? job.state : []));
   expect(states.every((state) => state === "CANCELLED")).toBe(true);
+});
+
+test.each(ROUNDS)("a label that is sealed while its product and many jobs of it are voided stays sealed", async (round) => {
+  const { admin, product, device, allocate, gtin: itsGtin } = await printShop(w, { gtin: gtin() });
+  const items = (await allocate(40)).map((serial) => ({ gtin: itsGtin, serial }));
+  await admin.post("/aidc/jobs/batch", { items });
+  const { claims } = (await device.api.post("/aidc/jobs/claim/batch", { max: items.length, lease_seconds: 600 })).body;
+  const said = (claims as Claim[]).flatMap((claimed) =>
+    goodItems(claimed).map((item) => ({ job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, ...item })),
+  );
+  expect((await device.api.post("/aidc/results", { results: said })).status).toBe(200);
+  const voided = admin.post(`/products/${product.id}/void`, { reason: "x" });
+  await sleep(10 + 10 * round);
+  const last = claims.at(-1) as Claim;
+  const answer = await device.say(last, sealOf(goodItems(last)));
+  expect((await voided).status).toBe(200);
+  const { state } = (await admin.get(`/aidc/jobs/${last.job.job_ref}`)).body;
+  expect(state).toBe(answer.status === 200 ? "SEALED" : "CANCELLED");
 });
 
 test.each(ROUNDS)("a GTIN doesn't change under serials and passports that are made of it", async () => {
