@@ -41,7 +41,7 @@ export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promis
   const { tenantId } = caller;
   const { job_ref: jobRef, attempt_id: attemptId, evidence, disposition, actor } = said;
   if (actor.kind === "device") deviceOf(caller);
-  const job = await jobs.find(tx, tenantId, jobRef);
+  const job = await stray.hold(tx, await jobs.find(tx, tenantId, jobRef));
   await refuseUnknownAttempt(tx, jobRef, attemptId);
   const { gtin, serial } = job;
   await carriers.hold(tx, tenantId, serial); // whom its labels warn is told by all of them

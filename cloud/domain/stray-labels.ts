@@ -3,7 +3,7 @@ import { and, eq, sql } from "../store/drizzle.ts";
 import { type JobState, jobPath, PAPER_MAY_EXIST } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { orphans, serials } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, LOCKED, run, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import * as jobs from "./jobs.ts";
 
@@ -59,6 +59,18 @@ const itsSerial = ({ tenantId, serial }: jobs.Row) => and(eq(serials.tenantId, t
 async function openJobOf(tx: Tx, { tenantId, serial }: jobs.Row): Promise<{ open: jobs.Row | undefined; strayJob: string | null }> {
   const { openJob = null, strayJob = null } = (await carriers.find(tx, tenantId, serial)) ?? {};
   return { open: openJob === null ? undefined : await jobs.find(tx, tenantId, openJob), strayJob };
+}
+
+const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LOCKED}`;
+/**
+ * Before a word on a label of the job, which comes back as it is then. Who has a word on another label of the serial waits; who just ends the serial's
+ * open job decides by what is listed, and was overtaken.
+ */
+export async function hold(tx: Tx, job: jobs.Row): Promise<jobs.Row> {
+  const { open } = await openJobOf(tx, job);
+  if (open) await jobs.change(tx, open, {});
+  await run(HOLD, [job.tenantId, job.serial], "all");
+  return jobs.find(tx, job.tenantId, job.jobRef);
 }
 
 /** A label of the job was found that its serial doesn't need: whoever prints that serial next has to have it destroyed first. */

@@ -1,0 +1,65 @@
+// Writes by twos: what any two leave behind when they overlap is what they leave one after the other, in one order or in the other.
+import { afterAll, describe, expect, test } from "vitest";
+import type { Answer, Client } from "../../fixtures/client.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { type Act, overlapsOn, type Scene } from "../overlap.ts";
+import { freshDatabase } from "../world.ts";
+
+const databaseUrl = (await freshDatabase("postgres")) ?? "";
+const w = await startWorld({ databaseUrl });
+const { oddities, end } = await overlapsOn(databaseUrl);
+afterAll(() => w.end());
+afterAll(end);
+
+let next = 940_000;
+const gtin = () => gtinOf((next += 1));
+const well = async (asked: Promise<Answer>): Promise<Answer["body"]> => {
+  const { status, text, body } = await asked;
+  if (status >= 300) throw new Error(`answered ${status}: ${text}`);
+  return body;
+};
+
+type Shop = Awaited<ReturnType<typeof printShop>>;
+type Floor = Scene & Pick<Shop, "admin" | "device" | "product" | "gtin"> & { serial: string; former: Claim[]; ref: string; claimed: Claim };
+/** A serial with two labels that were given up, and a job that is about to seal a third. */
+const floor = {
+  make: async (): Promise<Floor> => {
+    const { admin, device, product, tenantId, gtin: itsGtin, issue } = await printShop(w, { gtin: gtin() });
+    const { job_ref: before, serial } = await issue({ max_attempts: 5 });
+    const former: Claim[] = [];
+    for (let n = 0; n < 2; n += 1) {
+      const claimed = await device.claim({ lease_seconds: 600 });
+      await device.upTo(claimed, "SPOOL_SUBMITTED");
+      await well(device.say(claimed, { status: "FAILED", reason: "jam" }));
+      former.push(claimed);
+    }
+    await well(admin.post(`/aidc/jobs/${before}/cancel`, {}));
+    const { job_ref: ref } = await well(admin.post("/aidc/jobs", { gtin: itsGtin, serial }));
+    const claimed = await device.claim({ lease_seconds: 600 });
+    await device.upTo(claimed, "SCAN_VERIFIED");
+    const [first, second] = former.map(({ attempt_id: attempt }) => attempt) as [string, string];
+    const names = { before, ref, first, second, third: claimed.attempt_id, product: product.id, serial, gtin: itsGtin, device: device.id };
+    return { tenantId, admin, device, product, gtin: itsGtin, serial, former, ref, claimed, names };
+  },
+  acts: {
+    "its first label is found": (scene) => told(scene, 0, "found"),
+    "its second label is destroyed": (scene) => told(scene, 1, "destroyed"),
+    "its third label is sealed": ({ device, claimed }) => device.say(claimed, sealOf(goodItems(claimed))),
+    "the serial is voided": ({ admin, product, serial }) => admin.post(`/products/${product.id}/void`, { reason: "stolen", serial }),
+  } satisfies Record<string, Act<Floor>>,
+};
+const told = ({ admin, former }: Floor, nth: 0 | 1, disposition: string): Promise<Answer> => {
+  const { job, attempt_id } = former[nth] as Claim;
+  const said = { evidence: { note: "on the floor" }, disposition, actor: { kind: "operator", id: "op-7" } };
+  return admin.post("/aidc/orphans", { job_ref: job.job_ref, attempt_id, ...said });
+};
+
+/** Each with each, and with itself. */
+const pairsOf = <T>(of: readonly T[]): [T, T][] => of.flatMap((one, i) => of.slice(i).map((other): [T, T] => [one, other]));
+function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: Record<string, Act<S>> }): void {
+  for (const [[name, one], [otherName, other]] of pairsOf(Object.entries(acts)))
+    test(`${name}, and ${otherName}`, async () => expect(await oddities(make, one, other)).toEqual([]));
+}
+describe.concurrent("labels", () => everyPair(floor));
