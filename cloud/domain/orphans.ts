@@ -7,7 +7,6 @@ import { orphans, printEvents } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
 import { deviceOf } from "./job-claims.ts";
-import * as carriers from "./carriers.ts";
 import * as jobs from "./jobs.ts";
 import { pageOf, pageReply } from "./page.ts";
 import * as stray from "./stray-labels.ts";
@@ -44,7 +43,6 @@ export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promis
   const job = await stray.hold(tx, await jobs.find(tx, tenantId, jobRef));
   await refuseUnknownAttempt(tx, jobRef, attemptId);
   const { gtin, serial } = job;
-  await carriers.hold(tx, tenantId, serial); // whom its labels warn is told by all of them
   const row: Row = {
     tenantId,
     id: newId(),

@@ -3,7 +3,7 @@ import { and, eq, sql } from "../store/drizzle.ts";
 import { type JobState, jobPath, PAPER_MAY_EXIST } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { orphans, serials } from "../store/schema.ts";
-import { db, LOCKED, run, type Tx } from "../store/store.ts";
+import { db, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import * as jobs from "./jobs.ts";
 
@@ -61,7 +61,6 @@ async function openJobOf(tx: Tx, { tenantId, serial }: jobs.Row): Promise<{ open
   return { open: openJob === null ? undefined : await jobs.find(tx, tenantId, openJob), strayJob };
 }
 
-const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LOCKED}`;
 /**
  * Before a word on a label of the job, which comes back as it is then. Who has a word on another label of the serial waits; who just ends the serial's
  * open job decides by what is listed, and was overtaken.
@@ -69,7 +68,7 @@ const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LO
 export async function hold(tx: Tx, job: jobs.Row): Promise<jobs.Row> {
   const { open } = await openJobOf(tx, job);
   if (open) await jobs.change(tx, open, {});
-  await run(HOLD, [job.tenantId, job.serial], "all");
+  await carriers.hold(tx, job.tenantId, job.serial);
   return jobs.find(tx, job.tenantId, job.jobRef);
 }
 
@@ -80,7 +79,7 @@ export async function warn(tx: Tx, job: jobs.Row): Promise<void> {
     .set({ strayJob: sql`COALESCE(${serials.strayJob}, ${job.jobRef})` })
     .where(itsSerial(job));
   const { open } = await openJobOf(tx, job);
-  if (open) await jobs.change(tx, open, { duplicateRisk: true }); // also where it warns already: whoever ends it at this moment has to look again
+  if (open && !open.duplicateRisk) await jobs.change(tx, open, { duplicateRisk: true });
 }
 
 /** One label of the job is gone: if it was the last that might lie about, nobody is warned of it any more. */
