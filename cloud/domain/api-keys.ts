@@ -81,14 +81,10 @@ export const get = async (tx: Tx, caller: Caller, id: string): Promise<ApiKey> =
 
 export async function revoke(tx: Tx, caller: Caller, id: string): Promise<Row> {
   const found = await row(tx, caller, id);
-  const [revoked] = await tx.db
-    .update(apiKeys)
-    .set({ revokedAt: tx.now })
-    .where(and(mine(caller, id), isNull(apiKeys.revokedAt)))
-    .returning();
-  if (!revoked) throw new Refusal("ALREADY_REVOKED", `"${found.name}" is already revoked; if it was rotated, the live key has another id`);
+  const [dead] = await revokeLive(tx, caller, id);
+  if (!dead) throw new Refusal("ALREADY_REVOKED", `"${found.name}" is already revoked; if it was rotated, the live key has another id`);
   credentialDied(tx);
-  return revoked;
+  return dead;
 }
 
 /** Makes a key the device's, by whoever could have minted it: it dies with the device. Only one that is nobody's yet can become it. */
@@ -98,18 +94,25 @@ export async function bind(tx: Tx, caller: Caller, id: string, deviceId: string)
   if (found.revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `api_key_id: "${found.name}" is revoked`);
   if (found.deviceId !== null || found.bootstrap)
     throw invalid([{ field: "api_key_id", rule: "bound", message: "is a key that another device, or the operator, has" }]);
-  const bound = await tx.db
+  const [bound] = await tx.db
     .update(apiKeys)
     .set({ deviceId })
     .where(and(mine(caller, id), isNull(apiKeys.deviceId), isNull(apiKeys.revokedAt)))
-    .returning({ id: apiKeys.id });
-  if (bound.length === 0) throw overtaken(`the key ${id}`);
+    .returning();
+  if (!bound) throw overtaken(`key ${id}`);
   credentialDied(tx); // as what it was
-  return { ...found, deviceId };
+  return bound;
 }
 
+const revokeLive = (tx: Tx, caller: Caller, id: string) =>
+  tx.db
+    .update(apiKeys)
+    .set({ revokedAt: tx.now })
+    .where(and(mine(caller, id), isNull(apiKeys.revokedAt)))
+    .returning();
+
 export async function revokeIfLive(tx: Tx, caller: Caller, id: string): Promise<void> {
-  if ((await row(tx, caller, id)).revokedAt === null) await revoke(tx, caller, id);
+  if ((await revokeLive(tx, caller, id)).length > 0) credentialDied(tx);
 }
 
 /** The old secret dies in the commit that brings the new one; the new key is a new row with a new id, and its device's key from then on. */

@@ -49,9 +49,11 @@ const toWire = (row: Row, now: number): Device => ({
 
 const isMine = (tenantId: string, id: string) => and(eq(devices.tenantId, tenantId), eq(devices.id, id), isNull(devices.deletedAt));
 
+const absent = () => new Refusal("NOT_FOUND", "there is no such device in this tenant");
+
 async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
   const row = await tx.db.select().from(devices).where(isMine(tenantId, id)).get();
-  if (!row) throw new Refusal("NOT_FOUND", "there is no such device in this tenant");
+  if (!row) throw absent();
   return row;
 }
 
@@ -127,9 +129,8 @@ export async function patch(tx: Tx, caller: Caller, id: string, changes: DeviceP
 const LEASED = jobStateNames.filter((state) => leaseOf(state) !== null);
 /** Its key dies and its leases end now; what may be on paper keeps its grace, for somebody has to look. */
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
-  const row = await find(tx, caller.tenantId, id);
-  const gone = await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id)).returning();
-  if (gone.length === 0) throw overtaken(`device ${id}`);
+  const [row] = await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id)).returning();
+  if (!row) throw absent();
   await apiKeys.revokeIfLive(tx, caller, row.apiKeyId);
   await tx.db
     .update(printJobs)
@@ -179,13 +180,13 @@ export async function report(tx: Tx, tenantId: string, id: string, said: Station
   const row = await find(tx, tenantId, id);
   const statusAt = said.status === undefined ? {} : { statusAt: tx.now };
   const changed = { report: { ...row.report, ...said, ...statusAt }, lastSeenAt: isHeard ? tx.now : row.lastSeenAt };
-  const written = await tx.db
+  const [written] = await tx.db
     .update(devices)
     .set(changed)
     .where(and(isMine(tenantId, id), eq(devices.report, row.report)))
-    .returning({ id: devices.id });
-  if (written.length === 0) throw overtaken(`the report of device ${id}`);
-  return toWire({ ...row, ...changed }, tx.now);
+    .returning();
+  if (!written) throw overtaken(`the report of device ${id}`);
+  return toWire(written, tx.now);
 }
 
 /** What came by a broker, which may go on letting in whom we don't: of a device whose key couldn't say it over HTTP, that it is gone and no more. */

@@ -21,6 +21,12 @@ const well = async (asked: Promise<Answer>): Promise<Answer["body"]> => {
   return body;
 };
 
+type Tenant = Scene & { admin: Client };
+async function tenant(): Promise<Tenant> {
+  const { data, adminKey } = await well(w.admin.post("/tenants", { name: "by twos", sandbox: true }));
+  return { tenantId: data.id, admin: w.as(adminKey.secret), names: { "its tenant": data.id } };
+}
+
 type Shop = Awaited<ReturnType<typeof printShop>>;
 type Floor = Scene & Pick<Shop, "admin" | "device" | "product" | "gtin"> & { serial: string; former: Claim[]; ref: string; claimed: Claim };
 /** A serial with two labels that were given up, and a job that is about to seal a third. */
@@ -56,6 +62,24 @@ const told = ({ admin, former }: Floor, nth: 0 | 1, disposition: string): Promis
   return admin.post("/aidc/orphans", { job_ref: job.job_ref, attempt_id, ...said });
 };
 
+type Keys = Tenant & { free: string; device: string; own: string };
+const keys = {
+  make: async (): Promise<Keys> => {
+    const scene = await tenant();
+    const { id: free } = (await well(scene.admin.post("/api-keys", { name: "free", scopes: ["aidc:read"] }))).data;
+    const { device, key } = await well(scene.admin.post("/devices", { name: "line 1" }));
+    return { ...scene, free, device: device.id, own: key.id, names: { ...scene.names, free, device: device.id, own: key.id } };
+  },
+  acts: {
+    "a free key is given to a device": ({ admin, free }) => admin.post("/devices", { name: "line 2", api_key_id: free }),
+    "the free key is rotated": ({ admin, free }) => admin.post(`/api-keys/${free}/rotate`),
+    "the free key is revoked": ({ admin, free }) => admin.delete(`/api-keys/${free}`),
+    "the device's key is rotated": ({ admin, own }) => admin.post(`/api-keys/${own}/rotate`),
+    "the device's key is revoked": ({ admin, own }) => admin.delete(`/api-keys/${own}`),
+    "the device is removed": ({ admin, device }) => admin.delete(`/devices/${device}`),
+  } satisfies Record<string, Act<Keys>>,
+};
+
 /** Each with each, and with itself. */
 const pairsOf = <T>(of: readonly T[]): [T, T][] => of.flatMap((one, i) => of.slice(i).map((other): [T, T] => [one, other]));
 function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: Record<string, Act<S>> }): void {
@@ -63,3 +87,4 @@ function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: 
     test(`${name}, and ${otherName}`, async () => expect(await oddities(make, one, other)).toEqual([]));
 }
 describe.concurrent("labels", () => everyPair(floor));
+describe.concurrent("keys and devices", () => everyPair(keys));
