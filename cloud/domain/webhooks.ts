@@ -58,9 +58,11 @@ const byId = prepared(
 );
 export const peek = (tenantId: string, id: string): Promise<Row | undefined> => byId.get({ tenantId, id });
 
+const absent = () => new Refusal("NOT_FOUND", "there is no such webhook in this tenant");
+
 export async function find(_tx: Tx, tenantId: string, id: string): Promise<Row> {
   const row = await peek(tenantId, id);
-  if (!row) throw new Refusal("NOT_FOUND", "there is no such webhook in this tenant");
+  if (!row) throw absent();
   return row;
 }
 export const get = async (tx: Tx, caller: Caller, id: string): Promise<Webhook> => toWire(await find(tx, caller.tenantId, id), tx.now);
@@ -150,9 +152,12 @@ export async function disable(tx: Tx, tenantId: string, id: string, reason: Disa
 
 /** Its deliveries follow, a slice at a time, by the hand of whoever works on its lane. */
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
-  const row = await find(tx, caller.tenantId, id);
-  await listen(tx, row, []);
-  await tx.db.delete(webhooks).where(and(eq(webhooks.tenantId, caller.tenantId), eq(webhooks.id, id)));
+  const [row] = await tx.db
+    .delete(webhooks)
+    .where(and(eq(webhooks.tenantId, caller.tenantId), eq(webhooks.id, id)))
+    .returning();
+  if (!row) throw absent();
+  await listen(tx, row, []); // after the row is gone: who changes what it listens to has done so, or finds it gone
   await touchLane(tx, id);
   return row;
 }

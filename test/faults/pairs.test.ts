@@ -80,6 +80,21 @@ const keys = {
   } satisfies Record<string, Act<Keys>>,
 };
 
+type Hook = Tenant & { hook: string };
+const hooks = {
+  make: async (): Promise<Hook> => {
+    const scene = await tenant();
+    const { id: hook } = await well(scene.admin.post("/webhooks", { url: "https://erp.example.com/", events: ["product.created"] }));
+    return { ...scene, hook, names: { ...scene.names, hook } };
+  },
+  acts: {
+    "a webhook listens to more": ({ admin, hook }) => admin.patch(`/webhooks/${hook}`, { events: ["product.created", "product.updated"] }),
+    "the webhook is disabled": ({ admin, hook }) => admin.patch(`/webhooks/${hook}`, { enabled: false }),
+    "its secret is rotated": ({ admin, hook }) => admin.post(`/webhooks/${hook}/rotate-secret`),
+    "the webhook is deleted": ({ admin, hook }) => admin.delete(`/webhooks/${hook}`),
+  } satisfies Record<string, Act<Hook>>,
+};
+
 /** Each with each, and with itself. */
 const pairsOf = <T>(of: readonly T[]): [T, T][] => of.flatMap((one, i) => of.slice(i).map((other): [T, T] => [one, other]));
 function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: Record<string, Act<S>> }): void {
@@ -88,3 +103,4 @@ function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: 
 }
 describe.concurrent("labels", () => everyPair(floor));
 describe.concurrent("keys and devices", () => everyPair(keys));
+describe.concurrent("webhooks", () => everyPair(hooks));
