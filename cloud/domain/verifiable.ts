@@ -5,7 +5,7 @@ import { Refusal } from "#shared/errors.ts";
 import type { Credential, CredentialCheck, CredentialVerdict } from "#shared/wire/trust.ts";
 import type { Signing } from "../keys.ts";
 import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { overtaken, type Tx } from "../store/store.ts";
 import { didOf, isRevoked, listUrl, revoke } from "./credential.ts";
 
 type Issued = typeof issuedCredentials.$inferSelect;
@@ -55,8 +55,9 @@ export const get = async (tx: Tx, tenantId: string, id: string, signing: Signing
 /** For good: a bit that was set stays set, whatever becomes of the passport, and no other version's bit moves with it. */
 export async function revokeOne(tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Credential> {
   const found = await find(tx, tenantId, id, signing);
-  if ((await revoke(tx, tenantId, [found.issued.id])) === 0)
-    throw new Refusal("ALREADY_REVOKED", `it was revoked at ${instant(found.issued.revokedAt ?? tx.now)}`);
+  const { revokedAt } = found.issued;
+  if (revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `it was revoked at ${instant(revokedAt)}`);
+  if ((await revoke(tx, tenantId, [found.issued.id])) === 0) throw overtaken(`credential ${found.issued.id}`); // a passport's id may mean another by now
   await tx.db
     .update(passports)
     .set({ revision: sql`${passports.revision} + 1` }) // what was thought of it before, its compliance above all, isn't so any more

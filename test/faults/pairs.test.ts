@@ -1,8 +1,11 @@
 // Writes by twos: what any two leave behind when they overlap is what they leave one after the other, in one order or in the other.
+import { randomUUID } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
+import { gtin14 } from "#shared/gs1.ts";
 import type { Answer, Client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { productMaker, type Made } from "../../fixtures/publishing.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { type Act, overlapsOn, type Scene } from "../overlap.ts";
 import { freshDatabase } from "../world.ts";
@@ -95,6 +98,27 @@ const hooks = {
   } satisfies Record<string, Act<Hook>>,
 };
 
+type Drafted = Tenant & { product: Made; other: string };
+const drafts = {
+  make: async (): Promise<Drafted> => {
+    const scene = await tenant();
+    const product = await productMaker(scene.admin)({ gtin: gtin() }, "draft");
+    const other = gtin();
+    const names = { ...scene.names, product: product.id, passport: product.passportId, gtin: product.gtin, other: gtin14(other) };
+    return { ...scene, product, other, names };
+  },
+  acts: {
+    "a draft is edited": ({ admin, product }) =>
+      admin.patch(`/passports/${product.passportId}`, { content: { product: { name: "Another" } } }),
+    "its credential is revoked": ({ admin, product }) => admin.post(`/credentials/${product.passportId}/revoke`),
+    "the draft is published": ({ admin, product }) =>
+      admin.post(`/products/${product.id}/publish-dpp`, undefined, { "idempotency-key": randomUUID() }),
+    "the draft is deleted": ({ admin, product }) => admin.delete(`/passports/${product.passportId}`),
+    "the product goes back": ({ admin, product }) => admin.post(`/products/${product.id}/lifecycle/transition`, { stage: "draft" }),
+    "the product gets another GTIN": ({ admin, product, other }) => admin.patch(`/products/${product.id}`, { gtin: other }),
+  } satisfies Record<string, Act<Drafted>>,
+};
+
 /** Each with each, and with itself. */
 const pairsOf = <T>(of: readonly T[]): [T, T][] => of.flatMap((one, i) => of.slice(i).map((other): [T, T] => [one, other]));
 function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: Record<string, Act<S>> }): void {
@@ -104,3 +128,4 @@ function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: 
 describe.concurrent("labels", () => everyPair(floor));
 describe.concurrent("keys and devices", () => everyPair(keys));
 describe.concurrent("webhooks", () => everyPair(hooks));
+describe.concurrent("passports", () => everyPair(drafts));
