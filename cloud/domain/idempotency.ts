@@ -65,6 +65,11 @@ function noteVain(request: Once, answer: Answer, until: number): void {
   inVain.set(nameOf(request), { fingerprint: request.fingerprint, answer, until });
 }
 
+function vainly(request: Once, now: number) {
+  const vain = inVain.get(nameOf(request));
+  return vain && vain.until > now ? { ...vain, ...vain.answer } : undefined;
+}
+
 type Work = {
   /** What comes before the unit and outside of it; an answer that is kept already spares it. */
   prepare: (() => Promise<unknown>) | undefined;
@@ -98,8 +103,7 @@ export async function once(
 
 async function earlier(tx: Tx, request: Once): Promise<Answer | undefined> {
   const { scope, key, fingerprint, lockWith } = request;
-  const vain = inVain.get(nameOf(request));
-  const row = vain && vain.until > tx.now ? { ...vain, ...vain.answer } : await find.get({ scope, key, now: tx.now });
+  const row = (await find.get({ scope, key, now: tx.now })) ?? vainly(request, tx.now); // another node may have had something for it since
   if (!row) return undefined;
   if (!row.fingerprint.equals(fingerprint)) throw new Refusal("IDEMPOTENCY_CONFLICT");
   const body = row.body !== null && lockWith ? unlock(row.body, lockWith) : row.body;

@@ -1,12 +1,15 @@
 // What one node knows that another did: two nodes on one PostgreSQL, each promise of "Many nodes" that doesn't need a crash to be seen.
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
-import { afterAll, expect, test } from "vitest";
-import type { Client } from "../../fixtures/client.ts";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { type Client, client } from "../../fixtures/client.ts";
 import { follow, type Heard } from "../../fixtures/sse.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
+import { startProgram } from "../../fixtures/program.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -26,6 +29,18 @@ async function node(databaseUrl: string | undefined, settings: Record<string, st
   ended.push(world);
   return { ...world, url: world.url, boss: world.as(KEY) };
 }
+const programSettings = (databaseUrl: string): Record<string, string> => {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-nodes-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return {
+    IMPRIMATUR_DATABASE_URL: databaseUrl,
+    IMPRIMATUR_DATA_DIR: folder,
+    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
+    IMPRIMATUR_PUBLIC_URL: ORIGIN,
+    IMPRIMATUR_PORT: "0",
+    IMPRIMATUR_MQTT_PORT: "0",
+  };
+};
 async function twoNodes(settings?: Record<string, string>) {
   const url = await freshDatabase("postgres");
   return [await node(url, settings), await node(url, settings)] as const;
@@ -63,6 +78,21 @@ test("the same idempotency key on two nodes at once has one effect and one answe
     expect(new Set(answers.map(({ body }) => body.data.id)).size).toBe(1);
   }
   expect((await b.boss.get("/audit-logs?action=auth.key_created&limit=200")).body.data).toHaveLength(10);
+});
+
+test("a claim that was in vain on one node and had a job on the other is answered with that job on both", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const a = await node(url);
+  const b = await startProgram("cloud/main.ts", programSettings(url)); // a process of its own: what was in vain is remembered by one
+  onTestFinished(async () => void (await b.end()));
+  const shop = await printShop({ url: a.url, admin: a.boss, as: (secret) => a.as(secret) });
+  const headers = { authorization: `Bearer ${shop.device.secret}`, "idempotency-key": randomUUID() };
+  const [onA, onB] = [client(() => a.url, headers), client(() => b.url, headers)];
+  const claim = (api: Client) => api.post("/aidc/jobs/claim", { needs: ["qr"] });
+  expect((await claim(onA)).status).toBe(204);
+  await shop.issue();
+  const answers = [await claim(onB), await claim(onA), await claim(onB)];
+  expect(answers.map(({ status, text }) => `${status} ${text}`)).toEqual(answers.map(() => `200 ${answers[0]?.text}`));
 });
 
 test("serials, jobs and claims taken on two nodes at once are each taken once, and log and audit chain stay whole", async () => {
