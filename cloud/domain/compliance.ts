@@ -120,6 +120,8 @@ async function settle(tx: Tx, by: By, fresh: Fresh): Promise<Row> {
   return kept;
 }
 
+const keptAs = ({ row: { productId, sector } }: Fresh): string => `${productId} ${sector}`;
+
 const refusalOr = async <T>(work: Promise<T>): Promise<T | Refusal> => {
   try {
     return await work;
@@ -164,7 +166,9 @@ async function evaluateAll({ store, packs, log }: Judging, by: By, tasks: readon
   const settled = new Map<Gathered, Row>();
   if (fresh.size > 0)
     await store.write("compliance results", async (tx) => {
-      for (const [one, made] of fresh) settled.set(one, await settle(tx, by, made));
+      // In the order that everybody stores them in: crosswise, two who judge the same products would wait for each other.
+      for (const [one, made] of [...fresh].toSorted(([, a], [, b]) => (keptAs(a) < keptAs(b) ? -1 : 1)))
+        settled.set(one, await settle(tx, by, made));
     });
   return gathered.map((one) => (one instanceof Refusal ? one : (one.known ?? (settled.get(one) as Row))));
 }

@@ -6,7 +6,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
-import { world } from "../world.ts";
+import { engine, world } from "../world.ts";
 
 const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
 const { published } = publishing(w, 930_000);
@@ -198,3 +198,35 @@ test("the same products sent by eight batches in other orders are made once each
   expect(answers.map(({ status }) => status)).not.toContain(503);
   expect(answers.reduce((sum, { body }) => sum + body.created, 0)).toBe(items.length);
 });
+
+/** How often the server had to end a unit that waited for another that waited for it. */
+const deadlocks = async (): Promise<number> =>
+  engine === "sqlite"
+    ? 0
+    : w.store.read("deadlocks", async ({ db }) =>
+        Number((await db.values("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))[0]?.[0]),
+      );
+
+test(
+  "the same products judged by eight in other orders are judged once each, and nobody waits crosswise",
+  { timeout: 60_000 },
+  async () => {
+    const { tenant } = publishing(w, 938_000);
+    const own = await tenant("eight judges");
+    const ids: string[] = [];
+    for (let i = 0; i < 40; i += 1) ids.push((await own.published({}, "none")).id);
+    const before = await deadlocks();
+    const turned = Array.from({ length: 8 }, (_, n) => [...ids.slice(5 * n), ...ids.slice(0, 5 * n)]);
+    const answers = await Promise.all(
+      turned.map((some, n) => own.admin.post("/compliance/evaluations", { productIds: n % 2 ? some.toReversed() : some })),
+    );
+    const judged = answers.map(({ body }) =>
+      body.data
+        .map((one: object) => JSON.stringify(one))
+        .toSorted()
+        .join(),
+    );
+    expect(new Set(judged).size).toBe(1);
+    expect((await deadlocks()) - before).toBe(0);
+  },
+);
