@@ -47,11 +47,8 @@ function shaped(status: JobState, evidence: Evidence | undefined, actor: JobActo
   if (faults.length > 0) throw invalid(faults);
 }
 
-/** Words that no machine should be believed on, whatever grade it gives itself; the second ones only where it names what the printer answered. */
-const HEARSAY = /spool|timeout|elapsed|\b(cups|ipp|lpd?|lpr)\b/i;
-const HANDED_OVER = /queue(?!d? response)|transport|bytes|completed/i;
-const ANSWERED = /fence|echo|odometer|counter|read-?back|in[ -]order|\bGS ?(?:r\b|\( ?H)|\bHV\b|\bepos\b/i;
-const isHearsay = (basis: string): boolean => HEARSAY.test(basis) || (HANDED_OVER.test(basis) && !ANSWERED.test(basis));
+/** A word that no machine should be believed on, whatever grade it gives itself. */
+const HEARSAY = /spool|queue(?!d? response)|transport|timeout|elapsed|bytes|completed|\b(cups|ipp|lpd?|lpr)\b/i;
 /** Printers that have several counters send them together. */
 const labelsIn = (counters: Completion["before"]): unknown =>
   typeof counters === "object" && counters !== null ? ((counters as Evidence)["total"] ?? (counters as Evidence)["labels"]) : counters;
@@ -60,7 +57,7 @@ function judgeCompletion({ basis, grade, before, after, voids = 0 }: Completion,
   if (kind === "operator") return;
   if (!grades[grade].attests)
     throw wrong("completion.grade", "grade", `${grade} is ${grades[grade].says}: a device attests from grade B on, else an operator does`);
-  if (isHearsay(basis)) throw wrong("completion.basis", "basis", `${basis} says that bytes were handed over, not that paper came out`);
+  if (HEARSAY.test(basis)) throw wrong("completion.basis", "basis", `${basis} says that bytes were handed over, not that paper came out`);
   if ((before === undefined) !== (after === undefined))
     throw wrong(
       before === undefined ? "completion.before" : "completion.after",

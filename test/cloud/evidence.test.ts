@@ -52,9 +52,6 @@ describe("a word without what it needs is refused, and the job stays where it is
     ["PRINTED_ATTESTED", "a spooler's completed", { basis: "spooler completed" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "a queue's completed", { basis: "cups completed" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "a job's state at a print server", { basis: "ipp job-state 9" }, "evidence.completion.basis"],
-    ["PRINTED_ATTESTED", "what a transport completed", { basis: "tcp write completed" }, "evidence.completion.basis"],
-    ["PRINTED_ATTESTED", "a fence that never came", { basis: "fence timeout" }, "evidence.completion.basis"],
-    ["PRINTED_ATTESTED", "a spooler's fence", { basis: "cups in-order queue fence" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "counters that stood still", { before: { total: 5 }, after: { total: 5 } }, "evidence.completion.after"],
     [
       "PRINTED_ATTESTED",
@@ -72,20 +69,13 @@ describe("a word without what it needs is refused, and the job stays where it is
     expect(await codeOf(status, (item) => changed(item, changes))).toEqual([422, "EVIDENCE_INVALID", field]);
   });
 
-  const answers = [
-    "host-query fence and odometer",
-    "GS r: queued response in order",
-    "GS r 1 (queued status) answered",
-    "GS ( H process id echoed: printing completed",
-    "15358 bytes and the fence behind them answered",
-    "ePOS job completed",
-    "zpl-hv",
-    "read-back",
-  ];
-  test.each(answers)("an answer in order, %s, attests", async (basis) => {
-    const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
-    expect((await device.say(claimed, changed(item, { basis }))).status).toBe(200);
-  });
+  test.each(["host-query fence and odometer", "GS r: queued response in order", "zpl-hv", "read-back"])(
+    "an answer in order, %s, attests",
+    async (basis) => {
+      const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
+      expect((await device.say(claimed, changed(item, { basis }))).status).toBe(200);
+    },
+  );
 
   test("evidence of the wrong stage", async () => {
     expect(
