@@ -1,6 +1,7 @@
 // What earns each state its evidence, one step a state. All of it in the buffer first.
 import { hash } from "node:crypto";
 import { digestOf } from "#shared/canonical.ts";
+import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
 import { askOf, type Attempt } from "./attempt.ts";
@@ -21,8 +22,15 @@ export const render = (floor: Floor, attempt: Attempt, printer: PrinterConfig): 
   unlessRefused(floor, attempt, async () => {
     const label = await drawn(floor, attempt, printer);
     if (attempt.stage === "waiting") rendered(floor, attempt, label);
+    else if (told(floor, attempt) !== label.manifest.sha256)
+      throw new Refusal("LABEL_REFUSED", "it would come out otherwise than it was drawn before: the printer's settings have changed since");
     return label;
   });
+/** The dots that the cloud has heard of. */
+function told({ store }: Floor, { attemptId }: Attempt): string | undefined {
+  const said = store.items(attemptId).find(({ status }) => status === "RENDERED")?.evidence;
+  return (said?.["render_manifest"] as Label["manifest"] | undefined)?.sha256;
+}
 export function rendered(floor: Floor, { attemptId }: Attempt, { manifest, bitmap }: Label): void {
   const { store, news } = floor;
   const picture = pngOf(bitmap);

@@ -130,14 +130,15 @@ describe.concurrent("a person says that there is no label, and the printer doesn
 });
 
 describe.concurrent("a printer that was renamed in the settings", () => {
-  const renamed = async (t: Parameters<typeof floorOf>[0], before: (station: Running, shop: Shop) => Promise<string>) => {
+  type Before = (station: Running, shop: Shop) => Promise<string>;
+  const renamed = async (t: Parameters<typeof floorOf>[0], before: Before, changes: object = { name: "zd621r" }) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 4, leaseSeconds: 5 } } });
     const first = await stationOn(floor);
     const ref = await before(first, shop);
     await first.end();
     floor.machine?.clear();
-    const printers = floor.config.printers.map((printer) => ({ ...printer, name: "zd621r" }));
+    const printers = floor.config.printers.map((printer) => ({ ...printer, ...changes }));
     const station = await stationOn({ ...floor, config: { ...floor.config, printers } });
     t.onTestFinished(station.end);
     return { shop, station, ref };
@@ -169,14 +170,26 @@ describe.concurrent("a printer that was renamed in the settings", () => {
     expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
   });
 
+  const drawnAndNotSent: Before = async (first, shop) => {
+    await until(() => first.state().printers[0]?.status === "ready");
+    const { job_ref: ref } = await issued(shop);
+    const isBegun = () => first.store.inHand().some(({ stage }) => stage === "sending");
+    for (const end = Date.now() + 50_000; !isBegun() && Date.now() < end;) await new Promise((resolve) => setImmediate(resolve));
+    first.floor.machine?.fault("dont-answer"); // before it is asked where its counter stands
+    await until(() => first.state().printers[0]?.status === "offline", 10_000);
+    return ref;
+  };
+
   test("a label that it had drawn and not sent goes to whom it fits", async (t) => {
-    const { shop, ref } = await renamed(t, async (first, its) => {
-      await until(() => first.state().printers[0]?.status === "ready");
-      first.floor.machine?.fault("dont-answer"); // its last look was good
-      const { job_ref: name } = await issued(its);
-      await until(() => jobAt(first, name)?.stage === "rendered");
-      return name;
-    });
+    const { shop, ref } = await renamed(t, drawnAndNotSent);
     await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: false });
+  });
+
+  test("one that would be drawn otherwise now isn't printed under what was said of it before", async (t) => {
+    const { shop, ref } = await renamed(t, drawnAndNotSent, { dpi: 300 });
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[0].evidence.render_manifest).toMatchObject({ dpi: 300 });
   });
 });
