@@ -9,6 +9,7 @@ import { startWorker, type Worker } from "./worker.ts";
 
 const IDLE_MS = 250;
 const SLICE_ROWS = 100;
+const SLICE_CHARACTERS = 500_000; // rows of megabytes would make a unit of which all others have to wait for the end
 
 export function startImporter(store: Store, log: Logger): Worker {
   let mayHoldLeases = store.sole !== undefined; // our own from before, if we are the only node
@@ -52,16 +53,20 @@ export function startImporter(store: Store, log: Logger): Worker {
       let row: imports.Row | undefined = from;
       let skip = from.processed;
       let slice: CsvRow[] = [];
+      let size = 0;
       const flush = async () => {
         const [current, rows] = [row, slice];
-        slice = [];
+        [slice, size] = [[], 0];
         row = current && rows.length > 0 ? await store.write("import rows", (tx) => imports.take(tx, current, schema, rows)) : current;
       };
       for await (const csv of rowsOf(imports.fileOf(store, from), schema)) {
         if (stopping() || !row) return undefined;
         if (skip > 0) skip -= 1;
-        else slice.push(csv);
-        if (slice.length >= SLICE_ROWS) await flush();
+        else {
+          slice.push(csv);
+          size += csv.cells.join("").length;
+        }
+        if (slice.length >= SLICE_ROWS || size >= SLICE_CHARACTERS) await flush();
       }
       await flush();
       return row;

@@ -230,6 +230,20 @@ test("another tenant's import isn't there", async () => {
   expect((await w.as(other.adminKey.secret).get(`/imports/${taken.body.data.id}`)).status).toBe(404);
 });
 
+test("large rows are taken a few at a time, so that nobody waits for a hundred of them", async () => {
+  const flood = JSON.stringify(Array.from({ length: 6_000 }, () => ({ a: 1 })));
+  const many = Array.from({ length: 40 }, () => stringify([["Kettle", "A kettle of 1.7 litres", gtin(), "SN-1", "A", flood]])).join("");
+  const { id } = (await send(`${HEADER}\n${many}`)).body.data;
+  const seen = new Set<number>();
+  const look = async () => {
+    const { status, processed } = (await w.admin.get(`/imports/${id}`)).body;
+    seen.add(processed);
+    return status;
+  };
+  while ((await look()) !== "completed");
+  expect([seen.size > 2, Math.max(...seen)]).toEqual([true, 40]);
+});
+
 test("rows with very many faults are counted and shown, and the import ends", async () => {
   const substances = JSON.stringify(Array.from({ length: 60 }, () => ({ name: "lead", casNumber: "none" })));
   const many = Array.from({ length: 99 }, () => stringify([["Kettle", "A kettle of 1.7 litres", gtin(), "SN-1", "A", substances]])).join(
