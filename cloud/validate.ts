@@ -12,9 +12,33 @@ import type { Route } from "./route.ts";
 const options = { allErrors: true, removeAdditional: false, useDefaults: false, strictTypes: false, strictRequired: false } as const;
 const strict = new Ajv({ ...options, coerceTypes: false });
 const lenient = new Ajv({ ...options, coerceTypes: true });
-for (const ajv of [strict, lenient]) {
+const brief = new Ajv({ ...options, coerceTypes: false, allErrors: false });
+for (const ajv of [strict, lenient, brief]) {
   addFormats.default(ajv);
   ajv.addFormat("date-time", { validate: isInstant });
+}
+
+type Errors = (value: unknown) => ErrorObject[];
+/** All that is wrong by the schema; of a very large value the first thing, since a million items can be a million faults. */
+function errorsBy(schema: object): Errors {
+  const valid = brief.compile(schema);
+  let all: ValidateFunction | undefined;
+  return (value) => {
+    if (valid(value)) return [];
+    if (isLarge(value)) return valid.errors ?? [];
+    all ??= strict.compile(schema);
+    return all(value) ? [] : (all.errors ?? []);
+  };
+}
+
+/** Counted no further than that. */
+function isLarge(value: unknown): boolean {
+  const open = [value];
+  for (const next of open)
+    if (typeof next === "object" && next !== null)
+      for (const inner of Array.isArray(next) ? next : Object.values(next))
+        if (open.push(inner) > limits.FAULTS_SOUGHT_MAX_VALUES) return true;
+  return false;
 }
 
 /** Narrower than RFC 3339: a T, no leap second, a day that exists, and a year of four digits once it is UTC. */
@@ -41,17 +65,18 @@ export function checkOf({
   judgesItems,
   judgesBody,
 }: Pick<Route, "params" | "query" | "body" | "judge" | "judgesItems" | "judgesBody">): Check {
-  const parts: [keyof Parts, ValidateFunction][] = [
-    ["params", strict.compile(params ?? NOTHING)],
-    ["query", lenient.compile(query ?? NOTHING)],
-    ...(judgesBody ? [] : [["body", strict.compile(body ?? NOTHING)] satisfies [keyof Parts, ValidateFunction]]),
+  const coercing = lenient.compile(query ?? NOTHING);
+  const parts: [keyof Parts, Errors][] = [
+    ["params", errorsBy(params ?? NOTHING)],
+    ["query", (value) => (coercing(value) ? [] : (coercing.errors ?? []))],
+    ...(judgesBody ? [] : [["body", errorsBy(body ?? NOTHING)] satisfies [keyof Parts, Errors]]),
   ];
   return (values, more) => {
-    const faults = parts.flatMap(([part, validate]) => {
+    const faults = parts.flatMap(([part, errorsIn]) => {
       const value = values[part];
       const unsafe = part === "body" && judgesItems ? [] : unsafeIn(value, "");
       const isTooMuch = unsafe.length >= limits.FAULTS_MAX_ITEMS || unsafe.some(({ rule }) => rule === "depth");
-      const found = isTooMuch || validate(value) ? [] : faultsOf(validate.errors ?? [], body === undefined && part === "body");
+      const found = isTooMuch ? [] : faultsOf(errorsIn(value), body === undefined && part === "body");
       const soFar = [...unsafe, ...found, ...(part === "query" ? unsafeIn(value, "") : [])]; // a number that came as text is one only now
       const across =
         part === "body" && judge && !isTooMuch && typeof value === "object" && value !== null
@@ -66,14 +91,13 @@ export function checkOf({
 /** Judges one value by one schema: its faults, each field's name after `prefix`. */
 export type Judge = (value: unknown, prefix?: string) => FieldFault[];
 export function judgeOf(schema: object): Judge {
-  let validate: ValidateFunction | undefined; // compiled when first asked: a start needs none of them
+  let errorsIn: Errors | undefined; // compiled when first asked: a start needs none of them
   return (value, prefix = "") => {
-    validate ??= strict.compile(schema);
+    errorsIn ??= errorsBy(schema);
     const unsafe = unsafeIn(value, prefix);
     if (unsafe.length > 0) return unsafe;
-    if (validate(value)) return [];
     const at = (field: string) => (prefix === "" || field === "body" ? prefix || field : `${prefix}.${field}`);
-    return faultsOf(validate.errors ?? [], false).map((fault) => ({ ...fault, field: at(fault.field) }));
+    return faultsOf(errorsIn(value), false).map((fault) => ({ ...fault, field: at(fault.field) }));
   };
 }
 
@@ -116,6 +140,11 @@ function sentence({ keyword, params, message = "is wrong" }: ErrorObject): strin
   return message;
 }
 
+const isText = (value: string): boolean => !value.includes("\0") && value.isWellFormed();
+/** What a list may hold by the million: it is passed over without a name for each of its places. */
+const isHarmless = (value: unknown): boolean =>
+  typeof value === "string" ? isText(value) : typeof value === "number" ? Number.isFinite(value) : typeof value === "boolean";
+
 /** What no schema sees: text that a database can't hold, numbers that JSON can't, keys that reach for prototypes, nesting that eats the stack. */
 function unsafeIn(value: unknown, path: string, depth = 0, found: FieldFault[] = []): FieldFault[] {
   const fault = (rule: string, message: string, field = path || "body") => void found.push({ field, rule, message });
@@ -130,12 +159,15 @@ function unsafeIn(value: unknown, path: string, depth = 0, found: FieldFault[] =
     fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`, path.split(".")[0] || "body");
     return found;
   }
-  for (const key of Object.keys(value)) {
+  const isList = Array.isArray(value);
+  for (const key of isList ? value.keys() : Object.keys(value)) {
     if (found.length >= limits.FAULTS_MAX_ITEMS) break;
-    const inner = path ? `${path}.${key}` : key;
+    const child = (value as Record<string | number, unknown>)[key];
+    if (isList && isHarmless(child)) continue;
+    const inner = path ? `${path}.${key}` : String(key);
     unsafeIn(key, inner, depth, found);
     if (key === "__proto__" || key === "constructor" || key === "prototype") fault("key", "isn't a name that a field may have", inner);
-    else unsafeIn((value as Record<string, unknown>)[key], inner, depth + 1, found);
+    else unsafeIn(child, inner, depth + 1, found);
   }
   return found;
 }

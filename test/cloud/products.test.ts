@@ -335,3 +335,10 @@ test("a hundred thousand faults are told as a hundred, and nobody waits for them
   const list = await w.admin.post("/products", kettle({ extensions: { hazardousSubstances: Array.from({ length: 100_000 }, () => 1) } }));
   expect([list.status, list.body.error.details.fields.length <= 100]).toEqual([400, true]);
 });
+
+test("of a list of a million, each wrong, the first fault is told: all of them would take more room than there is", async () => {
+  const extensions = { hazardousSubstances: Array.from({ length: 1_000_000 }, () => 1) };
+  const { body } = await w.admin.post("/products/batch", { items: [kettle({ extensions }), kettle()] });
+  const error = "VALIDATION_ERROR: extensions.hazardousSubstances: must NOT have more than 200 items";
+  expect(body).toEqual({ created: 1, failed: 1, errors: [{ index: 0, error }] });
+});
