@@ -1,11 +1,12 @@
 // The console's own shapes: who is signed in, and the floor in figures.
 import { Type } from "typebox";
+import { limits } from "../limits.ts";
 import { jobStateNames } from "../states.ts";
 import { closed, Id, Instant, nullable, type Static } from "./common.ts";
 
 /** Either a key, or a client with its secret. */
 export const SignIn = closed({
-  key: Type.Optional(Type.String({ minLength: 1, maxLength: 500, description: "An API key" })),
+  key: Type.Optional(Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "An API key" })),
   client_id: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
   client_secret: Type.Optional(Type.String({ minLength: 1, maxLength: 500 })),
 });

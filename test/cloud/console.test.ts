@@ -55,6 +55,13 @@ describe("signing in", () => {
     expect((await browse(cookieOf(answer)).get("//console/session")).body).toEqual(answer.body);
   });
 
+  test("takes a bootstrap key of any length that it may have", async () => {
+    const key = "k".repeat(limits.SECRET_MAX_LENGTH);
+    const own = await world({ settings: { IMPRIMATUR_BOOTSTRAP_KEY: key } });
+    expect((await own.as(key).get("/tenant")).status).toBe(200);
+    expect((await own.nobody.post("//console/session", { key })).status).toBe(201);
+  });
+
   test("takes an OAuth client as well", async () => {
     const client = (await w.admin.post("/oauth/clients", { name: "wall screen", scopes: ["products:read"] })).body;
     const answer = await signIn({ client_id: client.client_id, client_secret: client.client_secret });
