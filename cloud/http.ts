@@ -45,7 +45,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
     const shown = deps.checkReplies ? replyChecker(route) : undefined;
     const url = endpoint.replaceAll(/\{(\w+)\}/g, ":$1");
     const always = { ...(route.open ? CORS : {}), ...route.headers };
-    if (route.open) answerOptions(app, url, route.open, deps, limit);
+    if (route.open) answerOptions(app, url, { endpoint, more: route.open }, deps, limit);
     app.route({
       method: route.method,
       url,
@@ -80,11 +80,13 @@ const PREFLIGHT = {
   allow: "GET, HEAD, OPTIONS",
 };
 
-function answerOptions(app: FastifyInstance, url: string, more: NonNullable<Route["open"]>, deps: Deps, limit: Limit): void {
+type Open = { endpoint: string; more: NonNullable<Route["open"]> };
+function answerOptions(app: FastifyInstance, url: string, { endpoint, more }: Open, deps: Deps, limit: Limit): void {
   app.route({
     method: "OPTIONS",
     url,
     schema: { hide: true },
+    config: { endpoint },
     onRequest: limit,
     handler: async (request, reply) =>
       reply

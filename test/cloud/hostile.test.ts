@@ -146,8 +146,13 @@ test("every answer carries security headers and the request's correlation id, if
 
 test("metrics tell endpoints apart by their template", async () => {
   await w.admin.get("/api-keys/not-there");
+  for (const method of ["GET", "OPTIONS"]) await w.nobody.send(method, "//p/not-there");
   const { text } = await w.admin.get("/metrics");
   expect(text).toContain('http_requests_total{method="GET",endpoint="/api/v2/api-keys/{id}",status="404"}');
+  const pages = text
+    .matchAll(/^http_requests_total\{method="(\w+)",endpoint="(\/p\/[^"]+)"/gm)
+    .map(([, method, endpoint]) => [method, endpoint]);
+  expect(pages.toArray()).toEqual(["GET", "OPTIONS"].map((method) => [method, "/p/{uid}"]));
   expect(text).toMatch(/store_commit_duration_seconds_count [1-9]/);
   expect(text).not.toContain("not-there");
 });
