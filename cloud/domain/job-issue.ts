@@ -1,6 +1,6 @@
 // Print jobs begin here: for an allocated serial whose passport may be printed, one at a time or by the thousand.
 import { and, eq, sql } from "../store/drizzle.ts";
-import { invalid, Refusal, shownCode } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal, shownCode } from "#shared/errors.ts";
 import { digitalLink, gtin14, gtinFault } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { ANY_TEMPLATE } from "#shared/templates.ts";
@@ -42,9 +42,14 @@ const issuing = async (tx: Tx, by: By, origin: string): Promise<Issue> => ({
   ready: new Map(),
 });
 
+export function gtinFaults(gtin: unknown): FieldFault[] {
+  const message = typeof gtin === "string" ? gtinFault(gtin) : undefined;
+  return message ? [{ field: "gtin", rule: "gtin", message }] : [];
+}
+
 function gtinOf({ gtin }: JobCreate): string {
-  const fault = gtinFault(gtin);
-  if (fault) throw invalid([{ field: "gtin", rule: "gtin", message: fault }]);
+  const faults = gtinFaults(gtin);
+  if (faults.length > 0) throw invalid(faults);
   return gtin14(gtin);
 }
 

@@ -31,7 +31,7 @@ import * as blobs from "../domain/blobs.ts";
 import { byOf } from "../domain/events.ts";
 import * as evidence from "../domain/evidence.ts";
 import * as claims from "../domain/job-claims.ts";
-import { issue, issueBatch } from "../domain/job-issue.ts";
+import { gtinFaults, issue, issueBatch } from "../domain/job-issue.ts";
 import * as results from "../domain/job-results.ts";
 import * as domain from "../domain/jobs.ts";
 import * as orphans from "../domain/orphans.ts";
@@ -54,6 +54,7 @@ export const jobs: Route[] = [
     says: "Issue a print job for an allocated serial whose passport is readyToPrint",
     tag,
     body: JobCreate,
+    judge: ({ gtin }) => gtinFaults(gtin),
     example: wanted,
     replies: { 201: Job },
     sends: ["Location"],

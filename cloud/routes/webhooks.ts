@@ -1,4 +1,5 @@
 // Webhooks over HTTP: made, changed, tried out, their secrets rotated, their deliveries seen and sent again.
+import type { FieldFault } from "#shared/errors.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import {
   Delivery,
@@ -10,12 +11,18 @@ import {
   WebhookPatch,
   WebhookTest,
 } from "#shared/wire/webhooks.ts";
+import { urlFault } from "../adapters/address.ts";
 import * as deliveries from "../domain/deliveries.ts";
 import * as domain from "../domain/webhooks.ts";
 import { API, read, type Route, write } from "../route.ts";
 
 const tag = "webhooks";
 const scope = ["webhooks:manage"] as const;
+/** What is wrong with a URL wherever webhooks may go; where they may is the node's to say, afterwards. */
+function judge({ url }: Record<string, unknown>): FieldFault[] {
+  const fault = typeof url === "string" ? urlFault(url, true) : undefined;
+  return fault ? [{ field: "url", rule: "url", message: fault }] : [];
+}
 const replay = { hide: ["secret"] } as const;
 const about = ({ id, url, events, enabled }: Webhook) => ({ subject: id, details: { url, events, enabled } });
 const aboutDelivery = ({ id, webhookId, eventId, type }: Delivery) => ({ subject: webhookId, details: { deliveryId: id, eventId, type } });
@@ -28,6 +35,7 @@ export const webhooks: Route[] = [
     says: "Make a webhook; its secret is shown this once",
     tag,
     body: WebhookCreate,
+    judge,
     example: { url: "https://erp.example.com/imprimatur", events: ["print.confirmed", "print.failed"], description: "ERP" },
     replies: { 201: WebhookMinted },
     sends: ["Location"],
@@ -67,6 +75,7 @@ export const webhooks: Route[] = [
     tag,
     params: IdParams,
     body: WebhookPatch,
+    judge,
     example: { events: ["print.confirmed"], enabled: true },
     replies: { 200: Webhook },
     refusals: ["UNKNOWN_EVENT_TYPE"],

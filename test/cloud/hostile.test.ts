@@ -62,6 +62,16 @@ test.each([
   expect(answer.body.error.details.fields).toContainEqual(expect.objectContaining({ field, rule: "number" }));
 });
 
+test.each([
+  ["POST", "/webhooks", { url: "nowhere", events: [], description: "" }, ["url", "events", "description"]],
+  ["PATCH", "/webhooks/x", { url: "https://user@erp.example.com/", enabled: 1 }, ["url", "enabled"]],
+  ["POST", "/aidc/jobs", { gtin: "04006381333932", serial: 1, needs: ["ink"] }, ["gtin", "serial", "needs.0"]],
+])("%s %s names every field that fails, by its shape or by its sense", async (method, path, body, fields) => {
+  const answer = await w.admin.send(method, path, { json: body });
+  expect([answer.status, answer.body.error.code]).toEqual([400, "VALIDATION_ERROR"]);
+  expect(answer.body.error.details.fields.map(({ field }: { field: string }) => field).toSorted()).toEqual(fields.toSorted());
+});
+
 test("every field that no database could hold is named, beside those that are wrong otherwise", async () => {
   const answer = await w.admin.post("/products", { name: "a\0", description: "b\0", extensions: { x: "\ud800", constructor: 1 } });
   const named = answer.body.error.details.fields.map(({ field }: { field: string }) => field);
