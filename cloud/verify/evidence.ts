@@ -40,11 +40,26 @@ export async function linesOf(text: string, given: Given): Promise<Line[]> {
   const isCredential = /^[\w-]+\.[\w-]*\.[\w-]*$/.test(text);
   const more = given.proof === undefined ? {} : { proof: given.proof };
   const file = { ...(isCredential ? { credential: text } : parsed(text)), ...more };
-  const has = (name: string) => Object.hasOwn(file, name);
-  if (has("items") && has("sha256")) return printLines(fitted(PrintFile, file, "print evidence"), given);
-  if (has("entry") && has("checkpoint")) return proofLines(fitted(LogProof, file, "a proof"), given, undefined);
-  if (has("credential")) return passportLines(fitted(PassportFile, file, "a passport's file"), given);
+  const has = (...names: string[]) => names.every((name) => Object.hasOwn(file, name));
+  const isPrint = has("items", "sha256");
+  const isProof = has("entry", "checkpoint");
+  if ([isPrint, isProof, has("credential")].filter(Boolean).length > 1)
+    throw unusable("the file is several things at once, each judged in its own way: verify them one by one");
+  if (isPrint) return [...printLines(fitted(PrintFile, file, "print evidence"), given), ...unseenLines(file, PrintFile)];
+  if (isProof) return proofLines(fitted(LogProof, file, "a proof"), given, undefined);
+  if (has("credential"))
+    return [...(await passportLines(fitted(PassportFile, file, "a passport's file"), given)), ...unseenLines(file, PassportFile)];
   throw unusable("the file is none that can be verified: a credential, a passport's or a log's proof, or a print's evidence");
+}
+
+const UNSEEN_SHOWN = 20;
+/** What stands in the file beside what is judged holds nothing. */
+function unseenLines(file: object, { properties }: { properties: object }): Line[] {
+  const names = Object.keys(file).filter((name) => !Object.hasOwn(properties, name));
+  const shown = names.slice(0, UNSEEN_SHOWN).map((name) => name.slice(0, 100));
+  return names.length === 0
+    ? []
+    : [said("note", `wasn't looked at, and may say anything: ${shown.join(", ")}${names.length > UNSEEN_SHOWN ? " and others" : ""}`)];
 }
 
 function parsed(text: string): object {

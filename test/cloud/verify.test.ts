@@ -149,6 +149,26 @@ test("a proof by itself, and a credential by itself, as far as they go", async (
   expect((await verify(bundle.credential, "--keys", didFile, "--proof", saved(print.proof))).code).toBe(1);
 });
 
+test("what else stands in a file isn't covered by what holds: it is named, and what would be judged in another way is refused", async () => {
+  const forged = tampered(bundle.credential, ({ header, payload }) => ({ header, payload: { ...payload, credentialSubject: { a: 1 } } }));
+  for (const [file, names] of [
+    [{ ...print, serial: "4711", gtin: "04006381333931" }, "serial, gtin"],
+    [{ ...bundle, status: "published" }, "status"],
+  ] as const) {
+    const { code, said } = await verify(file, "--keys", didFile);
+    expect([code, said]).toEqual([0, expect.stringMatching(`note: wasn't looked at, and may say anything: ${names}\n`)]);
+    expect(said).toMatch(/the notes say what wasn't$/);
+  }
+  for (const file of [
+    { ...print, credential: forged },
+    { ...print.proof, credential: forged },
+    { ...print, ...print.proof, proof: print.proof },
+  ]) {
+    const { code, said } = await verify(file, "--keys", didFile);
+    expect([code, said]).toEqual([2, expect.stringMatching(/several things at once/)]);
+  }
+});
+
 test("forged, tampered, foreign or revoked, it says what doesn't hold and ends with 1", async () => {
   const { credential, proof } = bundle;
   const { privateKey, publicKey } = stranger();
