@@ -122,27 +122,25 @@ export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }
 }
 
 const keptSince = (tx: Tx): number => tx.now - limits.WEBHOOK_KEEP_MS;
-const forgetThose = async (tx: Tx, which: SQL): Promise<number> =>
+const forgetThose = async (tx: Tx, which: SQL, isOver: SQL): Promise<number> =>
   (
     await tx.db
       .delete(deliveries)
-      .where(sql`(webhook_id, id) IN (${which})`)
+      .where(sql`(webhook_id, id) IN (${which}) AND ${isOver}`) // still so where it is sent again meanwhile
       .returning({ id: deliveries.id })
   ).length;
 
 /** Forgets what ended long ago. */
-export const forgetEnded = (tx: Tx, most: number): Promise<number> =>
-  forgetThose(
-    tx,
-    sql`SELECT webhook_id, id FROM deliveries WHERE ended_at IS NOT NULL AND ended_at < ${keptSince(tx)} ORDER BY ended_at LIMIT ${most}`,
-  );
+export function forgetEnded(tx: Tx, most: number): Promise<number> {
+  const isOver = sql`ended_at IS NOT NULL AND ended_at < ${keptSince(tx)}`;
+  return forgetThose(tx, sql`SELECT webhook_id, id FROM deliveries WHERE ${isOver} ORDER BY ended_at LIMIT ${most}`, isOver);
+}
 
 /** Forgets what a disabled webhook wasn't sent, once its event is forgotten as well. */
-export const forgetHeld = (tx: Tx, most: number): Promise<number> =>
-  forgetThose(
-    tx,
-    sql`SELECT webhook_id, id FROM deliveries WHERE state = 'held' AND state IN ('failed', 'exhausted', 'held') AND created_at < ${keptSince(tx)} LIMIT ${most}`,
-  );
+export function forgetHeld(tx: Tx, most: number): Promise<number> {
+  const isOver = sql`state = 'held' AND state IN ('failed', 'exhausted', 'held') AND created_at < ${keptSince(tx)}`;
+  return forgetThose(tx, sql`SELECT webhook_id, id FROM deliveries WHERE ${isOver} LIMIT ${most}`, isOver);
+}
 
 /** Forgets events that nobody can ask for any more. */
 export async function forgetEvents(tx: Tx, most: number): Promise<number> {

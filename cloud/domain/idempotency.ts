@@ -170,7 +170,7 @@ export async function forget(tx: Tx, most: number): Promise<number> {
   const over = sql`SELECT scope, key FROM idempotency WHERE expires_at <= ${tx.now} ORDER BY expires_at LIMIT ${most}`;
   const gone = await tx.db
     .delete(idempotency)
-    .where(sql`(scope, key) IN (${over})`)
+    .where(sql`(scope, key) IN (${over}) AND expires_at <= ${tx.now}`) // still so where the key is used anew meanwhile
     .returning({ expiresAt: idempotency.expiresAt });
   return gone.length;
 }

@@ -1,14 +1,15 @@
 // Retention: what is over goes, what is evidence stays, and the floor works on meanwhile.
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
-import { endSweep, retained, takeSweep } from "../../cloud/domain/retention.ts";
+import { endSweep, type Forget, retained, takeSweep } from "../../cloud/domain/retention.ts";
 import { createLog } from "../../cloud/log.ts";
 import { createMetrics } from "../../cloud/metrics.ts";
 import { startSweeper } from "../../cloud/workers/sweeper.ts";
 import * as schema from "../../cloud/store/schema.ts";
-import { sql } from "../../cloud/store/drizzle.ts";
+import { eq, sql } from "../../cloud/store/drizzle.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
@@ -133,6 +134,29 @@ test("a slice forgets no more than it was asked to", async () => {
   await fill().catch(() => {}); // what is still there from before is as good
   for (const [name, forget] of Object.entries(retained))
     expect(await w.store.write(name, (tx) => forget({ ...tx, now: tx.now + 1_000 * DAY_MS }, 3))).toBeLessThanOrEqual(3);
+});
+
+test("what is begun anew while it is swept stays: a key that is used again, a delivery that is sent again", async () => {
+  const [answers, sent] = [schema.idempotency, schema.deliveries];
+  const id = "begun-anew";
+  await w.store.write("old", async ({ db, now }) => {
+    const ended = now - 40 * DAY_MS;
+    await db.insert(answers).values({ scope: Buffer.from("s"), key: id, fingerprint: Buffer.alloc(32), status: 200, headers: {}, body: null, expiresAt: now }); // oxfmt-ignore
+    await db.insert(sent).values({ tenantId: DEFAULT_TENANT, type: "print.confirmed", webhookId: "w", id, eventId: id, state: "delivered", dueAt: null, tries: 1, byHand: false, attempts: [], createdAt: ended, endedAt: ended }); // oxfmt-ignore
+  });
+  const anew = w.store.write("anew", async ({ db, now }) => {
+    await db
+      .update(answers)
+      .set({ expiresAt: now + DAY_MS })
+      .where(eq(answers.key, id));
+    await db.update(sent).set({ state: "pending", dueAt: now, endedAt: null }).where(eq(sent.id, id));
+    await sleep(300); // both are about to commit while the sweeper comes by
+  });
+  await sleep(100);
+  const swept = ["idempotency answers", "deliveries"].map((name) => w.store.write(name, (tx) => (retained[name] as Forget)(tx, 1_000)));
+  await Promise.all([anew, ...swept]);
+  const left = await Promise.all([rowsOf(answers), rowsOf(sent)]);
+  expect(left.map((rows) => rows.filter((row) => row.includes(id)).length)).toEqual([1, 1]);
 });
 
 test("one node sweeps at a time; who holds it keeps it, and a dead one's turn ends by itself", async () => {
