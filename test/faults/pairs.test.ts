@@ -37,17 +37,18 @@ const floor = {
   make: async (): Promise<Floor> => {
     const { admin, device, product, tenantId, gtin: itsGtin, issue } = await printShop(w, { gtin: gtin() });
     const { job_ref: before, serial } = await issue({ max_attempts: 5 });
+    const sayAll = ({ job, attempt_id }: Claim, items: object[]) =>
+      well(device.api.post("/aidc/results", { results: items.map((item) => ({ job_ref: job.job_ref, attempt_id, ...item })) }));
     const former: Claim[] = [];
     for (let n = 0; n < 2; n += 1) {
       const claimed = await device.claim({ lease_seconds: 600 });
-      await device.upTo(claimed, "SPOOL_SUBMITTED");
-      await well(device.say(claimed, { status: "FAILED", reason: "jam" }));
+      await sayAll(claimed, [...goodItems(claimed).slice(0, 2), { status: "FAILED", reason: "jam" }]);
       former.push(claimed);
     }
     await well(admin.post(`/aidc/jobs/${before}/cancel`, {}));
     const { job_ref: ref } = await well(admin.post("/aidc/jobs", { gtin: itsGtin, serial }));
     const claimed = await device.claim({ lease_seconds: 600 });
-    await device.upTo(claimed, "SCAN_VERIFIED");
+    await sayAll(claimed, goodItems(claimed));
     const [first, second] = former.map(({ attempt_id: attempt }) => attempt) as [string, string];
     const names = { before, ref, first, second, third: claimed.attempt_id, product: product.id, serial, gtin: itsGtin, device: device.id };
     return { tenantId, admin, device, product, gtin: itsGtin, serial, former, ref, claimed, names };
@@ -119,6 +120,26 @@ const drafts = {
   } satisfies Record<string, Act<Drafted>>,
 };
 
+type Stocked = Tenant & { product: Made; other: string };
+const kettle = { name: "Kettle", description: "A kettle of 1.7 litres", category: "electronics", serialNumber: "SN-1", extensions: {} };
+const products = {
+  make: async (): Promise<Stocked> => {
+    const scene = await tenant();
+    const product = await productMaker(scene.admin)({ gtin: gtin() }, "none");
+    const other = gtin();
+    return { ...scene, product, other, names: { ...scene.names, product: product.id, gtin: product.gtin, other: gtin14(other) } };
+  },
+  acts: {
+    "a product gets another GTIN": ({ admin, product, other }) => admin.patch(`/products/${product.id}`, { gtin: other }),
+    "it is renamed at its first version": ({ admin, product }) =>
+      admin.patch(`/products/${product.id}`, { name: "Another" }, { "if-match": '"1"' }),
+    "another product takes that GTIN": ({ admin, other }) => admin.post("/products", { ...kettle, gtin: other }),
+    "it is validated": ({ admin, product }) => admin.post(`/products/${product.id}/lifecycle/transition`, { stage: "validated" }),
+    "it is voided": ({ admin, product }) => admin.post(`/products/${product.id}/void`, { reason: "x" }),
+    "it is deleted": ({ admin, product }) => admin.delete(`/products/${product.id}`),
+  } satisfies Record<string, Act<Stocked>>,
+};
+
 /** Each with each, and with itself. */
 const pairsOf = <T>(of: readonly T[]): [T, T][] => of.flatMap((one, i) => of.slice(i).map((other): [T, T] => [one, other]));
 function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: Record<string, Act<S>> }): void {
@@ -129,3 +150,4 @@ describe.concurrent("labels", () => void everyPair(floor));
 describe.concurrent("keys and devices", () => void everyPair(keys));
 describe.concurrent("webhooks", () => void everyPair(hooks));
 describe.concurrent("passports", () => void everyPair(drafts));
+describe.concurrent("products", () => void everyPair(products));
