@@ -157,16 +157,13 @@ export async function take(tx: Tx, row: Row, schema: CategoryVersion, slice: rea
   const moved = await advance(tx, row, { processed: row.processed + slice.length });
   if (!moved) return undefined;
   const by = { tenantId: row.tenantId, actor: row.actor, requestId: row.requestId };
-  const faults: RowFault[] = [];
-  let failed = 0;
-  for (const csv of slice)
-    try {
-      await products.create(tx, by, shaped(productOf(csv, schema), tx.now));
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      failed += 1;
-      faults.push(...faultsOf(csv.line, error));
-    }
+  const refused = await products.createEach(
+    tx,
+    by,
+    slice.map((csv) => () => shaped(productOf(csv, schema), tx.now)),
+  );
+  const faults = slice.flatMap(({ line }, i): RowFault[] => (refused[i] ? faultsOf(line, refused[i]) : []));
+  const failed = refused.filter((refusal) => refusal !== undefined).length;
   if (row.failed < limits.IMPORT_ERRORS_MAX_ITEMS && faults.length > 0)
     await tx.db
       .insert(importErrors)

@@ -102,27 +102,38 @@ async function add(tx: Tx, by: By, { product, row }: Fresh): Promise<Product> {
 
 export const create = async (tx: Tx, by: By, input: ProductCreate): Promise<Product> => add(tx, by, fresh(tx, by, input));
 
-/** Each item by itself: what is refused is told with its place, the others stand. */
-export async function createBatch(tx: Tx, by: By, items: readonly unknown[]): Promise<BatchResult> {
-  const refused: BatchResult["errors"] = [];
+/** Each by itself: what is refused is told at its place, the others stand. */
+export async function createEach(tx: Tx, by: By, inputs: readonly (() => ProductCreate)[]): Promise<(Refusal | undefined)[]> {
+  const refused: (Refusal | undefined)[] = inputs.map(() => undefined);
   const judgedAs = async <T>(index: number, act: () => T): Promise<Awaited<T> | undefined> => {
     try {
       return await act();
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      refused.push({ index, error: `${shownCode(error.code)}: ${error.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH) });
+      refused[index] = error;
       return undefined;
     }
   };
   const made: (Fresh & { index: number })[] = [];
-  for (const [index, item] of items.entries()) {
-    const one = await judgedAs(index, () => fresh(tx, by, shaped(item, tx.now)));
+  for (const [index, input] of inputs.entries()) {
+    const one = await judgedAs(index, () => fresh(tx, by, input()));
     if (one) made.push({ ...one, index });
   }
-  // Taken in the order that everybody takes them in: crosswise, two batches of the same products would wait for each other.
+  // Taken in the order that everybody takes them in: crosswise, two who bring the same products would wait for each other.
   for (const one of made.toSorted((a, b) => (a.row.identity < b.row.identity ? -1 : Number(a.row.identity > b.row.identity))))
     await judgedAs(one.index, () => add(tx, by, one));
-  return { created: items.length - refused.length, failed: refused.length, errors: refused.toSorted((a, b) => a.index - b.index) };
+  return refused;
+}
+
+export async function createBatch(tx: Tx, by: By, items: readonly unknown[]): Promise<BatchResult> {
+  const refused = await createEach(
+    tx,
+    by,
+    items.map((item) => () => shaped(item, tx.now)),
+  );
+  const told = ({ code, message }: Refusal) => `${shownCode(code)}: ${message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH);
+  const errors = refused.flatMap((refusal, index) => (refusal ? { index, error: told(refusal) } : []));
+  return { created: items.length - errors.length, failed: errors.length, errors };
 }
 
 const absent = () => new Refusal("NOT_FOUND", "there is no such product in this tenant");

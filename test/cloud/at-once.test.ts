@@ -230,3 +230,25 @@ test(
     expect((await deadlocks()) - before).toBe(0);
   },
 );
+
+test(
+  "a file and batches of the same products in other orders make each once, and nobody waits crosswise",
+  { timeout: 60_000 },
+  async () => {
+    const gtins = Array.from({ length: 600 }, gtin);
+    const body = [
+      "name,description,gtin,serialNumber",
+      ...gtins.toReversed().map((its) => `Kettle,A kettle of 1.7 litres,${its},S-1`),
+    ].join("\n");
+    const before = await deadlocks();
+    const { data } = (await admin.send("POST", "/imports?category=electronics", { body, headers: { "content-type": "text/csv" } })).body;
+    const report = async () => (await admin.get(`/imports/${data.id}`)).body;
+    await expect.poll(async () => (await report()).processed, { interval: 5 }).toBeGreaterThan(0);
+    const kettle = { name: "Kettle", description: "A kettle of 1.7 litres", category: "electronics", serialNumber: "S-1", extensions: {} };
+    const items = gtins.map((its) => ({ ...kettle, gtin: its }));
+    const batches = await Promise.all(ROUNDS.map(() => admin.post("/products/batch", { items })));
+    await expect.poll(async () => (await report()).status).toBe("completed");
+    expect(batches.reduce((sum, batch) => sum + batch.body.created, (await report()).created)).toBe(gtins.length);
+    expect((await deadlocks()) - before).toBe(0);
+  },
+);
