@@ -63,7 +63,7 @@ export async function overlapsOn(databaseUrl: string) {
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z|"1[78]\d{11}"/g, "a time")
       .replaceAll(/[0-9a-f]{64}|\b30[0-9A-F]{22}\b|log#\d+/g, "what follows from them");
 
-  async function leftBy<S extends Scene>(scene: S, answers: Answer[]): Promise<Left> {
+  async function leftBy(scene: Scene, answers: Answer[]): Promise<Left> {
     const rows: string[] = [];
     for (const { table, where } of looks)
       for (const row of (await look.query(`SELECT * FROM ${table} t WHERE ${where}`, [scene.tenantId])).rows) {

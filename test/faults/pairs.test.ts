@@ -142,12 +142,14 @@ const products = {
 
 /** Each with each, and with itself. */
 const pairsOf = <T>(of: readonly T[]): [T, T][] => of.flatMap((one, i) => of.slice(i).map((other): [T, T] => [one, other]));
-function everyPair<S extends Scene>({ make, acts }: { make(): Promise<S>; acts: Record<string, Act<S>> }): void {
-  for (const [[name, one], [otherName, other]] of pairsOf(Object.entries(acts)))
-    test(`${name}, and ${otherName}`, async () => expect(await oddities(make, one, other)).toEqual([]));
+function everyPair<S extends Scene>(about: string, { make, acts }: { make(): Promise<S>; acts: Record<string, Act<S>> }): void {
+  describe.concurrent(`${about}, by twos`, () => {
+    for (const [[name, one], [otherName, other]] of pairsOf(Object.entries(acts)))
+      test(`${name}, and ${otherName}`, async () => expect(await oddities(make, one, other)).toEqual([]));
+  });
 }
-describe.concurrent("labels", () => void everyPair(floor));
-describe.concurrent("keys and devices", () => void everyPair(keys));
-describe.concurrent("webhooks", () => void everyPair(hooks));
-describe.concurrent("passports", () => void everyPair(drafts));
-describe.concurrent("products", () => void everyPair(products));
+everyPair("labels", floor);
+everyPair("keys and devices", keys);
+everyPair("webhooks", hooks);
+everyPair("passports", drafts);
+everyPair("products", products);
