@@ -38,6 +38,17 @@ const imprimatur = (args: string[], more: Record<string, string> = {}) =>
     );
   });
 
+const clouds: Program[] = [];
+async function startCloud(settings: Parameters<typeof startProgram>[1]): Promise<Program> {
+  const cloud = await startProgram("cloud/main.ts", settings);
+  clouds.push(cloud);
+  return cloud;
+}
+afterAll(async () => {
+  for (const { end } of clouds) await end("SIGKILL"); // one that a failed test left
+  rmSync(root, { recursive: true, force: true });
+});
+
 type Sealed = { ref: string; serial: string };
 const before: Sealed[] = [];
 let adminSecret = "";
@@ -48,7 +59,7 @@ let openJob = "";
 let unprinted: string[] = [];
 
 beforeAll(async () => {
-  const cloud = await startProgram("cloud/main.ts", env(dataDir));
+  const cloud = await startCloud(env(dataDir));
   const shop = await printShop(worldOf(cloud), { sandbox: false });
   adminSecret = shop.adminKey;
   ({ gtin } = shop);
@@ -79,7 +90,6 @@ beforeAll(async () => {
   logSize = Number((await shop.admin.get("/log/checkpoint")).text.split("\n")[1]);
   expect(await cloud.end()).toBe(0);
 });
-afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 test("the backup is its owner's alone, leaves nothing beside it, and isn't written over", async () => {
   expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -97,7 +107,7 @@ test("restored, all that was answered before the backup is there, the chains hol
   const folder = join(root, "restored");
   const { code, out } = await imprimatur(["restore", "--from", file, "--data", folder]);
   expect([code, out]).toEqual([0, expect.stringContaining("is restored from")]);
-  const cloud = await startProgram("cloud/main.ts", env(folder));
+  const cloud = await startCloud(env(folder));
   const admin = as(cloud.url, adminSecret);
   for (const { ref } of before) expect((await admin.get(`/aidc/jobs/${ref}`)).body.state).toBe("SEALED");
   expect((await admin.get("/audit-logs/verify")).body).toMatchObject({ valid: true });
@@ -145,7 +155,7 @@ test("nothing that signs or makes serials can be read in it, and with its sealin
 test("sealed with a setting, it is taken with that setting only, and goes on with it only", async () => {
   const key = { IMPRIMATUR_SEALING_KEY: "the sealing key of this node, long enough" };
   const [from, to, kept] = [join(root, "set"), join(root, "set-restored"), join(root, "set.backup")];
-  const first = await startProgram("cloud/main.ts", { ...env(from), ...key });
+  const first = await startCloud({ ...env(from), ...key });
   const shop = await printShop(worldOf(first), { sandbox: false });
   const drawn = await shop.allocate(100);
   expect(await first.end()).toBe(0);
@@ -159,11 +169,11 @@ test("sealed with a setting, it is taken with that setting only, and goes on wit
   expect((await imprimatur(["restore", "--from", kept, "--data", to])).code).toBe(0);
 
   const draw = ({ url }: Program) => as(url, shop.adminKey).post("/carriers/batch", { productId: shop.product.id, count: 100 });
-  const lacking = await startProgram("cloud/main.ts", env(to));
+  const lacking = await startCloud(env(to));
   expect((await draw(lacking)).body.error.code).toBe("SERIALS_UNAVAILABLE");
   expect(lacking.said()).toContain("signing-key-unopenable");
   expect(await lacking.end()).toBe(0);
-  const second = await startProgram("cloud/main.ts", { ...env(to), ...key });
+  const second = await startCloud({ ...env(to), ...key });
   const more = await draw(second);
   expect([more.status, new Set([...drawn, ...more.body.serials]).size]).toEqual([201, 200]);
   expect(await second.end()).toBe(0);
@@ -180,7 +190,7 @@ test("a folder that holds something is refused without --force; with it, what wa
 });
 
 test("a folder in which a cloud works is refused, --force or not", async () => {
-  const cloud = await startProgram("cloud/main.ts", env(dataDir));
+  const cloud = await startCloud(env(dataDir));
   const { code, out } = await imprimatur(["restore", "--from", file, "--data", dataDir, "--force"]);
   expect([code, out]).toEqual([1, expect.stringContaining("another Imprimatur cloud works in")]);
   expect(await cloud.end()).toBe(0);
