@@ -156,9 +156,9 @@ export function askAgain(floor: Floor, attempt: Attempt, counter: number): void 
   const { work } = attempt;
   const moved = counter - (work.counter ?? counter);
   const unknown =
-    work.counter === undefined
-      ? "what the printer held is dropped only now: look once more"
-      : `the printer's counter has moved by ${moved} since this label was sent: look again`;
+    moved > 0
+      ? `the printer's counter has moved by ${moved} since this label was sent: look again`
+      : "what the printer held is dropped only now, and its counter can't tell whether a label came out before: look once more";
   lookAgain(floor, attempt, { unknown, counter });
 }
 function lookAgain(floor: Floor, { attemptId, jobRef }: Attempt, learned: Work & { unknown: string }): void {

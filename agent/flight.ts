@@ -127,38 +127,36 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
   async function takeBack(attemptId: string, at: Printer, reason: string): Promise<void> {
     const flushed = await at.flush(nameOf(store.must(attemptId)));
-    const now = await counterNow(at, store.must(attemptId));
+    const now = await counterNow(at);
     await durable(() => {
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
+      const { counter: before } = attempt.work;
       // That nothing waits in it now doesn't say that nothing came out before: only a counter that stood still does, or a queue that hadn't begun.
-      const isProven = flushed.clean && (flushed.untouched === true || (now !== null && now === attempt.work.counter));
+      const isProven = flushed.clean && (flushed.untouched === true || (now !== null && now === before));
       const doubt = flushed.clean ? "nothing waits in it now, but whether this label came out before, it can't say" : flushed.words;
       if (attempt.work.early) steps.abandon(floor, attempt, `${reason}; but it was scanned`);
-      else if (hasMoved(attempt, now)) askAgain(floor, attempt, now);
+      else if (before !== undefined && hasMoved(attempt, now)) askAgain(floor, attempt, now);
       else if (isProven) fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
-      else store.change(attemptId, { work: { unknown: `${reason}; and ${doubt}` } });
+      else store.change(attemptId, { work: { unknown: `${reason}; and ${doubt}`, ...(now === null ? {} : { counter: now }) } });
     });
     news.beat();
   }
 
   /** Where the counter stands; null where there is none, or it doesn't say. */
-  async function counterNow(at: Printer, { work }: Attempt): Promise<number | null> {
-    if (work.counter === undefined || !press.capabilities()?.counter) return null;
+  async function counterNow(at: Printer): Promise<number | null> {
+    if (!press.capabilities()?.counter) return null;
     await waitFor(() => false, SETTLE_MS); // a label that was moving has come out by then
     return (await at.preflight()).counters.labels;
   }
-  const hasMoved = ({ work }: Attempt, now: number | null): now is number =>
-    now !== null && (work.counter === undefined || now > work.counter);
+  /** Where nobody knows how it stood before (behind another label, or while it didn't say, or set back since), it may have. */
+  const hasMoved = ({ work }: Attempt, now: number | null): now is number => now !== null && now !== work.counter;
 
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
     const at = await press.open();
     const flushed = at ? await at.flush(nameOf(attempt)) : { clean: false, words: "the printer can't be asked" };
-    // Of a label that was sent behind another nobody knows where the counter stood: it is looked for once more, now that nothing can come out.
-    const isBlind = mayHold > 1 && attempt.work.counter === undefined;
-    const look = async (printer: Printer) => (isBlind ? (await printer.preflight()).counters.labels : counterNow(printer, attempt));
-    const now = at && attempt.work.closing?.verdict === "not_printed" ? await look(at) : null;
+    const now = at && attempt.work.closing?.verdict === "not_printed" ? await counterNow(at) : null;
     await durable(() => {
       if (hasMoved(attempt, now)) askAgain(floor, attempt, now);
       else closeAttempt(floor, attempt, flushed);

@@ -129,6 +129,55 @@ describe.concurrent("a person says that there is no label, and the printer doesn
   });
 });
 
+describe.concurrent("a label that comes out after a person has looked", () => {
+  const LOOK = /look (again|once more)$/;
+  /** It waits in a paused printer, the station begins anew, a person looks, and only then it comes out. */
+  async function lookedTooEarly(t: Parameters<typeof floorOf>[0], fault?: "no-counter" | "odometer-reset") {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+    const { machine } = floor;
+    if (fault === "no-counter") machine?.fault(fault);
+    const first = await stationOn(floor);
+    await until(() => first.state().printers[0]?.status === "ready");
+    machine?.fault("slow-reader", { bytes: 16, ms: 5 }); // time for a finger on the button
+    const { job_ref: ref, digital_link: link } = await issued(shop);
+    await until(() => jobAt(first, ref)?.state === "SPOOL_SUBMITTED");
+    machine?.fault("paused");
+    machine?.clear("slow-reader");
+    await until(() => first.state().printers[0]?.status === "blocked" && jobAt(first, ref)?.stage === "sent");
+    await first.end();
+    machine?.clear("no-counter");
+    const station = await stationOn(floor, IMPATIENT);
+    t.onTestFinished(station.end);
+    await isAsked(station, ref, "unknown_outcome");
+    if (fault === "odometer-reset") machine?.fault(fault);
+    machine?.clear("paused");
+    await machine?.printed(1);
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await until(() => LOOK.test(wordsAt(station, ref) ?? ""));
+    return { shop, station, ref, link };
+  }
+
+  test.for([undefined, "no-counter", "odometer-reset"] as const)(
+    "is asked about again, also where the counter didn't say how it stood before: %s",
+    async (fault, t) => {
+      const { shop, station, ref, link } = await lookedTooEarly(t, fault);
+      expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
+      await until(() => station.floor.scanner?.listeners() === 1);
+      await station.floor.scanner?.scan(link);
+      await isIn(shop, ref, "SEALED");
+      expect(await station.floor.links()).toEqual([link]);
+    },
+  );
+
+  test("and who looked again is believed", async (t) => {
+    const { shop, station, ref } = await lookedTooEarly(t, "no-counter");
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await until(() => jobAt(station, ref)?.attempt === 2);
+    expect(await inCloud(shop, ref)).toMatchObject({ duplicate_risk: false });
+  });
+});
+
 describe.concurrent("a printer that was renamed in the settings", () => {
   type Before = (station: Running, shop: Shop) => Promise<string>;
   const renamed = async (t: Parameters<typeof floorOf>[0], before: Before, changes: object = { name: "zd621r" }) => {
