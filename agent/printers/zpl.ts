@@ -130,7 +130,10 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         "that somebody else cancelled this label and printed one of his own in the same moment",
         ...(counter
           ? ["a counter that was reset while the label was printing"]
-          : ["a second copy, or a label of somebody else: it has no label counter"]),
+          : [
+              "a second copy, or a label of somebody else: it has no label counter",
+              ...(twoWay ? ["a label that it answered for and then didn't print: it has no label counter"] : []),
+            ]),
         ...(profile.rfid
           ? ["an EPC in the tag of the neighbouring label: the printer writes and reads the same wrong tag and agrees with itself"]
           : []),

@@ -1,7 +1,7 @@
 // A station between a real cloud and a simulated floor, for tests: one call each for what they all do.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { onTestFinished } from "vitest";
-import { pictureOf } from "../../agent/bitmap.ts";
+import { type Bitmap, pictureOf } from "../../agent/bitmap.ts";
 import { decode } from "../../agent/decode.ts";
 import { createAgentLog } from "../../agent/log.ts";
 import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
@@ -92,15 +92,23 @@ export const stateInCloud = async (shop: Shop, ref: string): Promise<string> =>
 
 const drawnAs = new Map<string, Promise<string | undefined>>();
 /** Whose label it is, however badly it came out. */
-function linkIn(source = ""): Promise<string | undefined> {
+function linkIn(source: string): Promise<string | undefined> {
   const graphic = /\^GF(A[^^]*)\^FS/.exec(source)?.[1] ?? "";
   const known = drawnAs.get(source) ?? decode(pictureOf(decodeGraphic(graphic))).then(([symbol]) => symbol?.text);
   drawnAs.set(source, known);
   return known;
 }
+const seen = new WeakMap<Bitmap, Promise<string | undefined>>();
+/** Of a label whose language keeps no source: as it came out. */
+function linkOn(dots: Bitmap): Promise<string | undefined> {
+  const known = seen.get(dots) ?? decode(pictureOf(dots)).then(([symbol]) => symbol?.text);
+  seen.set(dots, known);
+  return known;
+}
 /** The numbers of the good labels of this link that came out. */
 export async function lyingOf({ labels }: Pick<NonNullable<SimulatedFloor["machine"]>, "labels">, link: string): Promise<number[]> {
   const found: number[] = [];
-  for (const { n, source, isVoid, isForeign } of labels) if (!isVoid && !isForeign && (await linkIn(source)) === link) found.push(n);
+  for (const { n, source, dots, isVoid, isForeign } of labels)
+    if (!isVoid && !isForeign && (await (source === undefined ? linkOn(dots) : linkIn(source))) === link) found.push(n);
   return found;
 }

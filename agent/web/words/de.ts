@@ -243,6 +243,8 @@ export const de: Words = {
     "whether the symbol on the paper can be read: only a scan shows it": "ob der Code auf dem Papier lesbar ist: das zeigt nur ein Scan",
     "a second copy, or a label of somebody else: it has no label counter":
       "eine zweite Kopie oder ein fremdes Etikett: er hat keinen Etikettenzähler",
+    "a label that it answered for and then didn't print: it has no label counter":
+      "ein Etikett, für das er antwortete und das er dann nicht druckte: er hat keinen Etikettenzähler",
     "a dead element of its head": "einen toten Druckpunkt seines Kopfes",
     "whether the label came out whole: it answers when it has read the label, in order, and the last lines may still be printing":
       "ob das Etikett ganz herauskam: er antwortet, sobald er es gelesen hat, während die letzten Zeilen noch drucken können",

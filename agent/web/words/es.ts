@@ -244,6 +244,8 @@ export const es: Words = {
       "si el código del papel se puede leer: solo lo muestra una lectura",
     "a second copy, or a label of somebody else: it has no label counter":
       "una segunda copia o una etiqueta ajena: no tiene contador de etiquetas",
+    "a label that it answered for and then didn't print: it has no label counter":
+      "una etiqueta por la que respondió y que luego no imprimió: no tiene contador de etiquetas",
     "a dead element of its head": "un punto muerto de su cabezal",
     "whether the label came out whole: it answers when it has read the label, in order, and the last lines may still be printing":
       "si la etiqueta salió entera: responde cuando la ha leído, y las últimas líneas pueden estar aún imprimiéndose",

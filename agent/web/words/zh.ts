@@ -231,6 +231,7 @@ export const zh: Words = {
   cannot: {
     "whether the symbol on the paper can be read: only a scan shows it": "纸上的代码能否读取：只有扫描才知道",
     "a second copy, or a label of somebody else: it has no label counter": "第二张复制品或他人的标签：它没有标签计数器",
+    "a label that it answered for and then didn't print: it has no label counter": "它已应答却没有打印出来的标签：它没有标签计数器",
     "a dead element of its head": "打印头上坏掉的点",
     "whether the label came out whole: it answers when it has read the label, in order, and the last lines may still be printing":
       "标签是否完整打出：它读完标签就应答，最后几行可能还在打印",
