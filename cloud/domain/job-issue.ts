@@ -14,6 +14,7 @@ import type { By } from "./events.ts";
 import { jobRef } from "./ids.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
+import { isRisky } from "./stray-labels.ts";
 import { isPrintable } from "./validations.ts";
 import { waits } from "./wakes.ts";
 
@@ -80,7 +81,8 @@ async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Pr
 
 async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promise<jobs.Row> {
   const { needs = ["qr"], template, priority = 0, station, max_attempts: most, reprint = false, reason = null } = input;
-  const { gtin, serial, productId, strayJob } = await printable(tx, by, input, common);
+  const carrier = await printable(tx, by, input, common);
+  const { gtin, serial, productId, strayJob } = carrier;
   const named = carriers.epcOf(common.tenant.prefixes, gtin, serial);
   if (needs.includes("rfid") && "fault" in named) throw new Refusal("EPC_UNAVAILABLE", named.fault);
   const row: jobs.Row = {
@@ -110,7 +112,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
     leaseExpiresAt: null,
     envelopeExpiresAt: null,
     simulated: false,
-    duplicateRisk: strayJob !== null,
+    duplicateRisk: isRisky(carrier),
     reason: null,
     createdAt: tx.now,
     updatedAt: tx.now,

@@ -56,9 +56,10 @@ async function mayLie(tx: Tx, job: jobs.Row): Promise<boolean> {
 const IS_OVER: ReadonlySet<JobState> = new Set(["FAILED", "DEAD_LETTER", "CANCELLED"]);
 
 const itsSerial = ({ tenantId, serial }: jobs.Row) => and(eq(serials.tenantId, tenantId), eq(serials.serial, serial));
-async function openJobOf(tx: Tx, { tenantId, serial }: jobs.Row): Promise<{ open: jobs.Row | undefined; strayJob: string | null }> {
-  const { openJob = null, strayJob = null } = (await carriers.find(tx, tenantId, serial)) ?? {};
-  return { open: openJob === null ? undefined : await jobs.find(tx, tenantId, openJob), strayJob };
+async function openJobOf(tx: Tx, { tenantId, serial }: jobs.Row): Promise<{ open: jobs.Row | undefined; risky: boolean }> {
+  const carrier = await carriers.find(tx, tenantId, serial);
+  const open = carrier?.openJob ? await jobs.find(tx, tenantId, carrier.openJob) : undefined;
+  return { open, risky: carrier !== undefined && isRisky(carrier) };
 }
 
 /**
@@ -89,11 +90,14 @@ export async function accountedFor(tx: Tx, job: jobs.Row): Promise<void> {
     .update(serials)
     .set({ strayJob: await stillFound(tx, job) }) // of another job
     .where(and(itsSerial(job), eq(serials.strayJob, job.jobRef)));
-  const { open, strayJob } = await openJobOf(tx, job);
+  const { open, risky } = await openJobOf(tx, job);
   const isWaiting = open?.state === "QUEUED" || open?.state === "FAILED";
-  if (open?.duplicateRisk && isWaiting && strayJob === null && !(await mayLie(tx, open)))
-    await jobs.change(tx, open, { duplicateRisk: false });
+  if (open?.duplicateRisk && isWaiting && !risky && !(await mayLie(tx, open))) await jobs.change(tx, open, { duplicateRisk: false });
 }
+
+/** Whether another label of the serial may exist: a job may have left one, or another system says that it printed it. */
+export const isRisky = ({ strayJob, printStatus, sealedJob }: carriers.Row): boolean =>
+  strayJob !== null || (printStatus === "printed" && sealedJob === null);
 
 type Left = { keeps: 0 | 1; strayJob: string | null };
 /** What a job that ends leaves on record about stray labels of its serial: its own name, or that of the job before it, which it may keep. */

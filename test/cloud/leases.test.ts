@@ -90,6 +90,25 @@ test("a serial whose job ended with its label perhaps on paper gets its next job
   await device.seal(await device.claim());
 });
 
+test("a serial that another system says it printed gets its job with the warning, and none once a label of it is sealed", async () => {
+  const { device, admin, gtin, ...shop } = await printShop(w);
+  const first = await shop.issue();
+  const { serial } = first;
+  await admin.post(`/aidc/jobs/${first.job_ref}/cancel`, {});
+  await admin.post("/carriers/print-status", { results: [{ serial, status: "printed" }] });
+  const again = async (more = {}) => (await admin.post("/aidc/jobs", { gtin, serial, max_attempts: 1, ...more })).body;
+  const risky = await again();
+  expect(risky.duplicate_risk).toBe(true);
+  const lost = await device.claim();
+  await device.upTo(lost, "SPOOL_SUBMITTED");
+  await device.say(lost, { status: "FAILED", reason: "jam" });
+  await expect.poll(async () => (await admin.get(`/aidc/jobs/${risky.job_ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+  expect((await again()).duplicate_risk).toBe(true); // of that label nobody has heard
+  await device.seal(await device.claim()); // who sealed it was asked to destroy all others
+  expect((await again({ reprint: true, reason: "torn" })).duplicate_risk).toBe(false);
+  await device.seal(await device.claim());
+});
+
 describe("a label that is found", () => {
   const OPERATOR = { kind: "operator", id: "op-7" };
   const orphan = (claimed: Claim, disposition: string) => ({
