@@ -151,14 +151,12 @@ const answers: Record<Ask | "scan", Answer> = {
   },
 };
 
+const ONCE_MORE = "what the printer held is dropped only now, and no counter tells whether a label came out before: look once more";
 /** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
 export function askAgain(floor: Floor, attempt: Attempt, counter: number): void {
   const { work } = attempt;
   const moved = counter - (work.counter ?? counter);
-  const unknown =
-    moved > 0
-      ? `the printer's counter has moved by ${moved} since this label was sent: look again`
-      : "what the printer held is dropped only now, and its counter can't tell whether a label came out before: look once more";
+  const unknown = moved > 0 ? `the printer's counter has moved by ${moved} since this label was sent: look again` : ONCE_MORE;
   lookAgain(floor, attempt, { unknown, counter });
 }
 function lookAgain(floor: Floor, { attemptId, jobRef }: Attempt, learned: Work & { unknown: string }): void {
@@ -167,18 +165,21 @@ function lookAgain(floor: Floor, { attemptId, jobRef }: Attempt, learned: Work &
   floor.news.beat();
 }
 
+export type Dropped = Pick<Flush, "clean" | "words" | "untouched">;
 /**
- * After the printer was told to drop what it holds: only then can nothing come out any more. Where it doesn't confirm that, nobody's "there is none" holds
- * for what is still to come: the person is asked to make sure, once; after that the next attempt is told that a label may exist.
+ * After the printer was told to drop what it holds: only then can nothing come out any more. What a person said before that holds where a counter or a
+ * queue proves it; else they look once more, and where the printer confirms nothing, make sure first; after that the next attempt is told of a label.
  */
-export function closeAttempt(floor: Floor, attempt: Attempt, flushed: Pick<Flush, "clean" | "words">): void {
+export function closeAttempt(floor: Floor, attempt: Attempt, flushed: Dropped, isProven = false): void {
   const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
-  if (disposition && !flushed.clean && !attempt.work.mayHold)
+  if (disposition && !flushed.clean && !attempt.work.emptied)
     return lookAgain(floor, attempt, {
       unknown: `it may still come out (${flushed.words}): switch the printer off and on, empty its print queue where it has one, look again, and say what you found`,
-      mayHold: true,
+      emptied: true,
     });
+  if (verdict === "not_printed" && !isProven && !attempt.work.emptied)
+    return lookAgain(floor, attempt, { unknown: ONCE_MORE, emptied: true });
   if (verdict === "misprint") putAside(floor, attempt);
   fail(floor, attempt, flushed.clean ? reason : `${reason}, but ${flushed.words}`, {
     operator,

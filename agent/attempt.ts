@@ -79,8 +79,8 @@ export type Work = {
   early?: GoodScan;
   /** When another label of this serial was last seen here, of which nobody has said what became of it. */
   otherSeenAt?: string;
-  /** The printer didn't confirm that it dropped this label, and a person was asked to make sure. */
-  mayHold?: true;
+  /** The person was asked after the printer was told to drop what it holds, and to make sure where it didn't confirm that: the next word counts. */
+  emptied?: true;
   closing?: { verdict: Verdict; operator: string; reason: string };
 };
 

@@ -1,5 +1,5 @@
 // One label on its way through the printer: sent when its job is surely ours, followed to its end, taken back where it can't come out. Never sent twice.
-import { askAgain, closeAttempt } from "./answers.ts";
+import { askAgain, closeAttempt, type Dropped } from "./answers.ts";
 import type { Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { contentOf } from "./drawing.ts";
@@ -138,7 +138,10 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       if (attempt.work.early) steps.abandon(floor, attempt, `${reason}; but it was scanned`);
       else if (before !== undefined && hasMoved(attempt, now)) askAgain(floor, attempt, now);
       else if (isProven) fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
-      else store.change(attemptId, { work: { unknown: `${reason}; and ${doubt}`, ...(now === null ? {} : { counter: now }) } });
+      else {
+        const known = { ...(now === null ? {} : { counter: now }), ...(flushed.clean ? { emptied: true as const } : {}) };
+        store.change(attemptId, { work: { unknown: `${reason}; and ${doubt}`, ...known } });
+      }
     });
     news.beat();
   }
@@ -155,11 +158,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
     const at = await press.open();
-    const flushed = at ? await at.flush(nameOf(attempt)) : { clean: false, words: "the printer can't be asked" };
+    const flushed: Dropped = at ? await at.flush(nameOf(attempt)) : { clean: false, words: "the printer can't be asked" };
     const now = at && attempt.work.closing?.verdict === "not_printed" ? await counterNow(at) : null;
+    const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
       if (hasMoved(attempt, now)) askAgain(floor, attempt, now);
-      else closeAttempt(floor, attempt, flushed);
+      else closeAttempt(floor, attempt, flushed, isProven);
       counter.expect(null);
     });
   }

@@ -1,5 +1,7 @@
 // A label that can't come out is taken out of its printer. That it never came out is told only where the printer, its queue or a person can know it.
 import { afterAll, describe, expect, test } from "vitest";
+import type { FloorOptions } from "../../fixtures/floor.ts";
+import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { asked, floorOf, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
@@ -130,19 +132,26 @@ describe.concurrent("a person says that there is no label, and the printer doesn
 });
 
 describe.concurrent("a label that comes out after a person has looked", () => {
-  const LOOK = /look (again|once more)$/;
-  /** It waits in a paused printer, the station begins anew, a person looks, and only then it comes out. */
-  async function lookedTooEarly(t: Parameters<typeof floorOf>[0], fault?: "no-counter" | "odometer-reset") {
+  type Kind = { options?: FloorOptions; fault?: FaultName };
+  const kinds: Record<string, Kind> = {
+    "with a counter": {},
+    "whose counter didn't say how it stood": { fault: "no-counter" },
+    "whose counter was set back": { fault: "odometer-reset" },
+    "without a counter": { options: { printer: { counts: false } } },
+    "of receipts": { options: { language: "escpos" } },
+  };
+  /** It waits in a printer that is open, the station begins anew, a person looks, and only then it comes out. */
+  async function lookedTooEarly(t: Parameters<typeof floorOf>[0], { options = {}, fault }: Kind) {
     const shop = await printShop(w);
-    const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand", ...options });
     const { machine } = floor;
     if (fault === "no-counter") machine?.fault(fault);
     const first = await stationOn(floor);
     await until(() => first.state().printers[0]?.status === "ready");
-    machine?.fault("slow-reader", { bytes: 16, ms: 5 }); // time for a finger on the button
+    machine?.fault("slow-reader", { bytes: 16, ms: 5 }); // time to open it
     const { job_ref: ref, digital_link: link } = await issued(shop);
     await until(() => jobAt(first, ref)?.state === "SPOOL_SUBMITTED");
-    machine?.fault("paused");
+    machine?.fault("head-open");
     machine?.clear("slow-reader");
     await until(() => first.state().printers[0]?.status === "blocked" && jobAt(first, ref)?.stage === "sent");
     await first.end();
@@ -151,27 +160,24 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     t.onTestFinished(station.end);
     await isAsked(station, ref, "unknown_outcome");
     if (fault === "odometer-reset") machine?.fault(fault);
-    machine?.clear("paused");
+    machine?.clear("head-open");
     await machine?.printed(1);
     expect((await say(station, ref, "not_printed")).status).toBe(200);
-    await until(() => LOOK.test(wordsAt(station, ref) ?? ""));
+    await until(() => /look (again|once more)$/.test(wordsAt(station, ref) ?? ""));
     return { shop, station, ref, link };
   }
 
-  test.for([undefined, "no-counter", "odometer-reset"] as const)(
-    "is asked about again, also where the counter didn't say how it stood before: %s",
-    async (fault, t) => {
-      const { shop, station, ref, link } = await lookedTooEarly(t, fault);
-      expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
-      await until(() => station.floor.scanner?.listeners() === 1);
-      await station.floor.scanner?.scan(link);
-      await isIn(shop, ref, "SEALED");
-      expect(await station.floor.links()).toEqual([link]);
-    },
-  );
+  test.for(Object.keys(kinds))("is asked about again, by a printer %s", async (name, t) => {
+    const { shop, station, ref, link } = await lookedTooEarly(t, kinds[name] as Kind);
+    expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
+    await until(() => station.floor.scanner?.listeners() === 1);
+    await station.floor.scanner?.scan(link);
+    await isIn(shop, ref, "SEALED");
+    expect(await station.floor.links()).toEqual([link]);
+  });
 
-  test("and who looked again is believed", async (t) => {
-    const { shop, station, ref } = await lookedTooEarly(t, "no-counter");
+  test.for(Object.keys(kinds))("and who looked again is believed, by a printer %s", async (name, t) => {
+    const { shop, station, ref } = await lookedTooEarly(t, kinds[name] as Kind);
     expect((await say(station, ref, "not_printed")).status).toBe(200);
     await until(() => jobAt(station, ref)?.attempt === 2);
     expect(await inCloud(shop, ref)).toMatchObject({ duplicate_risk: false });
