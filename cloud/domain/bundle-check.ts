@@ -1,8 +1,9 @@
 // Sealed evidence against its seal: what the kept items give is held against the digest that was sealed, and that against the log.
 import { and, asc, desc, eq, inArray, lt } from "../store/drizzle.ts";
-import { logLeaves, printEvents, printJobs } from "../store/schema.ts";
+import { printEvents, printJobs } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { bundleOf, sealFault } from "./evidence.ts";
+import * as log from "./log.ts";
 
 const SLICE_ROWS = 500;
 export type Judged = { bundles: number; /** The first that doesn't hold. */ fault: string | undefined };
@@ -10,9 +11,12 @@ export type Judged = { bundles: number; /** The first that doesn't hold. */ faul
 /** All that a tenant has sealed, the latest first, or so many of them. */
 export async function judgeBundles(store: Store, tenantId: string, most = Infinity): Promise<Judged> {
   let bundles = 0;
+  let near: number | undefined;
   for (let before: string | undefined; bundles < most;) {
     const count = Math.min(SLICE_ROWS, most - bundles);
-    const { fault, refs } = await store.read("sealed bundles", (tx) => judgeSlice(tx, tenantId, before, count));
+    const slice = await store.read("sealed bundles", (tx) => judgeSlice(tx, tenantId, { before, count, near }));
+    const { fault, refs } = slice;
+    near = slice.near;
     bundles += refs.length;
     if (fault !== undefined || refs.length < count) return { bundles, fault };
     before = refs.at(-1);
@@ -20,7 +24,8 @@ export async function judgeBundles(store: Store, tenantId: string, most = Infini
   return { bundles, fault: undefined };
 }
 
-async function judgeSlice(tx: Tx, tenantId: string, before: string | undefined, count: number) {
+type Slice = { before: string | undefined; count: number; /** Where the log holds those of the slice before. */ near: number | undefined };
+async function judgeSlice(tx: Tx, tenantId: string, { before, count, near }: Slice) {
   const sealed = await tx.db
     .select({ ref: printJobs.jobRef, attemptId: printJobs.attemptId })
     .from(printJobs)
@@ -41,9 +46,9 @@ async function judgeSlice(tx: Tx, tenantId: string, before: string | undefined, 
     ...bundleOf((byRef.get(ref) ?? []).filter((word) => word.attemptId === attemptId)),
   }));
   const digests = bundles.flatMap(({ sealed: digest }) => digest ?? []);
-  const leaves = await tx.db.select({ digest: logLeaves.digest }).from(logLeaves).where(inArray(logLeaves.digest, digests));
-  const logged = new Set(leaves.map(({ digest }) => digest));
-  const faults = bundles.map((bundle) => ({ ref: bundle.ref, fault: sealFault(bundle, logged.has(bundle.sealed ?? "")) }));
+  const logged = await log.absentOf(tx, digests, near);
+  const isLogged = (digest: string | undefined) => digest !== undefined && !logged.absent.has(digest);
+  const faults = bundles.map((bundle) => ({ ref: bundle.ref, fault: sealFault(bundle, isLogged(bundle.sealed)) }));
   const first = faults.find(({ fault }) => fault !== undefined);
-  return { refs, fault: first && `the job ${first.ref}: ${first.fault}` };
+  return { refs, near: logged.near, fault: first && `the job ${first.ref}: ${first.fault}` };
 }

@@ -166,7 +166,7 @@ export async function get(tx: Tx, caller: Caller, ref: string, signing: Signing)
   const { sealed, ...bundle } = bundleOf(await jobs.wordsOf(tx, row));
   const shown = { attempt_id: row.attemptId, ...bundle };
   if (row.state !== "SEALED") return { ...shown, proof: null };
-  const isLogged = sealed !== undefined && (await log.holds(tx, sealed));
-  const fault = sealFault({ ...bundle, sealed }, isLogged);
-  return { ...shown, proof: isLogged ? await log.prove(tx, sealed, signing) : null, ...(fault === undefined ? {} : { fault }) };
+  const proof = sealed === undefined ? undefined : await log.proofOf(tx, sealed, signing);
+  const fault = sealFault({ ...bundle, sealed }, proof !== undefined);
+  return { ...shown, proof: proof ?? null, ...(fault === undefined ? {} : { fault }) };
 }

@@ -1,5 +1,5 @@
 // The transparency log: whatever was signed for once can't be denied or rewritten later, and anybody can check that it wasn't.
-import { and, desc, eq, sql } from "../store/drizzle.ts";
+import { and, eq, inArray, sql } from "../store/drizzle.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { EMPTY_ROOT, type Hash, leafHash, nodeHash, splitOf } from "#shared/merkle.ts";
@@ -113,14 +113,46 @@ export async function checkpoint(tx: Tx, signing: Signing): Promise<string> {
   return noteOf({ size, root: await rootOf(0, size) }, signing);
 }
 
-const latest = (tx: Tx, digest: string) =>
-  tx.db.select().from(logLeaves).where(eq(logLeaves.digest, digest)).orderBy(desc(logLeaves.n)).limit(1).get();
-export const holds = async (tx: Tx, digest: string): Promise<boolean> => (await latest(tx, digest)) !== undefined;
+// A digest is looked for run by run, as SQLite's index has them; a server's index goes by the digest alone.
+const RUN_LEAVES = 4_096;
+const PREFIX = 16;
+const { placeholder } = sql;
+const runOf = sql`${logLeaves.n} >> 12`;
+const prefix = sql`substr(${logLeaves.digest}, 1, 16)`;
+const latest = prepared(
+  db
+    .select({ n: logLeaves.n, entry: logLeaves.entry })
+    .from(logLeaves)
+    .where(
+      sql`${logLeaves.n} = (
+        WITH RECURSIVE runs (run) AS (SELECT (size - 1) >> 12 FROM log_head UNION ALL SELECT run - 1 FROM runs WHERE run > 0)
+        SELECT max(n) FROM runs CROSS JOIN log_leaves
+        WHERE n >> 12 = run AND substr(digest, 1, 16) = ${placeholder("prefix")} AND digest = ${placeholder("digest")})`,
+    ),
+);
 
-/** The latest entry of this digest, and the way from it to the head. */
-export async function prove(tx: Tx, digest: string, signing: Signing): Promise<LogProof> {
-  const leaf = await latest(tx, digest);
-  if (!leaf) throw new Refusal("NOT_FOUND", "nothing of this digest is in the log");
+/** Which of these aren't in the log. `near` is where others like them were found, and becomes where these were: they came at about the same time. */
+export async function absentOf(tx: Tx, digests: readonly string[], near?: number): Promise<{ absent: Set<string>; near: number }> {
+  const newest = Math.max(0, Math.ceil((await sizeNow(tx)) / RUN_LEAVES) - 1);
+  const absent = new Set(digests);
+  const first = near ?? newest;
+  let last = first;
+  for (let away = 0; away <= newest && absent.size > 0; away += 1)
+    for (const run of new Set([first - away, first + away].filter((one) => one >= 0 && one <= newest))) {
+      const heads = [...absent].map((digest) => digest.slice(0, PREFIX));
+      const found = await tx.db
+        .select({ digest: logLeaves.digest })
+        .from(logLeaves)
+        .where(and(sql`${runOf} = ${run}`, inArray(prefix, heads)));
+      for (const { digest } of found) if (absent.delete(digest)) last = run;
+    }
+  return { absent, near: last };
+}
+
+/** The latest entry of this digest, and the way from it to the head; undefined where there is none. */
+export async function proofOf(tx: Tx, digest: string, signing: Signing): Promise<LogProof | undefined> {
+  const leaf = await latest.get({ prefix: digest.slice(0, PREFIX), digest });
+  if (!leaf) return undefined;
   const size = await sizeNow(tx);
   const root = await rootOf(0, size);
   return {
@@ -132,6 +164,12 @@ export async function prove(tx: Tx, digest: string, signing: Signing): Promise<L
     root: hex(root),
     checkpoint: noteOf({ size, root }, signing),
   };
+}
+
+export async function prove(tx: Tx, digest: string, signing: Signing): Promise<LogProof> {
+  const proof = await proofOf(tx, digest, signing);
+  if (!proof) throw new Refusal("NOT_FOUND", "nothing of this digest is in the log");
+  return proof;
 }
 
 export async function consistency(tx: Tx, { from, to }: { from: number; to: number }) {

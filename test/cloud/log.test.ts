@@ -1,5 +1,5 @@
 // The transparency log: proofs that a stranger recomputes, against a tree built the slow way, and every forgery refused.
-import { createPublicKey, verify } from "node:crypto";
+import { createHash, createPublicKey, verify } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { sql } from "drizzle-orm";
@@ -100,6 +100,26 @@ test("appends at once stand in one order without a gap, and a unit that fails le
   ).rejects.toThrow("no");
   const rows = await store.read("count", async ({ db }) => db.values(sql`SELECT count(*) FROM log_leaves`));
   expect(rows).toEqual([[32]]);
+});
+
+test("a digest is found in whichever run of the log it stands, the latest of it first, and what isn't there is named", async () => {
+  const { store, nobody } = await world();
+  const SIZE = 9_000; // three runs
+  const random = (n: number) => createHash("sha256").update(String(n)).digest("hex");
+  await store.write("append", async (tx) => {
+    for (let n = 0; n < SIZE; n += 1) log.appendLast(tx, { kind: "print_bundle", digest: random(n) });
+    log.appendLast(tx, { kind: "print_bundle", digest: random(5) });
+  });
+  const indexOf = async (n: number) => (await nobody.get(`/log/proof?digest=${random(n)}`)).body.index;
+  for (const n of [0, 4_095, 4_096, 8_191, 8_192, SIZE - 1]) expect(await indexOf(n)).toBe(n);
+  expect(await indexOf(5)).toBe(SIZE);
+  const sought = [0, 1, 4_100, 8_500, SIZE + 1].map(random);
+  for (const near of [undefined, 0, 1, 2]) {
+    const { absent } = await store.read("absent", (tx) => log.absentOf(tx, sought, near));
+    expect([...absent]).toEqual([random(SIZE + 1)]);
+  }
+  expect((await store.read("near", (tx) => log.absentOf(tx, [random(4_100)]))).near).toBe(1);
+  expect([...(await store.read("none", (tx) => log.absentOf(tx, []))).absent]).toEqual([]);
 });
 
 test("a note that isn't one is nothing", () => {
