@@ -155,6 +155,19 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** Where nobody knows how it stood before (behind another label, or while it didn't say, or set back since), it may have. */
   const hasMoved = ({ work }: Attempt, now: number | null): now is number => now !== null && now !== work.counter;
 
+  const watched = new Set<string>();
+  /** While a person looks, the counter tells of what comes out meanwhile, also where nobody knows how it stood before. Tried once: who answers sooner is asked again. */
+  async function watch({ attemptId, work }: Attempt): Promise<void> {
+    if (mayHold > 1 || work.counter !== undefined || watched.has(attemptId)) return;
+    watched.add(attemptId);
+    const at = await press.open();
+    const now = at && press.capabilities()?.counter ? (await at.preflight()).counters.labels : null;
+    await durable(() => {
+      const { stage, work: its } = store.must(attemptId);
+      if (now !== null && stage === "sent" && its.counter === undefined) store.change(attemptId, { work: { counter: now } });
+    });
+  }
+
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
     const at = await press.open();
@@ -168,5 +181,5 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     });
   }
 
-  return { dispatch, follow, close };
+  return { dispatch, follow, watch, close };
 }

@@ -102,6 +102,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     const asking = held.find((one) => askOf(one) !== null);
     if (asking || held.length >= mayHold) {
       tests.drop();
+      if (asking) await flight.watch(asking);
       const words = asking ? `waits for an answer about ${asking.jobRef}` : `waits for the scan of ${held[0]?.jobRef}`;
       become(press.state().status === "offline" ? "offline" : "ready", words);
       return news.next(LOOK_MS);
