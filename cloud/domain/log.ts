@@ -114,20 +114,20 @@ export async function checkpoint(tx: Tx, signing: Signing): Promise<string> {
 }
 
 // A digest is looked for run by run, as SQLite's index has them; a server's index goes by the digest alone.
-const RUN_LEAVES = 4_096;
-const PREFIX = 16;
+const RUN_LEAVES = 8_192;
 const { placeholder } = sql;
-const runOf = sql`${logLeaves.n} >> 12`;
-const prefix = sql`substr(${logLeaves.digest}, 1, 16)`;
+const runOf = sql`${logLeaves.n} >> 13`;
+const tail = sql`substr(${logLeaves.digest}, 57, 8)`;
+const tailOf = (digest: string) => digest.slice(56);
 const latest = prepared(
   db
     .select({ n: logLeaves.n, entry: logLeaves.entry })
     .from(logLeaves)
     .where(
       sql`${logLeaves.n} = (
-        WITH RECURSIVE runs (run) AS (SELECT (size - 1) >> 12 FROM log_head UNION ALL SELECT run - 1 FROM runs WHERE run > 0)
+        WITH RECURSIVE runs (run) AS (SELECT (size - 1) >> 13 FROM log_head UNION ALL SELECT run - 1 FROM runs WHERE run > 0)
         SELECT max(n) FROM runs CROSS JOIN log_leaves
-        WHERE n >> 12 = run AND substr(digest, 1, 16) = ${placeholder("prefix")} AND digest = ${placeholder("digest")})`,
+        WHERE n >> 13 = run AND substr(digest, 57, 8) = ${placeholder("tail")} AND digest = ${placeholder("digest")})`,
     ),
 );
 
@@ -139,11 +139,10 @@ export async function absentOf(tx: Tx, digests: readonly string[], near?: number
   let last = first;
   for (let away = 0; away <= newest && absent.size > 0; away += 1)
     for (const run of new Set([first - away, first + away].filter((one) => one >= 0 && one <= newest))) {
-      const heads = [...absent].map((digest) => digest.slice(0, PREFIX));
       const found = await tx.db
         .select({ digest: logLeaves.digest })
         .from(logLeaves)
-        .where(and(sql`${runOf} = ${run}`, inArray(prefix, heads)));
+        .where(and(sql`${runOf} = ${run}`, inArray(tail, [...absent].map(tailOf))));
       for (const { digest } of found) if (absent.delete(digest)) last = run;
     }
   return { absent, near: last };
@@ -151,7 +150,7 @@ export async function absentOf(tx: Tx, digests: readonly string[], near?: number
 
 /** The latest entry of this digest, and the way from it to the head; undefined where there is none. */
 export async function proofOf(tx: Tx, digest: string, signing: Signing): Promise<LogProof | undefined> {
-  const leaf = await latest.get({ prefix: digest.slice(0, PREFIX), digest });
+  const leaf = await latest.get({ tail: tailOf(digest), digest });
   if (!leaf) return undefined;
   const size = await sizeNow(tx);
   const root = await rootOf(0, size);
