@@ -23,10 +23,23 @@ async function waitingMessages(tx: Tx): Promise<Message[]> {
   return rows.map(([id, tenantId, type, targets]) => ({ id, tenantId, type, targets: JSON.parse(targets) as string[] }));
 }
 
+/** Without those whose tenant has an earlier event that another node is at: told now, it would be heard of before that one. */
+async function inTurn(tx: Tx, messages: readonly Message[]): Promise<readonly Message[]> {
+  const last = messages.at(-1);
+  if (!last) return messages;
+  const mine = new Set(messages.map(({ id }) => id));
+  // Looked for once ours are held: whatever was there before them is then either still there or made deliveries of.
+  const before = await tx.db.values<[string, string]>(
+    sql`SELECT id, tenant_id FROM outbox WHERE targets IS NOT NULL AND id < ${last.id} ORDER BY id`,
+  );
+  const earlier = before.filter(([id]) => !mine.has(id));
+  return messages.filter(({ id, tenantId }) => !earlier.some(([other, itsTenant]) => itsTenant === tenantId && other < id));
+}
+
 /** Makes about `most` deliveries of events that have none yet, oldest event first; says whether there may be more. */
 export async function fanOut(tx: Tx, most: number): Promise<boolean> {
   const made: Delivery[] = [];
-  const messages = await waitingMessages(tx);
+  const messages = await inTurn(tx, await waitingMessages(tx));
   let room = most;
   for (const { id, tenantId, type, targets } of messages) {
     if (room <= 0) break;

@@ -3,12 +3,15 @@ import { randomUUID } from "node:crypto";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client as Connection } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { type Client, client } from "../../fixtures/client.ts";
 import { follow, type Heard } from "../../fixtures/sse.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
+import { startReceiver } from "../../fixtures/receiver.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
@@ -17,6 +20,7 @@ const KEY = "a-key-that-two-nodes-share-1";
 const ORIGIN = "https://cloud.example";
 const OURS = { origin: ORIGIN, "content-type": "application/json" }; // as the console's own page asks
 const LOOK_MS = 8_000;
+const TURNS_MS = 700;
 const ended: World[] = [];
 afterAll(() => Promise.all(ended.map((world) => world.end())));
 
@@ -138,6 +142,32 @@ test(
     expect(told).toEqual([[2_400, 2_400]]);
   },
 );
+
+test("a webhook hears of a tenant's events in their order, also while one node is held up making deliveries of the first", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const settings = { IMPRIMATUR_WEBHOOK_PRIVATE: "on" };
+  const [a, b] = [await node(url, settings), await node(url, settings)];
+  const receiver = await startReceiver();
+  onTestFinished(() => receiver.end());
+  const listen = async (...events: string[]) => (await a.boss.post("/webhooks", { url: receiver.url, events })).body.id as string;
+  const held = await listen("product.created");
+  await listen("product.created", "product.updated");
+  const hand = new Connection({ connectionString: url });
+  await hand.connect();
+  onTestFinished(() => hand.end());
+  await hand.query("BEGIN");
+  await hand.query("SELECT 1 FROM lanes WHERE webhook_id = $1 FOR UPDATE", [held]);
+  const { id } = await productMaker(a.boss)({ gtin: gtinOf(925_000) }, "none");
+  const isHeldUp = async () =>
+    (await hand.query("SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))")).rowCount;
+  await expect.poll(isHeldUp).toBeGreaterThan(0);
+  await b.boss.patch(`/products/${id}`, { name: "Another" });
+  await sleep(TURNS_MS); // of the node that nothing holds up
+  await hand.query("ROLLBACK");
+  await expect.poll(() => receiver.received.length).toBe(3);
+  const heard = receiver.received.map(({ event }) => event.type);
+  expect(heard).toEqual(["product.created", "product.created", "product.updated"]);
+});
 
 test("a passport that two nodes make at once is one, and is published and anchored once", { timeout: 60_000 }, async () => {
   const [a, b] = await twoNodes();
