@@ -125,9 +125,10 @@ async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: 
   const changes = { reached: rankOf("SEALED"), simulated: row.simulated };
   const [sealed] = await together([
     jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId }),
-    emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() }),
     epcis.commissioned(tx, row.tenantId, label),
   ]);
+  // Once the serial is held: who had a word on its print until then has told of it before.
+  await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() });
   log.appendLast(tx, { kind: "print_bundle", digest: sha256 });
   return sealed;
 }

@@ -40,10 +40,11 @@ async function voidSerial(tx: Tx, by: By, row: carriers.Row, reason: string, ori
     .update(serials)
     .set({ voidedAt: tx.now, voidReason: reason })
     .where(and(eq(serials.tenantId, by.tenantId), eq(serials.serial, row.serial), isNull(serials.voidedAt)))
-    .returning({ openJob: serials.openJob, sealedJob: serials.sealedJob, printStatus: serials.printStatus }); // as they are now that nobody else can change them
+    .returning(); // as it is now that nobody else can change it
   const [now] = voided;
   if (!now) throw overtaken(`serial ${row.serial}`);
   if (now.openJob !== null) await jobs.cancelVoided(tx, by, now.openJob, "SERIAL_VOIDED");
-  if (now.sealedJob !== null || now.printStatus === "printed")
-    await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, row.gtin, { serial: row.serial }), at: tx.now });
+  if (now.sealedJob === null && now.printStatus !== "printed") return;
+  const at = Math.max(tx.now, (now.printReportedAt ?? 0) + 1); // behind what was said of its print while this unit waited
+  await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, row.gtin, { serial: row.serial }), at });
 }
