@@ -82,23 +82,28 @@ const EXISTS = "epcisException:ResourceAlreadyExistsException";
 async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ stored: number; clashes: Ready[] }> {
   const contextId = context && digestOf(context);
   if (contextId) await insertContext.run({ tenantId: by.tenantId, id: contextId, context });
-  const clashes: Ready[] = [];
-  let stored = 0;
-  for (let i = 0; i < events.length; i += SLICE_EVENTS) {
-    const slice = events.slice(i, i + SLICE_EVENTS);
+  const fresh = new Set<Ready>();
+  // Taken in the order that everybody takes them in: crosswise, two who capture the same events would wait for each other.
+  for (const slice of slicesOf(events.toSorted((a, b) => (a.eventId < b.eventId ? -1 : Number(a.eventId > b.eventId))))) {
     const rows = await Promise.all(slice.map(({ event, eventId }) => insertEvent.run(rowOf(tx, by.tenantId, event, eventId, contextId))));
-    const fresh = slice.filter((_, n) => rows[n]);
-    for (const known of slice.filter((_, n) => !rows[n])) if (!(await isSame(by.tenantId, known))) clashes.push(known);
-    const terms = fresh.flatMap(({ terms, eventId }) => terms.map(([kind, value]) => ({ tenantId: by.tenantId, kind, value, eventId })));
+    for (const [n, event] of slice.entries()) if (rows[n]) fresh.add(event);
+    await turn();
+  }
+  const clashes: Ready[] = [];
+  for (const known of events) if (!fresh.has(known) && !(await isSame(by.tenantId, known))) clashes.push(known);
+  for (const slice of slicesOf(events.filter((event) => fresh.has(event)))) {
+    const terms = slice.flatMap(({ terms, eventId }) => terms.map(([kind, value]) => ({ tenantId: by.tenantId, kind, value, eventId })));
     for (let j = 0; j < terms.length; j += SLICE_TERMS) {
       await Promise.all(terms.slice(j, j + SLICE_TERMS).map((term) => insertTerm.run(term)));
       await turn();
     }
-    for (const event of fresh) await verifyLabels(tx, by, event);
-    stored += fresh.length;
+    for (const event of slice) await verifyLabels(tx, by, event);
   }
-  return { stored, clashes };
+  return { stored: fresh.size, clashes };
 }
+
+const slicesOf = (events: readonly Ready[]): Ready[][] =>
+  Array.from({ length: Math.ceil(events.length / SLICE_EVENTS) }, (_, n) => events.slice(n * SLICE_EVENTS, (n + 1) * SLICE_EVENTS));
 
 async function isSame(tenantId: string, { eventId, event }: Ready): Promise<boolean> {
   const known = await bodyOf.get({ tenantId, eventId });

@@ -252,3 +252,27 @@ test(
     expect((await deadlocks()) - before).toBe(0);
   },
 );
+
+test("the same events captured by eight in other orders are stored once, and nobody waits crosswise", { timeout: 60_000 }, async () => {
+  const eventTime = "2026-11-21T12:00:00.000Z";
+  const looked = { type: "ObjectEvent", eventTime, eventTimeZoneOffset: "+00:00", action: "OBSERVE", bizStep: "inspecting" };
+  const events = Array.from({ length: 240 }, (_, i) => ({
+    ...looked,
+    eventID: `urn:uuid:${randomUUID()}`,
+    epcList: [`https://id.gs1.org/01/${shop.gtin}/21/${1000 + i}`],
+  }));
+  const document = (eventList: object[]) => ({
+    "@context": ["https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld"],
+    type: "EPCISDocument",
+    schemaVersion: "2.0",
+    creationDate: eventTime,
+    epcisBody: { eventList },
+  });
+  const before = await deadlocks();
+  const turned = Array.from({ length: 8 }, (_, n) => [...events.slice(30 * n), ...events.slice(0, 30 * n)]);
+  const answers = await Promise.all(turned.map((some, n) => shop.admin.post("/epcis/capture", document(n % 2 ? some.toReversed() : some))));
+  expect(answers.map(({ status }) => status)).toEqual(turned.map(() => 202));
+  const found = await shop.admin.get("/epcis/events?EQ_bizStep=inspecting&perPage=500");
+  expect(found.body.epcisBody.queryResults.resultsBody.eventList).toHaveLength(events.length);
+  expect((await deadlocks()) - before).toBe(0);
+});
