@@ -6,6 +6,7 @@ import { type Execute, LOCKED, type Method, type Rows, SKIP_LOCKED, unavailable 
 
 const STATEMENTS_KEPT = 1_000;
 const SET_MAX = 1_000;
+const IN_FAILED_TRANSACTION = "25P02";
 
 /** Statements are named, so that the server parses each once a connection; `set` is the same for many rows, once its types are known. */
 type Statement = { name: string; text: string; sql: string; set?: { name: string; text: string } | "none" };
@@ -43,6 +44,13 @@ export type Lines = { line(): Execute; /** Nothing follows: what was begun leave
 export function linesOn(client: PoolClient): Lines {
   let begun: { call: Call; line: object }[] = [];
   let isOver = false;
+  let cause: unknown;
+  /** What comes behind a statement that failed is only told that one did: whoever is to judge whether to try again hears of that one. */
+  const causeOf = (error: unknown): unknown => {
+    const isAfterAnother = (error as { code?: string } | undefined)?.code === IN_FAILED_TRANSACTION;
+    if (!isAfterAnother) cause = error;
+    return isAfterAnother ? (cause ?? error) : error;
+  };
 
   function leave(): void {
     const sets: Call[][] = [];
@@ -68,7 +76,7 @@ export function linesOn(client: PoolClient): Lines {
         new Promise((resolve, reject) => {
           if (isOver) throw new Error(`a statement after the end of its transaction: ${sql}`);
           if (begun.length === 0) setImmediate(leave);
-          begun.push({ call: { sql, values, method, resolve, reject }, line });
+          begun.push({ call: { sql, values, method, resolve, reject: (error) => reject(causeOf(error)) }, line });
         });
     },
     end: () => {

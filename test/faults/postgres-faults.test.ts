@@ -6,7 +6,7 @@ import { topicsOf } from "#shared/mqtt.ts";
 import type { Client } from "../../fixtures/client.ts";
 import { peer } from "../../fixtures/mqtt.ts";
 import { onServer, type Postgres, startPostgres } from "../../fixtures/postgres.ts";
-import { bundleOf, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { bundleOf, type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -159,6 +159,28 @@ test.each([
   await work.end();
   expect([...work.refused]).toEqual([]);
   expect(await judged(w, work.answered)).toEqual({ lost: 0, twice: 0, valid: true });
+});
+
+test("a conflict that one of many reports meets is tried again for all of them: those that failed because of it don't hide it", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const w = await worldOn(url);
+  const shop = await printShop(w);
+  const serials = await shop.allocate(30);
+  await shop.admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin: shop.gtin, serial })) });
+  const { claims } = (await shop.device.api.post("/aidc/jobs/claim/batch", { max: 30, needs: ["qr"] })).body as { claims: Claim[] };
+  await onServer(
+    url,
+    `CREATE SEQUENCE moves;
+    CREATE FUNCTION trip_once() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN IF nextval('moves') = 20 THEN RAISE EXCEPTION 'tripped' USING ERRCODE = '40P01'; END IF; RETURN NEW; END $$;
+    CREATE TRIGGER trip_once BEFORE UPDATE ON print_jobs FOR EACH ROW EXECUTE FUNCTION trip_once();`,
+  );
+  const results = claims.flatMap((claimed) =>
+    goodItems(claimed).map((item) => ({ job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, ...item })),
+  );
+  const told = await shop.device.api.post("/aidc/results", { results });
+  expect(told.status).toBe(200);
+  expect(new Set(told.body.results.map(({ status }: { status: number }) => status))).toEqual(new Set([200]));
 });
 
 test("the control: a fault that is no conflict does reach the caller from the same place", async () => {
