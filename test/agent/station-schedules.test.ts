@@ -169,7 +169,7 @@ async function mended(
   believed: Map<string, number>,
 ): Promise<void> {
   const destroyed = new Set<number>();
-  const { machine, queue } = floor;
+  const { machine } = floor;
   const all = () => (machine ? lyingOf(machine, link) : queued(floor, link));
   const lying = async () => (await all()).filter((n) => !destroyed.has(n));
   const counts = machine !== undefined && station.state().printers[0]?.driver === "zpl";
