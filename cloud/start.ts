@@ -1,16 +1,17 @@
 // The cloud from settings to listening, and back: what main runs, and what tests run with their own clock and log.
 import { randomUUIDv7 } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import type { Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
+import { limits } from "#shared/limits.ts";
 import { anchorAt } from "./adapters/anchor.ts";
 import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
 import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
 import { bootstrapKey, type Config } from "./config.ts";
+import { connectionsOf } from "./connections.ts";
 import * as bootstrap from "./domain/bootstrap.ts";
 import * as regulations from "./domain/regulations.ts";
 import { mintSecret } from "./domain/secrets.ts";
@@ -131,7 +132,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       tracing,
       ...(extras.checkReplies ? { checkReplies: true } : {}),
     });
-    const closeSilent = silentConnections(app);
+    const connections = connectionsOf(app.server);
     // A kept-alive connection isn't to be used again: the next request would meet a shut door.
     app.server.prependListener("request", (_, response) => void (draining && response.setHeader("connection", "close")));
     await app.listen({ host: config.HOST, port: config.PORT });
@@ -161,11 +162,15 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       await sleep(config.DRAIN_NOTICE_S * 1000); // who balances has to see it before the door is shut
       await pulse.stop(); // its answers end only when somebody ends them
       // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
-      const closing = setInterval(() => {
-        app.server.closeIdleConnections();
-        closeSilent();
-      }, 50);
-      await app.close().finally(() => clearInterval(closing));
+      const closing = setInterval(() => connections.closeIdle(), 50);
+      const cutting = setTimeout(() => {
+        const cut = connections.cutSlow();
+        if (cut > 0) log.warn({ event: "slow-clients-cut", connections: cut }, "clients that were slow to send or to read were cut off");
+      }, limits.DRAIN_CLIENTS_MS);
+      await app.close().finally(() => {
+        clearInterval(closing);
+        clearTimeout(cutting);
+      });
       await Promise.all(workers.map((worker) => worker.stop()));
       await broker.end(); // nobody listens any more: that we go doesn't make a station offline
       await store.close();
@@ -176,18 +181,6 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     await store.close();
     throw error;
   }
-}
-
-/** Browsers open connections ahead of need. One that never said a word isn't idle to Node, and would hold up a close for ever. */
-function silentConnections(app: FastifyInstance): () => void {
-  const open = new Set<Socket>();
-  app.server.on("connection", (socket: Socket) => {
-    open.add(socket);
-    socket.once("close", () => open.delete(socket));
-  });
-  return () => {
-    for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
-  };
 }
 
 function urlOf(app: FastifyInstance, host: string): string {

@@ -102,6 +102,7 @@ export const limitTable = {
   OUTSIDE_ANSWER_MAX_BYTES: [65_536, "Its answer; a longer one is a fault"],
   HEADERS_MAX_MS: [10_000, "Time to receive the headers of a request"],
   DRAIN_MAX_MS: [10_000, "Time given to running requests after SIGTERM"],
+  DRAIN_CLIENTS_MS: [6_000, "Of it, time given to clients that are slow to send a request or to read an answer"],
   WEBHOOKS_MAX_ITEMS: [1_000, "Webhooks of one tenant"],
   WEBHOOK_URL_MAX_LENGTH: [2_048, "The address of a webhook"],
   WEBHOOK_TRY_MAX_MS: [15_000, "One try of a delivery, from looking its address up to the last byte of the answer"],

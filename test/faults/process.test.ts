@@ -1,6 +1,7 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
 import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -207,6 +208,23 @@ test("SIGTERM lets what was begun be answered, then ends with 0", async () => {
     if (answer.status === "fulfilled") expect(answer.value.status).toBe(201);
     else expect(String((answer.reason as Error).cause ?? answer.reason)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed|fetch failed/);
 });
+
+test.each([
+  ["its headers", "GET /healthz HTTP/1.1\r\nHost: x\r\n"],
+  ["its body", "POST /api/v2/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"],
+])(
+  "a client that has sent half of %s and falls silent is cut off, and the cloud ends in order with 0",
+  async (_, half) => {
+    const cloud = await startProgram("cloud/main.ts", settings(folder()));
+    const socket = connect(Number(new URL(cloud.url).port), "127.0.0.1").on("error", () => {});
+    socket.write(half);
+    await vi.waitUntil(() => socket.bytesWritten === half.length);
+    expect((await client(() => cloud.url).get("//readyz")).status).toBe(200); // heard behind it
+    expect(await cloud.end()).toBe(0);
+    socket.destroy();
+  },
+  20_000,
+);
 
 test("a second SIGTERM doesn't cut the drain short", async () => {
   const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_DRAIN_NOTICE_S: "3" });
