@@ -233,9 +233,11 @@ function fromFile(file: string, isNamed: boolean): Given {
   }
 }
 
-/** The file's values, and over them the environment's. */
 export const keyInEnvironment = (): string | undefined => process.env[`${PREFIX}KEY`];
+/** What this environment sets, by name. */
+export const variablesSet = (): string[] => Object.keys(process.env).filter((name) => name.startsWith(PREFIX) && process.env[name]);
 
+/** The file's values, and over them the environment's. */
 export function loadAgentConfig(file: string | undefined, env: Record<string, string | undefined> = process.env): AgentConfig {
   const set = fromEnvironment(env);
   const given = { ...fromFile(file ?? DEFAULT_FILE, file !== undefined), ...set };

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
-import { DEFAULT_FILE, loadAgentConfig } from "./config.ts";
+import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import { isOutOfSight, SERVICE, STATE_DIR, unitOf } from "./unit.ts";
 import { argumentsOf, makeFolder } from "./terminal.ts";
 
@@ -23,7 +23,7 @@ export function install(argv: string[]): Promise<number> {
   const at = join(resolve(root), "etc/systemd/system", SERVICE);
   const isLive = resolve(root) === "/";
   if (uninstall) return carryOut(removal(at, isLive), yes);
-  const config = loadAgentConfig(file);
+  const config = settingsOfService(file);
   const unit = unitOf(config, file, systemdVersion());
   if (print) return said(unit);
   const kept = join(config.dataDir, "station.db");
@@ -37,8 +37,20 @@ export function install(argv: string[]): Promise<number> {
     ? `the buffer ${kept} isn't moved: end that agent first, and copy the file to ${join(STATE_DIR, "station.db")} if anything in it waits`
     : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
   const unseen = isOutOfSight() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
-  return carryOut(steps, yes, `${note}${unseen}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
+  const unheard = variablesSet().length > 0 ? `; ${notForIt()}` : "";
+  return carryOut(steps, yes, `${note}${unseen}${unheard}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
 }
+
+/** The file alone: a service has nothing of the environment that it is installed from. */
+function settingsOfService(file: string): AgentConfig {
+  try {
+    return loadAgentConfig(file, {});
+  } catch (error) {
+    if (error instanceof ConfigError && variablesSet().length > 0) throw new ConfigError(`${error.message}; ${notForIt()}`);
+    throw error;
+  }
+}
+const notForIt = () => `the service doesn't see what is set here (${variablesSet().join(", ")}): it has to stand in the file`;
 
 /** 0 where there is none. */
 function systemdVersion(): number {

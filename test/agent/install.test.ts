@@ -18,12 +18,14 @@ const wired = {
 };
 const file = join(folder, "config.json");
 writeFileSync(file, JSON.stringify(network));
-const install = (...args: string[]) =>
+const installWith = (set: Record<string, string>, ...args: string[]) =>
   new Promise<{ code: number; out: string; complaints: string }>((resolve) => {
-    execFile(process.execPath, ["agent/main.ts", "install", "--config", file, ...args], { timeout: 30_000 }, (error, out, complaints) =>
+    const options = { timeout: 30_000, env: { ...process.env, ...set } };
+    execFile(process.execPath, ["agent/main.ts", "install", ...args], options, (error, out, complaints) =>
       resolve({ code: Number(error?.code ?? 0), out, complaints }),
     );
   });
+const install = (...args: string[]) => installWith({}, "--config", file, ...args);
 const has = (command: string): boolean => {
   try {
     execFileSync(command, ["--version"], { stdio: "ignore" });
@@ -63,6 +65,17 @@ test("--yes installs it where it is told to, and --uninstall takes it away and s
   expect(gone.out).toContain("and the settings stay");
   const again = await install("--root", root, "--uninstall", "--yes");
   expect([again.code, again.complaints]).toEqual([1, expect.stringContaining("nothing is installed")]);
+});
+
+test("what only the environment sets isn't the service's: it is named, and what is then missing is refused", async () => {
+  const keyless = join(folder, "keyless.json");
+  writeFileSync(keyless, JSON.stringify({ ...network, key: undefined }));
+  const [set, root] = [{ IMPRIMATUR_AGENT_KEY: "imp_of_the_shell" }, join(folder, "unheard")];
+  const refused = await installWith(set, "--config", keyless, "--root", root, "--yes");
+  expect([refused.code, existsSync(root)]).toEqual([1, false]);
+  expect(refused.complaints).toMatch(/keyless\.json: key is missing; the service doesn't see what is set here \(IMPRIMATUR_AGENT_KEY\)/);
+  const { code, out } = await installWith(set, "--config", file, "--root", root);
+  expect([code, out]).toEqual([0, expect.stringContaining("the service doesn't see what is set here (IMPRIMATUR_AGENT_KEY)")]);
 });
 
 test("a station of the network sees no device; a wired one only its own, by their groups", () => {
