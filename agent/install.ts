@@ -103,6 +103,7 @@ const system = (command: string, ...args: string[]): Step => ({
 });
 
 function write(at: string, unit: string): void {
+  process.umask(0o022); // whoever uses the machine may read its units, and what lies beside them
   const folder = dirname(at);
   makeFolder(folder, 0o755);
   writeFileSync(at, unit, { mode: 0o644 });

@@ -1,6 +1,6 @@
 // imprimatur agent install: what it would do is said first, the unit is hardened and drives what the settings name, and it goes away again.
 import { execFile, execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -57,6 +57,7 @@ test("--yes installs it where it is told to, and --uninstall takes it away and s
   const done = await install("--root", root, "--yes");
   expect([done.code, done.complaints]).toEqual([0, ""]);
   expect(readFileSync(at, "utf8")).toBe((await install("--print")).out);
+  expect([at, join(root, "etc")].map((path) => statSync(path).mode & 0o777)).toEqual([0o644, 0o755]); // the machine's, not ours alone
   expect(readdirSync(join(root, "etc/systemd/system/multi-user.target.wants"))).toEqual(["imprimatur-agent.service"]);
   expect((await install("--root", root, "--uninstall")).out).toMatch(/^would [^]*nothing is done yet/);
   expect(existsSync(at)).toBe(true);
