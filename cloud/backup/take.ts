@@ -9,7 +9,7 @@ import { keyFilesIn, keyFolder } from "../key-files.ts";
 import { signerFrom } from "../keys.ts";
 import { copyDatabase } from "../store/copy.ts";
 import { digestOfFile, type Manifest, pack, unfit } from "./archive.ts";
-import { inspect } from "./inspect.ts";
+import { inspect, type Inspected } from "./inspect.ts";
 import { keysSetIn, openerFor } from "../seal.ts";
 
 const DATABASE = "imprimatur.db";
@@ -30,11 +30,11 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
     await copyDatabase(join(config.DATA_DIR, DATABASE), join(folder, DATABASE));
     chmodSync(join(folder, DATABASE), 0o600);
     const names = [DATABASE, ...copyBeside(config.DATA_DIR, folder)];
-    const { migration, log: head, audit } = await inspect(join(folder, DATABASE), log);
+    const { migration, log: head, audit, keys } = await inspect(join(folder, DATABASE), log);
     const manifest: Manifest = {
       takenAt: new Date(now).toISOString(),
       migration,
-      log: { ...head, checkpoint: noteOf(folder, names, head, config) },
+      log: { ...head, checkpoint: noteOf(folder, names, head, keys, config) },
       audit,
       needs: keysSetIn(config).length === 0 ? [] : ["IMPRIMATUR_SEALING_KEY"],
       files: await Promise.all(names.map(async (name) => ({ name, ...(await digestOfFile(join(folder, name))) }))),
@@ -61,12 +61,22 @@ function copyBeside(dataDir: string, folder: string): string[] {
   return names;
 }
 
-function noteOf(folder: string, names: readonly string[], { size, root }: { size: number; root: string }, config: Config): string {
+/** Signed with the newest key that the copy knows: one that was made since then nobody could check by it. */
+function noteOf(
+  folder: string,
+  names: readonly string[],
+  { size, root }: Inspected["log"],
+  known: Inspected["keys"],
+  config: Config,
+): string {
   const files = names.filter((file) => file.startsWith("keys/"));
   if (files.length === 0) throw unfit(`${config.DATA_DIR}/keys holds no signing key: it isn't the folder of a cloud that ever ran`);
   const opener = openerFor(folder, keysSetIn(config));
-  const signer = files.map((file) => signerFrom(join(folder, file), opener)).findLast((one) => one !== undefined);
-  if (!signer) throw unfit(`no key in ${config.DATA_DIR}/keys can be opened: set IMPRIMATUR_SEALING_KEY as it is set for the cloud`);
+  const signers = files.flatMap((file) => signerFrom(join(folder, file), opener) ?? []);
+  if (signers.length === 0)
+    throw unfit(`no key in ${config.DATA_DIR}/keys can be opened: set IMPRIMATUR_SEALING_KEY as it is set for the cloud`);
+  const signer = signers.findLast((one) => known?.keys.some((key) => key.publicBytes.equals(one.publicBytes)));
+  if (!signer) throw unfit(`the database knows no key that is in ${config.DATA_DIR}/keys: start the cloud once, and take the backup then`);
   const { publicBytes, signBytes } = signer;
   const name = logName(config);
   return signedNote({ origin: name, size, root: Buffer.from(root, "hex") }, { name, publicBytes }, signBytes);

@@ -1,6 +1,7 @@
 // A backup that is taken while labels are printed holds all that was answered before it, and comes back as a node that goes on.
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { generateKeyPairSync } from "node:crypto";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -101,6 +102,21 @@ test("the backup is its owner's alone, leaves nothing beside it, and isn't writt
 test("--verify says how far it goes", async () => {
   const { code, out } = await imprimatur(["backup", "--verify", file]);
   expect([code, out]).toEqual([0, expect.stringMatching(/all of it holds; it goes to \d{4}-.*Z: a log of \d+ leaves/)]);
+});
+
+test("with a signing key that was made since the copy, what is taken can be restored; with none that the copy knows, nothing is taken", async () => {
+  const [from, kept] = [join(root, "renewed"), join(root, "renewed.backup")];
+  cpSync(dataDir, from, { recursive: true });
+  const old = readdirSync(join(from, "keys"));
+  const pem = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" });
+  writeFileSync(join(from, "keys", `${Date.now()}.pem`), pem, { mode: 0o600 });
+  expect((await imprimatur(["backup", "--to", kept], env(from))).code).toBe(0);
+  const verified = await imprimatur(["backup", "--verify", kept]);
+  expect(verified).toEqual({ code: 0, out: expect.stringContaining("all of it holds") });
+  for (const name of old) rmSync(join(from, "keys", name));
+  const refused = await imprimatur(["backup", "--to", `${kept}-2`], env(from));
+  expect(refused).toEqual({ code: 1, out: expect.stringContaining("start the cloud once, and take the backup then") });
+  for (const made of [from, kept]) rmSync(made, { recursive: true });
 });
 
 test("restored, all that was answered before the backup is there, the chains hold, nothing is given out twice, and the node goes on", async () => {
