@@ -46,9 +46,8 @@ export async function pack(to: string, folder: string, manifest: Manifest): Prom
   const line = JSON.stringify(manifest);
   const file = await open(to, "wx", 0o600);
   try {
-    await file.write(`${FORMAT}\n${line}\n${hash("sha256", line)}\n`);
-    for (const { name } of manifest.files)
-      for await (const chunk of createReadStream(join(folder, name))) await file.write(chunk as Buffer);
+    await file.writeFile(`${FORMAT}\n${line}\n${hash("sha256", line)}\n`); // to its end, where a bare write may stop at what the disk still takes
+    for (const { name } of manifest.files) await file.writeFile(createReadStream(join(folder, name)));
     await file.sync();
   } finally {
     await file.close();
@@ -101,7 +100,7 @@ async function extract(source: ReadStream | [], to: string, { name, sha256 }: En
     await pipeline(source, async (chunks: AsyncIterable<Buffer>) => {
       for await (const chunk of chunks) {
         sum.update(chunk);
-        await file.write(chunk);
+        await file.writeFile(chunk);
       }
     });
     await file.sync();

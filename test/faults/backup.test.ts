@@ -6,12 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { digestOfFile, pack, unpack } from "../../cloud/backup/archive.ts";
+import { digestOfFile, type Manifest, pack, unpack } from "../../cloud/backup/archive.ts";
 import { restoreBackup, verifyBackup } from "../../cloud/backup/restore.ts";
 import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
+import { smallDisk } from "../../fixtures/tmpfs.ts";
 
 const root = mkdtempSync(join(tmpdir(), "imprimatur-backup-"));
 const dataDir = join(root, "node");
@@ -295,6 +296,25 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
   await expect(verifyBackup(torn, log)).rejects.toThrow(says);
   await expect(restoreBackup({ from: torn, dataDir: folder, force: false, log, now: 0 })).rejects.toThrow(says);
   expect(existsSync(folder)).toBe(false);
+});
+
+test("a disk that takes all but the end of a backup is told, not taken for a whole one", async (t) => {
+  const disk = smallDisk(1);
+  if (typeof disk === "string") return t.skip(disk);
+  try {
+    const content = join(root, "bootstrap-key");
+    writeFileSync(content, "k".repeat(100_000));
+    const manifest = { files: [{ name: "bootstrap-key", ...(await digestOfFile(content)) }] } as unknown as Manifest;
+    await pack(join(root, "whole"), root, manifest);
+    const { size } = statSync(join(root, "whole"));
+    disk.fill();
+    const ballast = join(disk.folder, "ballast");
+    truncateSync(ballast, statSync(ballast).size - Math.floor(size / 4_096) * 4_096); // room for all whole pages of it
+    await expect(pack(join(disk.folder, "cut"), root, manifest)).rejects.toThrow("ENOSPC");
+    for (const made of [content, join(root, "whole")]) rmSync(made);
+  } finally {
+    disk.end();
+  }
 });
 
 test("the commands say what is wrong with a backup in one line", async () => {
