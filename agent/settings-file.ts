@@ -1,5 +1,5 @@
 // The settings' file as enrolment writes it: for this user alone, whole or not at all, and never over another without being told.
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
 import { makeFolder } from "./terminal.ts";
@@ -29,7 +29,7 @@ export function reserve(file: string, force: boolean): Reserved {
   return {
     giveUp,
     write: (settings) => {
-      writeSync(at, `${JSON.stringify(settings, null, 2)}\n`);
+      writeFileSync(at, `${JSON.stringify(settings, null, 2)}\n`);
       fsyncSync(at);
       try {
         if (force) renameSync(draft, file);

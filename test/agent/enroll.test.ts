@@ -1,6 +1,6 @@
 // imprimatur agent enroll: a key becomes a station's settings, once, for one user's eyes; and every way in which it can't is one line.
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { loadAgentConfig } from "../../agent/config.ts";
 import { enroll } from "../../agent/enroll.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
+import { smallDisk } from "../../fixtures/tmpfs.ts";
 import { startWorld } from "../../fixtures/world.ts";
 
 const w = await startWorld();
@@ -85,6 +86,25 @@ test("a file that is there is kept, and nothing is registered for it, unless --f
   expect((await program([...args, "--force"], { env: { IMPRIMATUR_AGENT_KEY: shop.adminKey } })).code).toBe(0);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(await devices()).toHaveLength(before.length + 1);
+});
+
+test("settings that the disk takes only half of leave what was there as it was, and no device", async (t) => {
+  const disk = smallDisk(1);
+  if (typeof disk === "string") return t.skip(disk);
+  try {
+    const file = join(disk.folder, "kept.json");
+    writeFileSync(file, "{}");
+    disk.fill();
+    truncateSync(join(disk.folder, "ballast"), statSync(join(disk.folder, "ballast")).size - 4_096);
+    const before = await devices();
+    const many = Array.from({ length: 32 }, (_, i) => ["--printer", `zpl=tcp://10.0.0.${i}:9100`]).flat();
+    const args = ["--cloud", w.url, "--config", file, "--name", "line 11", "--force", ...many];
+    const { code, complaints } = await program(args, { env: { IMPRIMATUR_AGENT_KEY: shop.adminKey } });
+    expect([code, complaints]).toEqual([1, expect.stringContaining("ENOSPC")]);
+    expect([readFileSync(file, "utf8"), await devices()]).toEqual(["{}", before]);
+  } finally {
+    disk.end();
+  }
 });
 
 test("a tenant that isn't the one that was meant leaves neither a file nor a device behind", async () => {
