@@ -1,4 +1,5 @@
 // imprimatur backup --to FILE, of a node that goes on working; --verify FILE says whether a backup could be restored.
+import { tmpdir } from "node:os";
 import { ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { verifyBackup } from "./backup/restore.ts";
@@ -6,7 +7,6 @@ import { takeBackup } from "./backup/take.ts";
 import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur backup --to FILE [--config FILE] | imprimatur backup --verify FILE";
-
 await runCommand(async (argv, { config, log, now }) => {
   const {
     to,
@@ -15,7 +15,9 @@ await runCommand(async (argv, { config, log, now }) => {
   } = argumentsOf(USAGE, { to: { type: "string" }, verify: { type: "string" }, config: { type: "string" } }, argv);
   if (to !== undefined && verify === undefined) return `${to}: taken and checked; ${wordsOf(await takeBackup(config(file), to, log, now))}`;
   if (verify === undefined || to !== undefined) throw new ConfigError(`one of --to and --verify is needed (usage: ${USAGE})`, 2);
-  const manifest = await verifyBackup(verify, log).catch((cause: Error) => {
+  const manifest = await verifyBackup(verify, log).catch((cause: Error & { code?: string; path?: string }) => {
+    const room = cause.path === verify ? "" : `; all of it is unpacked in ${tmpdir()} for the while, and TMPDIR names another place`;
+    if (cause.code !== undefined) throw new Error(`${verify} couldn't be looked at: ${cause.message}${room}`, { cause }); // says nothing about the backup
     throw new Error(`${verify} can't be restored: ${cause.message}`, { cause });
   });
   return `${verify}: all of it holds; ${wordsOf(manifest)}`;

@@ -1,4 +1,5 @@
 // What the two commands about backups have in common: settings, a line for every outcome, an exit code, and the words about a backup.
+import { constants } from "node:os";
 import { ConfigError } from "#shared/arguments.ts";
 import type { Config } from "../config.ts";
 import { loadConfig } from "../config.ts";
@@ -10,9 +11,18 @@ type Means = { config(file: string | undefined): Config; log: Log; now: number }
 /** To its end: what it says, or why it doesn't, is a line, and the exit code tells them apart. */
 export async function runCommand(run: (argv: string[], means: Means) => Promise<string>): Promise<void> {
   process.umask(0o077);
+  let isDone = false;
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
+    process.once(signal, () => {
+      if (isDone) return;
+      process.stderr.write(`imprimatur: ended by ${signal} before it was done\n`);
+      process.exit(128 + constants.signals[signal]); // what lies half-made goes with it
+    });
   const config = (file: string | undefined) => loadConfig(file === undefined ? [] : ["--config", file]);
   try {
-    process.stdout.write(`${await run(process.argv.slice(2), { config, log: createLog("warn"), now: Date.now() })}\n`);
+    const said = await run(process.argv.slice(2), { config, log: createLog("warn"), now: Date.now() });
+    isDone = true;
+    process.stdout.write(`${said}\n`);
   } catch (error) {
     process.stderr.write(`imprimatur: ${(error as Error).message}\n`);
     process.exitCode = error instanceof ConfigError ? error.exitCode : 1;

@@ -1,5 +1,5 @@
 // Bringing a backup back: unpacked and checked beside what is there, and only then put in its place, with a mark against a restore that was cut off.
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
@@ -15,6 +15,7 @@ import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
 import { type Manifest, unfit, unpack } from "./archive.ts";
 import { inspect, type Inspected } from "./inspect.ts";
+import { inScratch } from "./scratch.ts";
 
 /** Unpacks into a folder and holds everything against everything; throws what doesn't fit. */
 async function checked(from: string, folder: string, log: Logger): Promise<Manifest> {
@@ -43,14 +44,8 @@ function refuseOtherHead({ log: { size, root, checkpoint } }: Manifest, found: I
 }
 
 /** Whether it could be restored, without doing it. */
-export async function verifyBackup(from: string, log: Logger): Promise<Manifest> {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-verify-"));
-  try {
-    return await checked(from, folder, log);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
+export const verifyBackup = (from: string, log: Logger): Promise<Manifest> =>
+  inScratch(join(tmpdir(), "imprimatur-verify-"), (folder) => checked(from, folder, log));
 
 const UNPACKED = ".restoring-";
 type Options = { from: string; dataDir: string; force: boolean; log: Logger; now: number };
@@ -63,14 +58,11 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
     const there = readdirSync(dataDir).filter((name) => !name.startsWith("lock"));
     if (there.length > 0 && !force) throw unfit(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
     for (const name of readdirSync(dataDir).filter((left) => left.startsWith(UNPACKED))) rmSync(join(dataDir, name), { recursive: true });
-    const fresh = mkdtempSync(join(dataDir, UNPACKED));
-    try {
+    return await inScratch(join(dataDir, UNPACKED), async (fresh) => {
       const manifest = await checked(from, fresh, log);
       await settle(fresh, manifest, log);
       return { manifest, before: putInPlace(fresh, dataDir, now) };
-    } finally {
-      rmSync(fresh, { recursive: true, force: true });
-    }
+    });
   } finally {
     const isBare = readdirSync(dataDir).every((name) => name.startsWith("lock"));
     if (isOurs && isBare) rmSync(dataDir, { recursive: true }); // nothing came of it; as long as it is ours alone

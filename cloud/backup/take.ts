@@ -1,5 +1,5 @@
 // Taking a backup: a snapshot of the database, then the files beside it, which only ever grow; checked before it is called one.
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { signedNote } from "#shared/note.ts";
@@ -10,6 +10,7 @@ import { signerFrom } from "../keys.ts";
 import { copyDatabase } from "../store/copy.ts";
 import { digestOfFile, type Manifest, pack, unfit } from "./archive.ts";
 import { inspect, type Inspected } from "./inspect.ts";
+import { inScratch } from "./scratch.ts";
 import { keysSetIn, openerFor } from "../seal.ts";
 
 const DATABASE = "imprimatur.db";
@@ -25,8 +26,7 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
     );
   if (existsSync(to)) throw unfit(`${to} exists: name a file that doesn't`);
   makeFolder(dirname(to));
-  const folder = mkdtempSync(`${to}.`);
-  try {
+  return inScratch(`${to}.`, async (folder) => {
     await copyDatabase(join(config.DATA_DIR, DATABASE), join(folder, DATABASE));
     chmodSync(join(folder, DATABASE), 0o600);
     const names = [DATABASE, ...copyBeside(config.DATA_DIR, folder)];
@@ -45,9 +45,7 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
     renameSync(whole, to);
     syncFolder(dirname(to));
     return manifest;
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  });
 }
 
 /** After the database: a key is a file before any row speaks of it. */

@@ -1,6 +1,7 @@
 // A backup that is taken while labels are printed holds all that was answered before it, and comes back as a node that goes on.
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -315,6 +316,30 @@ test("a disk that takes all but the end of a backup is told, not taken for a who
   } finally {
     disk.end();
   }
+});
+
+test("a machine without the room to look at a backup isn't told that the backup is bad", async (t) => {
+  const disk = smallDisk(1);
+  if (typeof disk === "string") return t.skip(disk);
+  try {
+    disk.fill();
+    const { code, out } = await imprimatur(["backup", "--verify", file], { TMPDIR: disk.folder });
+    expect([code, out]).toEqual([
+      1,
+      expect.stringMatching(/^imprimatur: .*node\.backup couldn't be looked at: ENOSPC.* TMPDIR names another/),
+    ]);
+  } finally {
+    disk.end();
+  }
+});
+
+test("a backup that is told to end leaves no copy of the keys behind", async () => {
+  const folder = mkdtempSync(join(root, "ended-"));
+  const child = spawn(process.execPath, ["cloud/backup.ts", "--to", join(folder, "x")], { env: { ...process.env, ...env(dataDir) } });
+  await vi.waitUntil(() => readdirSync(folder).length > 0, { ...PATIENCE, interval: 1 });
+  child.kill();
+  const [code] = await once(child, "exit");
+  expect([code, readdirSync(folder)]).toEqual([143, []]);
 });
 
 test("the commands say what is wrong with a backup in one line", async () => {
