@@ -1,5 +1,5 @@
 // Bringing a backup back: unpacked and checked beside what is there, and only then put in its place, with a mark against a restore that was cut off.
-import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { lchownSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
@@ -61,7 +61,9 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
     return await inScratch(join(dataDir, UNPACKED), async (fresh) => {
       const manifest = await checked(from, fresh, log);
       await settle(fresh, manifest, log);
-      return { manifest, before: putInPlace(fresh, dataDir, now) };
+      const before = putInPlace(fresh, dataDir, now);
+      giveToOwner(dataDir);
+      return { manifest, before };
     });
   } finally {
     const isBare = readdirSync(dataDir).every((name) => name.startsWith("lock"));
@@ -110,6 +112,13 @@ async function warn(store: Store): Promise<void> {
       const from: string = after;
       after = await store.write("serials after a restore", (tx) => warnOfSerials(tx, tenantId, from));
     }
+}
+
+/** Root restores for the user whose folder it is, as whom the cloud will open it. */
+function giveToOwner(dataDir: string): void {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(dataDir);
+  for (const name of readdirSync(dataDir, { recursive: true, encoding: "utf8" })) lchownSync(join(dataDir, name), uid, gid);
 }
 
 export type WentBack = { takenAt: string; logSize: number };

@@ -2,7 +2,19 @@
 import { execFile, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -205,6 +217,18 @@ test("a folder that holds something is refused without --force; with it, what wa
   expect([forced.code, forced.out]).toEqual([0, expect.stringContaining("what was there lies in")]);
   const aside = readdirSync(folder).find((name) => name.startsWith("before-restore-")) ?? "";
   expect(readdirSync(join(folder, aside))).toEqual(expect.arrayContaining(["imprimatur.db", "keys"]));
+});
+
+test("what root restores into another user's folder is that user's", async (t) => {
+  if (process.getuid?.() !== 0) return t.skip("only root restores for others");
+  const folder = join(root, "anothers");
+  mkdirSync(folder);
+  chownSync(folder, 1234, 1234);
+  for (const force of [false, true]) {
+    await restoreBackup({ from: file, dataDir: folder, force, log, now: 0 });
+    const theirs = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => statSync(join(folder, name)).uid !== 1234);
+    expect(theirs).toEqual([]);
+  }
 });
 
 test("a folder in which a cloud works is refused, --force or not", async () => {
