@@ -59,7 +59,8 @@ export async function enroll(argv: string[]): Promise<number> {
 }
 
 function next(file: string, { printers }: { printers: object[] }): string[] {
-  const at = `--config ${file}`;
+  const isPlain = /^[\w./:@+,=-]+$/.test(file);
+  const at = `--config ${isPlain ? file : `'${file.replaceAll("'", String.raw`'\''`)}'`}`; // as a shell takes it
   const doctor = `imprimatur agent doctor ${at}`;
   return [
     printers.length > 0 ? `next: ${doctor}` : `next: name its printers and scanners in that file, then ${doctor}`,

@@ -1,5 +1,5 @@
 // imprimatur agent enroll: a key becomes a station's settings, once, for one user's eyes; and every way in which it can't is one line.
-import { execFile } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -56,6 +56,13 @@ test("a device's key is looked up and written with its station, for this user on
     scanners: [{ name: "scanner-1", driver: "line" }],
   });
   expect(await devices()).toEqual(before);
+});
+
+test("the commands that it says to go on with can be pasted, wherever the settings lie", async () => {
+  const file = join(folder, "line 1's", "config.json");
+  const args = ["--cloud", w.url, "--key", shop.device.secret, "--config", file, "--printer", "zpl=tcp://10.0.0.7:9100"];
+  const [, named = ""] = /^next: imprimatur agent doctor --config (.+)$/m.exec((await program(args)).out) ?? [];
+  expect(execFileSync("sh", ["-c", `printf '<%s>' ${named}`], { encoding: "utf8" })).toBe(`<${file}>`);
 });
 
 test("another key registers the station, which gets a key of its own; a second time its name is taken", async () => {
