@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { sql } from "./drizzle.ts";
+import { refuseForeignTables } from "./foreign-tables.ts";
 import type { Engine, Store } from "./store.ts";
 
 export type Migration = {
@@ -65,6 +66,7 @@ function refuseForeign(applied: Applied[], known: Migration[]): void {
 
 /** Two nodes may start at once: the row of the version is inserted first, so the second one fails whole and looks again. */
 export async function migrate(engine: Engine, store: Store, known: Migration[] = migrationsIn()): Promise<void> {
+  if (engine.name === "postgres") await refuseForeignTables(store, known);
   await twice(() => engine.script(spelled(engine.name, TABLE)));
   for (let tries = 1; ; tries += 1) {
     const applied = await appliedTo(store);

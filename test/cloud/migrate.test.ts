@@ -47,6 +47,25 @@ test("a changed migration, a newer database and a broken migration stop the star
   await store.close();
 });
 
+test.each([
+  ["CREATE TABLE products (id INTEGER)", "products"],
+  ["CREATE TABLE migrations (id INTEGER, name TEXT)", "migrations"],
+])(
+  "a server's database of another program's, with %s, is named and left as it is; tables of other names don't matter",
+  async (theirs, table) => {
+    const url = await freshDatabase();
+    if (url === undefined) return expect(engine).toBe("sqlite"); // a file is looked at before it is opened
+    const { made, store } = await open("theirs", url);
+    await made.script(theirs);
+    await expect(migrate(made, store)).rejects.toThrow(`another program's, with the tables ${table}: name one of our own`);
+    const tables = sql`SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`;
+    expect(await store.read("left", ({ db }) => db.values(tables))).toEqual([[table]]);
+    await made.script(`ALTER TABLE ${table} RENAME TO theirs`);
+    await migrate(made, store);
+    await store.close();
+  },
+);
+
 test("nodes that start at once on an empty database all come up", async () => {
   const url = await freshDatabase(); // on SQLite there is one node
   const nodes = await Promise.all((url ? [1, 2, 3, 4] : [1]).map(() => open("many", url)));
