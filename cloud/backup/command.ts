@@ -24,9 +24,16 @@ export async function runCommand(run: (argv: string[], means: Means) => Promise<
     isDone = true;
     process.stdout.write(`${said}\n`);
   } catch (error) {
-    process.stderr.write(`imprimatur: ${(error as Error).message}\n`);
+    process.stderr.write(`imprimatur: ${whyNot(error as Error)}\n`);
     process.exitCode = error instanceof ConfigError ? error.exitCode : 1;
   }
+}
+
+/** A store's refusal is worded for callers of the API: who runs a command needs the reason. */
+function whyNot(error: Error & { code?: string }): string {
+  const { code, message, cause } = error;
+  if (code !== "STORE_UNAVAILABLE" || !(cause instanceof Error)) return message;
+  return `${cause.message || String((cause as { code?: string }).code)}: see IMPRIMATUR_DATABASE_URL`;
 }
 
 export function wordsOf({ takenAt, log, audit, needs, files }: Manifest): string {

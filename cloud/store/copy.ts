@@ -1,5 +1,5 @@
 // A copy of the embedded database while somebody writes to it: one snapshot, whole, and never a moment in which the writer waits.
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
 import { fileFault } from "./file-fault.ts";
@@ -11,6 +11,7 @@ const ALL_PAGES = 0x7fff_ffff;
 /** All pages in one step: a copy in several would begin anew at every commit beside it, and never end under load. */
 export async function copyDatabase(from: string, to: string): Promise<void> {
   if (!existsSync(from)) throw new Error(`${from} doesn't exist: there is nothing to back up`);
+  accessSync(from, constants.R_OK); // SQLite's own words would name neither the file nor the reason
   const fault = fileFault(from);
   if (fault) throw new Error(`${fault.says}: ${fault.todo}`);
   const source = connect(from, "read");

@@ -1,8 +1,9 @@
 // A backup that is taken while labels are printed holds all that was answered before it, and comes back as a node that goes on.
-import { execFile, spawn } from "node:child_process";
+import { execFile, spawn, spawnSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import {
+  chmodSync,
   chownSync,
   cpSync,
   existsSync,
@@ -229,6 +230,16 @@ test("what root restores into another user's folder is that user's", async (t) =
     const theirs = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => statSync(join(folder, name)).uid !== 1234);
     expect(theirs).toEqual([]);
   }
+});
+
+test("a database that this user may not read is named, with the reason", async (t) => {
+  if (process.getuid?.() !== 0) return t.skip("only root can be somebody else");
+  chmodSync(root, 0o755);
+  chmodSync(dataDir, 0o755); // to the file, and no further
+  const nobody = { uid: 65_534, gid: 65_534, env: { ...process.env, ...env(dataDir) }, encoding: "utf8" } as const;
+  const { stderr } = spawnSync(process.execPath, ["cloud/backup.ts", "--to", join(tmpdir(), "nobodys.backup")], nobody);
+  chmodSync(dataDir, 0o700);
+  expect(stderr).toMatch(/^imprimatur: EACCES: permission denied, access '.*imprimatur\.db'\n$/);
 });
 
 test("a folder in which a cloud works is refused, --force or not", async () => {

@@ -89,6 +89,7 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
 
 test.each([
   [["--set-back"], { IMPRIMATUR_DATABASE_URL: "" }, 1, "IMPRIMATUR_DATABASE_URL isn't set"],
+  [["--set-back"], { IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, 1, "ECONNREFUSED 127.0.0.1:1: see IMPRIMATUR_DATABASE_URL"],
   [["--set-back", "--force"], {}, 2, "it goes without the others"],
 ] as const)("restore %j with %j is refused in one line", async (args, more, code, says) => {
   expect(await imprimatur("restore", [...args], more)).toEqual({ code, out: expect.stringMatching(new RegExp(`^imprimatur: [^\\n]*${says}[^\\n]*\\n$`)) });
