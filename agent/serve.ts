@@ -13,10 +13,13 @@ export async function serve(file: string | undefined): Promise<void> {
   sayReady(log, config, station.url);
 }
 
-function sayReady({ logger, flush }: AgentLog, { station }: AgentConfig, url: string): void {
+const SAYS_READY = new Set(["trace", "debug", "info"]);
+/** Said at any log level: who asked for a free port has to learn which. */
+function sayReady({ logger, flush }: AgentLog, { station, logLevel }: AgentConfig, url: string): void {
   const line = { event: "ready", url, pid: process.pid, ...(station === undefined ? {} : { station }) };
-  if (logger.isLevelEnabled("info")) logger.info(line, `the console is at ${url}`);
+  logger.info(line, `the console is at ${url}`);
   flush();
+  if (!SAYS_READY.has(logLevel)) process.stdout.write(`${JSON.stringify({ level: "info", time: new Date().toISOString(), ...line })}\n`);
 }
 
 function endOnSignal(station: Station, log: AgentLog): void {

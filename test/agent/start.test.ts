@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { startProgram } from "../../fixtures/program.ts";
 import { mishaps } from "../../fixtures/simulate.ts";
 
 const run = (file: string, args: string[], env: Record<string, string> = {}) =>
@@ -34,6 +35,22 @@ test("npm start says what it takes, and which option a wrong one was meant to be
     said: `imprimatur: there is no option --onec; did you mean --once? (${usage})\n`,
   });
   expect(await run("fixtures/start.ts", ["--help"])).toEqual({ code: 0, said: `${usage}\n` });
+});
+
+test("a station says where its console is at any log level, as any free port is one that nobody else could name", async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-quiet-"));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const printer = { name: "away", driver: "zpl", port: "tcp://127.0.0.1:9", label: { widthMm: 50, heightMm: 25 } };
+  const agent = await startProgram("agent/main.ts", {
+    IMPRIMATUR_AGENT_KEY: "imp_nobodys",
+    IMPRIMATUR_AGENT_CLOUD: "http://127.0.0.1:9",
+    IMPRIMATUR_AGENT_DATA_DIR: dataDir,
+    IMPRIMATUR_AGENT_CONSOLE: '{"port":0}',
+    IMPRIMATUR_AGENT_PRINTERS: JSON.stringify([printer]),
+    IMPRIMATUR_AGENT_LOG_LEVEL: "silent",
+  });
+  expect((await fetch(`${agent.url}/healthz`)).ok).toBe(true);
+  expect(await agent.end()).toBe(0);
 });
 
 test("npm run floor explains every label, with faults and without", { timeout: 120_000 }, async () => {
