@@ -171,7 +171,8 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       return { rfid: { ...verdict.evidence, ...(latest.simulated ? { simulated: true } : {}) } };
     }
     if (work.rfid) return { rfid: work.rfid };
-    if (ask === null && work.completion === undefined) return {}; // the printer hasn't answered yet; its word is added when it does
+    const isAwaited = ask === null && attempt.stage !== "printed" && work.completion === undefined;
+    if (isAwaited) return {}; // the printer hasn't answered yet; its word is added when it does
     return { words: "nobody has read this label's tag: read it with an RFID reader, or give the label up as a misprint", wait: false };
   }
 

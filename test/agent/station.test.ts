@@ -1,5 +1,6 @@
 // One station from claim to seal, against a real cloud and simulated printers on real sockets: what goes well, and what a person is asked.
 import { afterAll, describe, expect, test } from "vitest";
+import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, until } from "./floor.ts";
@@ -298,13 +299,13 @@ describe.concurrent("a printer that waits for a person", () => {
 });
 
 describe.concurrent("tags", () => {
-  const rfid = async (t: Parameters<typeof running>[0], fault: "rfid-void" | "epc-shift" | "neighbour-inlay", how = {}) => {
+  const rfid = async (t: Parameters<typeof running>[0], fault: FaultName, how = {}) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { rfid: true });
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault(fault, how);
-    const { job_ref: ref } = await shop.issue({ needs: ["qr", "rfid"] });
-    return { shop, station, ref };
+    const { job_ref: ref, digital_link: link } = await shop.issue({ needs: ["qr", "rfid"] });
+    return { shop, station, ref, link };
   };
 
   test("a void label has to be destroyed before the good one counts", async (t) => {
@@ -344,6 +345,18 @@ describe.concurrent("tags", () => {
     await sealed(shop, ref);
     expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ attempt: 2, duplicate_risk: false });
     expect(await station.floor.links()).toHaveLength(1);
+  });
+
+  test("that nobody has read isn't verified by a person's word and a scan: the label is given up", async (t) => {
+    const { shop, station, ref, link } = await rfid(t, "fence-never");
+    await isAsked(station, ref, "unknown_outcome");
+    expect((await say(station, ref, "good")).status).toBe(200);
+    const scan = await ask(station, "POST", "/api/scan", { text: link });
+    expect(scan.body).toMatchObject({ moved: false, why: "tag", words: expect.stringContaining("nobody has read this label's tag") });
+    station.floor.machine?.clear();
+    await say(station, ref, "destroyed");
+    await sealed(shop, ref);
+    expect(station.state().quarantine).toEqual([]);
   });
 
   test("a tag that reads back wrong is no good label", async (t) => {
