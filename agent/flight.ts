@@ -7,6 +7,7 @@ import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
 import { attests, type Capabilities, type Completion, type Printer, type Submission } from "./printers/driver.ts";
 import { fail, unlessRefused } from "./ends.ts";
+import { isOver } from "./floor.ts";
 import * as steps from "./steps.ts";
 
 export type Lease = "alive" | "lost" | "unknown";
@@ -175,9 +176,10 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const now = at && attempt.work.closing?.verdict === "not_printed" ? await counterNow(at) : null;
     const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
+      counter.expect(null);
+      if (isOver(store.must(attempt.attemptId))) return; // its job went on meanwhile: the label is an orphan, and asked about as one
       if (hasMoved(attempt, now)) askAgain(floor, attempt, now);
       else closeAttempt(floor, attempt, flushed, isProven);
-      counter.expect(null);
     });
   }
 

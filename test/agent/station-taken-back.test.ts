@@ -13,7 +13,7 @@ const isIn = (shop: Shop, ref: string, state: string) => until(async () => (awai
 const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
 const wordsAt = (station: Running, ref: string) => jobAt(station, ref)?.ask?.words;
 const inCloud = async (shop: Shop, ref: string) => (await shop.admin.get(`/aidc/jobs/${ref}`)).body;
-const issued = (shop: Shop) => shop.issue() as Promise<{ job_ref: string; digital_link: string }>;
+const issued = (shop: Shop) => shop.issue() as Promise<{ job_ref: string; serial: string; digital_link: string }>;
 const AGAIN = /^it may still come out \(.+\): switch the printer off and on/;
 /** Said twice: once as it looks, once after making sure. */
 async function saidTwice(shop: Shop, station: Running, ref: string, verdict: string) {
@@ -114,6 +114,26 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     await isAsked(station, ref, "destroy_earlier");
     expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
     expect(await station.floor.links()).toEqual([link]); // and no second one before somebody has destroyed it
+  });
+
+  test("a job that was voided meanwhile: its label is an orphan, once, and stays one", async (t) => {
+    const shop = await printShop(w);
+    const settings = { claim: { ahead: 4, leaseSeconds: 5 } };
+    const patience = { ...IMPATIENT.patience, retryMs: [4_000] };
+    const station = await running(t, w.url, shop, { eyes: "hand", settings }, { patience });
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref, serial } = await issued(shop);
+    await isAsked(station, ref, "unknown_outcome");
+    station.floor.machine?.fault("busy"); // it can't be told to drop anything
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
+    await isAsked(station, ref, "destroy_earlier");
+    station.floor.machine?.clear();
+    await until(() => station.state().printers[0]?.status === "ready");
+    expect([asked(station, ref), station.state().ledger.counts]).toEqual(["destroy_earlier", { orphan: 1 }]);
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    expect(station.state().ledger.counts).toEqual({ destroyed: 1 });
   });
 
   test("a printer that only listens never stalls its lane: the next attempt is told that a label may exist", async (t) => {
