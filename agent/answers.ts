@@ -1,9 +1,9 @@
 // What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
 import { Refusal } from "#shared/errors.ts";
 import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, type Verdict, type Work } from "./attempt.ts";
-import { fail } from "./ends.ts";
+import { fail, REASONS } from "./ends.ts";
 import { type Floor, instant, MAY_BE_HERE } from "./floor.ts";
-import type { Flush } from "./printers/driver.ts";
+import { type Dropped, endOrphan, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
 import { attested, useEarly } from "./steps.ts";
 
 const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
@@ -76,12 +76,6 @@ export function skip(floor: Floor, jobRef: string, operator: string, isPrinting:
 }
 export const maySkip = ({ stage, ended }: Attempt): boolean => ended === null && (stage === "waiting" || stage === "rendered");
 
-const REASONS: Record<Verdict, string> = {
-  good: "good",
-  misprint: "an operator found a misprint",
-  not_printed: "an operator found no label",
-  destroyed: "an operator destroyed the label",
-};
 /** Scans from before this count for nothing any more. */
 const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});
 type Answer = (floor: Floor, attempt: Attempt, verdict: Verdict, operator: string) => void;
@@ -125,12 +119,11 @@ const answers: Record<Ask | "scan", Answer> = {
           store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
         continue;
       }
-      store.relabel(earlier.attemptId, MAY_BE_HERE, state, REASONS[verdict]);
-      if (earlier.ended !== null) continue;
-      store.reportOrphan({
-        job_ref: earlier.jobRef, attempt_id: earlier.attemptId, evidence: { outcome: state }, disposition: "destroyed", actor: { kind: "operator", id: operator },
-      }); // oxfmt-ignore
-      store.change(earlier.attemptId, { ended: "orphan, destroyed" });
+      const { attemptId, work, ended } = earlier;
+      if (ended !== null) store.relabel(attemptId, MAY_BE_HERE, state, REASONS[verdict]);
+      else if (work.held && !work.emptied && !hasNoLane(floor, earlier))
+        store.change(attemptId, { work: { answered: { verdict, operator } } });
+      else endOrphan(floor, earlier, verdict, operator);
     }
   },
   destroy_void: (floor, attempt, _verdict, operator) => {
@@ -151,13 +144,9 @@ const answers: Record<Ask | "scan", Answer> = {
   },
 };
 
-const ONCE_MORE = "what the printer held is dropped only now, and no counter tells whether a label came out before: look once more";
 /** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
 export function askAgain(floor: Floor, attempt: Attempt, counter: number): void {
-  const { work } = attempt;
-  const moved = counter - (work.counter ?? counter);
-  const unknown = moved > 0 ? `the printer's counter has moved by ${moved} since this label was sent: look again` : ONCE_MORE;
-  lookAgain(floor, attempt, { unknown, counter });
+  lookAgain(floor, attempt, { unknown: moveOf(attempt.work, counter), counter });
 }
 function lookAgain(floor: Floor, { attemptId, jobRef }: Attempt, learned: Work & { unknown: string }): void {
   floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, ...learned } });
@@ -165,7 +154,6 @@ function lookAgain(floor: Floor, { attemptId, jobRef }: Attempt, learned: Work &
   floor.news.beat();
 }
 
-export type Dropped = Pick<Flush, "clean" | "words" | "untouched">;
 /**
  * After the printer was told to drop what it holds: only then can nothing come out any more. What a person said before that holds where a counter or a
  * queue proves it; else they look once more, and where the printer confirms nothing, make sure first; after that the next attempt is told of a label.
@@ -175,7 +163,7 @@ export function closeAttempt(floor: Floor, attempt: Attempt, flushed: Dropped, i
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
   if (disposition && !flushed.clean && !attempt.work.emptied)
     return lookAgain(floor, attempt, {
-      unknown: `it may still come out (${flushed.words}): switch the printer off and on, empty its print queue where it has one, look again, and say what you found`,
+      unknown: mayStillCome(flushed),
       emptied: true,
     });
   if (verdict === "not_printed" && !isProven && !attempt.work.emptied)

@@ -82,6 +82,10 @@ export type Work = {
   /** The person was asked after the printer was told to drop what it holds, and to make sure where it didn't confirm that: the next word counts. */
   emptied?: true;
   closing?: { verdict: Verdict; operator: string; reason: string };
+  /** Its job went on while the printer may have held it still. */
+  held?: true;
+  /** What a person said of it before the printer had dropped it. */
+  answered?: { verdict: Verdict; operator: string };
 };
 
 export type Attempt = {
@@ -109,7 +113,7 @@ export const isRisky = ({ task, work }: Pick<Attempt, "task" | "work">): boolean
 /** What has to be asked now; follows from what is known, so that it can't be forgotten in a crash. */
 export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "work" | "task" | "ended">): Ask | null {
   if (ended !== null) return null;
-  if (stage === "orphan") return "destroy_earlier";
+  if (stage === "orphan") return work.answered === undefined ? "destroy_earlier" : null;
   if (stage === "waiting" || stage === "rendered")
     return isRisky({ task, work }) && work.destroyedAt === undefined ? "destroy_earlier" : null;
   if (stage === "sent") {

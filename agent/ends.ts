@@ -2,8 +2,16 @@
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
-import { type Attempt, stages } from "./attempt.ts";
+import { type Attempt, stages, type Verdict } from "./attempt.ts";
 import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
+
+/** What a person's word is in the history. */
+export const REASONS: Record<Verdict, string> = {
+  good: "good",
+  misprint: "an operator found a misprint",
+  not_printed: "an operator found no label",
+  destroyed: "an operator destroyed the label",
+};
 
 export type Disposition = "destroyed" | "not_printed";
 /** The attempt is over; `disposition` where it is known that no label of it is left. */
@@ -60,7 +68,8 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
     const evidence = { stage: attempt.stage, why: readable(why), work: { ...attempt.work } };
     store.reportOrphan({ ...orphan, evidence, disposition: "found", actor: DEVICE });
-    store.change(attemptId, { stage: "orphan", ended: null });
+    const isOut = attempt.stage === "printed" || attempt.stage === "sealing" || isGivenUp;
+    store.change(attemptId, { stage: "orphan", ended: null, work: isOut ? {} : { held: true } });
     say(
       "error",
       { event: "orphan", job_ref: attempt.jobRef },

@@ -1,5 +1,5 @@
 // One label on its way through the printer: sent when its job is surely ours, followed to its end, taken back where it can't come out. Never sent twice.
-import { askAgain, closeAttempt, type Dropped } from "./answers.ts";
+import { askAgain, closeAttempt } from "./answers.ts";
 import type { Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { contentOf } from "./drawing.ts";
@@ -8,6 +8,7 @@ import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
 import { attests, type Capabilities, type Completion, type Printer, type Submission } from "./printers/driver.ts";
 import { fail, unlessRefused } from "./ends.ts";
 import { isOver } from "./floor.ts";
+import { type Dropped, dropped } from "./orphans.ts";
 import * as steps from "./steps.ts";
 
 export type Lease = "alive" | "lost" | "unknown";
@@ -169,10 +170,26 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     });
   }
 
+  async function flush(attempt: Attempt): Promise<{ at: Printer | undefined; flushed: Dropped }> {
+    const at = await press.open();
+    return { at, flushed: at ? await at.flush(nameOf(attempt)) : { clean: false, words: "the printer can't be asked" } };
+  }
+  /** Its job went on while the printer may have held it: nothing of it may come out any more, whoever has looked already. */
+  async function drop(orphan: Attempt): Promise<void> {
+    const { at, flushed } = await flush(orphan);
+    const now = at ? await counterNow(at) : null;
+    const isProven = now !== null || flushed.untouched === true;
+    await durable(() => {
+      const found = store.must(orphan.attemptId);
+      const moved = hasMoved(found, now) ? now : null;
+      if (at) counter.expect(null);
+      if (found.ended === null) dropped(floor, found, { ...flushed, isTold: at !== undefined, isProven, moved });
+    });
+  }
+
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
-    const at = await press.open();
-    const flushed: Dropped = at ? await at.flush(nameOf(attempt)) : { clean: false, words: "the printer can't be asked" };
+    const { at, flushed } = await flush(attempt);
     const now = at && attempt.work.closing?.verdict === "not_printed" ? await counterNow(at) : null;
     const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
@@ -183,5 +200,5 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     });
   }
 
-  return { dispatch, follow, watch, close };
+  return { dispatch, follow, watch, close, drop };
 }

@@ -97,6 +97,13 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     const held = inHand.filter(isHeld);
     const given = held.find(({ stage }) => stage === "closing");
     if (given) return flight.close(given);
+    const stray = store.orphans().find((one) => isMine(one) && one.work.held);
+    if (stray) {
+      await flight.drop(stray);
+      if (press.printer()) return;
+      share();
+      return tests.drop();
+    }
     const abandoned = held.find(steps.isAbandoned);
     if (abandoned) return durable(() => steps.abandon(floor, abandoned)); // a fault of ours let go of it
     const asking = held.find((one) => askOf(one) !== null);

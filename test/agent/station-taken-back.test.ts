@@ -55,18 +55,31 @@ describe.concurrent("a print queue keeps its jobs", () => {
   /** The label waits in the queue, and the agent begins anew. */
   async function begunAnew(t: Parameters<typeof running>[0]) {
     const shop = await printShop(w);
-    const first = await running(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    const settings = { claim: { ahead: 4, leaseSeconds: 5 } };
+    const first = await running(t, w.url, shop, { language: "ipp", eyes: "hand", settings });
     const { queue } = first.floor;
     await until(() => first.state().printers[0]?.status === "ready");
     queue?.set("held");
-    const { job_ref: ref, digital_link: link } = await issued(shop);
+    const { job_ref: ref, serial, digital_link: link } = await issued(shop);
     await until(() => first.state().printers[0]?.status === "blocked");
     await first.end();
     const station = await stationOn(first.floor);
     t.onTestFinished(station.end);
     await isAsked(station, ref, "unknown_outcome");
-    return { shop, ref, link, station, queue };
+    return { shop, ref, serial, link, station, queue };
   }
+
+  test("a label whose job is voided while it waits there is cancelled: it doesn't come out once a person has found none", async (t) => {
+    const { shop, ref, serial, station, queue } = await begunAnew(t);
+    expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
+    await isAsked(station, ref, "destroy_earlier");
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await until(() => station.state().ledger.counts["not_printed"] === 1);
+    queue?.set("none"); // it goes on
+    await until(() => station.state().buffer_depth === 0);
+    expect([queue?.jobs().map(({ state }) => state), await station.floor.links()]).toEqual([["canceled"], []]);
+    expect((await shop.admin.get("/aidc/orphans")).body.data).toEqual([]);
+  });
 
   test("a label that waits in it is found by its name after a restart, and cancelled before another is printed", async (t) => {
     const { shop, ref, link, station, queue } = await begunAnew(t);
@@ -116,7 +129,8 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     expect(await station.floor.links()).toEqual([link]); // and no second one before somebody has destroyed it
   });
 
-  test("a job that was voided meanwhile: its label is an orphan, once, and stays one", async (t) => {
+  /** Its job is voided while the printer is off, and a label of it may lie there. */
+  async function voidedWhileOff(t: Parameters<typeof running>[0]) {
     const shop = await printShop(w);
     const settings = { claim: { ahead: 4, leaseSeconds: 5 } };
     const patience = { ...IMPATIENT.patience, retryMs: [4_000] };
@@ -129,11 +143,27 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     expect((await say(station, ref, "not_printed")).status).toBe(200);
     expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
     await isAsked(station, ref, "destroy_earlier");
+    return { station, ref };
+  }
+
+  test("a job that was voided meanwhile: its label is an orphan, once, and stays one", async (t) => {
+    const { station, ref } = await voidedWhileOff(t);
     station.floor.machine?.clear();
     await until(() => station.state().printers[0]?.status === "ready");
     expect([asked(station, ref), station.state().ledger.counts]).toEqual(["destroy_earlier", { orphan: 1 }]);
     expect((await say(station, ref, "destroyed")).status).toBe(200);
-    expect(station.state().ledger.counts).toEqual({ destroyed: 1 });
+    await until(() => station.state().ledger.counts["destroyed"] === 1);
+  });
+
+  test("nor has anybody made sure of an orphan that may still come out", async (t) => {
+    const { station, ref } = await voidedWhileOff(t);
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await until(() => AGAIN.test(wordsAt(station, ref) ?? ""));
+    expect([asked(station, ref), station.state().ledger.counts]).toEqual(["destroy_earlier", { orphan: 1 }]);
+    station.floor.machine?.clear();
+    await until(() => wordsAt(station, ref)?.endsWith("look again") ?? false); // its label lies there
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    await until(() => station.state().ledger.counts["destroyed"] === 1);
   });
 
   test("a printer that only listens never stalls its lane: the next attempt is told that a label may exist", async (t) => {

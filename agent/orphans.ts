@@ -1,0 +1,47 @@
+// A label whose job went on without it. Where its printer may still hold it, it is dropped first: only then does what a person finds count.
+import type { Attempt, Verdict, Work } from "./attempt.ts";
+import { REASONS } from "./ends.ts";
+import { type Floor, MAY_BE_HERE } from "./floor.ts";
+import type { Flush } from "./printers/driver.ts";
+
+/** What the printer said when it was told to drop what it holds. */
+export type Dropped = Pick<Flush, "clean" | "words" | "untouched">;
+export const ONCE_MORE = "what the printer held is dropped only now, and no counter tells whether a label came out before: look once more";
+/** Words for a person where the counter says that labels came out, or can't say that none did. */
+export function moveOf({ counter }: Work, now: number): string {
+  const moved = now - (counter ?? now);
+  return moved > 0 ? `the printer's counter has moved by ${moved} since this label was sent: look again` : ONCE_MORE;
+}
+export const mayStillCome = ({ words }: Pick<Dropped, "words">): string =>
+  `it may still come out (${words}): switch the printer off and on, empty its print queue where it has one, look again, and say what you found`;
+
+/** It is gone, as an operator says. */
+export function endOrphan({ store }: Floor, { attemptId, jobRef }: Attempt, verdict: Verdict, operator: string): void {
+  const outcome = verdict === "destroyed" ? "destroyed" : "not_printed";
+  store.relabel(attemptId, MAY_BE_HERE, outcome, REASONS[verdict]);
+  store.reportOrphan({
+    job_ref: jobRef, attempt_id: attemptId, evidence: { outcome }, disposition: "destroyed", actor: { kind: "operator", id: operator },
+  }); // oxfmt-ignore
+  store.change(attemptId, { ended: "orphan, destroyed", work: { held: undefined, answered: undefined } });
+}
+
+/** The printer was told to drop it, or couldn't be told (`isTold`); `moved` is its counter where that says more than the person did. */
+export function dropped(
+  floor: Floor,
+  orphan: Attempt,
+  { clean, words, isTold, isProven, moved }: Dropped & { isTold: boolean; isProven: boolean; moved: number | null },
+): void {
+  const { store, news } = floor;
+  const { attemptId, work } = orphan;
+  const { answered, emptied } = work;
+  if (!isTold && !answered) return; // the lane tries again
+  const held = isTold ? undefined : work.held;
+  const look = (learned: Work) => store.change(attemptId, { work: { answered: undefined, held, ...learned } });
+  const isDoubted = moved !== null && answered?.verdict !== "destroyed";
+  if (!clean && !emptied) look({ unknown: mayStillCome({ words }), emptied: true });
+  else if (isDoubted) look({ unknown: moveOf(work, moved), counter: moved });
+  else if (answered?.verdict === "not_printed" && !isProven && !emptied) look({ unknown: ONCE_MORE, emptied: true });
+  else if (answered) endOrphan(floor, orphan, answered.verdict, answered.operator);
+  else look({});
+  news.beat();
+}
