@@ -38,8 +38,19 @@ const secondWord = () =>
     },
   );
 
+/** Two people may answer one question one after the other, and the second's word belongs to no other question that was asked meanwhile. */
+const otherQuestion = (attempt: Attempt) =>
+  new Refusal("ILLEGAL_TRANSITION", "that was answered already, and something else is asked now: look again, and say what you find", {
+    ask: askOf(attempt),
+    allowed: [...allowedFor(attempt)],
+  });
+const isOther = ({ attemptId, askSince }: Attempt, { of, since }: Question): boolean =>
+  (of !== undefined && of !== attemptId) || (since !== undefined && (askSince === null || Date.parse(since) !== askSince));
+
+/** As the state had it when the person looked at it; who doesn't name it answers what is asked now. */
+export type Question = { of?: string | undefined; since?: string | undefined };
 /** What an operator says of a label; refuses what doesn't answer the question. */
-export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator: string): Attempt {
+export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator: string, question: Question = {}): Attempt {
   const { store, news, say } = floor;
   const known = store.ofJob(jobRef);
   const [newest] = known;
@@ -47,7 +58,9 @@ export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator:
   const open = known.filter(({ ended }) => ended === null);
   const fitting = open.filter((one) => allowedFor(one).includes(verdict));
   const asking = (one: Attempt) => askOf(one) !== null; // who is asked for one label doesn't give another up
-  const attempt = fitting.find(asking) ?? fitting[0] ?? open.find(asking) ?? open[0] ?? newest;
+  const meant = open.find(({ attemptId }) => attemptId === question.of);
+  const attempt = meant ?? fitting.find(asking) ?? fitting[0] ?? open.find(asking) ?? open[0] ?? newest;
+  if (isOther(attempt, question)) throw otherQuestion(attempt);
   if (!allowedFor(attempt).includes(verdict)) throw wrongVerdict(attempt, verdict);
   if (verdict === "destroyed" && askOf(attempt) === null && isSecondWord(floor, attempt)) throw secondWord();
   store.write(() => answers[askOf(attempt) ?? "scan"](floor, attempt, verdict, operator));

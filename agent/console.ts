@@ -36,7 +36,13 @@ const KEYBOARD = "console";
 const Text = Type.String({ minLength: 1, maxLength: 4_096 });
 const bodies = {
   arrival: Type.Union([closed({ badge: Text }), closed({ pin: Text })]),
-  attest: closed({ verdict: Type.Enum([...verdicts]), session: Type.Optional(Text) }),
+  attest: closed({
+    verdict: Type.Enum([...verdicts]),
+    session: Type.Optional(Text),
+    /** The question that is answered, as the state had it: one that was asked anew or of another attempt isn't. */
+    attempt_id: Type.Optional(Text),
+    since: Type.Optional(Text),
+  }),
   scan: closed({ text: Text, session: Type.Optional(Text) }),
   explain: closed({ words: Type.String({ minLength: 1, maxLength: 1_000 }), session: Type.Optional(Text) }),
 };
@@ -59,9 +65,9 @@ export async function openConsole({ host, port }: { host: string; port: number }
   app.get("/api/events", (request, reply) => events(request, reply, deps));
   app.post("/api/operator", (request) => operators.arrive(bodyOf(bodies.arrival, request.body)));
   app.post<{ Params: { ref: string } }>("/api/jobs/:ref/attest", (request) => {
-    const { verdict, session } = bodyOf(bodies.attest, request.body);
+    const { verdict, session, attempt_id: of, since } = bodyOf(bodies.attest, request.body);
     const { id } = operators.who(session);
-    const { attemptId, jobRef } = answer(floor, request.params.ref, verdict, id);
+    const { attemptId, jobRef } = answer(floor, request.params.ref, verdict, id, { of, since });
     const now = state();
     return {
       job: [...now.jobs, ...now.recent].find(({ attempt_id }) => attempt_id === attemptId) ?? { job_ref: jobRef, attempt_id: attemptId },

@@ -45,7 +45,7 @@ async function once(act: () => Promise<Answer<unknown>>, done: Result | undefine
 
 /** The same question as when the button was pressed: between then and the badge, things may have changed. */
 const stillAsks = ({ attempt_id: id, ask }: Job): boolean =>
-  state.peek()?.jobs.some((job) => job.attempt_id === id && job.ask?.kind === ask?.kind) ?? false;
+  state.peek()?.jobs.some((job) => job.attempt_id === id && job.ask?.kind === ask?.kind && job.ask?.since === ask?.since) ?? false;
 
 export function attest(job: Job, verdict: Verdict, title: string): void {
   const go = () => {
@@ -55,7 +55,7 @@ export function attest(job: Job, verdict: Verdict, title: string): void {
     const done: Result = isOver
       ? { colour: "warn", what: "given_up", serial: job.serial, by: name() }
       : { colour: "good", what: "noted", serial: job.serial, by: name(), frame: true };
-    void once(() => api.attest(job.job_ref, verdict), done, go);
+    void once(() => api.attest(job, verdict), done, go);
   };
   if (verdict === "good") return signedIn(go);
   signedIn(() => confirmed({ title, words: say().confirm[verdict], job, go }));

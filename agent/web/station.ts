@@ -83,7 +83,8 @@ async function signed<T>(path: string, body: object = {}): Promise<Answer<T>> {
 const part = encodeURIComponent;
 export const api = {
   arrive: (shown: { badge: string } | { pin: string }) => call<Here>("POST", "/api/operator", shown),
-  attest: (ref: string, verdict: Verdict) => signed<object>(`/api/jobs/${part(ref)}/attest`, { verdict }),
+  attest: ({ job_ref: ref, attempt_id, ask }: Job, verdict: Verdict) =>
+    signed<object>(`/api/jobs/${part(ref)}/attest`, { verdict, attempt_id, ...(ask?.since ? { since: ask.since } : {}) }),
   scan: (text: string) => signed<ScanAnswer>("/api/scan", { text }),
   skip: (ref: string) => signed<object>(`/api/jobs/${part(ref)}/skip`),
   reprint: (ref: string) => signed<{ job_ref: string }>(`/api/jobs/${part(ref)}/reprint`),

@@ -72,8 +72,9 @@ export async function ask(
 export async function sessionAt(station: Pick<Station, "url">): Promise<string> {
   return (await ask(station, "POST", "/api/operator", { badge: OPERATOR.badge })).body.session as string;
 }
-export async function say(station: Pick<Station, "url">, ref: string, verdict: string): Promise<Told> {
-  return ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict, session: await sessionAt(station) });
+/** `question`: the one that is answered; absent: whichever is asked by then. */
+export async function say(station: Pick<Station, "url">, ref: string, verdict: string, question: object = {}): Promise<Told> {
+  return ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict, ...question, session: await sessionAt(station) });
 }
 export const jobAt = (station: Station, ref: string) => station.state().jobs.find(({ job_ref }) => job_ref === ref);
 export const asked = (station: Station, ref: string) => jobAt(station, ref)?.ask?.kind ?? null;

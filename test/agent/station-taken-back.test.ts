@@ -1,5 +1,6 @@
 // A label that can't come out is taken out of its printer. That it never came out is told only where the printer, its queue or a person can know it.
 import { afterAll, describe, expect, test } from "vitest";
+import { asks } from "../../agent/attempt.ts";
 import type { FloorOptions } from "../../fixtures/floor.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
@@ -14,6 +15,10 @@ const isAsked = (station: Running, ref: string, kind: string) => until(() => ask
 const wordsAt = (station: Running, ref: string) => jobAt(station, ref)?.ask?.words;
 const inCloud = async (shop: Shop, ref: string) => (await shop.admin.get(`/aidc/jobs/${ref}`)).body;
 const issued = (shop: Shop) => shop.issue() as Promise<{ job_ref: string; serial: string; digital_link: string }>;
+const questionAt = (station: Running, ref: string) => {
+  const { attempt_id, ask } = jobAt(station, ref) ?? {};
+  return { attempt_id, since: ask?.since };
+};
 const AGAIN = /^it may still come out \(.+\): switch the printer off and on/;
 /** Said twice: once as it looks, once after making sure. */
 async function saidTwice(shop: Shop, station: Running, ref: string, verdict: string) {
@@ -214,13 +219,16 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     if (fault === "odometer-reset") machine?.fault(fault);
     machine?.clear("head-open");
     await machine?.printed(1);
-    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    const question = questionAt(station, ref);
+    expect((await say(station, ref, "not_printed", question)).status).toBe(200);
     await until(() => /look (again|once more)$/.test(wordsAt(station, ref) ?? ""));
-    return { shop, station, ref, link };
+    return { shop, station, ref, link, question };
   }
 
   test.for(Object.keys(kinds))("is asked about again, by a printer %s", async (name, t) => {
-    const { shop, station, ref, link } = await lookedTooEarly(t, kinds[name] as Kind);
+    const { shop, station, ref, link, question } = await lookedTooEarly(t, kinds[name] as Kind);
+    const another = await say(station, ref, "not_printed", question); // another person looked with the first, and says so now
+    expect([another.status, another.body.error.details]).toEqual([409, { ask: "unknown_outcome", allowed: asks.unknown_outcome.allowed }]);
     expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
     await until(() => station.floor.scanner?.listeners() === 1);
     await station.floor.scanner?.scan(link);
@@ -230,9 +238,11 @@ describe.concurrent("a label that comes out after a person has looked", () => {
 
   test.for(Object.keys(kinds))("and who looked again is believed, by a printer %s", async (name, t) => {
     const { shop, station, ref } = await lookedTooEarly(t, kinds[name] as Kind);
-    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    const question = questionAt(station, ref);
+    expect((await say(station, ref, "not_printed", question)).status).toBe(200);
     await until(() => jobAt(station, ref)?.attempt === 2);
     expect(await inCloud(shop, ref)).toMatchObject({ duplicate_risk: false });
+    expect((await say(station, ref, "destroyed", question)).status).toBe(409); // of the attempt that is over
   });
 });
 
