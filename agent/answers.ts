@@ -159,7 +159,7 @@ const answers: Record<Ask | "scan", Answer> = {
 
 /** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
 export function askAgain(floor: Floor, attempt: Attempt, counter: number): void {
-  lookAgain(floor, attempt, { unknown: moveOf(attempt.work, counter), counter });
+  lookAgain(floor, attempt, { unknown: moveOf(attempt.work, counter), counter, stood: counter });
 }
 function lookAgain(floor: Floor, { attemptId, jobRef }: Attempt, learned: Work & { unknown: string }): void {
   floor.store.change(attemptId, { stage: "sent", work: { closing: undefined, needsPerson: undefined, ...learned } });

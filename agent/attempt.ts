@@ -65,6 +65,8 @@ export type Work = {
   bytes?: { offered: number; accepted: number };
   /** The printer's label counter before it: what it has moved by since tells of labels that come out late. */
   counter?: number;
+  /** Where the counter stood when a person was asked: what came out later isn't what he found, a scrap perhaps. */
+  stood?: number;
   /** Why nobody knows what came out. */
   unknown?: string;
   /** Nothing this printer says can attest, or the settings want a person to. */

@@ -158,15 +158,20 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   const hasMoved = ({ work }: Attempt, now: number | null): now is number => now !== null && now !== work.counter;
 
   const watched = new Set<string>();
-  /** While a person looks, the counter tells of what comes out meanwhile, also where nobody knows how it stood before. Tried once: who answers sooner is asked again. */
-  async function watch({ attemptId, work }: Attempt): Promise<void> {
-    if (mayHold > 1 || work.counter !== undefined || watched.has(attemptId)) return;
+  /**
+   * While a person looks, the counter tells of what comes out meanwhile: where nobody knows how it stood before, and where the station begins anew (`isAnew`).
+   * Tried once: who answers sooner is asked again.
+   */
+  async function watch({ attemptId, stage, work }: Attempt, isAnew: boolean): Promise<void> {
+    const isBlind = work.counter === undefined && mayHold === 1;
+    const isUnmarked = work.counter !== undefined && work.stood === undefined && isAnew;
+    if (stage !== "sent" || watched.has(attemptId) || !(isBlind || isUnmarked)) return;
     watched.add(attemptId);
     const at = await press.open();
-    const now = at && press.capabilities()?.counter ? (await at.preflight()).counters.labels : null;
+    const labels = at && press.capabilities()?.counter ? (await at.preflight()).counters.labels : null;
     await durable(() => {
-      const { stage, work: its } = store.must(attemptId);
-      if (now !== null && stage === "sent" && its.counter === undefined) store.change(attemptId, { work: { counter: now } });
+      const { stage: now, work: its } = store.must(attemptId);
+      if (labels !== null && now === "sent") store.change(attemptId, { work: { counter: its.counter ?? labels, stood: labels } });
     });
   }
 
@@ -190,12 +195,14 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
     const { at, flushed } = await flush(attempt);
-    const now = at && attempt.work.closing?.verdict === "not_printed" ? await counterNow(at) : null;
+    const { closing, stood = Infinity } = attempt.work;
+    const now = at && closing?.verdict !== "misprint" ? await counterNow(at) : null;
     const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
       counter.expect(null);
       if (isOver(store.must(attempt.attemptId))) return; // its job went on meanwhile: the label is an orphan, and asked about as one
-      if (hasMoved(attempt, now)) askAgain(floor, attempt, now);
+      const isDoubted = closing?.verdict === "not_printed" || (now ?? 0) > stood;
+      if (isDoubted && hasMoved(attempt, now)) askAgain(floor, attempt, now);
       else closeAttempt(floor, attempt, flushed, isProven);
     });
   }

@@ -24,6 +24,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   const stop = new AbortController();
   const mayHold = config.inFlight ?? 1;
   let over = false;
+  let hasLooked = false;
   const press = openPress(floor, config, options, () => over);
   const { become, durable, isHeld } = press;
   const flight = flights(floor, config, press, stop.signal);
@@ -109,7 +110,8 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     const asking = held.find((one) => askOf(one) !== null);
     if (asking || held.length >= mayHold) {
       tests.drop();
-      if (asking) await flight.watch(asking);
+      if (asking) await flight.watch(asking, !hasLooked);
+      hasLooked = true;
       const words = asking ? `waits for an answer about ${asking.jobRef}` : `waits for the scan of ${held[0]?.jobRef}`;
       become(press.state().status === "offline" ? "offline" : "ready", words);
       return news.next(LOOK_MS);

@@ -180,7 +180,7 @@ export function completed(
     const isWhole = bytes !== undefined && bytes.accepted === bytes.offered;
     // A printer that never attests, and took everything, is asked for as a matter of course; everything else is a case for a search.
     if (isWhole && !attests(capabilities.ceiling)) store.change(attemptId, { work: { needsPerson: true, completion: evidence } });
-    else store.change(attemptId, { work: { unknown: reason } });
+    else store.change(attemptId, { work: { unknown: reason, stood: evidence.after } });
     useEarly(floor, attemptId);
   });
   say(

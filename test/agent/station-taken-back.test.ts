@@ -187,6 +187,7 @@ describe.concurrent("a person says that there is no label, and the printer doesn
 });
 
 describe.concurrent("a label that comes out after a person has looked", () => {
+  const LOOK = /look (again|once more)$/;
   type Kind = { options?: FloorOptions; fault?: FaultName };
   const kinds: Record<string, Kind> = {
     "with a counter": {},
@@ -221,7 +222,7 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     await machine?.printed(1);
     const question = questionAt(station, ref);
     expect((await say(station, ref, "not_printed", question)).status).toBe(200);
-    await until(() => /look (again|once more)$/.test(wordsAt(station, ref) ?? ""));
+    await until(() => LOOK.test(wordsAt(station, ref) ?? ""));
     return { shop, station, ref, link, question };
   }
 
@@ -234,6 +235,29 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     await station.floor.scanner?.scan(link);
     await isIn(shop, ref, "SEALED");
     expect(await station.floor.links()).toEqual([link]);
+  });
+
+  test("is asked about again where a person destroyed the scrap of it", async (t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+    const first = await stationOn(floor);
+    await until(() => first.state().printers[0]?.status === "ready");
+    floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+    const { job_ref: ref, digital_link: link } = await issued(shop);
+    await until(() => first.state().printers[0]?.status === "blocked");
+    await first.end();
+    const station = await stationOn(floor, IMPATIENT);
+    t.onTestFinished(station.end);
+    await until(() => station.store.inHand()[0]?.work.stood !== undefined);
+    floor.machine?.clear(); // new paper: it prints the whole label again
+    await floor.machine?.printed(1);
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    await until(() => LOOK.test(wordsAt(station, ref) ?? ""));
+    expect((await say(station, ref, "good")).status).toBe(200);
+    await until(() => station.floor.scanner?.listeners() === 1);
+    await station.floor.scanner?.scan(link);
+    await isIn(shop, ref, "SEALED");
+    expect(await floor.links()).toEqual([link]);
   });
 
   test.for(Object.keys(kinds))("and who looked again is believed, by a printer %s", async (name, t) => {
