@@ -232,8 +232,9 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const behind = inFlight.filter((token) => token !== submission.token);
       const voids = moved(submission.before.voids, after.voids) ?? 0;
       const labels = moved(submission.before.labels, after.labels);
+      // One behind it that has answered is out as well: had the counter moved by fewer than have answered, one of them isn't, and nobody knows which.
       const isOut =
-        (labels === null || labels < 0 || labels > voids) &&
+        (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
         ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
       if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
       const why = faults.map(({ words }) => words).join(", ");
@@ -245,6 +246,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       await talk.pause(Math.min(timing.pollMs, SETTLE_STEP_MS));
     }
   }
+
+  const answeredOf = (tokens: string[]) => tokens.filter((token) => fields.has(`${token}F`)).length;
 
   function agreed(
     { token, epc, before }: Submission,
@@ -262,7 +265,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       verdict({ token, before }, outcome, reason, { after, voids, toDestroy, grade, answered });
     if (epc !== undefined && readBack !== epc.toUpperCase())
       return say("failed", `the tag reads back as ${readBack}, not as ${epc}`, labels ?? 1);
-    const also = behind.filter((other) => fields.has(`${other}F`)).length;
+    const also = answeredOf(behind);
     if (before.labels !== null && labels !== null && labels > voids && labels <= 1 + voids + also) {
       const isRead = labels === 1 + voids;
       const wasRead = agreedAt?.read ?? true;

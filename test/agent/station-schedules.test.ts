@@ -186,8 +186,7 @@ async function mended(
       await say(station, ref, "destroyed");
     }
     if (kind === "unknown_outcome" || (kind === "attest" && paper.length === 0)) {
-      const last = machine?.labels.at(-1);
-      if (paper.length > 0 && (last?.tag?.epc || !machine?.rfid)) for (const n of paper) destroyed.add(n);
+      for (const n of paper) destroyed.add(n);
       await say(station, ref, paper.length > 0 ? "destroyed" : "not_printed");
     } else if (kind === "attest") {
       for (const n of paper.slice(1)) destroyed.add(n);

@@ -160,6 +160,21 @@ test("an answer before anything was printed isn't believed, because the counter 
   expect(machine.labels).toEqual([]);
 });
 
+test("nor because the label behind it moved the counter: which of the two came out, the counter doesn't say", async () => {
+  const { machine, printer } = await pairOf({ inFlight: 2, timing: { ...TIMING, settleMs: 3_000 } });
+  await printer.probe();
+  machine.fault("fence-early");
+  const first = await printer.submit(await printer.encode(dotsOf()));
+  const followed = printer.awaitCompletion(first);
+  await new Promise((resolve) => setTimeout(resolve, 300)); // it has answered, and nothing has come out
+  expect(machine.labels).toEqual([]);
+  machine.clear();
+  const second = await printer.submit(await printer.encode(dotsOf(2)));
+  expect(await followed).toMatchObject({ outcome: "unknown" });
+  expect(second.bytesAccepted).toBeGreaterThan(0);
+  expect(machine.labels).toHaveLength(1);
+});
+
 test("a counter that service set back makes the outcome unknown, not a negative number of labels", async () => {
   const { machine, print } = await pairOf();
   machine.fault("odometer-reset");
