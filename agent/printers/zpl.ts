@@ -266,7 +266,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (epc !== undefined && readBack !== epc.toUpperCase())
       return say("failed", `the tag reads back as ${readBack}, not as ${epc}`, labels ?? 1);
     const also = answeredOf(behind);
-    if (before.labels !== null && labels !== null && labels > voids && labels <= 1 + voids + also) {
+    if (before.labels !== null && labels === 1 + voids + also) {
       const isRead = labels === 1 + voids;
       const wasRead = agreedAt?.read ?? true;
       agreedAt = { labels: before.labels + 1 + voids, read: isRead };

@@ -139,10 +139,11 @@ export async function absentOf(tx: Tx, digests: readonly string[], near?: number
   let last = first;
   for (let away = 0; away <= newest && absent.size > 0; away += 1)
     for (const run of new Set([first - away, first + away].filter((one) => one >= 0 && one <= newest))) {
+      const some = [...absent];
       const found = await tx.db
         .select({ digest: logLeaves.digest })
         .from(logLeaves)
-        .where(and(sql`${runOf} = ${run}`, inArray(tail, [...absent].map(tailOf))));
+        .where(and(sql`${runOf} = ${run}`, inArray(tail, some.map(tailOf)), inArray(logLeaves.digest, some))); // by the tail here, by the digest there
       for (const { digest } of found) if (absent.delete(digest)) last = run;
     }
   return { absent, near: last };
