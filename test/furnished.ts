@@ -1,6 +1,6 @@
 // A tenant with one of everything that a path can name, and every route filled with it: for tests that walk the whole table.
 import { hash } from "node:crypto";
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import type { Route } from "../cloud/route.ts";
 import { gtinOf } from "../fixtures/gtin.ts";
 import { printShop } from "../fixtures/print-shop.ts";
@@ -80,6 +80,9 @@ export async function furnishing(w: World) {
   const sha256 = hash("sha256", picture);
   await shop.admin.send("PUT", `/aidc/evidence/${sha256}`, { body: picture, headers: { "content-type": "image/png" } });
   Object.assign(ids, { jobs: job.job_ref, evidence: sha256, devices: shop.device.id, carriers: spare, credentials: credentialId });
+  // The import's product comes when it ends, and nothing is to change beneath who looks.
+  const imported = async () => expect((await admin.get(`/imports/${ids["imports"]}`)).body.status).toBe("completed");
+  await vi.waitFor(imported, { timeout: 20_000, interval: 10 });
   return { admin, tenantId: data.id as string, ids, client, readyProduct, content, shop, claimed, serial };
 }
 export type Furnished = Awaited<ReturnType<typeof furnishing>>;

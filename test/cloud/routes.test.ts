@@ -1,5 +1,5 @@
 // The whole table of routes, walked: every documented example works as it stands, and another tenant's things are never there.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Route } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import type { Answer } from "../../fixtures/client.ts";
@@ -38,16 +38,21 @@ test.each(named(lists))("%s comes in pages, each saying where the next begins", 
   const home = await furnished();
   const owner = route.path === "/tenants" ? w.admin : ofShop(route) ? home.shop.admin : home.admin;
   const path = filled(route, home.ids);
-  const { data, nextCursor } = (await owner.get(`${path}?limit=200`)).body;
+  const whole = async () => (await owner.get(`${path}?limit=200`)).body;
+  const walked = async () => {
+    const seen: unknown[] = [];
+    for (let cursor: string | null = ""; cursor !== null;) {
+      const { body }: Answer = await owner.get(`${path}?limit=1${cursor}`);
+      expect(body.data.length).toBeLessThanOrEqual(1);
+      seen.push(...body.data);
+      cursor = body.nextCursor === null ? null : `&cursor=${body.nextCursor}`;
+    }
+    return seen;
+  };
+  const { data, nextCursor } = await whole();
   expect([Array.isArray(data), nextCursor]).toEqual([true, null]);
-  const seen: unknown[] = [];
-  for (let cursor: string | null = ""; cursor !== null;) {
-    const { body }: Answer = await owner.get(`${path}?limit=1${cursor}`);
-    expect(body.data.length).toBeLessThanOrEqual(1);
-    seen.push(...body.data);
-    cursor = body.nextCursor === null ? null : `&cursor=${body.nextCursor}`;
-  }
-  expect(seen).toEqual(data);
+  // What moves on by itself during a walk (a delivery that is tried) is walked once more; a fault of the pages stays one.
+  await vi.waitFor(async () => expect(await walked()).toEqual((await whole()).data), { timeout: 10_000 });
   for (const query of ["limit=0", "limit=201", "cursor=zzz", "cursor=Z29uZQ"])
     expect([query, (await owner.get(`${path}?${query}`)).status]).toEqual([query, 400]);
 });
