@@ -14,6 +14,16 @@ export const systemClock: Clock = {
   },
 };
 
+const SLICES = 10;
+
+/** Like `after`, for an answer's time: while this process stood still (stopped, starved, behind a slow disk) it could hear nobody, and each slice of the time counts once at most. */
+export function afterHearing(clock: Pick<Clock, "after">, ms: number, act: () => void): () => void {
+  let cancel: () => void;
+  const wait = (slices: number) => void (cancel = clock.after(ms / SLICES, () => (slices > 1 ? wait(slices - 1) : act())));
+  wait(SLICES);
+  return () => cancel();
+}
+
 export type SteadyClock = Clock & {
   /** How far it is ahead of the clock behind it, which was set back. */
   ahead(): number;

@@ -1,6 +1,6 @@
 // What every port has in common, whatever the wire: one writer at a time, an honest count of what left, news for those who listen.
 import { Buffer } from "node:buffer";
-import { type Clock, within } from "./clock.ts";
+import { afterHearing, type Clock, within } from "./clock.ts";
 
 /** `accepted` is never too low: 0 says that surely nothing left us. It can be too high by less than a chunk where a fault cut one. */
 export type Written = { accepted: number; fault?: string };
@@ -70,7 +70,7 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
         cut = undefined;
         resolve(written);
       };
-      const cancel = clock.after(stallMs, () => {
+      const cancel = afterHearing(clock, stallMs, () => {
         owing = true; // what still waits must not be overtaken by the next write
         settle({ accepted: chunk.length, fault: tookNothing(stallMs) });
       });

@@ -1,6 +1,6 @@
 // Questions and answers over a port that also speaks unasked: everything is heard, at any time, and a question waits no longer than it said.
 import type { Buffer } from "node:buffer";
-import type { Clock } from "../clock.ts";
+import { afterHearing, type Clock } from "../clock.ts";
 import type { Closed, Port, Written } from "../port.ts";
 
 export type Dialogue<Answer> = {
@@ -40,7 +40,7 @@ export function dialogue<Answer>(
         cancel();
         resolve(picked);
       };
-      const cancel = clock.after(ms, () => wait(undefined));
+      const cancel = afterHearing(clock, ms, () => wait(undefined));
       waiting.add(wait);
     });
   return {

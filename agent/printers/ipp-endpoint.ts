@@ -1,4 +1,5 @@
 // Asking a print queue: one IPP message out over HTTP, one back, and an honest word on whether anything can have left.
+import { afterHearing, type Clock, systemClock } from "../clock.ts";
 import { type Attributes, decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, TAGS, type Written } from "./ipp-codec.ts";
 
 export type Question = {
@@ -19,7 +20,7 @@ const ANSWER_MAX_BYTES = 4_194_304;
 const USER = "imprimatur";
 const ERRORS_FROM = 0x0400;
 
-export function endpointOf(url: string, answerMs: number): Endpoint {
+export function endpointOf(url: string, answerMs: number, clock: Clock = systemClock): Endpoint {
   if (!/^ipps?:\/\//i.test(url) || !URL.canParse(url))
     throw new Error(`the port ${JSON.stringify(url)} isn't of the form ipp://HOST[:PORT]/printers/NAME`);
   const { protocol, hostname, port, pathname, username, search, hash } = new URL(url);
@@ -38,7 +39,7 @@ export function endpointOf(url: string, answerMs: number): Endpoint {
         groups: [operationGroup(printerUri, question), ...jobGroup(operation)],
         ...(question.document ? { data: question.document } : {}),
       });
-      const answer = decodeIpp(await post(http, body, question.withinMs ?? answerMs));
+      const answer = decodeIpp(await post(http, body, question.withinMs ?? answerMs, clock));
       if (answer.requestId !== id) throw new Error(`${http} answers another question`);
       const [about] = groupsOf(answer, GROUPS.operation);
       const words = firstOf(about, "status-message", "string");
@@ -78,14 +79,16 @@ const jobGroup = (operation: string): Written[] =>
 /** Codes of a connection that was never made. */
 const UNTOUCHED = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"]);
 
-async function post(url: string, body: Uint8Array, withinMs: number): Promise<Uint8Array> {
+async function post(url: string, body: Uint8Array, withinMs: number, clock: Clock): Promise<Uint8Array> {
+  const late = new AbortController();
+  const cancel = afterHearing(clock, withinMs, () => late.abort(new Error(`no answer within ${withinMs / 1000} s`)));
   try {
     const answer = await fetch(url, {
       method: "POST",
       headers: { "content-type": "application/ipp" },
       body: new Uint8Array(body),
       redirect: "error",
-      signal: AbortSignal.timeout(withinMs),
+      signal: late.signal,
     });
     if (!answer.ok) {
       await answer.body?.cancel();
@@ -104,8 +107,8 @@ async function post(url: string, body: Uint8Array, withinMs: number): Promise<Ui
   } catch (error) {
     const cause = (error as { cause?: Error & { code?: string } }).cause;
     const untouched = (error as { untouched?: boolean }).untouched ?? UNTOUCHED.has(cause?.code ?? "");
-    const words =
-      (error as Error).name === "TimeoutError" ? `no answer within ${withinMs / 1000} s` : (cause?.message ?? (error as Error).message);
-    throw Object.assign(new Error(`${url}: ${words}`, { cause: error }), { untouched });
+    throw Object.assign(new Error(`${url}: ${cause?.message ?? (error as Error).message}`, { cause: error }), { untouched });
+  } finally {
+    cancel();
   }
 }

@@ -51,7 +51,7 @@ const BUSY = new Set([0x0502, 0x0505, 0x0506, 0x0507]); // service-unavailable, 
 export const driver: Driver = {
   name: "ipp",
   schemes: ["ipp", "ipps"],
-  open: async (url, profile, { clock = systemClock } = {}) => overQueue(endpointOf(url, timingOf(profile).answerMs), profile, clock),
+  open: async (url, profile, { clock = systemClock } = {}) => overQueue(endpointOf(url, timingOf(profile).answerMs, clock), profile, clock),
 };
 
 function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {

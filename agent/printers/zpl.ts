@@ -228,6 +228,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     fenceSeen = true;
     const until = clock.now() + timing.settleMs;
     for (;;) {
+      const isLast = clock.now() >= until;
       const { waiting, faults, after } = await alone(async () => ({ ...(await health()), after: await counters() }));
       const behind = inFlight.filter((token) => token !== submission.token);
       const voids = moved(submission.before.voids, after.voids) ?? 0;
@@ -239,7 +240,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
       const why = faults.map(({ words }) => words).join(", ");
       if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
-      if (talk.closed() || clock.now() >= until) {
+      if (talk.closed() || isLast) {
         const reason = `the printer answered, but ${labels === null ? "no longer tells its counter" : `its counter moved by ${labels}`}, and ${waiting ?? "unknown"} labels wait in it`;
         return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
       }
