@@ -197,7 +197,8 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       );
       if (fields.has(awaited) || talk.closed()) continue;
       const stuck = await alone(() => whyNot(submission));
-      if (stuck && !fields.has(awaited)) return done(stuck);
+      if (fields.has(awaited)) continue;
+      if (stuck) return done(stuck);
       if (signal?.aborted || clock.now() >= until) return done(await alone(() => unanswered(submission)));
     }
   }
@@ -228,7 +229,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     fenceSeen = true;
     const until = clock.now() + timing.settleMs;
     for (;;) {
-      const isLast = clock.now() >= until;
+      const isOver = clock.now() >= until; // before it looks: one look comes after the time is up, whatever held this process up meanwhile
       const { waiting, faults, after } = await alone(async () => ({ ...(await health()), after: await counters() }));
       const behind = inFlight.filter((token) => token !== submission.token);
       const voids = moved(submission.before.voids, after.voids) ?? 0;
@@ -240,7 +241,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
       const why = faults.map(({ words }) => words).join(", ");
       if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
-      if (talk.closed() || isLast) {
+      if (talk.closed() || isOver) {
         const reason = `the printer answered, but ${labels === null ? "no longer tells its counter" : `its counter moved by ${labels}`}, and ${waiting ?? "unknown"} labels wait in it`;
         return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
       }

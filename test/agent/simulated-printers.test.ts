@@ -6,6 +6,7 @@ import ky from "ky";
 import { PNG } from "pngjs";
 import { expect, onTestFinished, test } from "vitest";
 import { type Bitmap, isBlack, pictureOf } from "../../agent/bitmap.ts";
+import { type Clock, systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { renderLabel } from "../../agent/label.ts";
 import { driver as escpos } from "../../agent/printers/escpos.ts";
@@ -59,28 +60,52 @@ test.each([
   expect(await http.delete("faults/paper-out").json()).toEqual({ faults: {} });
 });
 
-test("from the command line it says what it is, misbehaves as told, prints, and ends when told", async () => {
-  const program = spawn(process.execPath, [
-    "fixtures/printers/zpl.ts",
-    "--port",
-    "0",
-    "--control",
-    "0",
-    "--scale",
-    "0",
-    "--fault",
-    "paper-out:after=1",
-  ]);
-  onTestFinished(() => void program.kill("SIGKILL"));
+/** A process of its own, and what it said first. */
+async function program(...args: string[]) {
+  const started = spawn(process.execPath, ["fixtures/printers/zpl.ts", "--port", "0", "--control", "0", "--scale", "0", ...args]);
+  onTestFinished(() => void started.kill("SIGKILL"));
   const lines: string[] = [];
-  for await (const line of createInterface({ input: program.stdout })) if (lines.push(line) === 3) break;
+  for await (const line of createInterface({ input: started.stdout })) if (lines.push(line) === 3) break;
+  return { started, lines, url: /tcp:\S+/.exec(lines[1] ?? "")?.[0] ?? "" };
+}
+
+test("from the command line it says what it is, misbehaves as told, prints, and ends when told", async () => {
+  const { started: itself, lines, url } = await program("--fault", "paper-out:after=1");
   expect(lines[0]).toBe("SIMULATED zpl printer: nothing is printed here.");
-  const { print, printer } = await printOn(/tcp:\S+/.exec(lines[1] ?? "")?.[0] ?? "", { name: "cli", driver: zpl });
+  const { print, printer } = await printOn(url, { name: "cli", driver: zpl });
   expect((await print()).outcome).toBe("blocked"); // it is out, and the printer is out of labels behind it
   expect((await printer.preflight()).faults).toMatchObject([{ name: "media-out" }]);
   expect(await ky(`${/http:\S+/.exec(lines[2] ?? "")?.[0]}/labels`).json()).toMatchObject({ data: [{ n: 0 }] });
-  program.kill("SIGTERM");
-  expect((await once(program, "exit"))[0]).toBe(0);
+  itself.kill("SIGTERM");
+  expect((await once(itself, "exit"))[0]).toBe(0);
+});
+
+/** As a slow disk does to it, and a machine that sleeps. */
+const standStill = (ms: number) => void setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms));
+
+test("what a printer answered while the agent's process stood still has been said in time", async () => {
+  const { url } = await program();
+  const { printer } = await printOn(url, { name: "cli", driver: zpl });
+  const asked = printer.preflight();
+  standStill(2 * TIMING.answerMs);
+  expect(await asked).toMatchObject({ ready: true, source: ["~HS", "~HQES"], counters: { labels: 1_000 } });
+});
+
+test("a label that came out while the agent's process stood still is confirmed by one more look at the counter", async () => {
+  const { url } = await program("--scale", "1");
+  let isSent = false;
+  const after: Clock["after"] = (ms, act) => {
+    if (isSent && ms === TIMING.answerMs / 10) standStill(2 * TIMING.settleMs); // it has answered, and is asked what waits in it
+    isSent &&= ms !== TIMING.answerMs / 10;
+    return systemClock.after(ms, act);
+  };
+  const timing = { ...TIMING, pollMs: TIMING.completionMs };
+  const printer = await zpl.open(url, { name: "cli", dpi: 203, simulated: true, timing }, { clock: { ...systemClock, after } });
+  onTestFinished(() => printer.close());
+  await printer.probe();
+  const submission = await printer.submit(await printer.encode((await label()).bitmap));
+  isSent = true;
+  expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "confirmed", evidence: { before: 1_000, after: 1_001 } });
 });
 
 const column = (dots: Bitmap, x: number) => Array.from({ length: dots.heightDots }, (_, y) => isBlack(dots, x, y));
