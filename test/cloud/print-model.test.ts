@@ -8,8 +8,8 @@ import { type Answered, broken, type Record } from "../print-checker.ts";
 import { engine, world } from "../world.ts";
 
 const SCHEDULES = engine === "sqlite" ? 500 : 120; // the rules are the same; the server's round trips are what takes its time
-const LEASE_S = 300;
-const PAST_LEASE_MS = 400_000;
+const LEASE_S = 60;
+const PAST_LEASE_MS = 65_000; // all that one schedule may wait so stays within the grace, which the model counts from nothing
 const PAST_GRACE_MS = 2_000_000;
 const MAX_ATTEMPTS = 3;
 
@@ -182,9 +182,18 @@ async function run(commands: readonly Command[]): Promise<void> {
   expect(broken({ history, answered, print: print?.status ?? null })).toEqual([]);
 }
 
+/** Waits past the lease, as often as fit in. */
+const QUIET: Command[] = [
+  { do: "claim", device: 0 },
+  { do: "advance" },
+  { do: "advance" },
+  ...Array.from({ length: 12 }, (): Command => ({ do: "wait", ms: PAST_LEASE_MS })),
+  { do: "advance" },
+];
+
 test(`${SCHEDULES} schedules of stations, clocks and crashes agree with the model`, { timeout: 600_000 }, async () => {
   const commands = fc.array(command, { minLength: 4, maxLength: 16 });
-  await fc.assert(fc.asyncProperty(commands, run), { numRuns: SCHEDULES, endOnFailure: false });
+  await fc.assert(fc.asyncProperty(commands, run), { numRuns: SCHEDULES, endOnFailure: false, examples: [[QUIET]] });
 });
 
 /** The record of a job that failed once and was then sealed. */
