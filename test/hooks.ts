@@ -49,12 +49,13 @@ export async function hooked(w: World, events: EventName[], answer?: Answer) {
     print: (serial = "1") => tell("print.confirmed", { serials: [serial] }),
     /** The newest delivery, once it has come as far as this. */
     async latest(far: (delivery: Delivery) => boolean): Promise<Delivery> {
-      const found = async () => {
+      let found: Delivery[] = [];
+      const look = async () => {
         const all = await deliveries();
-        return all.length >= told ? all.slice(0, 1).filter(far) : [];
+        return (found = all.length >= told ? all.slice(0, 1).filter(far) : []);
       };
-      await expect.poll(found, { timeout: 20_000, interval: 10 }).toHaveLength(1);
-      return (await deliveries())[0]!;
+      await expect.poll(look, { interval: 10 }).toHaveLength(1);
+      return found[0]!;
     },
   };
 }
