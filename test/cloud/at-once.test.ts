@@ -6,7 +6,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
-import { engine, world } from "../world.ts";
+import { world } from "../world.ts";
 
 const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
 const { published } = publishing(w, 930_000);
@@ -184,7 +184,7 @@ test.each(ROUNDS)("a label that is found while another is sealed goes on warning
   expect(await warnsOf(serial)).toBe(true);
 });
 
-test("the same products sent by eight batches in other orders are made once each", { timeout: 60_000 }, async () => {
+test("the same products sent by eight batches in other orders are made once each", async () => {
   const items = Array.from({ length: 40 }, (_, i) => ({
     name: `Kettle ${i}`,
     description: "A kettle of 1.7 litres",
@@ -197,82 +197,4 @@ test("the same products sent by eight batches in other orders are made once each
   const answers = await Promise.all(turned.map((some, n) => admin.post("/products/batch", { items: n % 2 ? some.toReversed() : some })));
   expect(answers.map(({ status }) => status)).not.toContain(503);
   expect(answers.reduce((sum, { body }) => sum + body.created, 0)).toBe(items.length);
-});
-
-/** How often the server had to end a unit that waited for another that waited for it. */
-const deadlocks = async (): Promise<number> =>
-  engine === "sqlite"
-    ? 0
-    : w.store.read("deadlocks", async ({ db }) =>
-        Number((await db.values("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))[0]?.[0]),
-      );
-
-test(
-  "the same products judged by eight in other orders are judged once each, and nobody waits crosswise",
-  { timeout: 60_000 },
-  async () => {
-    const { tenant } = publishing(w, 938_000);
-    const own = await tenant("eight judges");
-    const ids: string[] = [];
-    for (let i = 0; i < 40; i += 1) ids.push((await own.published({}, "none")).id);
-    const before = await deadlocks();
-    const turned = Array.from({ length: 8 }, (_, n) => [...ids.slice(5 * n), ...ids.slice(0, 5 * n)]);
-    const answers = await Promise.all(
-      turned.map((some, n) => own.admin.post("/compliance/evaluations", { productIds: n % 2 ? some.toReversed() : some })),
-    );
-    const judged = answers.map(({ body }) =>
-      body.data
-        .map((one: object) => JSON.stringify(one))
-        .toSorted()
-        .join(),
-    );
-    expect(new Set(judged).size).toBe(1);
-    expect((await deadlocks()) - before).toBe(0);
-  },
-);
-
-test(
-  "a file and batches of the same products in other orders make each once, and nobody waits crosswise",
-  { timeout: 60_000 },
-  async () => {
-    const gtins = Array.from({ length: 600 }, gtin);
-    const body = [
-      "name,description,gtin,serialNumber",
-      ...gtins.toReversed().map((its) => `Kettle,A kettle of 1.7 litres,${its},S-1`),
-    ].join("\n");
-    const before = await deadlocks();
-    const { data } = (await admin.send("POST", "/imports?category=electronics", { body, headers: { "content-type": "text/csv" } })).body;
-    const report = async () => (await admin.get(`/imports/${data.id}`)).body;
-    await expect.poll(async () => (await report()).processed, { interval: 5 }).toBeGreaterThan(0);
-    const kettle = { name: "Kettle", description: "A kettle of 1.7 litres", category: "electronics", serialNumber: "S-1", extensions: {} };
-    const items = gtins.map((its) => ({ ...kettle, gtin: its }));
-    const batches = await Promise.all(ROUNDS.map(() => admin.post("/products/batch", { items })));
-    await expect.poll(async () => (await report()).status).toBe("completed");
-    expect(batches.reduce((sum, batch) => sum + batch.body.created, (await report()).created)).toBe(gtins.length);
-    expect((await deadlocks()) - before).toBe(0);
-  },
-);
-
-test("the same events captured by eight in other orders are stored once, and nobody waits crosswise", { timeout: 60_000 }, async () => {
-  const eventTime = "2026-11-21T12:00:00.000Z";
-  const looked = { type: "ObjectEvent", eventTime, eventTimeZoneOffset: "+00:00", action: "OBSERVE", bizStep: "inspecting" };
-  const events = Array.from({ length: 240 }, (_, i) => ({
-    ...looked,
-    eventID: `urn:uuid:${randomUUID()}`,
-    epcList: [`https://id.gs1.org/01/${shop.gtin}/21/${1000 + i}`],
-  }));
-  const document = (eventList: object[]) => ({
-    "@context": ["https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld"],
-    type: "EPCISDocument",
-    schemaVersion: "2.0",
-    creationDate: eventTime,
-    epcisBody: { eventList },
-  });
-  const before = await deadlocks();
-  const turned = Array.from({ length: 8 }, (_, n) => [...events.slice(30 * n), ...events.slice(0, 30 * n)]);
-  const answers = await Promise.all(turned.map((some, n) => shop.admin.post("/epcis/capture", document(n % 2 ? some.toReversed() : some))));
-  expect(answers.map(({ status }) => status)).toEqual(turned.map(() => 202));
-  const found = await shop.admin.get("/epcis/events?EQ_bizStep=inspecting&perPage=500");
-  expect(found.body.epcisBody.queryResults.resultsBody.eventList).toHaveLength(events.length);
-  expect((await deadlocks()) - before).toBe(0);
 });

@@ -1,0 +1,104 @@
+// Many at once about the same things in other orders: each is done once, and nobody waits for another that waits for them.
+import { randomUUID } from "node:crypto";
+import { Client as Connection } from "pg";
+import { expect, test } from "vitest";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { publishing } from "../../fixtures/publishing.ts";
+import { engine, freshDatabase, world } from "../world.ts";
+
+const databaseUrl = await freshDatabase();
+const w = await world({ databaseUrl });
+const { admin } = w;
+const shop = await printShop(w, { gtin: gtinOf(935_000) });
+let next = 936_000;
+const gtin = () => gtinOf((next += 1));
+const ROUNDS = Array.from({ length: 6 }, (_, i) => i);
+
+test("the same products judged by eight in other orders are judged once each", async () => {
+  const { tenant } = publishing(w, 938_000);
+  const own = await tenant("eight judges");
+  const ids: string[] = [];
+  for (let i = 0; i < 40; i += 1) ids.push((await own.published({}, "none")).id);
+  const turned = Array.from({ length: 8 }, (_, n) => [...ids.slice(5 * n), ...ids.slice(0, 5 * n)]);
+  const answers = await Promise.all(
+    turned.map((some, n) => own.admin.post("/compliance/evaluations", { productIds: n % 2 ? some.toReversed() : some })),
+  );
+  const judged = answers.map(({ body }) =>
+    body.data
+      .map((one: object) => JSON.stringify(one))
+      .toSorted()
+      .join(),
+  );
+  expect(new Set(judged).size).toBe(1);
+});
+
+test("a file and batches of the same products in other orders make each once", async () => {
+  const gtins = Array.from({ length: 600 }, gtin);
+  const body = ["name,description,gtin,serialNumber", ...gtins.toReversed().map((its) => `Kettle,A kettle of 1.7 litres,${its},S-1`)].join(
+    "\n",
+  );
+  const { data } = (await admin.send("POST", "/imports?category=electronics", { body, headers: { "content-type": "text/csv" } })).body;
+  const report = async () => (await admin.get(`/imports/${data.id}`)).body;
+  await expect.poll(async () => (await report()).processed, { interval: 5 }).toBeGreaterThan(0);
+  const kettle = { name: "Kettle", description: "A kettle of 1.7 litres", category: "electronics", serialNumber: "S-1", extensions: {} };
+  const items = gtins.map((its) => ({ ...kettle, gtin: its }));
+  const batches = await Promise.all(ROUNDS.map(() => admin.post("/products/batch", { items })));
+  await expect.poll(async () => (await report()).status).toBe("completed");
+  expect(batches.reduce((sum, batch) => sum + batch.body.created, (await report()).created)).toBe(gtins.length);
+});
+
+test("the same events captured by eight in other orders are stored once", async () => {
+  const eventTime = "2026-11-21T12:00:00.000Z";
+  const looked = { type: "ObjectEvent", eventTime, eventTimeZoneOffset: "+00:00", action: "OBSERVE", bizStep: "inspecting" };
+  const events = Array.from({ length: 240 }, (_, i) => ({
+    ...looked,
+    eventID: `urn:uuid:${randomUUID()}`,
+    epcList: [`https://id.gs1.org/01/${shop.gtin}/21/${1000 + i}`],
+  }));
+  const document = (eventList: object[]) => ({
+    "@context": ["https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld"],
+    type: "EPCISDocument",
+    schemaVersion: "2.0",
+    creationDate: eventTime,
+    epcisBody: { eventList },
+  });
+  const turned = Array.from({ length: 8 }, (_, n) => [...events.slice(30 * n), ...events.slice(0, 30 * n)]);
+  const answers = await Promise.all(turned.map((some, n) => shop.admin.post("/epcis/capture", document(n % 2 ? some.toReversed() : some))));
+  expect(answers.map(({ status }) => status)).toEqual(turned.map(() => 202));
+  const found = await shop.admin.get("/epcis/events?EQ_bizStep=inspecting&perPage=500");
+  expect(found.body.epcisBody.queryResults.resultsBody.eventList).toHaveLength(events.length);
+});
+
+/** How often the server had to end one that waited for another that waited for it: its connections tell it when they are closed. */
+async function deadlocksIn(url: string): Promise<number> {
+  const look = new Connection({ connectionString: url });
+  await look.connect();
+  const ask = async (text: string) => Number((await look.query(`${text} WHERE datname = current_database()`)).rows[0].n);
+  const others = () => ask("SELECT count(*) FILTER (WHERE backend_type = 'client backend') - 1 AS n FROM pg_stat_activity");
+  await expect.poll(others).toBe(0);
+  const deadlocks = await ask("SELECT deadlocks AS n FROM pg_stat_database");
+  await look.end();
+  return deadlocks;
+}
+
+/** Two that do wait for each other. */
+async function waitCrosswise(url: string): Promise<void> {
+  const both = [1, 2].map((own) => ({ own, line: new Connection({ connectionString: url }) }));
+  for (const { own, line } of both) {
+    await line.connect();
+    await line.query(`SET deadlock_timeout = '10ms'; BEGIN; SELECT pg_advisory_xact_lock(${own})`);
+  }
+  await Promise.allSettled(both.map(({ own, line }) => line.query(`SELECT pg_advisory_xact_lock(${3 - own})`)));
+  await Promise.all(both.map(({ line }) => line.end()));
+}
+
+// On SQLite units follow one another.
+test.runIf(engine === "postgres")("in none of these did anybody wait crosswise, which would be seen", async () => {
+  const url = databaseUrl ?? "";
+  await w.restart(async () => {
+    expect(await deadlocksIn(url)).toBe(0);
+    await waitCrosswise(url);
+    expect(await deadlocksIn(url)).toBe(1);
+  });
+});
