@@ -26,12 +26,12 @@ test("a heartbeat extends a lease, also one that ran out; once reclaimed it is s
   const { device, ...shop } = await printShop(w);
   await shop.issue();
   const claimed = await device.claim({ lease_seconds: 5 });
-  const beat = () => device.api.post(`/aidc/jobs/${claimed.job.job_ref}/heartbeat`, { attempt_id: claimed.attempt_id, lease_seconds: 10 });
-  w.later(8 * SECOND);
+  const beat = () => device.api.post(`/aidc/jobs/${claimed.job.job_ref}/heartbeat`, { attempt_id: claimed.attempt_id, lease_seconds: 120 });
+  w.later(60 * SECOND);
   expect((await beat()).body.lease.device_id).toBe(device.id);
-  w.later(8 * SECOND);
+  w.later(60 * SECOND);
   expect((await device.api.post("/aidc/jobs/claim")).status).toBe(204);
-  w.later(8 * SECOND);
+  w.later(120 * SECOND);
   await expect.poll(async () => (await device.api.post("/aidc/jobs/claim")).body?.job.job_ref, SOON).toBe(claimed.job.job_ref);
   expect(code(await beat())).toBe("STALE_ATTEMPT");
 });
