@@ -45,7 +45,7 @@ test("a new key takes over while the old one still opens, closes everything anew
   expect(await hook.arrivesSigned(both)).toEqual([undefined, undefined]);
   await expect.poll(async () => (await keysIn(both)).has(was)).toBe(false);
   expect((await keysIn(both)).size).toBe(1);
-  expect(both.logged().find((line) => line.includes("secrets-resealed"))).toContain('"webhooks":121');
+  await expect.poll(() => both.logged().find((line) => line.includes("secrets-resealed"))).toContain('"webhooks":121');
   await both.close();
 
   const alone = await start({ IMPRIMATUR_SEALING_KEY: NEW });
