@@ -6,17 +6,20 @@ test("a sandbox may do twelve at once, is then told when to come back, and nobod
   const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
   const { adminKey } = (await w.admin.post("/tenants", { name: "s", sandbox: true })).body;
   const sandbox = w.as(adminKey.secret);
-  const answers = await Promise.all(Array.from({ length: 30 }, () => sandbox.get("/tenant")));
+  const began = performance.now();
+  const answers = await Promise.all(Array.from({ length: 60 }, () => sandbox.get("/tenant")));
   const refused = answers.filter(({ status }) => status === 429);
-  expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(12);
-  expect(refused.length).toBeGreaterThan(10);
+  const taken = answers.length - refused.length;
+  const mostTaken = 12 + Math.ceil(((performance.now() - began) / 60_000) * 120); // what has come in meanwhile
+  expect([taken >= 12, taken <= mostTaken]).toEqual([true, true]);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
   expect(refused[0]?.body.error.code).toBe("RATE_LIMITED");
   for (const name of ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "retry-after"])
     expect(refused[0]?.headers.get(name)).toMatch(/^\d+$/);
   expect(refused[0]?.headers.get("x-ratelimit-limit")).toBe("120");
   expect((await w.admin.get("/tenant")).status).toBe(200);
   expect((await w.nobody.get("//healthz")).status).toBe(200);
-  await expect.poll(async () => (await sandbox.get("/tenant")).status, { interval: 300, timeout: 5_000 }).toBe(200);
+  await expect.poll(async () => (await sandbox.get("/tenant")).status, { interval: 300 }).toBe(200);
 });
 
 test("a request for a token that names no client that we know counts against its address, however malformed", async () => {
@@ -40,9 +43,9 @@ test("an address is the proxy's, unless the proxy is one whose word is taken", a
   const at = (address: string) => ({ headers: { "x-forwarded-for": address } });
   const burst = async (settings: Record<string, string>) => {
     const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on", ...settings } });
-    const asked = [...Array.from({ length: 500 }, () => "203.0.113.1"), ...Array.from({ length: 5 }, () => "203.0.113.2")];
+    const asked = [...Array.from({ length: 500 }, () => "203.0.113.1"), ...Array.from({ length: 100 }, () => "203.0.113.2")];
     const answers = await Promise.all(asked.map((address) => w.nobody.get("/log/checkpoint", at(address))));
-    return [answers.slice(0, -5), answers.slice(-5)].map((some) => some.some(({ status }) => status === 429));
+    return [answers.slice(0, 500), answers.slice(500)].map((some) => some.some(({ status }) => status === 429));
   };
   expect(await burst({})).toEqual([true, true]);
   expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8, 127.0.0.1" })).toEqual([true, false]);
