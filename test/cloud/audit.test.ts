@@ -15,7 +15,8 @@ test("a mutation, a refusal for want of a scope and a wrong client secret each l
   const rows = async (requestId: string) => (await w.admin.get(`/audit-logs?requestId=${requestId}`)).body.data;
   expect(await rows("mint-1")).toMatchObject([{ action: "auth.key_created", class: "auth", requestId: "mint-1" }]);
   expect(await rows("refused-1")).toMatchObject([{ action: "auth.scope_denied", details: { required: ["*:*"] } }]);
-  expect(w.logged().some((line) => line.includes('"requestId":"refused-1"') && line.includes('"status":403'))).toBe(true);
+  const isTold = () => w.logged().some((line) => line.includes('"requestId":"refused-1"') && line.includes('"status":403'));
+  await expect.poll(isTold).toBe(true);
   expect((await w.admin.get("/audit-logs?class=tenant")).body.data).toEqual([]);
 });
 

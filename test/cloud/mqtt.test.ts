@@ -221,7 +221,7 @@ test("a station whose line breaks is offline at once, and online again when it i
   await witness.subscribe(status);
   one.cut();
   await expect.poll(async () => (await shown(shop, shop.device)).status, SOON).toBe("offline");
-  expect(witness.heard.at(-1)?.text).toBe("offline");
+  await expect.poll(() => witness.heard.at(-1)?.text, SOON).toBe("offline");
   w.later(20_000);
   expect((await shop.device.api.post("/aidc/jobs/claim")).status).toBe(204);
   expect((await shown(shop, shop.device)).status).toBe("online");
@@ -410,7 +410,7 @@ test("a cloud that goes doesn't make its stations offline, and takes them again 
   await expect.poll(async () => (await shown(shop, shop.device)).status, SOON).toBe("online");
   const stranger = await dialled(Number(new URL((await toldOf(shop.device)).url).port)); // who says nothing doesn't hold it up
   await own.restart();
-  expect([one.isOpen(), stranger.isClosed()]).toEqual([false, true]);
+  await expect.poll(() => [one.isOpen(), stranger.isClosed()], SOON).toEqual([false, true]);
   expect((await shown(shop, shop.device)).status).toBe("online");
   expect((await connected(shop.device)).isOpen()).toBe(true);
 });

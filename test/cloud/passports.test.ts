@@ -37,7 +37,7 @@ async function generated(as: Client = w.admin, more: Record<string, unknown> = {
     `/api/v2/passports/${body.data.id}`,
     { id: body.data.id, uid: productId, status: "generating" },
   ]);
-  await expect.poll(async () => (await as.get(`/passports/${body.data.id}`)).body.status, { timeout: 10_000 }).toBe("draft");
+  await expect.poll(async () => (await as.get(`/passports/${body.data.id}`)).body.status).toBe("draft");
   return { id: body.data.id as string, productId };
 }
 const publish = (productId: string, as: Client = w.admin) =>
@@ -330,5 +330,5 @@ test("passports that were asked for before a restart are made after it, each onc
       faults: w.logged().filter((line) => line.includes("generate-failed")),
     };
   };
-  await expect.poll(outcome, { timeout: 20_000 }).toEqual({ missing: 0, faults: [] });
+  await expect.poll(outcome).toEqual({ missing: 0, faults: [] });
 });

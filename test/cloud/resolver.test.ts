@@ -343,7 +343,7 @@ test("a scan is recorded for a GET that resolved a serial, once, after the answe
   ] as const)
     await at(path, {}, method);
   const seen = () => w.store.read("scans", async ({ db }) => (await db.select().from(scans)).filter(({ gtin }) => gtin === item.gtin));
-  await expect.poll(async () => (await seen()).length, { timeout: 5_000 }).toBe(2);
+  await expect.poll(async () => (await seen()).length).toBe(2);
   expect((await seen()).map(({ serial, productId, agent }) => `${serial} ${productId} ${agent}`).toSorted()).toEqual([
     `555 ${item.id} browser`,
     `555 ${item.id} program`,
