@@ -3,11 +3,17 @@ import { expect, test, vi } from "vitest";
 import type { Route } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import type { Answer } from "../../fixtures/client.ts";
-import { also, filled, furnishing, name, named, nounOf, ofShop, sendingOf } from "../furnished.ts";
+import { also, type Furnished, filled, furnishing, name, named, nounOf, ofShop, sendingOf } from "../furnished.ts";
 import { world } from "../world.ts";
 
 const w = await world();
 const furnished = () => furnishing(w);
+/** Made once, for tests that leave it as it is. */
+const shared = (): (() => Promise<Furnished>) => {
+  let made: Promise<Furnished> | undefined;
+  return () => (made ??= furnished());
+};
+const [looked, strange] = [shared(), shared()];
 
 const withBody = routes.filter((route) => route.body !== undefined || route.takesFile);
 
@@ -35,7 +41,7 @@ const listsOf = (route: Route) => Object.hasOwn((route.replies[200] as { propert
 const lists = routes.filter((route) => route.method === "GET" && listsOf(route) && !WHOLE.has(route.path));
 
 test.each(named(lists))("%s comes in pages, each saying where the next begins", async (_name, route) => {
-  const home = await furnished();
+  const home = await looked();
   const owner = route.path === "/tenants" ? w.admin : ofShop(route) ? home.shop.admin : home.admin;
   const path = filled(route, home.ids);
   const whole = async () => (await owner.get(`${path}?limit=200`)).body;
@@ -63,7 +69,7 @@ const ofTenants = routes.filter(
 );
 
 test.each(named(ofTenants))("%s with another tenant's key is 404, and nothing happened", async (_name, route) => {
-  const [home, stranger] = [await furnished(), await furnished()];
+  const [home, stranger] = [await looked(), await strange()];
   const owner = ofShop(route) ? home.shop.admin : home.admin;
   const before = (await owner.get("/audit-logs")).text;
   const answer = await stranger.admin.send(route.method, filled(route, home.ids), sendingOf(route, {}));
