@@ -8,6 +8,7 @@ import { type BundleItem, type JobActor, type Result, ResultItem, type ResultOut
 import type { Caller } from "../route.ts";
 import { eachBeside, together, type Tx } from "../store/store.ts";
 import { judgeOf } from "../validate.ts";
+import * as carriers from "./carriers.ts";
 import { seen } from "./devices.ts";
 import * as epcis from "./epcis.ts";
 import * as evidence from "./evidence.ts";
@@ -140,8 +141,14 @@ const scopeOf = ({ credential, tenantId }: Caller): Buffer =>
 /** What a station sends after an outage: in order, each judged by itself, so that one wrong report doesn't hold up the others. */
 export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly unknown[]): Promise<ResultOutcome[]> {
   const judged = items.map((item, index) => ({ index, item: item as ResultItem, faults: judgeItem(item, "result") }));
-  const refs = judged.flatMap(({ item, faults }) => (faults.length > 0 ? [] : item.job_ref));
-  await jobs.hold(tx, by.tenantId, refs);
+  const whole = judged.flatMap(({ item, faults }) => (faults.length > 0 ? [] : item));
+  const serialOf = await jobs.hold(
+    tx,
+    by.tenantId,
+    whole.map(({ job_ref: ref }) => ref),
+  );
+  const sealing = new Set(whole.flatMap(({ status, job_ref: ref }) => (status === "SEALED" ? (serialOf.get(ref) ?? []) : [])));
+  await carriers.holdAll(tx, by.tenantId, [...sealing]);
   const known = new Map<string, jobs.Row>(); // jobs as this unit left them: nobody else can have changed what is held
   const outcomes = await eachBeside(linesOf(judged), async (line) => {
     const said: ResultOutcome[] = [];

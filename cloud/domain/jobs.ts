@@ -60,10 +60,11 @@ export async function find(_tx: Tx, tenantId: string, ref: string): Promise<Row>
   return row;
 }
 
-const HOLD = `SELECT job_ref FROM print_jobs WHERE tenant_id = ? AND job_ref = ? ${LOCKED}`;
-/** Takes jobs that are about to change, in the order that everybody takes them in: crosswise, two callers would wait for each other. */
-export async function hold(_tx: Tx, tenantId: string, refs: readonly string[]): Promise<void> {
-  await Promise.all([...new Set(refs)].toSorted().map((ref) => run(HOLD, [tenantId, ref], "all")));
+const HOLD = `SELECT job_ref, serial FROM print_jobs WHERE tenant_id = ? AND job_ref = ? ${LOCKED}`;
+/** Takes jobs that are about to change, in the order that everybody takes them in: crosswise, two callers would wait for each other. Says whose serial each is. */
+export async function hold(_tx: Tx, tenantId: string, refs: readonly string[]): Promise<Map<string, string>> {
+  const held = await Promise.all([...new Set(refs)].toSorted().map((ref) => run(HOLD, [tenantId, ref], "all")));
+  return new Map(held.flatMap(({ rows }) => rows as [string, string][]));
 }
 
 export const get = async (tx: Tx, caller: Caller, ref: string): Promise<Job> => toWire(await find(tx, caller.tenantId, ref));

@@ -3,7 +3,8 @@ import { randomUUID } from "node:crypto";
 import { Client as Connection } from "pg";
 import { expect, test } from "vitest";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { printShop } from "../../fixtures/print-shop.ts";
+import type { Answer } from "../../fixtures/client.ts";
+import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
 import { engine, freshDatabase, world } from "../world.ts";
 
@@ -68,6 +69,27 @@ test("the same events captured by eight in other orders are stored once", async 
   expect(answers.map(({ status }) => status)).toEqual(turned.map(() => 202));
   const found = await shop.admin.get("/epcis/events?EQ_bizStep=inspecting&perPage=500");
   expect(found.body.epcisBody.queryResults.resultsBody.eventList).toHaveLength(events.length);
+});
+
+test("labels sealed in one call, while what printed them says so in calls in other orders, are each sealed", async () => {
+  await Promise.all(Array.from({ length: 60 }, () => shop.issue()));
+  const { claims } = (await shop.device.api.post("/aidc/jobs/claim/batch", { needs: ["qr", "rfid"], max: 60 })).body;
+  const words = (claims as Claim[]).map((claim) => {
+    const { attempt_id, job } = claim;
+    const items = goodItems(claim);
+    return { serial: job.serial, said: [...items, sealOf(items)].map((item) => ({ job_ref: job.job_ref, attempt_id, ...item })) };
+  });
+  const results = words.flatMap(({ said }) => said.slice(0, -1));
+  expect((await shop.device.api.post("/aidc/results", { results })).status).toBe(200);
+  const turned = ROUNDS.map((n) => [...words.slice(10 * n), ...words.slice(0, 10 * n)]);
+  const statuses = turned.map((some) => some.map(({ serial }) => ({ serial, status: "printed" })));
+  const [sealed, ...told] = await Promise.all([
+    shop.device.api.post("/aidc/results", { results: words.flatMap(({ said }) => said.slice(-1)) }),
+    ...statuses.map((some, n) => shop.admin.post("/carriers/print-status", { results: n % 2 ? some.toReversed() : some })),
+  ]);
+  const outcomes = (sealed as Answer).body.results as { status: number; job: { state: string } }[];
+  expect(outcomes.map(({ job }) => job.state)).toEqual(words.map(() => "SEALED"));
+  expect(told.map(({ status }) => status)).toEqual(turned.map(() => 200));
 });
 
 /** How often the server had to end one that waited for another that waited for it: its connections tell it when they are closed. */
