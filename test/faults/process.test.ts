@@ -10,6 +10,7 @@ import { loadConfig } from "../../cloud/config.ts";
 import { client } from "../../fixtures/client.ts";
 import { startProgram } from "../../fixtures/program.ts";
 
+const PATIENCE = { timeout: 30_000 };
 const folders: string[] = [];
 afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
 const folder = () => {
@@ -218,22 +219,29 @@ test.each([
     const cloud = await startProgram("cloud/main.ts", settings(folder()));
     const socket = connect(Number(new URL(cloud.url).port), "127.0.0.1").on("error", () => {});
     socket.write(half);
-    await vi.waitUntil(() => socket.bytesWritten === half.length);
+    await vi.waitUntil(() => socket.bytesWritten === half.length, PATIENCE);
     expect((await client(() => cloud.url).get("//readyz")).status).toBe(200); // heard behind it
     expect(await cloud.end()).toBe(0);
     socket.destroy();
   },
-  20_000,
+  60_000,
 );
 
 test("a second SIGTERM doesn't cut the drain short", async () => {
-  const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_DRAIN_NOTICE_S: "3" });
-  const ended = cloud.end();
-  for (const signal of ["SIGTERM", "SIGINT"] as const)
-    await vi
-      .waitUntil(async () => (await client(() => cloud.url).get("//readyz")).status === 503)
-      .then(() => process.kill(cloud.pid, signal));
-  expect(await ended).toBe(0);
+  // Once more where the machine stood still for so long that the drain was over before we could say anything.
+  for (let told = 0; told < 2;) {
+    told = 0;
+    const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_DRAIN_NOTICE_S: "3" });
+    const status = async () => (await client(() => cloud.url).get("//readyz").catch(() => undefined))?.status; // oxfmt-ignore
+    const ended = cloud.end();
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      await expect.poll(status).not.toBe(200);
+      if ((await status()) !== 503) continue;
+      process.kill(cloud.pid, signal);
+      told += 1;
+    }
+    expect(await ended).toBe(0);
+  }
 });
 
 test.each([
