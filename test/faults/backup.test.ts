@@ -369,12 +369,17 @@ test("a machine without the room to look at a backup isn't told that the backup 
 });
 
 test("a backup that is told to end leaves no copy of the keys behind", async () => {
-  const folder = mkdtempSync(join(root, "ended-"));
-  const child = spawn(process.execPath, ["cloud/backup.ts", "--to", join(folder, "x")], { env: { ...process.env, ...env(dataDir) } });
-  await vi.waitUntil(() => readdirSync(folder).length > 0, { ...PATIENCE, interval: 1 });
-  child.kill();
-  const [code] = await once(child, "exit");
-  expect([code, readdirSync(folder)]).toEqual([143, []]);
+  let code: unknown = 0;
+  for (let n = 0; n < 10 && code === 0; n += 1) {
+    const folder = mkdtempSync(join(root, "ended-"));
+    const child = spawn(process.execPath, ["cloud/backup.ts", "--to", join(folder, "x")], { env: { ...process.env, ...env(dataDir) } });
+    const ended = once(child, "exit");
+    await vi.waitUntil(() => readdirSync(folder).length > 0, { ...PATIENCE, interval: 1 });
+    child.kill();
+    [code] = await ended;
+    if (code !== 0) expect(readdirSync(folder)).toEqual([]);
+  }
+  expect(code).toBe(143); // one that was done before it was told is no answer
 });
 
 test("the commands say what is wrong with a backup in one line", async () => {
@@ -393,8 +398,9 @@ test.each([
   [["restore", "--from", "/", "--data", "/dev/null"], 1, "/dev/null is a file where a folder has to be"],
   [["backup", "--verify", "/"], 1, "it is a folder, where a backup is a file"],
 ])("%j ends with %i and one line: %s", async (args, code, says) => {
-  expect(await imprimatur(args)).toEqual({ code, out: expect.stringMatching(/^imprimatur: [^\n]*\n$/) });
-  expect((await imprimatur(args)).out).toContain(says);
+  const said = await imprimatur(args);
+  expect(said).toEqual({ code, out: expect.stringMatching(/^imprimatur: [^\n]*\n$/) });
+  expect(said.out).toContain(says);
 });
 
 test.each([["main", "cloud"], ["backup"], ["restore"], ["doctor"], ["verify"], ["../agent/main", "agent"]])(
