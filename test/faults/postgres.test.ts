@@ -6,7 +6,7 @@ import { startWorld } from "../../fixtures/world.ts";
 let postgres: Postgres | undefined;
 afterAll(() => postgres?.stop());
 
-test("a crash of PostgreSQL under load costs no answered write, and the cloud recovers by itself", { timeout: 60_000 }, async () => {
+test("a crash of PostgreSQL under load costs no answered write, and the cloud recovers by itself", { timeout: 120_000 }, async () => {
   postgres = await startPostgres();
   const w = await startWorld({ databaseUrl: await postgres.createDatabase("crash"), clock: false });
   const answered: string[] = [];
@@ -20,15 +20,15 @@ test("a crash of PostgreSQL under load costs no answered write, and the cloud re
     }
   };
   const writers = Array.from({ length: 8 }, (_, n) => writer(n));
-  await expect.poll(() => answered.length, { timeout: 10_000 }).toBeGreaterThan(50);
+  await expect.poll(() => answered.length).toBeGreaterThan(50);
   await postgres.crash();
   const before = answered.length;
-  await expect.poll(() => refused.size, { timeout: 10_000 }).toBeGreaterThan(0);
+  await expect.poll(() => refused.size).toBeGreaterThan(0);
   const ready = await w.admin.get("//readyz");
   expect([ready.status, ready.body.error.code, ready.body.error.details.notReady]).toEqual([503, "NOT_READY", ["store"]]);
   expect((await w.admin.get("//healthz")).status).toBe(200);
   await postgres.start();
-  await expect.poll(() => answered.length, { timeout: 20_000 }).toBeGreaterThan(before + 50);
+  await expect.poll(() => answered.length).toBeGreaterThan(before + 50);
   running = false;
   await Promise.all(writers);
   expect([...refused]).toEqual(["503 STORE_UNAVAILABLE"]);

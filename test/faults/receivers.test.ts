@@ -74,15 +74,15 @@ test(
     for (const [temper, url] of Object.entries(tempers)) paths[temper] = `/webhooks/${(await h.add(url)).id}`;
     const serials = Array.from({ length: EVENTS }, (_, i) => String(i));
     for (const serial of serials) await h.print(serial);
-    await expect.poll(() => serialsOf(h.receiver.received), WIDE).toEqual(serials);
+    const news = () => serialsOf(h.receiver.received.filter(({ again }) => !again)); // a try that a busy machine was too slow for comes again
+    await expect.poll(news, WIDE).toEqual(serials);
     const first = async (temper: string) => (await h.deliveries(paths[temper])).at(-1);
     const tried = async () => (await Promise.all(Object.keys(paths).map(first))).every((delivery) => (delivery?.attempts.length ?? 0) > 0);
     await expect.poll(tried, WIDE).toBe(true);
-    const states = Object.fromEntries(
-      await Promise.all(Object.keys(paths).map(async (temper) => [temper, (await first(temper))?.status] as const)),
-    );
+    const states = async () =>
+      Object.fromEntries(await Promise.all(Object.keys(paths).map(async (temper) => [temper, (await first(temper))?.status] as const)));
     const waits = "pending";
-    expect(states).toEqual({
+    await expect.poll(states, WIDE).toEqual({
       hangs: waits,
       drips: waits,
       "is huge": "delivered",
