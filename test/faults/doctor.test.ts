@@ -39,6 +39,8 @@ const doctor = (env: Record<string, string>, args = ["--json"]) =>
     );
   });
 const notOk = ({ lines }: Said) => lines.filter(({ mark }) => mark !== "ok");
+/** How full and how fast the machine's disk is, is its own. */
+const isOurs = ({ check, mark }: Line) => mark !== "warn" || !["disk", "fsync"].includes(check);
 
 beforeAll(async () => {
   const cloud = await startProgram("cloud/main.ts", settings(dataDir));
@@ -50,7 +52,7 @@ beforeAll(async () => {
   const { port } = new URL(cloud.url);
   const well = await doctor({ ...settings(dataDir), IMPRIMATUR_PORT: port });
   expect(well.lines.find(({ check }) => check === "cloud")?.says).toContain("says ready");
-  expect([well.code, notOk(well)]).toEqual([0, []]);
+  expect([well.code, notOk(well).filter(isOurs)]).toEqual([0, []]);
   expect(well.lines.map(({ check }) => check)).toEqual(
     "settings,data folder,disk,fsync,database,integrity,signing key,sealing key,log,audit chains,evidence,clock,broker,webhooks,leases,cloud".split(
       ",",
@@ -185,7 +187,7 @@ test.each<[Record<string, string>, string, string]>([
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "database", "ECONNREFUSED"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "signing key", "can't be looked at without the database"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "cloud", "isn't known"],
-  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x", IMPRIMATUR_PORT: "59999" }, "cloud", "ECONNREFUSED"],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x", IMPRIMATUR_PORT: "1" }, "cloud", "ECONNREFUSED"],
   [{ IMPRIMATUR_MQTT_URL: "mqtt://127.0.0.1:1" }, "broker", "127.0.0.1:1 doesn't take us"],
   [{ IMPRIMATUR_DATA_DIR: join(root, "nowhere") }, "database", "doesn't exist"],
 ])("with %j the check of the %s says so", async (env, check, says) => {
@@ -232,7 +234,7 @@ test("on PostgreSQL it looks at the same things", async () => {
   const cloud = await startProgram("cloud/main.ts", env);
   const said = await doctor({ ...env, IMPRIMATUR_PORT: new URL(cloud.url).port });
   await cloud.end();
-  expect([said.code, notOk(said)]).toEqual([0, []]);
+  expect([said.code, notOk(said).filter(isOurs)]).toEqual([0, []]);
   expect(said.lines.find(({ check }) => check === "database")?.says).toContain("postgres answers");
 });
 

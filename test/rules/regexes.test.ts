@@ -66,13 +66,13 @@ function sampled(source: string, flags: string): fc.Arbitrary<string> {
 
 const context = vm.createContext({ pattern: /x/, text: "" });
 const script = new vm.Script("pattern.lastIndex = 0; pattern.test(text)");
-function endsInTime({ source, flags }: Found, text: string): boolean {
-  Object.assign(context, { pattern: new RegExp(source, flags), text });
+function endsInTime(found: Found, text: string, tries = 3): boolean {
+  Object.assign(context, { pattern: new RegExp(found.source, found.flags), text });
   try {
     script.runInContext(context, { timeout: MAX_MS });
     return true;
   } catch {
-    return false;
+    return tries > 1 && endsInTime(found, text, tries - 1); // the machine may have stood still meanwhile
   }
 }
 
