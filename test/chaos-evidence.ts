@@ -1,5 +1,7 @@
 // All that the history checker judges, read from the API, the floor and the receivers once it is quiet again.
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Kept } from "../fixtures/chaos/clients.ts";
+import type { Ear } from "../fixtures/chaos/ear.ts";
 import type { Figures, Site, Tenant } from "../fixtures/chaos/site.ts";
 import type { Client } from "../fixtures/client.ts";
 import { lying } from "../fixtures/simulate.ts";
@@ -21,6 +23,8 @@ export type Known = {
 type Wire = { job_ref: string; state: JobState; serial: string; digital_link: string; max_attempts: number; reprint: boolean };
 
 const ASKED_AGAIN = 12;
+const STATE_TRIES = 10;
+const STATE_PAUSE_MS = 500;
 
 /** Every row of a list. */
 export async function all<T>(client: Client, path: string): Promise<T[]> {
@@ -40,7 +44,7 @@ async function serialsOf({ admin, product }: Tenant, state = ""): Promise<string
 }
 
 /** What was never answered may be on record, once, or not at all: the lease may have been over before it could be said again. */
-function answeredOf({ ear }: Site, ref: string, history: readonly Moment[]): Answered[] {
+export function answeredOf(ear: Pick<Ear, "said" | "asked">, ref: string, history: readonly Moment[]): Answered[] {
   const said = ear.said.get(ref) ?? [];
   const isSame = (a: Pick<Answered, "attempt_id" | "status">) => (b: Pick<Answered, "attempt_id" | "status">) =>
     a.attempt_id === b.attempt_id && a.status === b.status;
@@ -76,7 +80,7 @@ async function jobOf(
     link,
     history,
     at: history.map(({ at }) => Date.parse(at)),
-    answered: answeredOf(site, ref, history),
+    answered: answeredOf(site.ear, ref, history),
     print: deciding(its) === wire ? (carrier.body.metadata.print?.status ?? null) : undefined,
     reprint,
     mayBeGone: its[0] !== wire,
@@ -119,10 +123,20 @@ const arrivalsOf = ({ receiver }: Tenant): (Arrival & { ref: string; type: strin
     type: one.event.type,
   }));
 
+/** A busy machine's station is slow to answer, and not gone. */
+async function stateOf({ state }: Site["lines"][number]): ReturnType<typeof state> {
+  for (let tries = 1; tries < STATE_TRIES; tries += 1) {
+    const told = await state();
+    if (told) return told;
+    await sleep(STATE_PAUSE_MS);
+  }
+  return state();
+}
+
 async function linesOf({ lines }: Tenant, sealed: ReadonlySet<string>): Promise<Line[]> {
   return Promise.all(
     lines.map(async (line) => {
-      const state = await line.state();
+      const state = await stateOf(line);
       return {
         name: line.name,
         backlog: state?.buffer_depth ?? Number.NaN,
