@@ -187,7 +187,7 @@ test.each<[Record<string, string>, string, string]>([
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "database", "ECONNREFUSED"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "signing key", "can't be looked at without the database"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "cloud", "isn't known"],
-  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x", IMPRIMATUR_PORT: "1" }, "cloud", "ECONNREFUSED"],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x", IMPRIMATUR_PORT: "2" }, "cloud", "ECONNREFUSED"],
   [{ IMPRIMATUR_MQTT_URL: "mqtt://127.0.0.1:1" }, "broker", "127.0.0.1:1 doesn't take us"],
   [{ IMPRIMATUR_DATA_DIR: join(root, "nowhere") }, "database", "doesn't exist"],
 ])("with %j the check of the %s says so", async (env, check, says) => {
