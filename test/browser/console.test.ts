@@ -44,13 +44,17 @@ describe.skipIf(!executable)("the console", async () => {
     }
   }
   const goTo = async (page: Page, path: string) => {
-    await page.evaluate(`location.hash = ${JSON.stringify(path)}`);
+    await page.evaluate(`new Promise((there) => {
+      if (location.hash === ${JSON.stringify(`#${path}`)}) return there();
+      addEventListener("hashchange", () => requestAnimationFrame(() => setTimeout(there)), { once: true });
+      location.hash = ${JSON.stringify(path)};
+    })`);
     await settled(page);
   };
   /** Nothing loads any more, and everything that was asked for is there. */
   const settled = async (page: Page) => {
     await page.waitForSelector("main h1");
-    await expect.poll(() => page.locator("main p.empty[role=status]").count(), { timeout: 15_000 }).toBe(0);
+    await expect.poll(() => page.locator("main p.empty[role=status]").count()).toBe(0);
     await page.waitForTimeout(150);
   };
 
@@ -73,8 +77,8 @@ describe.skipIf(!executable)("the console", async () => {
       for (const [path, title] of Object.entries(views)) {
         if (path.includes("/")) await goTo(page, `/${path}`);
         else await page.click(`nav.views a[href="#/${path}"]`);
+        await expect.poll(() => page.locator("main h1").innerText(), { message: path }).toBe(title);
         await settled(page);
-        expect([path, await page.locator("main h1").innerText()]).toEqual([path, title]);
         expect(await page.locator("main .notice.bad").count()).toBe(0);
       }
       expect(requests.filter((url) => !url.startsWith(`${w.url}/`) && !url.startsWith("data:"))).toEqual([]);
@@ -179,7 +183,7 @@ describe.skipIf(!executable)("the console", async () => {
       requests.length = 0;
       await floor.issue({ station: "line-7" });
       await floor.device.seal(await floor.device.claim({ station: "line-7" }));
-      await expect.poll(async () => Number((await sealed()).replaceAll(/\D/g, "")), { timeout: 15_000 }).toBe(before + 1);
+      await expect.poll(async () => Number((await sealed()).replaceAll(/\D/g, ""))).toBe(before + 1);
       expect(requests.filter((url) => url.includes("/aidc/summary"))).toEqual([]); // the stream brought them
     });
   });
@@ -321,7 +325,7 @@ describe.skipIf(!executable)("the console", async () => {
       await page.click(`text=${url}`);
       await page.click("main table button"); // once it was refused
       await page.waitForSelector("text=It is on its way again.");
-      await expect.poll(() => asked, { timeout: 15_000 }).toBe(2);
+      await expect.poll(() => asked).toBe(2);
     });
     refusing.close();
   });
