@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { test } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
@@ -11,14 +11,15 @@ import { freshDatabase } from "../world.ts";
 
 const KEY = "a-key-for-the-webhook-test";
 
-// Where several nodes may live, a dead one is only known by its lease running out.
-test.each(["sqlite", "postgres"] as const)(
+// Where several nodes may live, a dead one is only known by its lease running out: the other tests go on meanwhile.
+test.concurrent.for(["sqlite", "postgres"] as const)(
   "on %s an event outlives the process, before it is sent and after",
   { timeout: 180_000 },
-  async (engine) => {
+  async (engine, { expect }) => {
     const folder = mkdtempSync(join(tmpdir(), "imprimatur-webhooks-"));
     const env = {
       IMPRIMATUR_PORT: "0",
+      IMPRIMATUR_MQTT_PORT: "0",
       IMPRIMATUR_DATA_DIR: folder,
       IMPRIMATUR_DATABASE_URL: (await freshDatabase(engine)) ?? "",
       IMPRIMATUR_BOOTSTRAP_KEY: KEY,
@@ -41,7 +42,7 @@ test.each(["sqlite", "postgres"] as const)(
     const productId = (await admin.post("/products", kettle)).body.id;
     const allocate = async (count: number) => expect((await admin.post("/carriers/batch", { productId, count })).status).toBe(201);
     await allocate(1);
-    await expect.poll(() => receiver.received.length, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => receiver.received.length).toBe(1);
     await allocate(2); // waits behind the first, which nobody answers
     expect(await cloud.end("SIGKILL")).toBe("SIGKILL");
     const counts = () => receiver.received.map(({ event }) => event.data["count"]);
@@ -60,13 +61,14 @@ test.each(["sqlite", "postgres"] as const)(
   },
 );
 
-test(
+test.concurrent(
   "SIGTERM waits for the answers of what was begun and writes them down; what hangs is left to the next start",
-  { timeout: 60_000 },
-  async () => {
+  { timeout: 120_000 },
+  async ({ expect }) => {
     const folder = mkdtempSync(join(tmpdir(), "imprimatur-webhooks-"));
     const env = {
       IMPRIMATUR_PORT: "0",
+      IMPRIMATUR_MQTT_PORT: "0",
       IMPRIMATUR_DATA_DIR: folder,
       IMPRIMATUR_BOOTSTRAP_KEY: KEY,
       IMPRIMATUR_RATE_LIMIT: "off",
@@ -87,12 +89,12 @@ test(
       serialNumber: "1",
       extensions: {},
     });
-    await expect.poll(() => [slow.received.length, dead.received.length], { timeout: 20_000 }).toEqual([1, 1]);
+    await expect.poll(() => [slow.received.length, dead.received.length]).toEqual([1, 1]);
     expect(await cloud.end()).toBe(0);
     hangs = false;
     cloud = await startProgram("cloud/main.ts", env);
     const statuses = () => Promise.all(ids.map(async (id) => (await admin.get(`/webhooks/${id}/deliveries`)).body.data[0].status));
-    await expect.poll(statuses, { timeout: 20_000 }).toEqual(["delivered", "delivered"]);
+    await expect.poll(statuses).toEqual(["delivered", "delivered"]);
     expect([slow.received.length, dead.received.length]).toEqual([1, 2]);
     await cloud.end();
     rmSync(folder, { recursive: true, force: true });
