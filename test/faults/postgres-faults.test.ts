@@ -193,6 +193,7 @@ test("the control: a fault that is no conflict does reach the caller from the sa
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 500]));
 });
 
+const FOLLOWS_NOBODY = "DO $$ BEGIN IF EXISTS (SELECT FROM pg_stat_wal_receiver) THEN RAISE EXCEPTION 'it still follows'; END IF; END $$";
 /** A primary that is lost for good under load, and its standby promoted in its place. */
 async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
   const primary = await startPostgres();
@@ -221,6 +222,7 @@ async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
     await waitFor("");
     await onServer(standby.url, "ALTER SYSTEM SET primary_conninfo = ''"); // it falls behind, and nobody waits for it
     await onServer(standby.url, "SELECT pg_reload_conf()");
+    await expect.poll(() => onServer(standby.url, FOLLOWS_NOBODY).then(() => "it follows nobody", String)).toBe("it follows nobody");
     await work.more();
     await labels.more();
   }
