@@ -210,12 +210,14 @@ test("SIGTERM lets what was begun be answered, then ends with 0", async () => {
     else expect(String((answer.reason as Error).cause ?? answer.reason)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed|fetch failed/);
 });
 
-test.each([
+// Drains take seconds of waiting: they go on beside one another.
+test.concurrent.for([
   ["its headers", "GET /healthz HTTP/1.1\r\nHost: x\r\n"],
   ["its body", "POST /api/v2/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"],
-])(
+] as const)(
   "a client that has sent half of %s and falls silent is cut off, and the cloud ends in order with 0",
-  async (_, half) => {
+  { timeout: 60_000 },
+  async ([, half], { expect }) => {
     const cloud = await startProgram("cloud/main.ts", settings(folder()));
     const socket = connect(Number(new URL(cloud.url).port), "127.0.0.1").on("error", () => {});
     socket.write(half);
@@ -224,10 +226,9 @@ test.each([
     expect(await cloud.end()).toBe(0);
     socket.destroy();
   },
-  60_000,
 );
 
-test("a second SIGTERM doesn't cut the drain short", async () => {
+test.concurrent("a second SIGTERM doesn't cut the drain short", async ({ expect }) => {
   // Once more where the machine stood still for so long that the drain was over before we could say anything.
   for (let told = 0; told < 2;) {
     told = 0;
@@ -244,10 +245,10 @@ test("a second SIGTERM doesn't cut the drain short", async () => {
   }
 });
 
-test.each([
+test.concurrent.for([
   ["npm alone", 1],
   ["the whole process group", -1],
-])("npm run cloud drains to its end when SIGTERM comes to %s", async (_, to) => {
+] as const)("npm run cloud drains to its end when SIGTERM comes to %s", async ([, to], { expect }) => {
   const env = { ...process.env, ...settings(folder()), IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DRAIN_NOTICE_S: "1" };
   const npm = spawn("npm", ["run", "cloud"], { env, detached: true, stdio: ["ignore", "pipe", "ignore"] });
   let said = "";
