@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { onTestFinished } from "vitest";
 import { type Bitmap, pictureOf } from "../../agent/bitmap.ts";
+import { type Clock, systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { createAgentLog } from "../../agent/log.ts";
 import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
@@ -10,9 +11,25 @@ import { decodeGraphic } from "../../fixtures/printers/zpl.ts";
 import type { Shop } from "../../fixtures/print-shop.ts";
 import { Writable } from "node:stream";
 
-export const HASTY = { answerMs: 600, pollMs: 20, completionMs: 4_000, settleMs: 2_000, stallMs: 1_000 };
+export const HASTY = { answerMs: 600, pollMs: 20, completionMs: 4_000, settleMs: 4_000, stallMs: 1_000 };
 const PATIENCE = { idleMs: 500, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 };
 const PAUSES = { firstMs: 50, mostMs: 400 };
+
+const TURNS = 12;
+/**
+ * Station and printer are one process here: while it stands still or is busy elsewhere, no answer can come. So the station's patience for one counts
+ * turns of that process beside time; on a machine that has nothing else to do they are the same.
+ */
+export const fair = (clock: Clock = systemClock, answerMs: number = HASTY.answerMs): Clock => {
+  const inTurns = (act: () => void, left: number): (() => void) => {
+    let cancel = clock.after(answerMs / TURNS, () => {
+      if (left === 1) act();
+      else cancel = inTurns(act, left - 1);
+    });
+    return () => cancel();
+  };
+  return { now: clock.now, after: (ms, act) => (ms === answerMs ? inTurns(act, TURNS) : clock.after(ms, act)) };
+};
 
 export type Running = Station & { floor: SimulatedFloor; lines: string[] };
 type Ends = { onTestFinished: typeof onTestFinished };
@@ -31,7 +48,8 @@ export function quietLog() {
 /** Ends with the test; `restart` is a new station on the same buffer. */
 export async function stationOn(floor: SimulatedFloor, options: Partial<StationOptions> = {}): Promise<Running> {
   const { log, lines } = quietLog();
-  const station = await startStation(floor.config, { log, timing: HASTY, patience: PATIENCE, pauses: PAUSES, callMs: 5_000, ...options });
+  const common = { log, timing: HASTY, patience: PATIENCE, pauses: PAUSES, callMs: 15_000 };
+  const station = await startStation(floor.config, { ...common, ...options, clock: fair(options.clock) });
   let ended: Promise<void> | undefined;
   return { ...station, floor, lines, end: () => (ended ??= station.end()) };
 }
