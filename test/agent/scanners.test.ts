@@ -44,11 +44,19 @@ function opened(settings: ScannerSettings & { driver: ScannerDriver }, clock: Cl
   after.push(() => scanner.end());
   return { sightings, tags, troubles, links, scanner };
 }
-/** Pauses before another try in a tenth of their time; what decides on a line or a frame keeps its own. */
-const hurried: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms === 1_000 || ms === 2_000 ? ms / 10 : ms, act) };
-const watchful: Clock = { ...hurried, after: (ms, act) => systemClock.after(ms < 3_000 ? ms / 10 : ms, act) };
+const [LINE_MS, FRAME_MS] = [500, 3_000];
+const clockOf = (spans: (ms: number) => number): Clock => ({
+  now: () => Date.now(),
+  after: (ms, act) => systemClock.after(spans(ms), act),
+});
+const shorter = (ms: number, most: number) => (ms <= most ? ms / 10 : ms);
+/** Pauses, and what decides on a line, in a tenth of their time. */
+const hurried = clockOf((ms) => shorter(ms, 2_000));
+/** Pauses are; what is under way gets all the time that it needs, however slow or stopped this machine is. */
+const patient = clockOf((ms) => (ms === LINE_MS ? 60_000 : shorter(ms, 2_000)));
+const watchful = clockOf((ms) => (ms === FRAME_MS ? 60_000 : shorter(ms, 2_000)));
 
-async function overTcp(clock?: Clock) {
+async function overTcp(clock: Clock) {
   const far = await startLineScanner();
   after.push(() => far.end());
   const heard = opened({ name: "fixed", driver: "line", port: far.url ?? "", simulated: true }, clock);
@@ -58,7 +66,7 @@ async function overTcp(clock?: Clock) {
 
 describe("a line scanner over TCP", () => {
   test("a scan is told with what is known of it, and no more", async () => {
-    const { far, sightings } = await overTcp();
+    const { far, sightings } = await overTcp(patient);
     await far.scan(LINK, { aim: true });
     await expect
       .poll(() => sightings)
@@ -79,7 +87,7 @@ describe("a line scanner over TCP", () => {
   });
 
   test.each(["cr", "lf", "crlf"] as const)("a line may end in %s", async (suffix) => {
-    const { far, sightings } = await overTcp();
+    const { far, sightings } = await overTcp(patient);
     for (const serial of ["1", "2", "3"]) await far.scan(linkOf(serial), { suffix });
     await expect.poll(() => sightings.map(({ text }) => text)).toEqual(["1", "2", "3"].map(linkOf));
     expect(sightings[0]?.symbology).toBe("unknown");
@@ -101,7 +109,7 @@ describe("a line scanner over TCP", () => {
     "other-symbology": [LINK],
   };
   test.each(LINE_FAULTS)("%s: nothing is invented, and the next scan is whole", async (fault) => {
-    const { far, sightings, troubles } = await overTcp(hurried);
+    const { far, sightings, troubles } = await overTcp(fault === "no-suffix" ? hurried : patient);
     await far.scan(LINK, { fault });
     if (fault === "no-suffix") await expect.poll(() => troubles.length).toBe(1);
     if (fault === "cut") await expect.poll(() => far.listeners()).toBe(1); // it comes back
@@ -113,7 +121,7 @@ describe("a line scanner over TCP", () => {
   });
 
   test("of all these faults none moves a job that it shouldn't", async () => {
-    const { far, sightings } = await overTcp(hurried);
+    const { far, sightings } = await overTcp(patient);
     const job = { digital_link: LINK, gtin: GTIN, serial: "123456789012" };
     for (const fault of ["wrong", "joined", "mangled", "other-symbology", "nul"] as const) await far.scan(LINK, { fault });
     await far.scan(linkOf("7"));
@@ -129,7 +137,7 @@ describe("a line scanner over TCP", () => {
   });
 
   test("its going and coming is told once each, and it connects again by itself", async () => {
-    const { far, links, sightings } = await overTcp(hurried);
+    const { far, links, sightings } = await overTcp(patient);
     far.drop();
     await expect.poll(() => links.map(({ up }) => up)).toEqual([true, false, true]);
     expect(links[1]).toEqual({ up: false, why: expect.stringContaining("closed the connection") });
@@ -139,7 +147,7 @@ describe("a line scanner over TCP", () => {
   });
 
   test("it can be driven over HTTP, and says that it is simulated", async () => {
-    const { far, sightings } = await overTcp();
+    const { far, sightings } = await overTcp(patient);
     const post = (order: object) => fetch(far.control.url, { method: "POST", body: JSON.stringify(order) });
     expect((await post({ text: LINK, suffix: "cr" })).status).toBe(200);
     await expect.poll(() => sightings.length).toBe(1);
@@ -162,7 +170,7 @@ describe.skipIf(!hasSocat)("a line scanner on a serial line", () => {
     after.push(() => rmSync(folder, { recursive: true, force: true }));
     const cable = await plugIn(folder);
     after.push(() => cable.unplug());
-    const { sightings, links, troubles } = opened({ name: "hand", driver: "line", port: `serial:${cable.near}?baud=115200` }, hurried);
+    const { sightings, links, troubles } = opened({ name: "hand", driver: "line", port: `serial:${cable.near}?baud=115200` }, patient);
     await expect.poll(() => links.length).toBe(1);
     const far = await startLineScanner({ serial: cable.far });
     await far.scan(LINK);
@@ -323,13 +331,24 @@ describe("a camera", () => {
   });
 
   test("a picture that repeats byte for byte is one sighting", async () => {
-    const { camera, sightings } = await watching();
-    await expect.poll(() => sightings.length).toBeGreaterThan(0);
+    let looks = 0;
+    const counting: Clock = {
+      ...watchful,
+      after: (ms, act) => {
+        looks += Number(ms !== FRAME_MS); // the pause behind each
+        return watchful.after(ms, act);
+      },
+    };
+    const { camera, sightings } = await watching("none", counting);
+    const more = async (count: number) => {
+      const before = looks;
+      await expect.poll(() => looks).toBeGreaterThanOrEqual(before + count);
+      return sightings.length;
+    };
+    expect(await more(1)).toBeGreaterThan(0);
     camera.set({ fault: "frozen" });
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    const soFar = sightings.length;
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(sightings.length).toBe(soFar);
+    const soFar = await more(2);
+    expect(await more(4)).toBe(soFar);
   });
 
   test("the old label that still lies there doesn't move the next attempt; once the view was empty the new one does", async () => {
@@ -359,7 +378,7 @@ describe("a camera", () => {
     ["cut", ""],
     ["silent", "sent no whole frame within"],
   ] as const)("%s: the camera is down, it is said why, and it comes back", async (fault, says) => {
-    const { camera, sightings, links } = await watching(fault);
+    const { camera, sightings, links } = await watching(fault, fault === "silent" ? clockOf((ms) => shorter(ms, FRAME_MS)) : watchful);
     await expect.poll(() => links).toEqual([{ up: false, why: expect.stringContaining(says) }]);
     camera.set({ fault: "none" });
     await expect.poll(() => sightings.length).toBeGreaterThan(0);
