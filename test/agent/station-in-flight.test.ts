@@ -23,7 +23,7 @@ test("labels follow one another in the printer, each attested by its own answer,
   const station = await running(t, w.url, shop, FAST);
   const { machine } = station.floor;
   let most = 0;
-  machine?.news.on("changed", () => (most = Math.max(most, machine.waiting())));
+  machine?.news.on("queued", () => (most = Math.max(most, machine.waiting())));
   for (const { job_ref: ref } of jobs) await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
   expect(most).toBeGreaterThan(1);
   expect((await station.floor.links()).toSorted()).toEqual(jobs.map(({ digital_link }) => digital_link).toSorted());
@@ -46,11 +46,12 @@ describe("where something breaks while two are in it", () => {
     const destroyed = new Set<number>();
     const lying = async (link: string) => (await lyingOf(machine, link)).filter((n) => !destroyed.has(n));
     let struck = 0;
+    machine.news.on("queued", () => {
+      if (struck > 0 || machine.waiting() < 2) return;
+      machine.fault(fault, { at: 300 });
+      struck = Date.now();
+    });
     await until(async () => {
-      if (struck === 0 && machine.waiting() > 1) {
-        machine.fault(fault, { at: 300 });
-        struck = Date.now();
-      }
       if (struck > 0 && Date.now() - struck > 1_500) machine.clear();
       const { jobs: now } = station.state();
       for (const { job_ref: ref, ask: asked, state, digital_link: link } of now) {
