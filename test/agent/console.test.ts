@@ -17,7 +17,7 @@ beforeAll(async () => {
   floor = await startFloor(w.url, shop.device.secret, { eyes: "hand" });
   station = await stationOn(floor);
   ref = (await shop.issue()).job_ref;
-  await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+  await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().scanners[0]?.up === true);
 });
 afterAll(async () => {
   await station.end();
@@ -72,11 +72,12 @@ test("events are the same state, at once and after every change", async () => {
   let text = "";
   const decoder = new TextDecoder();
   const reader = response.body?.getReader();
-  const states = () => text.split("\n").filter((line) => line.startsWith("data: ") && line.endsWith("}")).map((line) => JSON.parse(line.slice(6)) as { paused: boolean }); // oxfmt-ignore
+  const whole = () => text.split("\n\n").slice(0, -1);
+  const states = () => whole().map((event) => JSON.parse(event.slice(event.indexOf("data: ") + 6)) as { paused: boolean });
   const readUntil = async (isSo: () => boolean) => {
     while (!isSo()) text += decoder.decode((await reader?.read())?.value, { stream: true });
   };
-  await readUntil(() => states().length === 1);
+  await readUntil(() => states().length > 0);
   await ask(station, "POST", "/api/pause");
   await readUntil(() => states().at(-1)?.paused === true);
   await ask(station, "POST", "/api/resume");
@@ -105,7 +106,7 @@ test("a page that no longer reads costs no memory, and is told how things are on
   expect(Math.max(...held)).toBeLessThan(5_000_000); // two states
   text = "";
   page.resume();
-  await until(() => text.includes('"paused":true,') && text.endsWith("\n\n\r\n"), 5_000);
+  await until(() => text.includes('"paused":true,') && text.endsWith("\n\n\r\n"), 12_000); // sooner than by itself
   expect(text.lastIndexOf('"paused":true,')).toBeGreaterThan(text.lastIndexOf('"paused":false,'));
 });
 
@@ -183,7 +184,7 @@ describe("somebody else's page", () => {
 test("what is asked of a path by another verb is told which it takes, and HEAD of the events ends", async () => {
   expect((await raw("PUT", "/api/pause?x=1", {})).headers).toMatchObject({ allow: "POST" });
   expect((await raw("POST", "/api/state", {})).headers).toMatchObject({ allow: "GET, HEAD" });
-  const head = await Promise.race([raw("HEAD", "/api/events", {}), sleep(5_000, undefined)]);
+  const head = await Promise.race([raw("HEAD", "/api/events", {}), sleep(20_000, undefined)]);
   expect(head).toMatchObject({ status: 200, body: "", headers: { "content-type": "text/event-stream" } });
 });
 

@@ -108,13 +108,23 @@ test("an answer to GS r that says itself that the paper has ended confirms nothi
 
 test("an answer for a label from before the connection was lost isn't taken for the next label", async () => {
   const timing = { ...TIMING, completionMs: 20, pollMs: 10 };
-  const { machine, printer } = await pairOf({ fence: "gs-r", timing }, { scale: 1, heightMm: 10 });
+  const { machine, printer } = await pairOf({ fence: "gs-r", timing });
+  const { consume } = machine;
+  const held = Promise.withResolvers<void>();
+  onTestFinished(() => held.resolve());
+  machine.consume = async (...label) => {
+    await held.promise;
+    return consume(...label);
+  };
   const first = await printer.submit(await printer.encode(dotsOf(9)));
   expect((await printer.awaitCompletion(first)).outcome).toBe("unknown"); // it is still printing
   await printer.close();
   const again = await driver.open(machine.url, { name: "receipts", dpi: 203, fence: "gs-r", timing: { ...TIMING, answerMs: 2_000 } });
   onTestFinished(() => again.close());
-  const completion = await again.awaitCompletion(await again.submit(await again.encode(dotsOf(10))));
+  const submitted = again.submit(await again.encode(dotsOf(10)));
+  await expect.poll(() => machine.waiting()).toBe(3); // the label, what was asked behind it, and what is asked now
+  held.resolve();
+  const completion = await again.awaitCompletion(await submitted);
   expect([completion.outcome, machine.labels.length]).toEqual(["confirmed", 2]);
 });
 

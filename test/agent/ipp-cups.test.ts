@@ -25,7 +25,7 @@ describe.skipIf(cupsMissing !== undefined)("through a real CUPS", () => {
     name: "cups",
     dpi: 203,
     simulated: true,
-    timing: { answerMs: 5_000, pollMs: 50, completionMs: 20_000, stallMs: 5_000 },
+    timing: { answerMs: 5_000, pollMs: 50, completionMs: 40_000, stallMs: 20_000 },
   };
   const bitmap = blank(400, 200);
   fill(bitmap, 50, 50, 100, 100);
@@ -86,9 +86,11 @@ describe.skipIf(cupsMissing !== undefined)("through a real CUPS", () => {
   });
 
   test("a printer that never reads keeps the label: it isn't done, and after its time it is unknown", async () => {
-    const { printer } = await queueTo((socket) => void socket.pause());
+    const begun = Promise.withResolvers<void>();
+    const { printer } = await queueTo((socket) => begun.resolve(void socket.pause()));
     const submission = await printer.submit(await printer.encode(bitmap, { token: tokenOf("stuck") }));
-    const completion = await printer.awaitCompletion(submission, { withinMs: 1_500 });
+    await begun.promise;
+    const completion = await printer.awaitCompletion(submission, { withinMs: 300 });
     expect(["unknown", "blocked"]).toContain(completion.outcome);
     expect(completion.reason).toContain("processing");
     expect((await printer.flush()).clean).toBe(false); // it had gone to the printer

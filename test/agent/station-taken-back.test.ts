@@ -45,6 +45,7 @@ describe.concurrent("a receipt printer has no counter", () => {
       const { job_ref: ref, digital_link: link } = await issued(shop);
       await isAsked(station, ref, "unknown_outcome");
       expect(wordsAt(station, ref)).toContain("whether this label came out before");
+      await until(() => station.state().buffer_depth === 0);
       expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
       expect(station.state().ledger.counts).toEqual({ unknown: 1 });
       machine?.clear();
@@ -127,7 +128,9 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     queue?.set("http-500");
     await isAsked(station, ref, "attest");
     await saidTwice(shop, station, ref, "not_printed");
-    await isIn(shop, ref, "FAILED");
+    await until(async () =>
+      (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.some(({ to }: { to: string }) => to === "FAILED"),
+    );
     queue?.set("none"); // it is back, and prints what it held
     await isAsked(station, ref, "destroy_earlier");
     expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
@@ -317,7 +320,7 @@ describe.concurrent("a printer that was renamed in the settings", () => {
     const isBegun = () => first.store.inHand().some(({ stage }) => stage === "sending");
     for (const end = Date.now() + 50_000; !isBegun() && Date.now() < end;) await new Promise((resolve) => setImmediate(resolve));
     first.floor.machine?.fault("dont-answer"); // before it is asked where its counter stands
-    await until(() => first.state().printers[0]?.status === "offline", 10_000);
+    await until(() => first.state().printers[0]?.status === "offline");
     return ref;
   };
 

@@ -32,11 +32,11 @@ async function eightSealedAway(t: T) {
   const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
   await ask(station, "POST", "/api/pause");
   const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
-  await ask(station, "POST", "/api/resume");
   net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
+  await ask(station, "POST", "/api/resume");
   await until(() => jobs.every(({ job_ref: ref }) => station.state().jobs.some(({ job_ref }) => job_ref === ref)));
   net.cut();
-  await until(() => station.state().sealing === 8);
+  await until(() => station.state().sealing === 8 && !station.state().online);
   return { shop, net, station, jobs };
 }
 
@@ -60,9 +60,9 @@ describe.concurrent("an answer stalls behind its head", () => {
   };
 
   test("and holds claims and reports up for no longer than a call may take", async (t) => {
-    const { shop, calls } = await stalls(t, (n) => n <= 4 || n % 5 === 0, 400);
+    const { shop, calls } = await stalls(t, (n) => n <= 4 || n % 5 === 0, 800);
     const { job_ref: ref } = await shop.issue();
-    await until(async () => (await stateInCloud(shop, ref)) === "SEALED", 20_000);
+    await sealed(shop, ref);
     expect(calls()).toBeGreaterThan(5);
   });
 
@@ -70,8 +70,8 @@ describe.concurrent("an answer stalls behind its head", () => {
     const { station, calls } = await stalls(t, () => true, 60_000);
     await until(() => calls() > 0);
     const endedAt = performance.now();
-    expect(await Promise.race([station.end().then(() => "ended"), sleep(15_000, "still there")])).toBe("ended");
-    expect(performance.now() - endedAt).toBeLessThan(10_000);
+    expect(await Promise.race([station.end().then(() => "ended"), sleep(40_000, "still there")])).toBe("ended");
+    expect(performance.now() - endedAt).toBeLessThan(30_000);
   });
 });
 
@@ -131,15 +131,16 @@ describe.concurrent("the cloud is away", () => {
     const { job_ref: ref, digital_link: link } = await shop.issue();
     const attempts = () => station.state().jobs.filter(({ job_ref }) => job_ref === ref);
     await until(() => attempts().some(({ stage }) => stage === "printed"));
-    await until(() => attempts().some(({ attempt }) => attempt === 2)); // the cloud has heard of no label: it gives the job again
-    expect(attempts().find(({ attempt }) => attempt === 2)).toMatchObject({ duplicate_risk: true, ask: { kind: "destroy_earlier" } });
+    const again = () => attempts().find(({ attempt }) => attempt > 1);
+    await until(() => again() !== undefined); // the cloud has heard of no label: it gives the job again
+    expect(again()).toMatchObject({ duplicate_risk: true, ask: { kind: "destroy_earlier" } });
     await sleep(500);
     expect(await station.floor.links()).toEqual([link]);
     net.rule(() => "pass");
     await until(() => attempts().some(({ stage }) => stage === "orphan"));
     await until(async () => {
       for (const { ask: open } of attempts()) if (open?.kind === "destroy_earlier") await say(station, ref, "destroyed");
-      return attempts().some(({ attempt, stage }) => attempt === 2 && stage === "printed");
+      return again()?.stage === "printed";
     });
     await ask(station, "POST", "/api/scan", { text: link });
     await sealed(shop, ref);
@@ -358,8 +359,8 @@ describe.concurrent("the cloud refuses", () => {
     const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 3, leaseSeconds: 600 } } });
     await ask(station, "POST", "/api/pause");
     const jobs = await Promise.all([1, 2, 3].map(() => shop.issue()));
-    await ask(station, "POST", "/api/resume");
     net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
+    await ask(station, "POST", "/api/resume");
     await until(() => station.state().sealing === 3);
     const voided = await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial: jobs[1].serial });
     expect(voided.status).toBeLessThan(300);
