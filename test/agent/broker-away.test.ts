@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
+import { freePort } from "../../fixtures/free-port.ts";
 import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type WorldOptions } from "../../fixtures/world.ts";
@@ -36,7 +37,7 @@ async function lineTo(port: number) {
     server.listen(at, "127.0.0.1");
     await once(server, "listening");
   };
-  await lay(0);
+  await lay(await freePort());
   const address = server.address() as { port: number };
   const cut = async () => {
     const closed = once(server, "close");

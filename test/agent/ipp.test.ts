@@ -7,6 +7,7 @@ import { blank, fill } from "../../agent/bitmap.ts";
 import { attests, type Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/ipp.ts";
 import { decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, stringsOf, TAGS } from "../../agent/printers/ipp-codec.ts";
+import { freePort } from "../../fixtures/free-port.ts";
 import { QUEUE_FAULTS, type QueueFault, startQueue } from "../../fixtures/printers/ipp.ts";
 import { grayOfPng } from "../../fixtures/scanners/optics.ts";
 
@@ -24,8 +25,8 @@ const bitmap = blank(100, 50);
 fill(bitmap, 10, 10, 30, 20);
 const TOKEN = "pj_01jd2m4x8v6q0000000000abcd/0197f1c2-7c2e-7000-8000-000000000001";
 
-async function connected(fault: QueueFault = "none") {
-  const queue = await startQueue();
+async function connected(fault: QueueFault = "none", port = 0) {
+  const queue = await startQueue({ port });
   after.push(() => queue.end());
   queue.set(fault);
   const printer = await driver.open(queue.url, profile);
@@ -130,9 +131,9 @@ describe("a lost answer never makes a second label", () => {
     expect(await printer.preflight()).toMatchObject({ ready: false, faults: [{ name: "offline" }] });
   });
   test("a queue that restarts while a label is under way is asked again when it is back", async () => {
-    const { queue, printer, label } = await connected("media-empty");
+    const { queue, printer, label } = await connected("media-empty", await freePort());
     const submission = await printer.submit(label);
-    const waiting = printer.awaitCompletion(submission, { withinMs: 10_000 });
+    const waiting = printer.awaitCompletion(submission);
     await queue.restart(100);
     queue.set("none");
     expect(await waiting).toMatchObject({ outcome: "unknown", reason: expect.stringContaining("completed") });
