@@ -1,6 +1,6 @@
 // A station between a real cloud and a simulated floor, for tests: one call each for what they all do.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { onTestFinished } from "vitest";
+import type { onTestFailed, onTestFinished } from "vitest";
 import { type Bitmap, pictureOf } from "../../agent/bitmap.ts";
 import { type Clock, systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
@@ -15,6 +15,7 @@ export const HASTY = { answerMs: 600, pollMs: 20, completionMs: 4_000, settleMs:
 const PATIENCE = { idleMs: 500, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 };
 const PAUSES = { firstMs: 50, mostMs: 400 };
 
+const TOLD_LINES = 30; // of a station whose test failed
 const TURNS = 12;
 /**
  * Station and printer are one process here: while it stands still or is busy elsewhere, no answer can come. So the station's patience for one counts
@@ -32,7 +33,7 @@ export const fair = (clock: Clock = systemClock, answerMs: number = HASTY.answer
 };
 
 export type Running = Station & { floor: SimulatedFloor; lines: string[] };
-type Ends = { onTestFinished: typeof onTestFinished };
+type Ends = { onTestFinished: typeof onTestFinished; onTestFailed?: typeof onTestFailed };
 
 export function quietLog() {
   const lines: string[] = [];
@@ -68,6 +69,7 @@ export async function running(
 ): Promise<Running> {
   const station = await stationOn(await floorOf(ends, cloud, shop, options), more);
   ends.onTestFinished(station.end);
+  ends.onTestFailed?.(() => void process.stderr.write(`${station.lines.slice(-TOLD_LINES).join("\n")}\n`));
   return station;
 }
 

@@ -193,9 +193,9 @@ test("a counter that was there and falls silent stops the next label before its 
 });
 
 test("an answer that came too late for its question isn't taken for the next one's", async () => {
-  const { machine, printer, print } = await pairOf({ timing: { ...TIMING, answerMs: 120 } });
+  const { machine, printer, print } = await pairOf({ timing: { ...TIMING, answerMs: 500 } });
   await printer.probe();
-  machine.fault("slow-reader", { bytes: 8, ms: 60 });
+  machine.fault("slow-reader", { bytes: 8, ms: 250 });
   await printer.preflight(); // it times out all over, and the answers trickle in later
   machine.clear();
   await expect.poll(async () => (await printer.preflight()).ready).toBe(true);
