@@ -1,19 +1,27 @@
 // What is ESC/POS's own: rasters of a limited width, answers without a frame, and a question behind the label that clones may not know.
 import { type AddressInfo, createServer } from "node:net";
 import * as fc from "fast-check";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, type onTestFinished, test } from "vitest";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
+import { systemClock } from "../../agent/clock.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
 import { driver, rasterOf } from "../../agent/printers/escpos.ts";
 import { lexer } from "../../agent/printers/escpos-answers.ts";
 import { startEscposPrinter } from "../../fixtures/printers/escpos.ts";
+import { fair } from "./floor.ts";
 
 const TIMING = { answerMs: 800, pollMs: 30, completionMs: 5_000, settleMs: 600, stallMs: 1_000 };
-async function pairOf(profile: Partial<Profile> = {}, options: Parameters<typeof startEscposPrinter>[0] = {}) {
+type T = { onTestFinished: typeof onTestFinished };
+const patient = ({ timing = TIMING }: Partial<Profile>) => ({ clock: fair(systemClock, timing.answerMs) });
+async function pairOf(t: T, profile: Partial<Profile> = {}, options: Parameters<typeof startEscposPrinter>[0] = {}) {
   const machine = await startEscposPrinter({ scale: 0, ...options });
-  onTestFinished(machine.stop);
-  const printer = await driver.open(machine.url, { name: "receipts", dpi: 203, simulated: true, timing: TIMING, ...profile });
-  onTestFinished(() => printer.close());
+  t.onTestFinished(machine.stop);
+  const printer = await driver.open(
+    machine.url,
+    { name: "receipts", dpi: 203, simulated: true, timing: TIMING, ...profile },
+    patient(profile),
+  );
+  t.onTestFinished(() => printer.close());
   return { machine, printer };
 }
 function dotsOf(width = 20): Bitmap {
@@ -30,25 +38,25 @@ test("a raster is sent with its own width, whatever the library makes of widths 
   }
 });
 
-test("a label wider than a raster can be is refused with how much is too much, not sent as garbage", async () => {
+test.concurrent("a label wider than a raster can be is refused with how much is too much, not sent as garbage", async (t) => {
   await expect(rasterOf(dotsOf(2_048), {})).rejects.toMatchObject({
     code: "LABEL_REFUSED",
     message: expect.stringContaining("8 too many"),
   });
-  await expect((await pairOf()).printer.encode(dotsOf(), { epc: "30364433400D1EDCBE991A14" })).rejects.toMatchObject({
+  await expect((await pairOf(t)).printer.encode(dotsOf(), { epc: "30364433400D1EDCBE991A14" })).rejects.toMatchObject({
     code: "LABEL_REFUSED",
   });
 });
 
-test("two labels are two labels: nothing of the first is in the second's bytes", async () => {
-  const { printer } = await pairOf({ fence: "none", cut: false });
+test.concurrent("two labels are two labels: nothing of the first is in the second's bytes", async (t) => {
+  const { printer } = await pairOf(t, { fence: "none", cut: false });
   const [first, second] = [await printer.encode(dotsOf()), await printer.encode(dotsOf())];
   expect(second.bytes).toEqual(first.bytes);
 });
 
-test("which answer stands behind a label is found by asking without printing", async () => {
+test.concurrent("which answer stands behind a label is found by asking without printing", async (t) => {
   const found = async (firmware: { knowsGsH?: boolean; knowsGsR?: boolean }) => {
-    const { machine, printer } = await pairOf({}, firmware);
+    const { machine, printer } = await pairOf(t, {}, firmware);
     const { fence, ceiling } = await printer.probe();
     expect(machine.labels).toEqual([]);
     return [fence, ceiling];
@@ -58,8 +66,8 @@ test("which answer stands behind a label is found by asking without printing", a
   expect(await found({ knowsGsH: false, knowsGsR: false })).toEqual(["none", "C"]);
 });
 
-test("a printer that is blocked when it is asked how it answers is asked again, not taken for one that never answers", async () => {
-  const { machine, printer } = await pairOf();
+test.concurrent("a printer that is blocked when it is asked how it answers is asked again, not taken for one that never answers", async (t) => {
+  const { machine, printer } = await pairOf(t);
   machine.fault("paper-out");
   expect(await printer.probe()).toMatchObject({ fence: "none", warnings: [expect.stringContaining("ask again")] });
   await expect(printer.encode(dotsOf())).rejects.toThrow("is blocked");
@@ -67,8 +75,8 @@ test("a printer that is blocked when it is asked how it answers is asked again, 
   expect((await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())))).evidence.grade).toBe("A");
 });
 
-test("an answer to GS r that nobody asked for makes the next label wait until answers can be told apart again", async () => {
-  const { machine, printer } = await pairOf({ fence: "gs-r" });
+test.concurrent("an answer to GS r that nobody asked for makes the next label wait until answers can be told apart again", async (t) => {
+  const { machine, printer } = await pairOf(t, { fence: "gs-r" });
   await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())));
   machine.fault("fence-twice");
   expect((await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())))).outcome).toBe("confirmed");
@@ -78,14 +86,14 @@ test("an answer to GS r that nobody asked for makes the next label wait until an
   expect(await printer.submit(await printer.encode(dotsOf()))).toMatchObject({ bytesAccepted: 0, retryable: true });
 });
 
-test("what a line with echo sends back is no answer: a person is asked, and the page says why", async () => {
+test.concurrent("what a line with echo sends back is no answer: a person is asked, and the page says why", async (t) => {
   const line = createServer((socket) => socket.on("error", () => {}).pipe(socket));
   await new Promise<void>((resolve) => line.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void line.close());
+  t.onTestFinished(() => void line.close());
   const { port } = line.address() as AddressInfo;
   const at = async (profile: Partial<Profile>) => {
     const printer = await driver.open(`tcp://127.0.0.1:${port}`, { name: "receipts", dpi: 203, timing: TIMING, ...profile });
-    onTestFinished(() => printer.close());
+    t.onTestFinished(() => printer.close());
     return printer;
   };
   const printer = await at({});
@@ -98,20 +106,20 @@ test("what a line with echo sends back is no answer: a person is asked, and the 
   }); // oxfmt-ignore
 });
 
-test("an answer to GS r that says itself that the paper has ended confirms nothing: somebody has to look", async () => {
-  const { printer } = await pairOf({}, { knowsGsH: false, isLastOfRoll: true });
+test.concurrent("an answer to GS r that says itself that the paper has ended confirms nothing: somebody has to look", async (t) => {
+  const { printer } = await pairOf(t, {}, { knowsGsH: false, isLastOfRoll: true });
   expect(await printer.probe()).toMatchObject({ fence: "gs-r" });
   const completion = await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())));
   expect(completion).toMatchObject({ outcome: "unknown", reason: expect.stringContaining("paper has ended"), evidence: { grade: "E" } });
   expect(completion.faults).toEqual([{ name: "media-out", words: "it is out of paper" }]);
 });
 
-test("an answer for a label from before the connection was lost isn't taken for the next label", async () => {
+test.concurrent("an answer for a label from before the connection was lost isn't taken for the next label", async (t) => {
   const timing = { ...TIMING, completionMs: 20, pollMs: 10 };
-  const { machine, printer } = await pairOf({ fence: "gs-r", timing });
+  const { machine, printer } = await pairOf(t, { fence: "gs-r", timing });
   const { consume } = machine;
   const held = Promise.withResolvers<void>();
-  onTestFinished(() => held.resolve());
+  t.onTestFinished(() => held.resolve());
   machine.consume = async (...label) => {
     await held.promise;
     return consume(...label);
@@ -120,20 +128,20 @@ test("an answer for a label from before the connection was lost isn't taken for 
   expect((await printer.awaitCompletion(first)).outcome).toBe("unknown"); // it is still printing
   await printer.close();
   const again = await driver.open(machine.url, { name: "receipts", dpi: 203, fence: "gs-r", timing: { ...TIMING, answerMs: 2_000 } });
-  onTestFinished(() => again.close());
+  t.onTestFinished(() => again.close());
   const submitted = again.submit(await again.encode(dotsOf(10)));
-  await expect.poll(() => machine.waiting()).toBe(3); // the label, what was asked behind it, and what is asked now
+  await t.expect.poll(() => machine.waiting()).toBe(3); // the label, what was asked behind it, and what is asked now
   held.resolve();
   const completion = await again.awaitCompletion(await submitted);
   expect([completion.outcome, machine.labels.length]).toEqual(["confirmed", 2]);
 });
 
-test.each([
+test.concurrent.for([
   ["paper-out", "media-out"],
   ["head-open", "head-open"],
   ["over-temperature", "over-temperature"],
-] as const)("%s is told by its name before anything is sent", async (fault, told) => {
-  const { machine, printer } = await pairOf();
+] as const)("%s is told by its name before anything is sent", async ([fault, told], t) => {
+  const { machine, printer } = await pairOf(t);
   machine.fault(fault);
   expect(await printer.preflight()).toMatchObject({ ready: false, faults: [{ name: told }] });
 });

@@ -61,7 +61,7 @@ async function inFlight(t: Parameters<typeof floorOf>[0], shop: Shop) {
   return { floor, first, second };
 }
 
-describe.for(damages)("a buffer that %s", ([, damage, why]) => {
+describe.concurrent.for(damages)("a buffer that %s", ([, damage, why]) => {
   test("is set aside and said; what the cloud knows goes on, what it can't know is asked, and every label comes out once", async (t) => {
     const shop = await printShop(w);
     const { floor, first, second } = await inFlight(t, shop);
@@ -91,7 +91,7 @@ describe.for(damages)("a buffer that %s", ([, damage, why]) => {
   });
 });
 
-test("a label that was printed and never told of is asked for, found, and sealed with evidence that the cloud takes", async (t) => {
+test.concurrent("a label that was printed and never told of is asked for, found, and sealed with evidence that the cloud takes", async (t) => {
   const shop = await printShop(w);
   const net = await startNetwork(() => w.url);
   t.onTestFinished(net.end);
@@ -115,7 +115,7 @@ test("a label that was printed and never told of is asked for, found, and sealed
   expect(station.state().quarantine).toEqual([]);
 });
 
-test("one that waits for word from the cloud claims nothing before it has it", async (t) => {
+test.concurrent("one that waits for word from the cloud claims nothing before it has it", async (t) => {
   const shop = await printShop(w);
   const net = await startNetwork(() => w.url);
   t.onTestFinished(net.end);
@@ -134,7 +134,7 @@ test("one that waits for word from the cloud claims nothing before it has it", a
   expect([jobAt(station, first.job_ref)?.stage, asked(station, second.job_ref)]).toEqual(["printed", "unknown_outcome"]);
 });
 
-test("one of a newer version is refused with one line and left as it is", async (t) => {
+test.concurrent("one of a newer version is refused with one line and left as it is", async (t) => {
   const shop = await printShop(w);
   const { floor } = await inFlight(t, shop);
   inFile(fileOf(floor), "PRAGMA user_version = 99");
@@ -144,7 +144,7 @@ test("one of a newer version is refused with one line and left as it is", async 
   expect(asideIn(floor)).toEqual([]);
 });
 
-test("one from before versions were written down is taken as it is", async (t) => {
+test.concurrent("one from before versions were written down is taken as it is", async (t) => {
   const shop = await printShop(w);
   const { floor, first } = await inFlight(t, shop);
   inFile(fileOf(floor), "ALTER TABLE reports DROP COLUMN correlation; DROP INDEX attempts_in_hand; PRAGMA user_version = 0");

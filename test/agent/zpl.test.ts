@@ -1,9 +1,10 @@
 // What is Zebra's own: dots as every firmware reads them, tags written and read back, void labels, the counter, and silences that mean something.
 import { createRequire } from "node:module";
 import * as fc from "fast-check";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, type onTestFinished, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
+import { systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { renderLabel } from "../../agent/label.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
@@ -12,6 +13,7 @@ import { lexer } from "../../agent/printers/zpl-answers.ts";
 import { graphicField } from "../../agent/printers/zpl-format.ts";
 import { loadTemplates, templateFor } from "../../agent/template.ts";
 import { decodeGraphic, startZplPrinter } from "../../fixtures/printers/zpl.ts";
+import { fair } from "./floor.ts";
 
 const GTIN = "09506000134352";
 const SERIAL = "123456789012";
@@ -19,11 +21,17 @@ const EPC = encodeSgtin96({ gtin: GTIN, serial: SERIAL, companyPrefixLength: 7, 
 const PAYLOAD = `https://id.example.com/01/${GTIN}/21/${SERIAL}`;
 const TIMING = { answerMs: 1_000, pollMs: 30, completionMs: 8_000, settleMs: 600, stallMs: 1_000 };
 
-async function pairOf(profile: Partial<Profile> = {}, options: Parameters<typeof startZplPrinter>[0] = {}) {
+type T = { onTestFinished: typeof onTestFinished };
+const patient = ({ timing = TIMING }: Partial<Profile>) => ({ clock: fair(systemClock, timing.answerMs) });
+async function pairOf(t: T, profile: Partial<Profile> = {}, options: Parameters<typeof startZplPrinter>[0] = {}) {
   const machine = await startZplPrinter({ scale: 0, rfid: profile.rfid ?? false, ...options });
-  onTestFinished(machine.stop);
-  const printer = await driver.open(machine.url, { name: "zebra", dpi: 203, simulated: true, timing: TIMING, ...profile });
-  onTestFinished(() => printer.close());
+  t.onTestFinished(machine.stop);
+  const printer = await driver.open(
+    machine.url,
+    { name: "zebra", dpi: 203, simulated: true, timing: TIMING, ...profile },
+    patient(profile),
+  );
+  t.onTestFinished(() => printer.close());
   const print = async (dots: Bitmap, epc?: string) =>
     printer.awaitCompletion(await printer.submit(await printer.encode(dots, epc === undefined ? {} : { epc })));
   return { machine, printer, print };
@@ -54,27 +62,27 @@ test("any dots at all come back from their compressed form", () => {
   );
 });
 
-test("a renderer that isn't ours draws the label from our bytes, and it reads as the payload", async () => {
+test.concurrent("a renderer that isn't ours draws the label from our bytes, and it reads as the payload", async (t) => {
   // 27 MB for one test, so only here; by its CommonJS door, because the test runner looks for a source map behind the other.
   const { ready } = createRequire(import.meta.url)("zpl-renderer-js") as typeof import("zpl-renderer-js");
   const { api } = await ready;
   const { bitmap } = await labelOf();
-  const { printer } = await pairOf();
+  const { printer } = await pairOf(t);
   const { bytes } = await printer.encode(bitmap);
   const png = Buffer.from(await api.zplToBase64Async(Buffer.from(bytes).toString("latin1"), 50, 25, 8), "base64");
   expect((await decode(png)).map(({ text }) => text)).toEqual([PAYLOAD]);
 });
 
-test("a label leaves the printer's own settings alone unless the operator wrote some down", async () => {
+test.concurrent("a label leaves the printer's own settings alone unless the operator wrote some down", async (t) => {
   const sent = async (profile: Partial<Profile>) =>
-    Buffer.from((await (await pairOf(profile)).printer.encode(dotsOf())).bytes).toString("latin1");
+    Buffer.from((await (await pairOf(t, profile)).printer.encode(dotsOf())).bytes).toString("latin1");
   const SETTINGS = /\^(MN|MT|MM|MD|PW|LL|LT|LH|LS|PR|PO|JU)|~SD/;
   expect(await sent({})).not.toMatch(SETTINGS);
   expect(await sent({ setup: "^MNW^PR2" })).toContain("^XA\n^MNW^PR2\n");
 });
 
-test("a label that needs a tag is refused by a printer that has no encoder", async () => {
-  const { printer } = await pairOf();
+test.concurrent("a label that needs a tag is refused by a printer that has no encoder", async (t) => {
+  const { printer } = await pairOf(t);
   await expect(printer.encode(dotsOf(), { epc: EPC })).rejects.toMatchObject({
     code: "LABEL_REFUSED",
     message: expect.stringContaining("no RFID encoder"),
@@ -84,8 +92,8 @@ test("a label that needs a tag is refused by a printer that has no encoder", asy
 
 // --- tags
 
-test("a tag is written and read back, with the identity of the very tag", async () => {
-  const { machine, print } = await pairOf({ rfid: true });
+test.concurrent("a tag is written and read back, with the identity of the very tag", async (t) => {
+  const { machine, print } = await pairOf(t, { rfid: true });
   const completion = await print(dotsOf(), EPC);
   const [label] = machine.labels;
   expect(label?.tag?.epc).toBe(EPC);
@@ -96,8 +104,8 @@ test("a tag is written and read back, with the identity of the very tag", async 
   expect(completion.evidence).not.toHaveProperty("voids");
 });
 
-test("a tag that refuses costs a void label, which is counted and has to be destroyed", async () => {
-  const { machine, print } = await pairOf({ rfid: true });
+test.concurrent("a tag that refuses costs a void label, which is counted and has to be destroyed", async (t) => {
+  const { machine, print } = await pairOf(t, { rfid: true });
   machine.fault("rfid-void", { times: 2 });
   expect(await print(dotsOf(), EPC)).toMatchObject({
     outcome: "confirmed",
@@ -107,8 +115,8 @@ test("a tag that refuses costs a void label, which is counted and has to be dest
   expect(machine.labels.map(({ isVoid }) => isVoid)).toEqual([true, true, false]);
 });
 
-test("when no tag takes the EPC the label has failed, nothing of it comes later, and the next one prints", async () => {
-  const { machine, printer, print } = await pairOf({ rfid: true });
+test.concurrent("when no tag takes the EPC the label has failed, nothing of it comes later, and the next one prints", async (t) => {
+  const { machine, printer, print } = await pairOf(t, { rfid: true });
   await printer.probe();
   machine.fault("rfid-void", { times: 3 });
   expect(await print(dotsOf(1), EPC)).toMatchObject({
@@ -123,16 +131,16 @@ test("when no tag takes the EPC the label has failed, nothing of it comes later,
   expect(machine.labels.map(({ isVoid }) => isVoid)).toEqual([true, true, true, false]);
 });
 
-test("a tag that reads back as another EPC has failed, and its label has to be destroyed", async () => {
-  const { machine, print } = await pairOf({ rfid: true });
+test.concurrent("a tag that reads back as another EPC has failed, and its label has to be destroyed", async (t) => {
+  const { machine, print } = await pairOf(t, { rfid: true });
   machine.fault("epc-shift");
   const completion = await print(dotsOf(), EPC);
   expect(completion).toMatchObject({ outcome: "failed", toDestroy: 1, evidence: { grade: "E", epc: machine.labels[0]?.tag?.epc } });
   expect(completion.reason).toContain(`not as ${EPC}`);
 });
 
-test("an EPC in the neighbour's tag looks right to the printer, and the station says that it can't see this", async () => {
-  const { machine, printer, print } = await pairOf({ rfid: true });
+test.concurrent("an EPC in the neighbour's tag looks right to the printer, and the station says that it can't see this", async (t) => {
+  const { machine, printer, print } = await pairOf(t, { rfid: true });
   machine.fault("neighbour-inlay");
   expect((await print(dotsOf(), EPC)).outcome).toBe("confirmed");
   expect(machine.labels[0]?.tag?.epc).toBeNull();
@@ -143,8 +151,8 @@ test("an EPC in the neighbour's tag looks right to the printer, and the station 
 // --- the counter
 
 // At this pace the answer comes when the other's label is out and ours isn't: for a moment the counter has moved by exactly one.
-test("a label of somebody else between makes the counter disagree: unknown, however good the answer", async () => {
-  const { machine, print } = await pairOf({}, { scale: 1 });
+test.concurrent("a label of somebody else between makes the counter disagree: unknown, however good the answer", async (t) => {
+  const { machine, print } = await pairOf(t, {}, { scale: 1 });
   machine.fault("foreign-writer");
   expect(await print(dotsOf())).toMatchObject({
     outcome: "unknown",
@@ -153,15 +161,15 @@ test("a label of somebody else between makes the counter disagree: unknown, howe
   });
 });
 
-test("an answer before anything was printed isn't believed, because the counter stands still", async () => {
-  const { machine, print } = await pairOf();
+test.concurrent("an answer before anything was printed isn't believed, because the counter stands still", async (t) => {
+  const { machine, print } = await pairOf(t);
   machine.fault("fence-early");
   expect(await print(dotsOf())).toMatchObject({ outcome: "unknown", evidence: { before: 1_000, after: 1_000 } });
   expect(machine.labels).toEqual([]);
 });
 
-test("nor because the label behind it moved the counter: which of the two came out, the counter doesn't say", async () => {
-  const { machine, printer } = await pairOf({ inFlight: 2, timing: { ...TIMING, settleMs: 3_000 } });
+test.concurrent("nor because the label behind it moved the counter: which of the two came out, the counter doesn't say", async (t) => {
+  const { machine, printer } = await pairOf(t, { inFlight: 2, timing: { ...TIMING, settleMs: 3_000 } });
   await printer.probe();
   machine.fault("fence-early");
   const first = await printer.submit(await printer.encode(dotsOf()));
@@ -175,14 +183,14 @@ test("nor because the label behind it moved the counter: which of the two came o
   expect(machine.labels).toHaveLength(1);
 });
 
-test("a counter that service set back makes the outcome unknown, not a negative number of labels", async () => {
-  const { machine, print } = await pairOf();
+test.concurrent("a counter that service set back makes the outcome unknown, not a negative number of labels", async (t) => {
+  const { machine, print } = await pairOf(t);
   machine.fault("odometer-reset");
   expect(await print(dotsOf())).toMatchObject({ outcome: "unknown", toDestroy: null, evidence: { after: 0 } });
 });
 
-test("a counter that was there and falls silent stops the next label before its first byte", async () => {
-  const { machine, printer } = await pairOf();
+test.concurrent("a counter that was there and falls silent stops the next label before its first byte", async (t) => {
+  const { machine, printer } = await pairOf(t);
   await printer.probe();
   machine.fault("no-counter");
   expect(await printer.submit(await printer.encode(dotsOf()))).toMatchObject({
@@ -192,19 +200,19 @@ test("a counter that was there and falls silent stops the next label before its 
   });
 });
 
-test("an answer that came too late for its question isn't taken for the next one's", async () => {
-  const { machine, printer, print } = await pairOf({ timing: { ...TIMING, answerMs: 500 } });
+test.concurrent("an answer that came too late for its question isn't taken for the next one's", async (t) => {
+  const { machine, printer, print } = await pairOf(t, { timing: { ...TIMING, answerMs: 500 } });
   await printer.probe();
   machine.fault("slow-reader", { bytes: 8, ms: 250 });
   await printer.preflight(); // it times out all over, and the answers trickle in later
   machine.clear();
-  await expect.poll(async () => (await printer.preflight()).ready).toBe(true);
+  await t.expect.poll(async () => (await printer.preflight()).ready).toBe(true);
   expect(await print(dotsOf())).toMatchObject({ outcome: "confirmed", evidence: { before: 1_000, after: 1_001 } });
 });
 
 // --- health
 
-test.each([
+test.concurrent.for([
   ["paper-out", "media-out"],
   ["ribbon-out", "ribbon-out"],
   ["head-open", "head-open"],
@@ -212,9 +220,9 @@ test.each([
   ["paused", "paused"],
 ] as const)(
   "%s is told by its name before anything is sent, by firmware that falls silent and by firmware that doesn't",
-  async (fault, told) => {
+  async ([fault, told], t) => {
     for (const silentOnFault of [true, false]) {
-      const { machine, printer } = await pairOf({}, { silentOnFault });
+      const { machine, printer } = await pairOf(t, {}, { silentOnFault });
       machine.fault(fault);
       const status = await printer.preflight();
       expect(status).toMatchObject({ ready: false, faults: [{ name: told }] });
@@ -223,8 +231,8 @@ test.each([
   },
 );
 
-test("the last label of a roll is confirmed when the next roll is in: until then the printer doesn't say that it is done", async () => {
-  const { machine, printer } = await pairOf();
+test.concurrent("the last label of a roll is confirmed when the next roll is in: until then the printer doesn't say that it is done", async (t) => {
+  const { machine, printer } = await pairOf(t);
   machine.fault("paper-out", { after: 1 });
   const submission = await printer.submit(await printer.encode(dotsOf()));
   expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "blocked", faults: [{ name: "media-out" }] });
@@ -233,8 +241,8 @@ test("the last label of a roll is confirmed when the next roll is in: until then
   expect(machine.labels).toHaveLength(1);
 });
 
-test("a label that somebody left in the printer stands in the way of ours", async () => {
-  const { machine, printer } = await pairOf();
+test.concurrent("a label that somebody left in the printer stands in the way of ours", async (t) => {
+  const { machine, printer } = await pairOf(t);
   machine.fault("paper-out");
   machine.queue(async () => void (await machine.consume(dotsOf())));
   machine.clear("paper-out");
@@ -242,11 +250,11 @@ test("a label that somebody left in the printer stands in the way of ours", asyn
   expect((await printer.preflight()).faults).toMatchObject([{ name: "paused" }, { name: "labels-waiting" }]);
 });
 
-test("a printer of another resolution than it was set up for is told of, and one that fits isn't", async () => {
-  expect((await (await pairOf({}, { dpi: 300 })).printer.probe()).warnings).toEqual([
+test.concurrent("a printer of another resolution than it was set up for is told of, and one that fits isn't", async (t) => {
+  expect((await (await pairOf(t, {}, { dpi: 300 })).printer.probe()).warnings).toEqual([
     expect.stringContaining("it prints 300 dpi, and is set up for 203"),
   ]);
-  expect(await (await pairOf()).printer.probe()).not.toHaveProperty("warnings");
+  expect(await (await pairOf(t)).printer.probe()).not.toHaveProperty("warnings");
 });
 
 test("error bits that no table knows still say that something is wrong", () => {
