@@ -3,24 +3,17 @@ import { type AddressInfo, createServer } from "node:net";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
-import { systemClock } from "../../agent/clock.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
 import { driver, rasterOf } from "../../agent/printers/escpos.ts";
 import { lexer } from "../../agent/printers/escpos-answers.ts";
 import { startEscposPrinter } from "../../fixtures/printers/escpos.ts";
-import { fair } from "./floor.ts";
 
 const TIMING = { answerMs: 800, pollMs: 30, completionMs: 5_000, settleMs: 600, stallMs: 1_000 };
 type T = { onTestFinished: typeof onTestFinished };
-const patient = ({ timing = TIMING }: Partial<Profile>) => ({ clock: fair(systemClock, timing.answerMs) });
 async function pairOf(t: T, profile: Partial<Profile> = {}, options: Parameters<typeof startEscposPrinter>[0] = {}) {
   const machine = await startEscposPrinter({ scale: 0, ...options });
   t.onTestFinished(machine.stop);
-  const printer = await driver.open(
-    machine.url,
-    { name: "receipts", dpi: 203, simulated: true, timing: TIMING, ...profile },
-    patient(profile),
-  );
+  const printer = await driver.open(machine.url, { name: "receipts", dpi: 203, simulated: true, timing: TIMING, ...profile });
   t.onTestFinished(() => printer.close());
   return { machine, printer };
 }

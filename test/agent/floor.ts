@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { onTestFailed, onTestFinished } from "vitest";
 import { type Bitmap, pictureOf } from "../../agent/bitmap.ts";
-import { type Clock, systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { createAgentLog } from "../../agent/log.ts";
 import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
@@ -16,21 +15,6 @@ const PATIENCE = { idleMs: 500, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2
 const PAUSES = { firstMs: 50, mostMs: 400 };
 
 const TOLD_LINES = 30; // of a station whose test failed
-const TURNS = 12;
-/**
- * Station and printer are one process here: while it stands still or is busy elsewhere, no answer can come. So the station's patience for one counts
- * turns of that process beside time; on a machine that has nothing else to do they are the same.
- */
-export const fair = (clock: Clock = systemClock, answerMs: number = HASTY.answerMs): Clock => {
-  const inTurns = (act: () => void, left: number): (() => void) => {
-    let cancel = clock.after(answerMs / TURNS, () => {
-      if (left === 1) act();
-      else cancel = inTurns(act, left - 1);
-    });
-    return () => cancel();
-  };
-  return { now: clock.now, after: (ms, act) => (ms === answerMs ? inTurns(act, TURNS) : clock.after(ms, act)) };
-};
 
 export type Running = Station & { floor: SimulatedFloor; lines: string[] };
 type Ends = { onTestFinished: typeof onTestFinished; onTestFailed?: typeof onTestFailed };
@@ -50,7 +34,7 @@ export function quietLog() {
 export async function stationOn(floor: SimulatedFloor, options: Partial<StationOptions> = {}): Promise<Running> {
   const { log, lines } = quietLog();
   const common = { log, timing: HASTY, patience: PATIENCE, pauses: PAUSES, callMs: 15_000 };
-  const station = await startStation(floor.config, { ...common, ...options, clock: fair(options.clock) });
+  const station = await startStation(floor.config, { ...common, ...options });
   let ended: Promise<void> | undefined;
   return { ...station, floor, lines, end: () => (ended ??= station.end()) };
 }

@@ -4,7 +4,6 @@ import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
-import { systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { renderLabel } from "../../agent/label.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
@@ -13,7 +12,6 @@ import { lexer } from "../../agent/printers/zpl-answers.ts";
 import { graphicField } from "../../agent/printers/zpl-format.ts";
 import { loadTemplates, templateFor } from "../../agent/template.ts";
 import { decodeGraphic, startZplPrinter } from "../../fixtures/printers/zpl.ts";
-import { fair } from "./floor.ts";
 
 const GTIN = "09506000134352";
 const SERIAL = "123456789012";
@@ -22,15 +20,10 @@ const PAYLOAD = `https://id.example.com/01/${GTIN}/21/${SERIAL}`;
 const TIMING = { answerMs: 1_000, pollMs: 30, completionMs: 8_000, settleMs: 600, stallMs: 1_000 };
 
 type T = { onTestFinished: typeof onTestFinished };
-const patient = ({ timing = TIMING }: Partial<Profile>) => ({ clock: fair(systemClock, timing.answerMs) });
 async function pairOf(t: T, profile: Partial<Profile> = {}, options: Parameters<typeof startZplPrinter>[0] = {}) {
   const machine = await startZplPrinter({ scale: 0, rfid: profile.rfid ?? false, ...options });
   t.onTestFinished(machine.stop);
-  const printer = await driver.open(
-    machine.url,
-    { name: "zebra", dpi: 203, simulated: true, timing: TIMING, ...profile },
-    patient(profile),
-  );
+  const printer = await driver.open(machine.url, { name: "zebra", dpi: 203, simulated: true, timing: TIMING, ...profile });
   t.onTestFinished(() => printer.close());
   const print = async (dots: Bitmap, epc?: string) =>
     printer.awaitCompletion(await printer.submit(await printer.encode(dots, epc === undefined ? {} : { epc })));
