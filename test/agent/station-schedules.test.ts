@@ -139,7 +139,7 @@ async function holds(steps: Step[], kind: Kind, driver?: string): Promise<void> 
         if (jobAt(station, ref)?.state === "PRINTED_ATTESTED") await floor.scanner?.scan(link, { fault: scan });
       await Promise.all(jobs.map((job) => mended(station, job, floor, shop, believed)));
     }
-    await until(() => station.state().buffer_depth === 0, 60_000);
+    await until(() => station.state().buffer_depth === 0);
     for (const [ref, labels] of believed) await judge(shop, ref, labels);
     expect(station.state().quarantine).toEqual([]);
   } finally {
@@ -197,7 +197,7 @@ async function mended(
       await ask(station, "POST", "/api/scan", { text: link });
     }
     return false;
-  }, 60_000);
+  }, 120_000);
   if ((await stateInCloud(shop, ref)) !== "DEAD_LETTER") believed.set(ref, (await lying()).length);
 }
 /** Nothing moves in it any more. */
