@@ -8,7 +8,7 @@ import { type Kind, kinds } from "../../fixtures/killer.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
 import { random } from "../../fixtures/random.ts";
-import { startWorld, type World } from "../../fixtures/world.ts";
+import { startWorld } from "../../fixtures/world.ts";
 import { ask, say, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
@@ -19,7 +19,6 @@ const SAMPLE: Record<Kind, number> = { commit: 6, write: 6, call: 4 };
 const WHOLE = (process.env["IMPRIMATUR_KILL"] ?? "").split(",");
 const isWhole = WHOLE[0] !== "";
 const LIFE_MS = 180_000;
-const LEASE_S = 60;
 const SEED = Number(process.env["IMPRIMATUR_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 const ABREAST = 4;
 const KILLER = pathToFileURL(join(import.meta.dirname, "../../fixtures/killer.ts"));
@@ -29,16 +28,9 @@ type Moment = { kind: Kind; n: number | "label"; when: "before" | "after" };
 const UNRECEIPTED: Moment = { kind: "write", n: "label", when: "after" };
 type Job = { job_ref: string; ask: { kind: string } | null; state: string; stage: string };
 
-type Site = { world: World; shop: Shop };
-/** With a clock of its own: a lease that nobody holds any more ends by turning it, and one that is held needn't be so short that a slow start loses it. */
-async function aSite(): Promise<Site> {
-  const world = await startWorld();
-  return { world, shop: await printShop(world) };
-}
-
 /** A label of its own from claim to seal; killed at that moment, if any; what reached the outside world in the first life. */
-async function live({ world, shop }: Site, moment?: Moment): Promise<{ journal: string[]; asked: string[]; killed: boolean }> {
-  const floor = await startFloor(world.url, shop.device.secret, { settings: { claim: { ahead: 1, leaseSeconds: LEASE_S } } });
+async function live(shop: Shop, moment?: Moment): Promise<{ journal: string[]; asked: string[]; killed: boolean }> {
+  const floor = await startFloor(w.url, shop.device.secret, { settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
   const file = join(floor.folder, "config.json");
   const journal = join(floor.folder, "journal");
   writeFileSync(file, JSON.stringify(floor.config));
@@ -55,12 +47,10 @@ async function live({ world, shop }: Site, moment?: Moment): Promise<{ journal: 
   const asked: string[] = [];
   const told = moment ? `${moment.when} ${moment.kind} ${moment.n}` : "never";
   let last: unknown;
-  let wasClaimed = false;
   try {
     await until(async () => {
       if (isDead) {
         isDead = false;
-        wasClaimed = (await stateInCloud(shop, ref)) === "CLAIMED";
         agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
       }
       if (!agent) return false;
@@ -69,8 +59,6 @@ async function live({ world, shop }: Site, moment?: Moment): Promise<{ journal: 
       const { jobs, buffer_depth: depth } = now.body as { jobs: Job[]; buffer_depth: number };
       last = { ...now.body, log: now.body.log?.slice(-12), recent: [] };
       if (depth === 0 && jobs.length === 0 && (await stateInCloud(shop, ref)) === "SEALED") return true;
-      if (wasClaimed && jobs.length === 0) world.later(LEASE_S * 1_000); // it was killed before it knew what it was given
-      wasClaimed = false;
       const job = jobs.find(({ job_ref }) => job_ref === ref);
       if (job?.ask) {
         // The person looks at what lies there, and says what is so.
@@ -99,8 +87,8 @@ async function live({ world, shop }: Site, moment?: Moment): Promise<{ journal: 
 }
 
 test("killed before and after port writes, commits and calls: one label, sealed once, and what is uncertain is asked", { timeout: isWhole ? 3_600_000 : 300_000 }, async () => {
-  const sites = await Promise.all(Array.from({ length: ABREAST }, aSite));
-  const { journal, asked } = await live(sites[0] as Site);
+  const shops = await Promise.all(Array.from({ length: ABREAST }, () => printShop(w)));
+  const { journal, asked } = await live(shops[0] as Shop);
   expect(asked, "a label that nobody disturbs asks nobody").toEqual([]);
   const lives: Moment[] = kinds.flatMap((kind) =>
     journal
@@ -113,16 +101,15 @@ test("killed before and after port writes, commits and calls: one label, sealed 
   let questions = 0;
   const queue = [...moments];
   const ends = await Promise.allSettled(
-    sites.map(async (site) => {
+    shops.map(async (shop) => {
       for (let moment = queue.shift(); moment; moment = queue.shift()) {
-        const life = await live(site, moment).finally(() => process.stderr.write("."));
+        const life = await live(shop, moment).finally(() => process.stderr.write("."));
         if (moment === UNRECEIPTED) expect(life.killed, "every life has that moment").toBe(true);
         killed += Number(life.killed);
         questions += Number(life.asked.includes("unknown_outcome"));
       }
     }),
   );
-  await Promise.all(sites.map(({ world }) => world.end()));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
   process.stderr.write(`\nkilled ${killed} of ${moments.length} times, a person was asked ${questions} times\n`);
   // How often it polls and asks its printer differs from life to life, so that the last few of each kind may not come.
