@@ -18,7 +18,6 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const OFTEN = { interval: 10 };
 const MORE_AT_MOST = 50;
-const hangs = () => {};
 
 /** A receiver that takes so long, and knows how many tries it had at once. */
 function atOnce(ms: number) {
@@ -108,7 +107,7 @@ test("what waits when a webhook is disabled is held, and goes out in order when 
   let isOpen = false;
   const h = await hooked(w, ["print.confirmed"], (_n, response) => void response.writeHead(isOpen ? 204 : 500).end());
   for (const serial of ["1", "2", "3"]) await h.print(serial);
-  await expect.poll(async () => (await h.deliveries()).every(({ attempts }) => attempts.length === 1), OFTEN).toBe(true);
+  await expect.poll(async () => (await h.deliveries()).map(({ attempts }) => attempts.length), OFTEN).toEqual([1, 1, 1]);
   expect((await h.admin.patch(h.path, { enabled: false })).body).toMatchObject({ enabled: false, disabledReason: "by_hand" });
   expect(await h.print("unheard")).toBe(0);
   w.later(HOUR_MS);
@@ -234,11 +233,13 @@ test.runIf(engine === "postgres")("two nodes on one database: each try is made b
 
 test("hundreds of receivers that hang leave the others as they were", async () => {
   const own = await world({ settings: PRIVATE });
-  const h = await hooked(own, ["print.confirmed"], hangs);
-  for (let i = 0; i < 600; i += 1) await h.add(`${h.receiver.url}/${i}`);
+  const held: ServerResponse[] = [];
+  const h = await hooked(own, ["print.confirmed"], (_n, response) => void held.push(response));
+  for (let i = 0; i < 60; i += 1) await Promise.all(Array.from({ length: 10 }, (_, n) => h.add(`${h.receiver.url}/${i}/${n}`)));
   expect(await h.print()).toBe(601);
   await expect.poll(() => h.receiver.requests(), OFTEN).toBeGreaterThan(500);
   const other = await hooked(own, ["print.confirmed"]);
   for (const serial of ["1", "2", "3"]) await other.print(serial);
   await expect.poll(() => serialsOf(other.receiver.received), OFTEN).toEqual(["1", "2", "3"]);
+  for (const response of held) response.destroy(); // so that the end doesn't wait for them
 });
