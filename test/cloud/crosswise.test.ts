@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import { Client as Connection } from "pg";
 import { expect, test } from "vitest";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import type { Answer } from "../../fixtures/client.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
 import { engine, freshDatabase, world } from "../world.ts";
@@ -87,7 +86,7 @@ test("labels sealed in one call, while what printed them says so in calls in oth
     shop.device.api.post("/aidc/results", { results: words.flatMap(({ said }) => said.slice(-1)) }),
     ...statuses.map((some, n) => shop.admin.post("/carriers/print-status", { results: n % 2 ? some.toReversed() : some })),
   ]);
-  const outcomes = (sealed as Answer).body.results as { status: number; job: { state: string } }[];
+  const outcomes = sealed.body.results as { status: number; job: { state: string } }[];
   expect(outcomes.map(({ job }) => job.state)).toEqual(words.map(() => "SEALED"));
   expect(told.map(({ status }) => status)).toEqual(turned.map(() => 200));
 });
