@@ -15,6 +15,7 @@ const INFO_MS = 300_000;
 const LET_GO_MS = 120_000;
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
+type Asked = { key: string; body: ClaimBatch; at: number };
 type ClaimDeps = LeaseDeps & {
   standing: Standing;
   time: CloudTime;
@@ -31,7 +32,14 @@ export function claimsOf(deps: ClaimDeps) {
   let over = false;
   let wasEmpty = false;
   let called = false;
-  let asked: { key: string; body: ClaimBatch; at: number } | undefined;
+  /** The same request until it is answered, over a restart as well: a lost answer's jobs come again instead of waiting for their leases to end. */
+  let asked = JSON.parse(store.meta("unanswered_claim") ?? "null") as Asked | null;
+  let keptKey = asked?.key;
+  function keep(unanswered: Asked | null): void {
+    asked = unanswered;
+    if (asked?.key !== keptKey) store.setMeta("unanswered_claim", JSON.stringify(asked));
+    keptKey = asked?.key;
+  }
   let infoAt = -Infinity;
 
   const ahead = () => store.inHand().filter(({ stage }) => stage === "waiting" || stage === "rendered");
@@ -60,7 +68,6 @@ export function claimsOf(deps: ClaimDeps) {
   async function claim(most: number): Promise<number> {
     const needs: ClaimBatch["needs"] = working().some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];
     const { leaseSeconds } = config.claim;
-    // The same request until it is answered: a lost answer's jobs come again instead of waiting for their leases to end.
     if (!asked || clock.now() - asked.at > leaseSeconds * 500)
       asked = {
         key: randomUUID(),
@@ -71,11 +78,11 @@ export function claimsOf(deps: ClaimDeps) {
     const said = await cloud.claim(body, key);
     uplink.heard(said);
     if (!said.ok) {
-      if (said.status > 0) asked = undefined;
+      keep(said.status > 0 ? null : asked);
       return 0;
     }
     for (const claimed of said.value.claims) await take(claimed, at);
-    asked = undefined;
+    keep(null);
     return said.value.claims.length;
   }
 

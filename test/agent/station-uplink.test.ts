@@ -49,6 +49,28 @@ async function onBorrowedTime(t: T) {
   return { own, ...found };
 }
 
+test("a job whose claim was answered to nobody is there after the station's next start, long before its lease ends", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const floor = await startFloor(net.url, shop.device.secret, { settings: { claim: { ahead: 1, leaseSeconds: 600 } } });
+  t.onTestFinished(floor.end);
+  let lost = 0;
+  net.rule(({ path }) => (path.endsWith("/claim/batch") ? ((lost += 1), "lose") : "pass"));
+  const first = await stationOn(floor);
+  t.onTestFinished(first.end);
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, ref)) === "CLAIMED");
+  const before = lost;
+  await until(() => lost > before); // it has seen that nobody answered, and asked again
+  await first.end();
+  net.rule(() => "pass");
+  const second = await stationOn(floor);
+  t.onTestFinished(second.end);
+  await sealed(shop, ref);
+  expect(await movesOf(shop, ref)).toEqual(WHOLE);
+});
+
 describe.concurrent("an answer stalls behind its head", () => {
   const stalls = async (t: T, isSo: (n: number) => boolean, callMs: number) => {
     const shop = await printShop(w);
