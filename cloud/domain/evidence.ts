@@ -131,13 +131,12 @@ export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobAct
 /** The states whose words make up the bundle. */
 const BUNDLED: ReadonlySet<JobState> = new Set(jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED")));
 
-type Said = { toState: JobState; item: BundleItem | null };
-const bundled = (words: readonly Said[]): BundleItem[] =>
+const bundled = (words: readonly jobs.Said[]): BundleItem[] =>
   words.flatMap(({ item, toState }) => (item && BUNDLED.has(toState) ? [item] : []));
 export const itemsOf = async (tx: Tx, row: jobs.Row): Promise<BundleItem[]> => bundled(await jobs.wordsOf(tx, row));
 
 /** What is kept of an attempt, and the digest that was sealed, as the word of the seal has it. */
-export function bundleOf(words: readonly Said[]) {
+export function bundleOf(words: readonly jobs.Said[]) {
   const items = bundled(words);
   const seal = words.find(({ toState }) => toState === "SEALED")?.item?.evidence?.["evidence_bundle"] as { sha256?: string } | undefined;
   return { items, sha256: digestOf(items), sealed: seal?.sha256 };

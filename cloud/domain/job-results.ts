@@ -65,10 +65,10 @@ export type Told = { row: jobs.Row; moved: boolean };
 
 export async function report(tx: Tx, by: By, caller: Caller, ref: string, result: Result): Promise<Told> {
   const [row] = await together([jobs.find(tx, caller.tenantId, ref), jobs.tenantOf(tx, caller.tenantId)]);
-  return reportOf(tx, by, caller, row, result);
+  return reportOf(tx, by, caller, row, result, jobs.move);
 }
 
-async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: Result): Promise<Told> {
+async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: Result, move: typeof jobs.move): Promise<Told> {
   refuseForeign(row, caller, result.attempt_id);
   if (isRepeat(row, result.status)) return { row, moved: false };
   refuseExpired(row, tx.now);
@@ -86,14 +86,14 @@ async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: R
   const judged = { ...row, simulated: row.simulated || simulated };
   if (result.status === "FAILED") return { row: await fail(tx, row, word, result), moved: true };
   if (result.status === "SEALED") return { row: await seal(tx, by, judged, word, result), moved: true };
-  return { row: await advance(tx, judged, result.status, word), moved: true };
+  return { row: await advance(tx, judged, result.status, word, move), moved: true };
 }
 
 /** One state on, with the lease at its full length again. */
-async function advance(tx: Tx, row: jobs.Row, to: JobState, word: jobs.Word): Promise<jobs.Row> {
+async function advance(tx: Tx, row: jobs.Row, to: JobState, word: jobs.Word, move: typeof jobs.move): Promise<jobs.Row> {
   const leaseExpiresAt = tx.now + (row.leaseSeconds ?? limits.LEASE_DEFAULT_S) * 1000;
   const { graceSeconds } = await jobs.tenantOf(tx, row.tenantId);
-  return jobs.move(tx, row, to, word, {
+  return move(tx, row, to, word, {
     reached: rankOf(to),
     pool: false,
     leaseExpiresAt,
@@ -142,20 +142,21 @@ const scopeOf = ({ credential, tenantId }: Caller): Buffer =>
 export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly unknown[]): Promise<ResultOutcome[]> {
   const judged = items.map((item, index) => ({ index, item: item as ResultItem, faults: judgeItem(item, "result") }));
   const whole = judged.flatMap(({ item, faults }) => (faults.length > 0 ? [] : item));
-  const serialOf = await jobs.hold(
+  // As this unit leaves them: nobody else can change what is held.
+  const held = await jobs.hold(
     tx,
     by.tenantId,
     whole.map(({ job_ref: ref }) => ref),
   );
-  const sealing = new Set(whole.flatMap(({ status, job_ref: ref }) => (status === "SEALED" ? (serialOf.get(ref) ?? []) : [])));
+  const sealing = new Set(whole.flatMap(({ status, job_ref: ref }) => (status === "SEALED" ? (held.get(ref)?.serial ?? []) : [])));
   await carriers.holdAll(tx, by.tenantId, [...sealing]);
-  const known = new Map<string, jobs.Row>(); // jobs as this unit left them: nobody else can have changed what is held
   const outcomes = await eachBeside(linesOf(judged), async (line) => {
     const said: ResultOutcome[] = [];
     for (const { index, item, faults } of line)
-      said.push({ index, ...(faults.length > 0 ? refusedBy(invalid(faults)) : await reportItem(tx, by, caller, item, known)) });
+      said.push({ index, ...(faults.length > 0 ? refusedBy(invalid(faults)) : await reportItem(tx, by, caller, item, held)) });
     return said;
   });
+  await together([...held.values()].map((row) => jobs.catchUp(tx, row)));
   return outcomes.flat().toSorted((a, b) => a.index - b.index);
 }
 
@@ -169,16 +170,15 @@ function linesOf(judged: Judged[]): Judged[][] {
 }
 
 type Outcome = Omit<ResultOutcome, "index">;
-async function reportItem(tx: Tx, by: By, caller: Caller, item: ResultItem, known: Map<string, jobs.Row>): Promise<Outcome> {
+async function reportItem(tx: Tx, by: By, caller: Caller, item: ResultItem, held: Map<string, jobs.Row>): Promise<Outcome> {
   const { idempotency_key: key, job_ref: ref, ...result } = item;
   const say = async (): Promise<Outcome> => {
     try {
-      const { row } = await reportOf(tx, by, caller, known.get(ref) ?? (await jobs.find(tx, caller.tenantId, ref)), result);
-      known.set(ref, row);
+      const { row } = await reportOf(tx, by, caller, jobs.found(held.get(ref)), result, jobs.moveAhead);
+      held.set(ref, row);
       return { status: 200, job: jobs.toWire(row) };
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      known.delete(ref);
       return refusedBy(error);
     }
   };

@@ -8,21 +8,33 @@ import { type BundleItem, type Job, type JobHistory, type JobQuery, type Need, n
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
-import { db, LOCKED, overtaken, run, together, type Tx } from "../store/store.ts";
+import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
 import { countEnd } from "./job-hours.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { leftBy } from "./stray-labels.ts";
 import { waits } from "./wakes.ts";
 
-export type Row = typeof printJobs.$inferSelect;
+/** A job; and while a unit that holds it is ahead of what is stored, the revision that is, and all words on the attempt if it heard them itself. */
+export type Row = typeof printJobs.$inferSelect & { stored?: number; said?: Said[] };
+export type Said = { toState: JobState; item: BundleItem | null };
 export type Actor = { kind: Assertor; id: string | null };
 export const ANY_STATION = "";
 export const maskOf = (needs: readonly Need[]): number => needs.reduce((mask, need) => mask | (1 << needNames.indexOf(need)), 0);
 export const needsRfid = ({ needs }: Row): boolean => (needs & maskOf(["rfid"])) !== 0;
 const needsIn = (mask: number): Need[] => needNames.filter((_, bit) => mask & (1 << bit));
 
-const instant = (at: number) => new Date(at).toISOString();
+const INSTANTS_KEPT = 1_000;
+const instants = new Map<number, string>();
+/** A batch says the same few instants thousands of times. */
+function instant(at: number): string {
+  const known = instants.get(at);
+  if (known !== undefined) return known;
+  if (instants.size >= INSTANTS_KEPT) instants.clear();
+  const said = new Date(at).toISOString();
+  instants.set(at, said);
+  return said;
+}
 export const leaseShown = ({ state, deviceId, leaseExpiresAt }: Row) =>
   leaseOf(state) === null || deviceId === null || leaseExpiresAt === null
     ? null
@@ -54,17 +66,17 @@ export const toWire = (row: Row): Job => ({
 const mine = and(eq(printJobs.tenantId, sql.placeholder("tenantId")), eq(printJobs.jobRef, sql.placeholder("jobRef")));
 const byRef = prepared(db.select().from(printJobs).where(mine));
 
-export async function find(_tx: Tx, tenantId: string, ref: string): Promise<Row> {
-  const row = await byRef.get({ tenantId, jobRef: ref });
+export const find = async (_tx: Tx, tenantId: string, ref: string): Promise<Row> => found(await byRef.get({ tenantId, jobRef: ref }));
+export function found(row: Row | undefined): Row {
   if (!row) throw new Refusal("NOT_FOUND", "there is no such print job in this tenant");
   return row;
 }
 
-const HOLD = `SELECT job_ref, serial FROM print_jobs WHERE tenant_id = ? AND job_ref = ? ${LOCKED}`;
-/** Takes jobs that are about to change, in the order that everybody takes them in: crosswise, two callers would wait for each other. Says whose serial each is. */
-export async function hold(_tx: Tx, tenantId: string, refs: readonly string[]): Promise<Map<string, string>> {
-  const held = await Promise.all([...new Set(refs)].toSorted().map((ref) => run(HOLD, [tenantId, ref], "all")));
-  return new Map(held.flatMap(({ rows }) => rows as [string, string][]));
+const lockedByRef = prepared(db.select().from(printJobs).where(mine), LOCKED);
+/** Takes jobs that are about to change, in the order that everybody takes them in: crosswise, two callers would wait for each other. */
+export async function hold(_tx: Tx, tenantId: string, refs: readonly string[]): Promise<Map<string, Row>> {
+  const held = await Promise.all([...new Set(refs)].toSorted().map((jobRef) => lockedByRef.get({ tenantId, jobRef })));
+  return new Map(held.flatMap((row) => (row ? [[row.jobRef, row]] : [])));
 }
 
 export const get = async (tx: Tx, caller: Caller, ref: string): Promise<Job> => toWire(await find(tx, caller.tenantId, ref));
@@ -88,18 +100,21 @@ const places = placesOf(printJobs) as Record<keyof Row, never>;
 const write = prepared(
   db
     .update(printJobs)
-    .set({ ...Object.fromEntries(CHANGING.map((name) => [name, places[name]])), revision: sql`${printJobs.revision} + 1` })
-    .where(and(mine, eq(printJobs.revision, sql.placeholder("revision")))),
+    .set({ ...Object.fromEntries(CHANGING.map((name) => [name, places[name]])), revision: places.revision })
+    .where(and(mine, eq(printJobs.revision, sql.placeholder("stored")))),
 );
 const tell = prepared(db.insert(printEvents).values(placesOf(printEvents)));
 
 export type Change = Partial<Pick<Row, (typeof CHANGING)[number]>>;
 /** Writes the changes if nobody was faster. */
-export async function change(tx: Tx, row: Row, changes: Change): Promise<Row> {
-  const next: Row = { ...row, ...changes, updatedAt: tx.now };
-  if ((await write.run(next)) === 0) throw overtaken(`print job ${row.jobRef}`);
+export async function change(tx: Tx, { stored, said: _, ...row }: Row, changes: Change): Promise<Row> {
+  const next: Row = { ...row, ...changes, updatedAt: tx.now, revision: row.revision + 1 };
+  await put(next, stored ?? row.revision);
   if (next.pool && !row.pool) waits(tx, next);
-  return { ...next, revision: row.revision + 1 };
+  return next;
+}
+async function put(row: Row, stored: number): Promise<void> {
+  if ((await write.run({ ...row, stored })) === 0) throw overtaken(`print job ${row.jobRef}`);
 }
 
 export type Word = { actor: Actor; reason?: string | null; item?: BundleItem | null };
@@ -108,6 +123,27 @@ export async function move(tx: Tx, row: Row, to: JobState, word: Word, changes: 
   const next = { ...changes, state: to, fromState: row.state };
   const [moved] = await together([change(tx, row, next), record(tx, { ...row, ...next, revision: row.revision + 1 }, word)]);
   return moved;
+}
+
+/** Likewise for a unit that holds the job and goes on with it: each word is kept, the row is written once, by `change` or `catchUp`. */
+export async function moveAhead(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}): Promise<Row> {
+  const { state, revision, stored = revision, said = state === "CLAIMED" ? [] : undefined } = row;
+  said?.push({ toState: to, item: word.item ?? null });
+  const moved = {
+    ...row,
+    ...changes,
+    state: to,
+    fromState: state,
+    updatedAt: tx.now,
+    revision: revision + 1,
+    stored,
+    ...(said && { said }),
+  };
+  await record(tx, moved, word);
+  return moved;
+}
+export async function catchUp(_tx: Tx, { stored, ...row }: Row): Promise<void> {
+  if (stored !== undefined) await put(row, stored);
 }
 
 /** The row as it is now, and what made it so. */
@@ -178,7 +214,8 @@ const wordsOfAttempt = prepared(
     .orderBy(asc(printEvents.n)),
 );
 /** What was said of the attempt that the job is at, in the order it was said. */
-export const wordsOf = (_tx: Tx, { jobRef: ref, attemptId }: Row) => wordsOfAttempt.all({ jobRef: ref, attemptId });
+export const wordsOf = async (_tx: Tx, { jobRef: ref, attemptId, said }: Row): Promise<Said[]> =>
+  said ?? (await wordsOfAttempt.all({ jobRef: ref, attemptId }));
 export const eventsOf = (_tx: Tx, ref: string) => eventsByRef.all({ ref });
 
 export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobHistory> {

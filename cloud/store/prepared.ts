@@ -16,9 +16,11 @@ export type Prepared<Get, All> = {
   run(values: Values): Promise<number>;
 };
 
-export function prepared<Get, All>(query: Buildable<Get, All>): Prepared<Get, All> {
+/** `end` is said after what the builder says, such as LOCKED. */
+export function prepared<Get, All>(query: Buildable<Get, All>, end = ""): Prepared<Get, All> {
   const built = query.prepare();
-  const { sql: text, params } = built.getQuery();
+  const { sql: whole, params } = built.getQuery();
+  const text = end ? `${whole} ${end}` : whole;
   const { mapGetResult, mapAllResult } = mapperOf<Get, All>(built);
   const places = params.map(placeOf);
   const fill = (values: Values) => places.map((place) => place(values));

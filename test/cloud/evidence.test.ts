@@ -239,6 +239,40 @@ describe("500 results at once", () => {
     expect((await device.api.post("/aidc/results", { results: [reused] })).body.results[0].error.code).toBe("IDEMPOTENCY_CONFLICT");
   });
 
+  test("in however many calls a label's life is told, with words among them that are refused, the same is on record", async () => {
+    const splits = [[5], [1, 4], [2, 3], [3, 1, 1], [4, 1], [1, 1, 1, 1, 1]];
+    const records: unknown[][][] = [];
+    for (const split of splits) {
+      const { claimed } = await waitingFor("RENDERED");
+      const path = `/aidc/jobs/${claimed.job.job_ref}`;
+      const all = goodItems(claimed);
+      const words = [...all, sealOf(all)].map((item) => ({ job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, ...item }));
+      const tooEarly = (at: number) => (at < 3 ? [{ word: words[4], status: 409 }] : []);
+      for (const [i, count] of split.entries()) {
+        const from = split.slice(0, i).reduce((sum, one) => sum + one, 0);
+        const told = words
+          .map((word, at) => [{ word, status: 200 }, ...tooEarly(at), { word, status: 200 }])
+          .slice(from, from + count)
+          .flat();
+        const { results } = (await device.api.post("/aidc/results", { results: told.map(({ word }) => word) })).body;
+        expect(results.map(({ status }: { status: number }) => status)).toEqual(told.map(({ status }) => status));
+        const { state } = (await admin.get(path)).body;
+        expect(state).toBe(words[from + count - 1]?.status);
+        if (state !== "SEALED") expect((await device.api.post(`${path}/heartbeat`, { attempt_id: claimed.attempt_id })).status).toBe(200);
+      }
+      const { data } = (await admin.get(`${path}/history`)).body;
+      const evidence = (await admin.get(`${path}/evidence`)).body;
+      expect(evidence.proof).not.toBeNull();
+      expect(evidence.sha256).toBe(digestOf(evidence.items));
+      records.push([
+        data.map(({ from, to, attempt, actor }: Json) => [from, to, attempt, actor]),
+        evidence.items.map(({ status }: Item) => status),
+      ]);
+    }
+    expect(records).toEqual(splits.map(() => records[0]));
+    expect(records[0]?.[0]).toHaveLength(7);
+  });
+
   test("one that is malformed takes no key: put right, it is taken", async () => {
     const { claimed } = await waitingFor("RENDERED");
     const item = { job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, status: "FAILED", idempotency_key: claimed.attempt_id };
