@@ -46,6 +46,9 @@ CREATE INDEX sightings_image ON sightings (image_sha256);
 ALTER TABLE reports ADD COLUMN correlation TEXT;
 CREATE INDEX attempts_in_hand ON attempts (created_at) WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan');
 `,
+  `
+CREATE INDEX attempts_over ON attempts (updated_at) WHERE ended IS NOT NULL;
+`,
 ];
 export const BUFFER_VERSION = VERSIONS.length;
 /** The first files didn't say theirs. */

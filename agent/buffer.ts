@@ -36,7 +36,10 @@ export function openBuffer(dataDir: string, clock: Clock) {
     },
     /** The latest moment that is written down here. */
     latest: (): number => {
-      const attempts = get("SELECT max(updated_at) AS at FROM attempts")?.["at"];
+      const attempts = get(
+        `SELECT max(at) AS at FROM (SELECT max(updated_at) AS at FROM attempts WHERE ended IS NULL
+         UNION ALL SELECT max(updated_at) FROM attempts WHERE ended IS NOT NULL)`,
+      )?.["at"];
       const seen = get("SELECT scanned_at AS at FROM sightings ORDER BY n DESC LIMIT 1")?.["at"] as string | undefined;
       return Math.max(Number(attempts ?? 0), Date.parse(seen ?? "") || 0);
     },

@@ -147,10 +147,40 @@ test.concurrent("one of a newer version is refused with one line and left as it 
 test.concurrent("one from before versions were written down is taken as it is", async (t) => {
   const shop = await printShop(w);
   const { floor, first } = await inFlight(t, shop);
-  inFile(fileOf(floor), "ALTER TABLE reports DROP COLUMN correlation; DROP INDEX attempts_in_hand; PRAGMA user_version = 0");
+  inFile(
+    fileOf(floor),
+    "ALTER TABLE reports DROP COLUMN correlation; DROP INDEX attempts_in_hand; DROP INDEX attempts_over; PRAGMA user_version = 0",
+  );
   const station = await stationOn(floor);
   t.onTestFinished(station.end);
   expect(station.state().notices).toEqual([]);
   expect(jobAt(station, first.job_ref)?.stage).toBe("printed");
   expect(existsSync(fileOf(floor))).toBe(true);
+});
+
+test("one that holds the labels of months says how the station is as fast as a new one", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop);
+  const first = await stationOn(floor);
+  await sealed(shop, (await shop.issue()).job_ref);
+  await until(() => first.state().recent.length === 1);
+  const soonest = (station: Running) => Math.min(...Array.from({ length: 5 }, () => timeOf(station.state)));
+  const timeOf = (act: () => unknown) => {
+    const from = performance.now();
+    act();
+    return performance.now() - from;
+  };
+  const fresh = soonest(first);
+  await first.end();
+  inFile(
+    fileOf(floor),
+    `CREATE TEMP TABLE one AS SELECT * FROM attempts;
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000) INSERT INTO attempts
+     SELECT attempt_id || i, job_ref || i, serial, link || i, task, envelope, printer, stage, work, lease_seconds, lease_until, envelope_until, ask_since,
+       ended, created_at - i, updated_at - i FROM one, n`,
+  );
+  const later = await stationOn(floor);
+  t.onTestFinished(later.end);
+  expect(later.state().recent).toHaveLength(50);
+  expect(soonest(later)).toBeLessThan(15 * Math.max(1, fresh));
 });
