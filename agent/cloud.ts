@@ -2,11 +2,12 @@
 import { randomUUID } from "node:crypto";
 import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
-import type { TSchema } from "typebox";
+import { type TSchema, Type } from "typebox";
 import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
 import { limits } from "#shared/limits.ts";
 import { Device, type DeviceCreate, DeviceMade, Station, type StationReport } from "#shared/wire/devices.ts";
 import {
+  BlobKept,
   type ClaimBatch,
   ClaimedMany,
   EvidenceBundle,
@@ -26,6 +27,7 @@ export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
 const ANSWER_MAX_MS = 10_000;
+const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
 const UNKEYLIKE: NoAnswer = {
   ok: false,
   status: 401,
@@ -136,11 +138,8 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     register: (device: DeviceCreate) => call("POST", "/api/v2/devices", DeviceMade, { json: device, key: randomUUID() }),
     unregister: (id: string) => call("DELETE", `/api/v2/devices/${id}`, undefined),
     station: () => call("GET", "/api/v2/aidc/station", Station),
-    tell: (report: StationReport) => call("POST", "/api/v2/aidc/station", undefined, { json: report }),
-    jwks: async (): Promise<Said<{ keys: Record<string, unknown>[] }>> => {
-      const said = await call("GET", "/.well-known/jwks.json", undefined);
-      return said as Said<{ keys: Record<string, unknown>[] }>;
-    },
+    tell: (report: StationReport) => call("POST", "/api/v2/aidc/station", Device, { json: report }),
+    jwks: () => call("GET", "/.well-known/jwks.json", Jwks),
     claim: (wanted: ClaimBatch, idempotencyKey: string) =>
       call("POST", "/api/v2/aidc/jobs/claim/batch", ClaimedMany, { json: wanted, key: idempotencyKey }),
     heartbeat: (ref: string, attemptId: string, leaseSeconds: number) =>
@@ -158,7 +157,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       call("GET", `/api/v2/aidc/jobs?${new URLSearchParams({ ...query, limit: String(limits.PAGE_MAX_ITEMS) }).toString()}`, listOf(Job)),
     evidence: (ref: string) => call("GET", `/api/v2/aidc/jobs/${ref}/evidence`, EvidenceBundle),
     picture: (sha256: string, mediaType: string, bytes: Uint8Array<ArrayBuffer>) =>
-      call("PUT", `/api/v2/aidc/evidence/${sha256}`, undefined, { body: bytes, type: mediaType }),
+      call("PUT", `/api/v2/aidc/evidence/${sha256}`, BlobKept, { body: bytes, type: mediaType }),
   };
 }
 

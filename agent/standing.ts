@@ -34,7 +34,7 @@ export function standingOf({ cloud, store, uplink, say }: Talks): Standing {
     refreshKeys: async () => {
       const said = await cloud.jwks();
       uplink.heard(said, "anybody");
-      if (!said.ok || !Array.isArray(said.value.keys)) return say("warn", { event: "keys" }, "the cloud's keys can't be had");
+      if (!said.ok) return say("warn", { event: "keys" }, "the cloud's keys can't be had");
       keys = said.value;
       store.setMeta("jwks", JSON.stringify(keys));
     },

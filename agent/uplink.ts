@@ -37,10 +37,15 @@ const byCode: Record<string, Fate> = {
 export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fate {
   const known = byCode[code];
   if (known) return known;
+  if (isStranger({ status, code })) return "retry";
   if (status === 401 || status === 403) return "stop";
-  if (status === 0 || status === 404 || status === 408 || status === 425 || status === 429 || status >= 500) return "retry"; // a bare 404 is a proxy's
+  if (status === 0 || status === 404 || status === 408 || status === 425 || status === 429 || status >= 500) return "retry";
   return status === 409 || status === 410 ? "drop" : "quarantine";
 }
+
+/** A page of something halfway, which can settle nothing; but who may not pass is told, and what is too large for it is so each time. */
+const isStranger = ({ status, code }: Pick<NoAnswer, "status" | "code">): boolean =>
+  code.startsWith("HTTP_") && ![401, 403, 413].includes(status);
 
 export type Pauses = { firstMs: number; mostMs: number };
 const PAUSES: Pauses = { firstMs: 1_000, mostMs: 30_000 };
@@ -72,6 +77,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   let stopped: string | null = null;
   let over = false;
   let retryAfterMs = 0;
+  let strange = "";
   /** Reports in one call, which is one unit of the cloud's: one that is too much for it now would be too much each time. */
   let chunk: number = limits.RESULTS_MAX_ITEMS;
   let isTooMuch = false;
@@ -84,6 +90,12 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
         now ? "info" : "warn",
         { event: now ? "online" : "offline" },
         now ? "the cloud answers" : `${said.ok ? "" : said.message}: working on, reports wait`,
+      );
+    if (!said.ok && isStranger(said) && strange !== said.message)
+      say(
+        "warn",
+        { event: "stranger" },
+        `${(strange = said.message)}, and not in its own words: something else took the call, and reports wait`,
       );
     const before = stopped;
     if (said.ok) stopped = askedAs === "us" ? null : stopped; // what anybody may ask for says nothing about our key

@@ -406,6 +406,38 @@ describe.concurrent("the cloud refuses", () => {
   });
 });
 
+describe.concurrent("something halfway answers in the cloud's place", () => {
+  test.for([400, 405, 409, 410, 422])(
+    "with %i and a page: that settles nothing, and the label is sealed once it is gone",
+    async (status, t) => {
+      const { shop, net, station } = await behind(t);
+      let answered = 0;
+      net.rule(({ path }) => (/\/(results?|heartbeat)$/.test(path) ? ((answered += 1), { status, page: "<html>Blocked</html>" }) : "pass"));
+      const { job_ref: ref } = await shop.issue();
+      await until(() => answered > 2 && jobAt(station, ref)?.stage === "sealing");
+      expect(station.lines.filter((line) => line.includes('"event":"stranger"'))).toHaveLength(1);
+      net.rule(() => "pass");
+      await sealed(shop, ref);
+      expect(station.state()).toMatchObject({ quarantine: [] });
+      expect(await movesOf(shop, ref)).toEqual(WHOLE);
+    },
+  );
+
+  test("with 200 and a page: a picture isn't with the cloud by that, and is sent again", async (t) => {
+    const { shop, net } = await behind(t);
+    let answered = 0;
+    net.rule(({ method }) => (method === "PUT" ? ((answered += 1), { status: 200, page: "<html>Sign in</html>" }) : "pass"));
+    const { job_ref: ref } = await shop.issue();
+    await sealed(shop, ref);
+    await until(() => answered > 0);
+    net.rule(() => "pass");
+    const [item] = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body.items;
+    const path = `/aidc/evidence/${item.evidence.render_manifest.preview_sha256}`;
+    await until(async () => (await shop.admin.get(path)).status === 200, 10_000);
+    expect((await shop.admin.get(path)).status).toBe(200);
+  });
+});
+
 test("every code that a report can meet has its place in the table, and what isn't there is judged by its status", () => {
   const perReport = [
     "STALE_ATTEMPT",
