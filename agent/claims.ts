@@ -68,7 +68,8 @@ export function claimsOf(deps: ClaimDeps) {
   async function claim(most: number): Promise<number> {
     const needs: ClaimBatch["needs"] = working().some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];
     const { leaseSeconds } = config.claim;
-    if (!asked || clock.now() - asked.at > leaseSeconds * 500)
+    const ageMs = clock.now() - (asked?.at ?? -Infinity); // below zero where the clock was ahead when it was asked: how old it is nobody knows
+    if (!asked || ageMs < 0 || ageMs > leaseSeconds * 500)
       asked = {
         key: randomUUID(),
         at: clock.now(),

@@ -103,6 +103,33 @@ test("no lease is believed after a start before the cloud has confirmed it", asy
   await until(() => jobAt(second, next.job_ref)?.state === "PRINTED_ATTESTED");
 });
 
+test("a claim that nobody heard answered before the clock was set right brings no lease: the job may be another's by now", async (t) => {
+  const own = await startWorld();
+  t.onTestFinished(() => own.end());
+  const shop = await printShop(own);
+  const net = await startNetwork(() => own.url);
+  t.onTestFinished(net.end);
+  const floor = await floorOf(t, net.url, shop);
+  net.rule(({ path }) => (path.endsWith("/claim/batch") ? "lose" : "pass"));
+  const claims = () => net.passed.filter(({ path }) => path.endsWith("/claim/batch"));
+  const ahead = await stationOn(floor, { clock: wrongBy(2 * H).clock });
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, ref)) === "CLAIMED");
+  const asked = claims().length;
+  await until(() => claims().length > asked); // it has seen that nobody answered, and asked again
+  await ahead.end();
+  own.later(2 * LEASE_S * 1_000);
+  const other = await shop.newDevice("line 2");
+  await other.claim({ station: "line-1" });
+  net.rule(() => "pass");
+  const before = claims().length;
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => claims().length > before + 1 || station.state().jobs.length > 0);
+  expect(station.state().jobs).toEqual([]);
+  expect(await floor.links()).toEqual([]);
+});
+
 test("the station's own time never goes back, passes as fast as the clock's, and closes up", () => {
   let wall = 1_000_000;
   const told: number[] = [];
