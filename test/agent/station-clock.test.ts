@@ -70,6 +70,32 @@ test("a clock that is set back while labels are under way keeps the leases alive
   expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
 });
 
+test("a clock that is set right by days ends no label: what is printed keeps its lease, what waits is printed", async (t) => {
+  const own = await startWorld();
+  t.onTestFinished(() => own.end());
+  const shop = await printShop(own);
+  const net = await startNetwork(() => own.url);
+  t.onTestFinished(net.end);
+  const { clock, turn } = wrongBy(-60 * H);
+  const station = await running(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: LEASE_S } } }, { clock });
+  const first = await shop.issue({ priority: 2 });
+  const second = await shop.issue({ priority: 1 });
+  await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(station, second.job_ref) !== undefined);
+  await until(() => station.state().buffer_depth === 0); // what is reported renews leases, too
+  turn(60 * H);
+  const beats = () => net.passed.filter(({ path, status }) => path.endsWith("/heartbeat") && status === 200).length;
+  await until(() => beats() > 1, 20_000);
+  own.later(LEASE_S * 900);
+  turn(LEASE_S * 900);
+  const before = beats();
+  await until(() => beats() > before + 1, 20_000);
+  await ask(station, "POST", "/api/scan", { text: first.digital_link });
+  await sealed(shop, first.job_ref);
+  await until(() => jobAt(station, second.job_ref)?.state === "PRINTED_ATTESTED");
+  expect(jobAt(station, second.job_ref)?.attempt).toBe(1);
+  expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
+});
+
 test("a start after the clock was set back goes on from what is written down: a label printed before it can be scanned", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
