@@ -27,6 +27,7 @@ export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
 const ANSWER_MAX_MS = 10_000;
+const WAIT_MAX_MS = 300_000; // whatever a proxy says: reports wait no longer once the cloud is back, and a timer counts to 24 days only
 const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
 const UNKEYLIKE: NoAnswer = {
   ok: false,
@@ -174,5 +175,11 @@ function refusalOf(response: Response, answer: unknown): NoAnswer {
     ? answer.error
     : { code: `HTTP_${response.status}`, message: `the cloud answered ${response.status}` };
   const after = Number(response.headers.get("retry-after"));
-  return { ok: false, status: response.status, code, message, ...(after > 0 ? { retryAfterMs: after * 1_000 } : {}) };
+  return {
+    ok: false,
+    status: response.status,
+    code,
+    message,
+    ...(after > 0 ? { retryAfterMs: Math.min(after * 1_000, WAIT_MAX_MS) } : {}),
+  };
 }

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
+import { cloudClient } from "../../agent/cloud.ts";
 import { fateOf } from "../../agent/uplink.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -25,6 +26,7 @@ const statusOf = ({ path, body }: Passing): string | undefined =>
   path.endsWith("/result") ? (JSON.parse(body) as { status: string }).status : undefined;
 const movesOf = async (shop: Shop, ref: string): Promise<string[]> =>
   (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
+const resultOf = (ref: string) => ({ job_ref: ref, attempt_id: ref, status: "FAILED" as const, occurred_at: new Date().toISOString() });
 const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"];
 
 /** Eight labels that were claimed, and printed and sealed without the cloud: it has yet to hear of all that. */
@@ -422,6 +424,20 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
       expect(await movesOf(shop, ref)).toEqual(WHOLE);
     },
   );
+
+  test("with 503 and a month to wait: the cloud is asked again within minutes, and not without a pause", async (t) => {
+    const { shop, net, station } = await behind(t);
+    let answered = 0;
+    net.rule(({ path }) =>
+      /\/results?$/.test(path) ? ((answered += 1), { status: 503, code: "NOT_READY", retryAfter: 30 * 86_400 }) : "pass",
+    );
+    const { job_ref: ref } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "sealing");
+    await sleep(500);
+    expect(answered).toBeLessThan(3);
+    const said = await cloudClient(net.url, shop.device.secret).result(resultOf(ref), "a key");
+    expect(said).toMatchObject({ ok: false, retryAfterMs: 300_000 });
+  });
 
   test("with 200 and a page: a picture isn't with the cloud by that, and is sent again", async (t) => {
     const { shop, net } = await behind(t);
