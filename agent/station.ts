@@ -9,6 +9,7 @@ import { cloudTime, spanOf } from "./cloud-time.ts";
 import { cloudClient } from "./cloud.ts";
 import type { AgentConfig } from "./config.ts";
 import { type Console, openConsole } from "./console.ts";
+import { forgettingOf } from "./forgetting.ts";
 import { type Lane, startLane } from "./lane.ts";
 import { leasesOf } from "./leases.ts";
 import type { AgentLog } from "./log.ts";
@@ -137,6 +138,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       claims.end(),
       line.stop(),
       telling.end(),
+      forgetting.end(),
       leases.end(),
       ...lanes.map((lane) => lane.end()),
       ...scanners.map((scanner) => scanner.end()),
@@ -148,6 +150,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   };
   const line = startWake({ settings: config, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
   const telling = tellingOf({ cloud, clock, uplink, report: state });
+  const forgetting = forgettingOf({ store, clock, say });
   try {
     const web = await openConsole(config.console, {
       floor, state, operators, scans, lanes, cloud, station: config.station, setPaused, news, clock,

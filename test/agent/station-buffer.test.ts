@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFil
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../agent/clock.ts";
 import type { SimulatedFloor } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -156,6 +157,35 @@ test.concurrent("one from before versions were written down is taken as it is", 
   expect(station.state().notices).toEqual([]);
   expect(jobAt(station, first.job_ref)?.stage).toBe("printed");
   expect(existsSync(fileOf(floor))).toBe(true);
+});
+
+test("what is over and told is forgotten after a month; its label stays in the ledger, and so does all that somebody has to see to", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
+  const first = await stationOn(floor);
+  const good = await shop.issue({ priority: 3 });
+  await printed(first, good.job_ref);
+  await ask(first, "POST", "/api/scan", { text: good.digital_link });
+  await sealed(shop, good.job_ref);
+  const bad = await shop.issue({ priority: 2, max_attempts: 1 });
+  await printed(first, bad.job_ref);
+  await say(first, bad.job_ref, "misprint");
+  const open = await shop.issue({ priority: 1 });
+  await printed(first, open.job_ref);
+  await until(() => first.state().buffer_depth === 0 && first.state().buffer.pictures === 0);
+  await first.end();
+  const later = await stationOn(floor, { clock: { ...systemClock, now: () => Date.now() + 31 * 86_400_000 } });
+  t.onTestFinished(later.end);
+  await until(() => later.store.ofJob(good.job_ref).length === 0);
+  expect(later.state().ledger.counts).toEqual({ sealed: 1, printed: 2 });
+  expect(later.store.ofJob(bad.job_ref)).toHaveLength(1);
+  await ask(later, "POST", "/api/scan", { text: open.digital_link });
+  await sealed(shop, open.job_ref);
+  await later.end();
+  const db = new Database(fileOf(floor), { readonly: true });
+  const of = db.prepare("SELECT count(*) FROM reports WHERE json_extract(body, '$.job_ref') = ?").pluck();
+  expect([good, bad, open].map(({ job_ref: ref }) => of.get(ref))).toEqual([0, 4, 5]);
+  db.close();
 });
 
 test("one that holds the labels of months says how the station is as fast as a new one", async (t) => {
