@@ -169,10 +169,11 @@ export type Plan = {
 /** A page may be smaller than what was asked for: the link says that there is more. */
 export const pageSize = (asked: number = limits.EPCIS_PAGE_DEFAULT_ITEMS): number => Math.min(asked, limits.EPCIS_PAGE_MAX_ITEMS);
 
-export function planOf(query: Query): Plan {
+/** `under` holds beside whatever else is asked, a parameter of the same name included. */
+export function planOf(query: Query, under: Query): Plan {
   const faults: FieldFault[] = [];
   const conditions: Condition[] = [];
-  for (const [name, value] of Object.entries(query)) {
+  for (const [name, value] of [...Object.entries(under), ...Object.entries(query)]) {
     if (CONTROLS.has(name) || typeof value !== "string") continue;
     const made = conditionOf(name, value);
     if ("fault" in made) faults.push(faulty(name, made.fault));

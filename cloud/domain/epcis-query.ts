@@ -106,8 +106,8 @@ async function refuseMany(tx: Tx, tenantId: string, plan: Plan, start: Term | un
 
 export type Answer = { document: Json; next: string | null; found: number };
 
-export async function query(tx: Tx, tenantId: string, asked: Query): Promise<Answer> {
-  const plan = planOf(asked);
+export async function query(tx: Tx, tenantId: string, asked: Query, under: Query = {}): Promise<Answer> {
+  const plan = planOf(asked, under);
   const { perPage, most, ceiling, order } = plan;
   const start = await startOf(tx, tenantId, plan);
   if (ceiling !== undefined) await refuseMany(tx, tenantId, plan, start, ceiling);

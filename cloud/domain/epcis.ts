@@ -18,7 +18,7 @@ import { type Json, textsIn } from "./epcis-rules.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
 import { emit } from "./outbox.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { pageOf, pageReply, UUID } from "./page.ts";
 
 type Row = typeof epcisEvents.$inferSelect;
 
@@ -165,7 +165,7 @@ export async function job(tx: Tx, caller: Caller, id: string): Promise<CaptureJo
 export async function jobs(tx: Tx, caller: Caller, query: { perPage?: number; nextPageToken?: string }) {
   const cursor = query.nextPageToken;
   const perPage = pageSize(query.perPage);
-  const { after } = pageOf(cursor === undefined ? {} : { cursor });
+  const { after } = pageOf(cursor === undefined ? {} : { cursor }, UUID, "nextPageToken");
   const rows = await tx.db
     .select()
     .from(epcisCaptures)

@@ -9,14 +9,15 @@ export type PageQuery = { limit?: number; cursor?: string };
 const encode = (key: string): string => Buffer.from(key, "utf8").toString("base64url");
 
 /** Reads `limit` and `cursor`; `after` is the key of the last row of the page before. */
-export function pageOf(query: PageQuery, shape = UUID): { limit: number; after: string | undefined } {
+export function pageOf(query: PageQuery, shape = UUID, name = "cursor"): { limit: number; after: string | undefined } {
   const { limit = limits.PAGE_DEFAULT_ITEMS, cursor } = query;
   if (cursor === undefined) return { limit, after: undefined };
   const after = Buffer.from(cursor, "base64url").toString("utf8");
-  if (!shape.test(after) || encode(after) !== cursor) throw unknownCursor();
+  if (!shape.test(after) || encode(after) !== cursor) throw unknownCursor(name);
   return { limit, after };
 }
-const unknownCursor = () => invalid([{ field: "cursor", rule: "cursor", message: "isn't one that this list gave out; start without it" }]);
+const unknownCursor = (field = "cursor") =>
+  invalid([{ field, rule: "cursor", message: "isn't one that this list gave out; start without it" }]);
 
 /** From limit + 1 rows: the one too many only says that there is more. */
 export function pageReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Row) => string, toWire: (row: Row) => Wire) {

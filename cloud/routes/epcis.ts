@@ -79,8 +79,10 @@ const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
     replies: { 200: EventAnswer },
     run: async ({ tx, caller, params, query, deps }) => {
       const value = String((params as Record<string, string>)[name]);
-      const { document, next, found } = await find(tx, caller.tenantId, { ...query, [parameter]: value });
-      if (found === 0) throw absent(`no event of this tenant has the ${name} ${value.slice(0, limits.EPCIS_KEY_MAX_LENGTH)}`);
+      const under = { [parameter]: value };
+      const { document, next, found } = await find(tx, caller.tenantId, query, under);
+      if (found === 0 && (await find(tx, caller.tenantId, { perPage: 1 }, under)).found === 0)
+        throw absent(`no event of this tenant has the ${name} ${value.slice(0, limits.EPCIS_KEY_MAX_LENGTH)}`);
       return answer(document, linkTo(deps.origin(), `/epcis/${collection}/${encodeURIComponent(value)}/events`, query, next));
     },
   }),

@@ -88,6 +88,22 @@ test("things, steps, places and types have events at addresses of their own, eac
   expect(found(await all.as.get(`/epcis/events/${encodeURIComponent(hash)}`))).toHaveLength(1);
 });
 
+test("a query behind such an address narrows it and replaces nothing; what it leaves nothing of is an empty answer", async () => {
+  const shipped = async (query: string) => idsOf(found(await all.as.get(`/epcis/bizSteps/shipping/events?${query}`)));
+  expect((await shipped("EQ_bizStep=shipping|packing")).toSorted()).toEqual([u(5), hash].toSorted());
+  expect(await shipped("EQ_bizStep=packing")).toEqual([]);
+  expect(await shipped("EQ_action=DELETE")).toEqual([]);
+  const thing = encodeURIComponent("urn:epc:id:sgtin:9506000.013435.42");
+  const both = await all.as.get(`/epcis/epcs/${thing}/events?MATCH_anyEPC=urn:epc:id:sgtin:9506000.013435.901`);
+  expect(idsOf(found(both))).toEqual([]);
+  expect(refusal(await all.as.get("/epcis/bizSteps/killing/events?EQ_bizStep=shipping"))[0]).toBe(404);
+});
+
+test("a list of capture jobs names the token that isn't its own", async () => {
+  const { body } = await all.as.get("/epcis/capture?nextPageToken=abc");
+  expect(body.error.details.fields).toMatchObject([{ field: "nextPageToken" }]);
+});
+
 test.each([
   ["a name that the query language hasn't", { EQ_colour: "red" }, "EQ_colour"],
   ["a misspelt one", { MATCH_EPC: "urn:a:b" }, "MATCH_EPC"],
