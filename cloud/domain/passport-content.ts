@@ -6,7 +6,8 @@ export type Content = Record<string, unknown>;
 type Section = Record<string, unknown>;
 type Place = (value: unknown) => Record<string, Section | Section[]>;
 
-const share = (value: unknown) => Number(value) / 100;
+/** As many digits as a number can keep: 33.3 / 100 has one more, and is 0.33299999999999996. */
+const share = (value: unknown) => Number((Number(value) / 100).toPrecision(15));
 const circular =
   (name: string): Place =>
   (value) => ({ circularityScorecard: { [name]: share(value) } });

@@ -71,6 +71,13 @@ test("a passport is made by a worker, says what the product says in UNTP's vocab
   );
 });
 
+test("a percentage becomes the very share that it says", async () => {
+  const hazardousSubstances = [{ name: "tin", concentrationPercentage: 0.07 }];
+  const { id } = await generated(w.admin, { extensions: { recycledContentPercentage: 33.3, hazardousSubstances } });
+  const { circularityScorecard, materialsProvenance } = (await w.admin.get(`/passports/${id}`)).body.content;
+  expect([circularityScorecard.recycledContent, materialsProvenance[0].massFraction]).toEqual([0.333, 0.0007]);
+});
+
 test("its credential verifies with jose and the issuer's DID document; a changed one doesn't", async () => {
   const { id } = await generated();
   const { credential, content } = (await w.admin.get(`/passports/${id}`)).body;
