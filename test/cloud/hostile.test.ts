@@ -32,6 +32,22 @@ test.each([
   expect(answer.headers.get("x-correlation-id")).toMatch(/^[0-9a-f-]{36}$/);
 });
 
+test("who sends too large a body hears so, can send it to its end, and goes on over the same connection", async () => {
+  const { hostname, port } = new URL(w.url);
+  const large = 8_000_000;
+  const first = `POST /v1/dppsByProductIds HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${large}\r\n\r\n`;
+  const next = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+  const heard = await new Promise<string>((resolve, reject) => {
+    let all = "";
+    const socket = connect(Number(port), hostname, () => socket.write(first));
+    socket.once("data", () => socket.write("x".repeat(large) + next));
+    socket.on("data", (chunk: Buffer) => (all += chunk.toString()));
+    socket.on("error", reject);
+    socket.on("close", () => resolve(all));
+  });
+  expect([...heard.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)).toEqual(["413", "200"]);
+});
+
 test.each([
   ["GET", "/carriers/batch", "POST"],
   ["HEAD", "/carriers/print-status", "POST"],
