@@ -247,7 +247,8 @@ function answerErrors(app: FastifyInstance, limit: Limit): void {
       app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }
     // Closed by fastify, a client that is still sending hears of a broken connection and not of the answer. Node reads on to the body's end, in REQUEST_MAX_MS.
-    if (refusal.code === "PAYLOAD_TOO_LARGE") reply.removeHeader("connection");
+    // A drain's own `close` stays.
+    if (refusal.code === "PAYLOAD_TOO_LARGE" && !reply.raw.hasHeader("connection")) reply.removeHeader("connection");
     const { route } = request.routeOptions.config;
     const page = route?.refusalPage?.(refusal, askedBy(request));
     const { headers, body } = isEn18222(request.url)
