@@ -179,7 +179,13 @@ export const capabilitiesOf = async (tx: Tx, tenantId: string, id: string): Prom
 export async function report(tx: Tx, tenantId: string, id: string, said: StationReport, isHeard = true): Promise<Device> {
   const row = await find(tx, tenantId, id);
   const statusAt = said.status === undefined ? {} : { statusAt: tx.now };
-  const changed = { report: { ...row.report, ...said, ...statusAt }, lastSeenAt: isHeard ? tx.now : row.lastSeenAt };
+  const isNews = said.status !== undefined && said.status !== row.report.status;
+  const changed = {
+    report: { ...row.report, ...said, ...statusAt },
+    lastSeenAt: isHeard ? tx.now : row.lastSeenAt,
+    updatedAt: !isHeard && isNews ? tx.now : row.updatedAt, // else nobody who looks for changes would see this one
+  };
+  if (said.status === "offline") tx.after(() => heardAt.delete(id)); // the next time that it is heard of counts at once
   const [written] = await tx.db
     .update(devices)
     .set(changed)

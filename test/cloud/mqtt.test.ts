@@ -5,6 +5,7 @@ import { limits } from "#shared/limits.ts";
 import { topicsOf } from "#shared/mqtt.ts";
 import { type Peer, peer } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
+import { follow } from "../../fixtures/sse.ts";
 import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
 import { freshDatabase, world } from "../world.ts";
 
@@ -219,12 +220,29 @@ test("a station whose line breaks is offline at once, and online again when it i
   await one.say(status, JSON.stringify({ status: "online" }), true);
   await expect.poll(async () => (await shown(shop, shop.device)).status, SOON).toBe("online");
   await witness.subscribe(status);
+  expect((await shop.device.api.post("/aidc/jobs/claim")).status).toBe(204); // heard of a moment before
   one.cut();
   await expect.poll(async () => (await shown(shop, shop.device)).status, SOON).toBe("offline");
   await expect.poll(() => witness.heard.at(-1)?.text, SOON).toBe("offline");
-  w.later(20_000);
   expect((await shop.device.api.post("/aidc/jobs/claim")).status).toBe(204);
   expect((await shown(shop, shop.device)).status).toBe("online");
+});
+
+test("a console is told of a station whose line breaks, however long ago it was heard of", async () => {
+  const shop = await printShop(w);
+  const { status } = topics(shop, shop.device);
+  const one = await connected(shop.device, { will: { topic: status, payload: Buffer.from("offline"), qos: 1, retain: true } });
+  await one.say(status, "online", true);
+  await expect.poll(async () => (await shown(shop, shop.device)).status, SOON).toBe("online");
+  w.later(20_000);
+  const session = { "content-type": "application/json", origin: w.url };
+  const { headers } = await w.nobody.post("//console/session", { key: shop.adminKey }, session);
+  const seen = await follow(`${w.url}/console/events`, { cookie: headers.get("set-cookie")?.split(";")[0] ?? "" });
+  after.push(() => seen.close());
+  await seen.heard(({ event }) => event === "summary");
+  one.cut();
+  const told = await seen.heard(({ event, data }) => event === "devices" && JSON.stringify(data).includes(shop.device.id));
+  expect(told.data).toMatchObject({ devices: [{ id: shop.device.id, status: "offline" }] });
 });
 
 test("a last will for somebody else's topic is nobody's", async () => {
