@@ -320,6 +320,16 @@ export async function generate(tx: Tx, { tenantId, id }: Row, signing: Signing):
   await addVersion(tx, row, contentOf(product, signing.origin()), signing);
 }
 
+/** Spelled so that the index of those is taken, and not the tenant's whole history. */
+export const isGenerating = async (tx: Tx, tenantId: string): Promise<boolean> =>
+  (
+    await tx.db
+      .select({ id: passports.id })
+      .from(passports)
+      .where(sql`${passports.tenantId} || '' = ${tenantId} AND ${passports.state} = 'generating'`)
+      .limit(1)
+  ).length > 0;
+
 /** A single node that has just begun: whoever held a lease is dead. */
 export async function releaseAll(tx: Tx): Promise<void> {
   await tx.db

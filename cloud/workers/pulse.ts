@@ -9,6 +9,7 @@ import type { Device } from "#shared/wire/devices.ts";
 import * as audit from "../domain/audit.ts";
 import { changedSince } from "../domain/devices.ts";
 import { movedAt } from "../domain/imports.ts";
+import { isGenerating } from "../domain/passports.ts";
 import { summary } from "../domain/summary.ts";
 import type { Caller } from "../route.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -55,6 +56,8 @@ type Watched = {
   lookedAt: number;
   summary: { value: Summary; text: string; at: number } | undefined;
   importsAt: number;
+  /** Passports that were asked for are made a moment later, and nothing is audited then. */
+  awaitsPassports: boolean;
   devices: Map<string, string>;
 };
 
@@ -110,6 +113,7 @@ const unseen = (tenantId: string): Watched => ({
   lookedAt: 0,
   summary: undefined,
   importsAt: 0,
+  awaitsPassports: true,
   devices: new Map(),
 });
 
@@ -138,6 +142,7 @@ async function glance(tx: Tx, tenant: Watched): Promise<News> {
   const isFirst = tenant.glancedAt === 0;
   const found = new Set(topics.filter((topic) => classes.has(topic)));
   if (seq !== tenant.seq) found.add("audit");
+  tenant.awaitsPassports ||= found.has("passport");
   return { devices: [], removed: [], seq, hasAuth: classes.has("auth"), topics: isFirst ? new Set() : found };
 }
 
@@ -146,10 +151,12 @@ async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
   const { tenantId, lookedAt } = tenant;
   const importsAt = await movedAt(tx, tenantId);
   if (lookedAt > 0 && importsAt !== tenant.importsAt) news.topics.add("import");
+  if (lookedAt > 0 && tenant.awaitsPassports) news.topics.add("passport");
+  const awaitsPassports = tenant.awaitsPassports && (await isGenerating(tx, tenantId));
   const { devices, removed } = await changedSince(tx, tenantId, (lookedAt || tx.now) - OVERLAP_MS);
   news.devices = devices.filter((device) => isNew(tenant.devices, device));
   news.removed = removed.filter((id) => tenant.devices.delete(id));
-  Object.assign(tenant, { importsAt, lookedAt: tx.now });
+  Object.assign(tenant, { importsAt, awaitsPassports, lookedAt: tx.now });
 }
 
 async function addSummary(tx: Tx, tenant: Watched, news: News): Promise<void> {

@@ -3,7 +3,9 @@ import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import type { Answer, Client } from "../../fixtures/client.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
+import { productMaker } from "../../fixtures/publishing.ts";
 import { follow, type Followed, type Heard } from "../../fixtures/sse.ts";
 import { world } from "../world.ts";
 
@@ -262,6 +264,29 @@ describe("the stream", () => {
     expect(foreign.all().some((heard) => heard.event === "summary" && states(heard)["QUEUED"] === 1 && states(heard)["SEALED"] === 0)).toBe(
       false,
     );
+  });
+
+  test("a passport that was asked for is told of again once it is made", async () => {
+    const shop = await printShop(w);
+    const seen = await watch(await cookieFor(shop.adminKey));
+    await seen.heard(({ event }) => event === "summary");
+    const told = () => seen.all().filter(({ event, data }) => event === "changed" && JSON.stringify(data).includes('"passport"')).length;
+    const newProduct = productMaker(shop.admin);
+    for (let i = 0; i < 5; i += 1) {
+      const { id: productId } = await newProduct({ gtin: gtinOf(710_000 + i) }, "none");
+      for (const stage of ["validated", "ready_for_dpp"]) await shop.admin.post(`/products/${productId}/lifecycle/transition`, { stage });
+      let [looks, state] = [told(), ""];
+      const { data } = (await shop.admin.post("/passports/generate", { productId })).body;
+      // As the page does: it looks when it is told, and not otherwise.
+      const shown = async () => {
+        if (told() > looks) {
+          looks = told();
+          state = (await shop.admin.get(`/passports/${data.id}`)).body.status;
+        }
+        return state;
+      };
+      await expect.poll(shown, { timeout: 10_000, interval: 5 }).toBe("draft");
+    }
   });
 
   test("a device that is removed is told as gone", async () => {
