@@ -11,6 +11,7 @@ import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
+import { warnOf } from "./stray-labels.ts";
 
 const take = prepared(
   db
@@ -23,7 +24,7 @@ const take = prepared(
       printBatch: sql`${sql.placeholder("batch")}`,
     })
     .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial"))))
-    .returning({ productId: serials.productId }),
+    .returning({ productId: serials.productId, openJob: serials.openJob, sealedJob: serials.sealedJob }),
 );
 
 type Printed = { serial: string; status: "printed" | "failed"; reason: string | null; deviceId: string | null };
@@ -69,10 +70,13 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], batch: Buffe
   const updated: Printed[] = [];
   const unknown: string[] = [];
   const productOf = new Map<string, string>();
+  const meant: string[] = []; // jobs of labels that are there already
   for (const outcome of inOrder(last.values())) {
     const taken = await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch });
     if (taken) productOf.set(outcome.serial, taken.productId);
+    if (taken?.openJob && taken.sealedJob === null && outcome.status === "printed") meant.push(taken.openJob);
   }
+  await warnOf(tx, by.tenantId, meant);
   for (const outcome of last.values()) {
     if (productOf.has(outcome.serial)) updated.push(outcome);
     else unknown.push(outcome.serial);

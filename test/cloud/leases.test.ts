@@ -109,6 +109,24 @@ test("a serial that another system says it printed gets its job with the warning
   await device.seal(await device.claim());
 });
 
+test("a serial that another system says it printed warns the job that waits for it as well, but none that may have printed it itself", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  const printed = (serial: unknown) => admin.post("/carriers/print-status", { results: [{ serial, status: "printed" }] });
+  const waiting = await shop.issue();
+  await printed(waiting.serial);
+  const claimed = await device.claim();
+  expect(claimed.job).toMatchObject({ job_ref: waiting.job_ref, duplicate_risk: true });
+  await device.seal(claimed);
+  const sealedBefore = (await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: waiting.serial, reprint: true, reason: "torn" })).body;
+  await printed(waiting.serial);
+  expect((await device.claim()).job).toMatchObject({ job_ref: sealedBefore.job_ref, duplicate_risk: false });
+  await shop.issue();
+  const its = await device.claim();
+  await device.upTo(its, "SPOOL_SUBMITTED");
+  await printed(its.job["serial"]);
+  expect((await admin.get(`/aidc/jobs/${its.job.job_ref}`)).body.duplicate_risk).toBe(false);
+});
+
 describe("a label that is found", () => {
   const OPERATOR = { kind: "operator", id: "op-7" };
   const orphan = (claimed: Claim, disposition: string) => ({
