@@ -77,8 +77,22 @@ type Work = {
   refused(tx: Tx, refusal: Refusal): Promise<void>;
 };
 
+const doing = new Map<string, Promise<Answer>>();
+/** Who says the same meanwhile waits: on a server it wouldn't see what isn't committed, and would be told that there is nothing to do. */
+export async function once(store: Pick<Store, "read" | "write">, label: string, request: Once, work: Work): Promise<Answer> {
+  const name = nameOf(request);
+  const begin = () => doOnce(store, label, request, work);
+  const mine = doing.get(name)?.then(begin, begin) ?? begin();
+  doing.set(name, mine);
+  try {
+    return await mine;
+  } finally {
+    if (doing.get(name) === mine) doing.delete(name);
+  }
+}
+
 /** One unit does the work and keeps its answer. A refusal undoes that unit whole, and is then kept as the answer in one of its own. */
-export async function once(
+async function doOnce(
   store: Pick<Store, "read" | "write">,
   label: string,
   request: Once,

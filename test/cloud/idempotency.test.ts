@@ -37,6 +37,18 @@ test("sixteen at once run once", async () => {
   expect(await keysNamed("b")).toBe(1);
 });
 
+test("a claim that is sent again before it is answered gets the same job, not the answer that nothing waits", async () => {
+  const { device, issue } = await printShop(w);
+  for (const path of ["claim", "claim/batch"]) {
+    await issue();
+    const key = { "idempotency-key": randomUUID() };
+    const answers = await Promise.all(Array.from({ length: 8 }, () => device.api.post(`/aidc/jobs/${path}`, { needs: ["qr"] }, key)));
+    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+    expect(answers[0]?.text).toContain("attempt_id");
+    expect(answers.filter(({ headers }) => headers.get("idempotency-replayed") === "true")).toHaveLength(7);
+  }
+});
+
 test("another body or another address under the same key is a conflict, another caller isn't", async () => {
   const key = { "idempotency-key": randomUUID() };
   await w.admin.post("/api-keys", { ...body, name: "c" }, key);
