@@ -1,5 +1,6 @@
 // What a newcomer types first: npm start takes a label to SEALED before his eyes, and npm run floor a whole shift of them.
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,6 +27,28 @@ test("npm start -- --once ends with 0 after the first SEALED label, and again on
     ]);
     expect(said).toMatch(/The station: http:\/\/127\.0\.0\.1:\d+/);
   }
+});
+
+test("the key that npm start names signs in to a floor that shows the label, and the station's address is its page", async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-start-"));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const bootstrap = "a bootstrap key of one's own";
+  const env = { ...process.env, IMPRIMATUR_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir, IMPRIMATUR_BOOTSTRAP_KEY: bootstrap };
+  const child = spawn(process.execPath, ["fixtures/start.ts"], { env, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(child, "close");
+  onTestFinished(async () => {
+    child.kill();
+    await ended;
+  });
+  let said = "";
+  for await (const chunk of child.stdout) if (/^Up;/m.test((said += chunk))) break;
+  const [, floor = "", key = ""] = /The floor: (\S+)\/console .* (imp_\w+)\)/.exec(said) ?? [];
+  const signIn = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ key }) };
+  const cookie = (await fetch(`${floor}/console/session`, signIn)).headers.get("set-cookie")?.split(";")[0] ?? "";
+  const summary = await fetch(`${floor}/api/v2/aidc/summary`, { headers: { cookie, "sec-fetch-site": "same-origin" } });
+  expect(await summary.json()).toMatchObject({ states: { SEALED: 1 } });
+  const [, station = ""] = /The station: (\S+)/.exec(said) ?? [];
+  expect((await fetch(station)).headers.get("content-type")).toMatch("text/html");
 });
 
 test("npm start says what it takes, and which option a wrong one was meant to be", async () => {
