@@ -1,12 +1,14 @@
 // imprimatur agent doctor: everything a station needs, looked at once, a line each. A running agent isn't disturbed: what it holds, it is asked about.
 import { ConfigError } from "#shared/arguments.ts";
 import ky from "ky";
+import { resolve } from "node:path";
 import { cloudLines, type Meeting, meetCloud, brokerLine } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { bufferLine, configLines, diskLine, eyeLine } from "./doctor-local.ts";
 import { type AgentConfig, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
 import type { State } from "./state.ts";
 import { argumentsOf } from "./terminal.ts";
+import { bufferOfService, SERVICE } from "./unit.ts";
 
 export type Line = { check: string; level: "ok" | "warn" | "FAIL"; words: string };
 const ANSWER_MAX_MS = 2_000;
@@ -27,8 +29,9 @@ const shown = (lines: Line[]): string =>
 
 async function examine(file: string | undefined): Promise<Line[]> {
   let config: AgentConfig;
+  const service = process.env["IMPRIMATUR_AGENT_DATA_DIR"] ? undefined : bufferOfService(resolve(file ?? DEFAULT_FILE));
   try {
-    config = loadAgentConfig(file);
+    config = { ...loadAgentConfig(file), ...(service === undefined ? {} : { dataDir: service }) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return [{ check: "settings", level: "FAIL", words: error.message }];
@@ -40,11 +43,7 @@ async function examine(file: string | undefined): Promise<Line[]> {
   ]);
   return [
     ...configLines(config, file ?? DEFAULT_FILE),
-    {
-      check: "agent",
-      level: "ok",
-      words: running ? `runs at ${consoleOf(config)}; what it holds is told by it` : "doesn't run: its devices are looked at from here",
-    },
+    agentLine(config, running, service !== undefined),
     diskLine(config),
     bufferLine(config, running),
     ...(await cloudLines(config, meeting)),
@@ -52,6 +51,15 @@ async function examine(file: string | undefined): Promise<Line[]> {
     ...devices,
     await eyeLine(config),
   ];
+}
+
+function agentLine(config: AgentConfig, running: State | undefined, isService: boolean): Line {
+  const check = "agent";
+  if (running) return { check, level: "ok", words: `runs at ${consoleOf(config)}; what it holds is told by it` };
+  const words = "doesn't run: its devices are looked at from here";
+  return isService
+    ? { check, level: "warn", words: `${words}; it is a service of this machine: systemctl status ${SERVICE} says why` }
+    : { check, level: "ok", words };
 }
 
 const consoleOf = ({ console: { host, port } }: AgentConfig): string => {

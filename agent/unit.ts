@@ -51,6 +51,15 @@ const isUnder = (folder: string, path: string): boolean => path.startsWith(`${fo
 /** A user of its own implies a /tmp of its own: from there nothing could be started. */
 export const isOutOfSight = (): boolean => [process.execPath, launcher].some((path) => isUnder("/tmp", path) || isUnder("/var/tmp", path));
 
+const credentialOf = (file: string): string => `LoadCredential=config.json:${file.replaceAll("%", "%%")}\n`;
+
+/** The buffer of the service that has these settings, where this machine has such a service and it ever ran. */
+export function bufferOfService(file: string): string | undefined {
+  const unit = `/etc/systemd/system/${SERVICE}`;
+  const isOfThese = existsSync(unit) && readFileSync(unit, "utf8").includes(credentialOf(file));
+  return isOfThese && existsSync(STATE_DIR) ? STATE_DIR : undefined;
+}
+
 /** `version` of systemd: the older ones know no back-off between starts. */
 export function unitOf(config: AgentConfig, file: string, version: number): string {
   const { devices, groups } = devicesOf(config);
@@ -68,8 +77,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 ExecStart=${exec} %d/config.json
-LoadCredential=config.json:${file.replaceAll("%", "%%")}
-Environment=IMPRIMATUR_AGENT_DATA_DIR=${STATE_DIR}
+${credentialOf(file)}Environment=IMPRIMATUR_AGENT_DATA_DIR=${STATE_DIR}
 DynamicUser=yes
 StateDirectory=${NAME}
 StateDirectoryMode=0700

@@ -50,6 +50,9 @@ test.skipIf(missing)("a station that systemd runs seals labels, before and after
   await run("systemctl", "stop", SERVICE);
   expect([await shown("ActiveState"), await shown("Result")]).toEqual(["inactive", "success"]);
   expect(await floor.links()).toHaveLength(2);
+  const looked = await run(process.execPath, `${OURS}/agent/main.ts`, "doctor", "--config", file).catch((error: { stdout: string }) => error.stdout);
+  expect(looked).toMatch(/^warn +agent .*systemctl status imprimatur-agent\.service/m);
+  expect(looked).toMatch(/^ok +disk .* for \/var\/lib\/imprimatur-agent\nok +buffer +whole; 0 report/m); // the service's, not what the settings name
   // The control: what the unit forbids is forbidden, or the station above proves little.
   const { job_ref: ref } = await shop.issue();
   await run("systemctl", "start", "control.service").catch(() => "");
