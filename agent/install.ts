@@ -1,7 +1,7 @@
 // imprimatur agent install: the station as a service of this machine. It says what it would do and does it only when told.
 import { execFileSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import { isOutOfSight, SERVICE, STATE_DIR, unitOf } from "./unit.ts";
@@ -24,6 +24,9 @@ export function install(argv: string[]): Promise<number> {
   const isLive = resolve(root) === "/";
   if (uninstall) return carryOut(removal(at, isLive), yes);
   const config = settingsOfService(file);
+  const font = config.fonts.find((path) => !isAbsolute(path));
+  if (font !== undefined)
+    throw new ConfigError(`${file}: fonts: ${font} would be looked for in /, where a service begins: give its whole path`);
   const unit = unitOf(config, file, systemdVersion());
   if (print) return said(unit);
   const kept = join(config.dataDir, "station.db");

@@ -63,7 +63,7 @@ export function bufferOfService(file: string): string | undefined {
 /** `version` of systemd: the older ones know no back-off between starts. */
 export function unitOf(config: AgentConfig, file: string, version: number): string {
   const { devices, groups } = devicesOf(config);
-  const needed = [process.execPath, launcher, file];
+  const needed = [process.execPath, launcher, file, ...config.fonts];
   const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
   const exec = [process.execPath, launcher, "agent", "--config"].map(quoted).join(" ");
   return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.

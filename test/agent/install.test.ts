@@ -79,6 +79,15 @@ test("what only the environment sets isn't the service's: it is named, and what 
   expect([code, out]).toEqual([0, expect.stringContaining("the service doesn't see what is set here (IMPRIMATUR_AGENT_KEY)")]);
 });
 
+test("a font is found by the service: in somebody's home it may be read there, and one without its whole path is refused", async () => {
+  const lettered = join(folder, "lettered.json");
+  writeFileSync(lettered, JSON.stringify({ ...network, fonts: ["/usr/share/fonts/a.ttf", "fonts/b.ttf"] }));
+  const { code, complaints } = await installWith({}, "--config", lettered, "--print");
+  expect([code, complaints]).toEqual([1, expect.stringContaining("fonts/b.ttf would be looked for in /")]);
+  const homely = (font: string) => unitOf(agentConfigFrom({ ...network, fonts: [font] }), "/etc/imprimatur.json", 252);
+  expect(homely("/home/ada/noto.ttf")).toMatch(/^ProtectHome=read-only$/m);
+});
+
 test("a station of the network sees no device; a wired one only its own, by their groups", () => {
   const plain = unitOf(agentConfigFrom(network), "/etc/imprimatur.json", 252);
   expect(plain).toMatch(/^PrivateDevices=yes$/m);
