@@ -24,9 +24,12 @@ export const argumentsWith = (parse: typeof parseArgs, help: (usage: string) => 
     if (argv.includes("--help") || argv.includes("-h")) help(usage);
     const typo = (says: string) => new ConfigError(`${says} (usage: ${usage})`, 2);
     const { tokens } = parse({ args: argv, options, strict: false, allowPositionals: true, tokens: true });
-    for (const token of tokens)
-      if (token.kind === "option" && !Object.hasOwn(options, token.name))
+    for (const token of tokens) {
+      if (token.kind !== "option") continue;
+      if (!Object.hasOwn(options, token.name))
         throw typo(`there is no option ${token.rawName}; did you mean --${nearest(token.name, Object.keys(options))}?`);
+      if (token.value === "") throw typo(`${token.rawName} has nothing behind it`); // what a script says with a variable that isn't set
+    }
     try {
       const { values, positionals } = parse({ args: argv, options, strict: true, allowPositionals: words > 0 });
       if (positionals.length > words) throw new Error(`"${positionals[words]}" is one word too many`);

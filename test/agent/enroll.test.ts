@@ -149,6 +149,7 @@ test("a key that may not register, one that nobody knows, another web site and a
     [["--cloud", w.url, "--key", key, "--printer", "zpl=10.0.0.7"], 1, /printers\.0\.port/],
     [["--cloud", w.url, "--key", key, "--label", "wide"], 2, /--label is WIDTHxHEIGHT/],
     [["--clod", w.url], 2, /did you mean --cloud\?/],
+    [["--tenant", ""], 2, /--tenant has nothing behind it/],
   ];
   for (const [args, exitCode, says] of cases) {
     const file = newFile();

@@ -392,6 +392,8 @@ test.each([
   [["backup", "--to", "x", "--verify", "y"], 2, "one of --to and --verify is needed (usage: imprimatur backup"],
   [["backup"], 2, "one of --to and --verify is needed"],
   [["backup", "--to"], 2, "usage: imprimatur backup"],
+  [["backup", "--to", ""], 2, "--to has nothing behind it (usage: imprimatur backup"],
+  [["restore", "--from=", "--data", "/dev/null"], 2, "--from has nothing behind it"],
   [["restore", "--from", "x", "--too", "y"], 2, "did you mean"],
   [["restore", "--from", "x"], 2, "--data is missing (usage: imprimatur restore"],
   [["restore", "--from", "/", "--data", "/proc/none"], 1, "mkdir '/proc/none'"],
