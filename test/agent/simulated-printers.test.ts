@@ -44,6 +44,9 @@ test.each([
   const http = ky.create({ prefix: machine.controlUrl ?? "", throwHttpErrors: false });
   expect(await http.get("").json()).toMatchObject({ printer: `SIMULATED ${language} printer: nothing is printed here` });
   expect(await http.post("faults", { json: { name: "paper-out" } }).json()).toEqual({ faults: { "paper-out": {} } });
+  const form = { "content-type": "application/x-www-form-urlencoded" }; // what curl -d says
+  expect((await http.post("faults", { body: '{"name":"jam"}', headers: form })).status).toBe(200);
+  expect((await http.delete("faults/jam")).status).toBe(200);
   expect(await http.get("state").json()).toMatchObject({ simulated: true, stuck: "paper-out" });
   expect((await http.post("faults", { json: { name: "on-fire" } })).status).toBe(400);
   expect((await http.post("faults", { json: { name: "paper-out", after: "two" } })).status).toBe(400);
