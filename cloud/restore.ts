@@ -13,7 +13,8 @@ const OPTIONS = {
   "set-back": { type: "boolean" },
   config: { type: "string" },
 } as const;
-const NOT_IN_IT = "What was answered after that isn't in it. Labels of jobs that were open then are looked for before they are printed.";
+const NOT_IN_IT =
+  "What was answered after that isn't in it. Before any serial is printed next, a label of it is looked for: it may have come out since.";
 
 await runCommand(async (argv, { config, log, now }) => {
   const { from, data: dataDir, force = false, "set-back": isSetBack, config: file } = argumentsOf(USAGE, OPTIONS, argv);
