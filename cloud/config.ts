@@ -102,7 +102,11 @@ const anchor = (value: string): string => {
 export const settings = {
   IMPRIMATUR_HOST: { default: "127.0.0.1", says: "the address to listen on", parse: host },
   IMPRIMATUR_PORT: { default: "8080", says: "the port to listen on; 0: any free one, printed", parse: port },
-  IMPRIMATUR_DATA_DIR: { default: ".imprimatur", says: "SQLite file, keys, evidence blobs", parse: folder },
+  IMPRIMATUR_DATA_DIR: {
+    default: ".imprimatur",
+    says: "the SQLite file, evidence blobs in it, and keys; on PostgreSQL the keys alone",
+    parse: folder,
+  },
   IMPRIMATUR_DATABASE_URL: {
     default: "",
     says: "`postgres://…` puts the cloud on PostgreSQL; absent: SQLite",

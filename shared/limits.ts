@@ -24,7 +24,6 @@ export const limitTable = {
   IMPORT_RECORD_MAX_BYTES: [2_097_152, "One record of a CSV file; a longer one ends the import"],
   IMPORT_CELLS_MAX_ITEMS: [1_000, "Cells of one record; more end the import"],
   SERIALS_MAX_ITEMS: [10_000, "Serials of one POST /carriers/batch"],
-  OUTCOMES_MAX_ITEMS: [1_000, "Outcomes of one POST /carriers/print-status"],
   JOBS_MAX_ITEMS: [1_000, "Items of POST /aidc/jobs/batch"],
   VOID_CANCELS_JOBS: [500, "Open print jobs that voiding a product ends at once; the others end as they come up to be claimed"],
   VOID_LOOKS_AT_JOBS: [10_000, "Jobs of each open state that voiding a product looks through for its own"],

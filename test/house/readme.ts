@@ -77,7 +77,9 @@ const tables: Record<string, string> = {
   ),
   errors: table(
     ["status", "code", "meaning"],
-    (Object.keys(errors) as ErrorCode[]).map((name) => [errors[name].status, code(shownCode(name)), errors[name].says]),
+    (Object.keys(errors) as ErrorCode[])
+      .toSorted((a, b) => errors[a].status - errors[b].status)
+      .map((name) => [errors[name].status, code(shownCode(name)), errors[name].says]),
   ),
   limits: table(
     ["limit", "value", "of"],
