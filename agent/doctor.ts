@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { cloudLines, type Meeting, meetCloud, brokerLine } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { bufferLine, configLines, diskLine, eyeLine } from "./doctor-local.ts";
-import { type AgentConfig, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
+import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import type { State } from "./state.ts";
 import { argumentsOf } from "./terminal.ts";
 import { bufferOfService, SERVICE } from "./unit.ts";
@@ -29,7 +29,8 @@ const shown = (lines: Line[]): string =>
 
 async function examine(file: string | undefined): Promise<Line[]> {
   let config: AgentConfig;
-  const service = process.env["IMPRIMATUR_AGENT_DATA_DIR"] ? undefined : bufferOfService(resolve(file ?? DEFAULT_FILE));
+  const isToldWhere = variablesSet().includes("IMPRIMATUR_AGENT_DATA_DIR");
+  const service = isToldWhere ? undefined : bufferOfService(resolve(file ?? DEFAULT_FILE));
   try {
     config = { ...loadAgentConfig(file), ...(service === undefined ? {} : { dataDir: service }) };
   } catch (error) {
