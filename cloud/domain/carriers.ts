@@ -93,9 +93,10 @@ const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LO
 /** Waits for whoever changes the serial, and keeps it for this unit; says whether there is one. */
 export const hold = async (_tx: Tx, tenantId: string, serial: string): Promise<boolean> =>
   (await run(HOLD, [tenantId, serial], "all")).rows.length > 0;
-/** Many of them, in everybody's order: crosswise, two callers would wait for each other. */
-export const holdAll = async (tx: Tx, tenantId: string, some: readonly string[]): Promise<void> =>
-  void (await Promise.all(some.toSorted().map((serial) => hold(tx, tenantId, serial))));
+/** The order in which everybody takes many serials: crosswise, two callers would wait for each other. */
+export const inTurn = (some: Iterable<string>): string[] => [...some].toSorted();
+export const holdAll = async (tx: Tx, tenantId: string, some: Iterable<string>): Promise<void> =>
+  void (await Promise.all(inTurn(some).map((serial) => hold(tx, tenantId, serial))));
 
 /** The longest company prefix of the tenant's that the GTIN has after its indicator digit. */
 export const prefixLengthOf = (companyPrefixes: readonly string[], gtin: string): number | undefined =>

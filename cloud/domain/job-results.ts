@@ -149,7 +149,7 @@ export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly
     whole.map(({ job_ref: ref }) => ref),
   );
   const sealing = new Set(whole.flatMap(({ status, job_ref: ref }) => (status === "SEALED" ? (held.get(ref)?.serial ?? []) : [])));
-  await carriers.holdAll(tx, by.tenantId, [...sealing]);
+  await carriers.holdAll(tx, by.tenantId, sealing);
   const outcomes = await eachBeside(linesOf(judged), async (line) => {
     const said: ResultOutcome[] = [];
     for (const { index, item, faults } of line)

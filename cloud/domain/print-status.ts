@@ -6,7 +6,7 @@ import type { Outcome, PrintStatusTaken } from "#shared/wire/carriers.ts";
 import { prepared } from "../store/prepared.ts";
 import { serials } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
-import { find, hold } from "./carriers.ts";
+import { find, hold, inTurn } from "./carriers.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
 import { emit } from "./outbox.ts";
@@ -42,7 +42,7 @@ async function isLatest(tx: Tx, tenantId: string, { updated, unknown }: PrintSta
 
 /** The first serial that there is, in everybody's order: who says the same at the same time waits here, and finds it said. */
 async function holdFirst(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<void> {
-  for (const { serial } of inOrder(results)) if (await hold(tx, tenantId, serial)) return;
+  for (const serial of inTurn(results.map((one) => one.serial))) if (await hold(tx, tenantId, serial)) return;
 }
 
 type Answer = { taken: PrintStatusTaken; replayed: boolean };
@@ -61,20 +61,17 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], keyles
   return { taken, replayed: false };
 }
 
-/** Rows are taken in the order that everybody takes them in: crosswise, two callers would wait for each other. */
-const inOrder = <Item extends { serial: string }>(outcomes: Iterable<Item>): Item[] =>
-  [...outcomes].toSorted((a, b) => (a.serial < b.serial ? -1 : 1));
-
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], batch: Buffer): Promise<PrintStatusTaken> {
   const last = new Map(results.map(({ serial, status, reason = null, deviceId = null }) => [serial, { serial, status, reason, deviceId }]));
   const updated: Printed[] = [];
   const unknown: string[] = [];
   const productOf = new Map<string, string>();
   const meant: string[] = []; // jobs of labels that are there already
-  for (const outcome of inOrder(last.values())) {
+  for (const serial of inTurn(last.keys())) {
+    const outcome = last.get(serial);
     const taken = await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch });
-    if (taken) productOf.set(outcome.serial, taken.productId);
-    if (taken?.openJob && taken.sealedJob === null && outcome.status === "printed") meant.push(taken.openJob);
+    if (taken) productOf.set(serial, taken.productId);
+    if (taken?.openJob && taken.sealedJob === null && outcome?.status === "printed") meant.push(taken.openJob);
   }
   await warnOf(tx, by.tenantId, meant);
   for (const outcome of last.values()) {
