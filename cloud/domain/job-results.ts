@@ -19,6 +19,7 @@ import * as jobs from "./jobs.ts";
 import * as log from "./log.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
+import { isAccountedFor } from "./stray-labels.ts";
 
 /** Who says it: a device where its key does, else whoever the request names. Nobody speaks as a device without its key. */
 function actorOf({ actor }: Result, caller: Caller): JobActor {
@@ -109,11 +110,9 @@ export function afterFailure(row: jobs.Row, now: number): jobs.Change {
 }
 
 /** A label that may exist makes the next attempt ask first, unless it is said what became of it. */
-async function fail(tx: Tx, row: jobs.Row, word: jobs.Word, { reason, evidence: said }: Result): Promise<jobs.Row> {
+async function fail(tx: Tx, row: jobs.Row, word: jobs.Word, { reason }: Result): Promise<jobs.Row> {
   if (reason === undefined) throw invalid([{ field: "reason", rule: "required", message: "is required: say why it failed" }]);
-  const { outcome } = (said?.["label_disposition"] ?? {}) as { outcome?: string };
-  const accounted = outcome === "destroyed" || outcome === "not_printed";
-  const duplicateRisk = row.duplicateRisk || (row.reached >= PAPER_MAY_EXIST && !accounted);
+  const duplicateRisk = row.duplicateRisk || (row.reached >= PAPER_MAY_EXIST && !isAccountedFor(word));
   return jobs.move(tx, row, "FAILED", word, { ...afterFailure(row, tx.now), duplicateRisk, reason });
 }
 
@@ -135,8 +134,6 @@ async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: 
 }
 
 const judgeItem = judgeOf(ResultItem);
-const scopeOf = ({ credential, tenantId }: Caller): Buffer =>
-  hash("sha256", `${tenantId}\n${credential.id}\naidc result`, "buffer").subarray(0, 16);
 
 /** What a station sends after an outage: in order, each judged by itself, so that one wrong report doesn't hold up the others. */
 export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly unknown[]): Promise<ResultOutcome[]> {
@@ -183,7 +180,8 @@ async function reportItem(tx: Tx, by: By, caller: Caller, item: ResultItem, held
     }
   };
   if (key === undefined) return say();
-  const asked = { scope: scopeOf(caller), key, fingerprint: hash("sha256", canonical({ ref, result }), "buffer") };
+  const scope = idempotency.scopeOf(caller, "aidc result");
+  const asked = { scope, key, fingerprint: hash("sha256", canonical({ ref, result }), "buffer") };
   const before = await idempotency.kept(tx, asked);
   if (before !== undefined) return before instanceof Refusal ? refusedBy(before) : (JSON.parse(before) as Outcome);
   const outcome = await say();

@@ -11,7 +11,7 @@ type Event = Awaited<ReturnType<typeof jobs.eventsOf>>[number];
 const WITH_PAPER: ReadonlySet<JobState> = new Set(jobPath.slice(PAPER_MAY_EXIST));
 const GONE: ReadonlySet<unknown> = new Set(["destroyed", "not_printed"]);
 /** What a station said of the label of the attempt that it gave up. */
-const isAccountedFor = ({ item }: Event): boolean =>
+export const isAccountedFor = ({ item }: Pick<jobs.Word, "item">): boolean =>
   GONE.has((item?.evidence?.["label_disposition"] as { outcome?: string } | undefined)?.outcome);
 
 const { placeholder } = sql;
