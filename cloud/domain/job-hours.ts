@@ -45,8 +45,6 @@ export const endedJobs = (_tx: Tx, tenantId: string) => sums.all({ tenantId });
 export const jobsByHour = (_tx: Tx, tenantId: string, state: JobState, from: number) => hours.all({ tenantId, state, from });
 
 const LONG_AGO = 0;
-const FOLD = `INSERT INTO job_hours (tenant_id, state, hour, jobs) VALUES (?, ?, ${LONG_AGO}, ?)
-  ON CONFLICT (tenant_id, state, hour) DO UPDATE SET jobs = job_hours.jobs + excluded.jobs`;
 /** Hours that nobody looks at one by one any more become one row a tenant and state, so that the totals stay; how many there were. */
 export async function foldHours(tx: Tx, most: number): Promise<number> {
   const before = hourOf(tx.now - limits.JOB_HOURS_KEEP_MS);
@@ -55,6 +53,6 @@ export async function foldHours(tx: Tx, most: number): Promise<number> {
     .delete(jobHours)
     .where(sql`(tenant_id, state, hour) IN (${old})`)
     .returning();
-  for (const row of gone) await run(FOLD, [row.tenantId, row.state, row.jobs], "run");
+  for (const row of gone) await run(COUNT, [row.tenantId, row.state, LONG_AGO, row.jobs], "run");
   return gone.length;
 }
