@@ -5,6 +5,7 @@ import { limits } from "#shared/limits.ts";
 import { prepared } from "../store/prepared.ts";
 import { deliveries, lanes } from "../store/schema.ts";
 import { db, SKIP_LOCKED, type Tx } from "../store/store.ts";
+import { UNWELL } from "./deliveries.ts";
 import { begun, type Try, type Waiting } from "./tries.ts";
 import * as webhooks from "./webhooks.ts";
 
@@ -106,7 +107,6 @@ async function due(tx: Tx, { webhookId, inFlight }: Lane): Promise<Waiting[]> {
   return found.filter(({ id }) => !inFlight.has(id));
 }
 
-const UNWELL = sql`${deliveries.state} IN ('failed', 'exhausted', 'held')`;
 const heldIds = prepared(
   db
     .select({ id: deliveries.id })
