@@ -53,8 +53,9 @@ const shown = ({ at, hash, ...row }: Stored): Omit<AuditRow, "hash"> => ({
 const toWire = (row: Stored): AuditRow => ({ ...shown(row), hash: row.hash });
 const hashOf = (row: Stored): string => digestOf(shown(row));
 
+type Who = Pick<Caller, "tenantId" | "credential">;
 /** Leaves a row for the end of the commit. */
-export function append(tx: Tx, { tenantId, credential }: Caller, { action, subject, details = {}, requestId }: Entry): void {
+export function append(tx: Tx, { tenantId, credential }: Who, { action, subject, details = {}, requestId }: Entry): void {
   const { kind, id, name } = credential;
   tx.atEnd(chaining, { tenantId, at: tx.now, action, actor: { kind, id, name }, subject, details, requestId });
 }

@@ -1,6 +1,5 @@
 // The first key: made when there is none, replaced when the operator sets another, never resurrected once revoked.
 import { and, eq, isNull, ne } from "../store/drizzle.ts";
-import type { Caller } from "../route.ts";
 import { apiKeys } from "../store/schema.ts";
 import { LOCKED, run, type Tx } from "../store/store.ts";
 import * as keys from "./api-keys.ts";
@@ -9,13 +8,7 @@ import { byKey } from "./credentials.ts";
 import { DEFAULT_TENANT, ensureDefault } from "./tenants.ts";
 
 const ROLE = { name: "bootstrap", scopes: ["*:*", "platform:*"], bootstrap: true };
-const system: Caller = {
-  tenantId: DEFAULT_TENANT,
-  credential: { kind: "system", id: "system", name: "start" },
-  scopes: [],
-  deviceId: null,
-  tier: "pro",
-};
+const system = { tenantId: DEFAULT_TENANT, credential: { kind: "system", id: "system", name: "start" } } as const;
 const own = and(eq(apiKeys.tenantId, DEFAULT_TENANT), eq(apiKeys.bootstrap, true));
 
 /** True when the store has never had a bootstrap key, so that one should be made. */

@@ -1,6 +1,5 @@
 // The reaper: what time does to print jobs. Each act is a compare-and-set like everybody else's, so several nodes may reap at once.
 import { leaseOf } from "#shared/states.ts";
-import type { Caller } from "../route.ts";
 import { run, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
@@ -54,6 +53,6 @@ async function bury(tx: Tx, row: jobs.Row, reason: string): Promise<void> {
 }
 
 async function tell(tx: Tx, row: jobs.Row, action: "print.expired" | "print.dead_lettered", reason: string): Promise<void> {
-  const caller = { tenantId: row.tenantId, credential: { kind: "system", id: SYSTEM.id, name: "the reaper" } } as Caller;
-  audit.append(tx, caller, { action, subject: row.jobRef, details: { reason, attempt: row.attempt }, requestId: newId() });
+  const reaper = { tenantId: row.tenantId, credential: { ...SYSTEM, name: "the reaper" } };
+  audit.append(tx, reaper, { action, subject: row.jobRef, details: { reason, attempt: row.attempt }, requestId: newId() });
 }

@@ -2,7 +2,6 @@
 import { and, asc, eq, gt, inArray, isNull, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { hasEnded, jobStateNames } from "#shared/states.ts";
-import type { Caller } from "../route.ts";
 import { counters, printJobs, serialCounters, serials } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
@@ -21,8 +20,8 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
     // A job that was open then may have been printed since: whoever claims it is told to look for the label. Found by tenant and state, as they are indexed.
     const isOpen = and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, OPEN));
     await tx.db.update(printJobs).set({ duplicateRisk: true }).where(isOpen);
-    const caller = { tenantId, credential: { kind: "system", id: "system", name: "restore" } } as Caller;
-    audit.append(tx, caller, { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId });
+    const restore = { tenantId, credential: { kind: "system", id: "system", name: "restore" } } as const;
+    audit.append(tx, restore, { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId });
   }
 }
 

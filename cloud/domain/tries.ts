@@ -3,7 +3,6 @@ import { and, eq, isNotNull, isNull, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import type { Attempt, DisabledReason } from "#shared/wire/webhooks.ts";
 import type { Outcome } from "../adapters/courier.ts";
-import type { Caller } from "../route.ts";
 import { prepared } from "../store/prepared.ts";
 import { deliveries, outbox, webhooks as table } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
@@ -160,12 +159,6 @@ async function shut(tx: Tx, { tenantId, webhookId, id, attempts }: Delivery, rea
   const webhook = await webhooks.disable(tx, tenantId, webhookId, reason);
   if (!webhook) return;
   const details = { reason, url: webhook.url, deliveryId: id, failingSince: webhook.failingSince, tries: attempts.length + 1 };
-  audit.append(tx, dispatcherOf(tenantId), { action: "webhook.disabled", subject: webhookId, details, requestId: id });
+  const dispatcher = { tenantId, credential: { kind: "system", id: "system", name: "dispatcher" } } as const;
+  audit.append(tx, dispatcher, { action: "webhook.disabled", subject: webhookId, details, requestId: id });
 }
-const dispatcherOf = (tenantId: string): Caller => ({
-  tenantId,
-  credential: { kind: "system", id: "system", name: "dispatcher" },
-  scopes: [],
-  deviceId: null,
-  tier: "pro",
-});
