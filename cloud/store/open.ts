@@ -75,6 +75,8 @@ export async function durabilityFaultsOf(databaseUrl: string | undefined): Promi
   }
 }
 
+const isBusy = (error: unknown): boolean => (error as { code?: string }).code === "SQLITE_BUSY";
+
 /** Whether a process works in the folder. */
 export function isClaimed(dataDir: string): boolean {
   const file = join(dataDir, "lock");
@@ -83,8 +85,9 @@ export function isClaimed(dataDir: string): boolean {
   try {
     lock.exec("BEGIN EXCLUSIVE");
     return false;
-  } catch {
-    return true;
+  } catch (error) {
+    if (isBusy(error)) return true;
+    throw new Error(`the lock ${file} can't be taken`, { cause: error });
   } finally {
     lock.close();
   }
@@ -109,11 +112,10 @@ export async function claimFolder(dataDir: string, { waitMs = CLAIM_WAIT_MS, eve
       if (!existsSync(join(dataDir, CUT_OFF)) || evenCutOff) return () => void lock.close();
       break;
     } catch (error) {
-      if (waited < waitMs && (error as { code?: string }).code === "SQLITE_BUSY") await sleep(100);
+      if (waited < waitMs && isBusy(error)) await sleep(100);
       else {
         lock.close();
-        if ((error as { code?: string }).code !== "SQLITE_BUSY")
-          throw new Error(`can't lock ${dataDir}: ${(error as Error).message}`, { cause: error });
+        if (!isBusy(error)) throw new Error(`can't lock ${dataDir}: ${(error as Error).message}`, { cause: error });
         throw new ConfigError(`another Imprimatur cloud works in ${dataDir}: stop it, or name another folder`);
       }
     }

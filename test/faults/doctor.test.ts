@@ -167,6 +167,13 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "webhooks",
     "1 failed or are held",
   ],
+  [
+    "a lock that is none",
+    (folder) => writeFileSync(join(folder, "lock"), "hello".repeat(1_000)),
+    "FAIL",
+    "cloud",
+    "can't be taken: file is not a database",
+  ],
   ["a job that nobody takes back", sql("UPDATE print_jobs SET due_at = 1"), "warn", "leases", "is due for"],
 ])("%s is found, by name and with what to do", async (_, harm, mark, check, says) => {
   const folder = mkdtempSync(join(root, "harmed-"));
