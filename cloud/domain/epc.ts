@@ -106,12 +106,11 @@ const digits = (parts: string[], length: number) =>
 
 const IDS: Schemes = {
   sgtin: ofGtin((gtin, serial) => ({ key: `${HOME}/01/${gtin}/21/${encodeURIComponent(serial)}`, level: "item", item: { gtin, serial } })),
-  sscc: (parts, rest) => {
+  sscc: (parts) => {
     if (parts.length !== 2 || !digits(parts, 17))
       return { fault: "has a company prefix and serial reference that aren't 17 digits together" };
     const [prefix = "", serial = ""] = parts;
-    const made = withCheckDigit(serial.slice(0, 1) + prefix + serial.slice(1));
-    return rest === "" ? { fault: "is empty" } : { key: `${HOME}/00/${made}`, level: "item" };
+    return { key: `${HOME}/00/${withCheckDigit(serial.slice(0, 1) + prefix + serial.slice(1))}`, level: "item" };
   },
   sgln: (parts) => {
     if (parts.length < 3 || !digits(parts, 12))

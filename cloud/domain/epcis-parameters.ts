@@ -15,7 +15,7 @@ export type Query = Readonly<Record<string, unknown>>;
 export type Term = { term: (kind: SQL, value: SQL) => SQL; wide: boolean };
 type Condition = { event: SQL } | Term;
 type Made = Condition | { fault: string };
-type Parameter = (value: string, name: string) => Made;
+type Parameter = (value: string) => Made;
 
 const e = sql.identifier("e");
 /** A column of the event, by the name that its table goes by in a selection. */
@@ -79,7 +79,7 @@ const PARAMETERS: Record<string, Parameter> = {
   eventType: onColumn("type"),
   EQ_action: (value) =>
     listed(value).every((action) => ["OBSERVE", "ADD", "DELETE"].includes(action))
-      ? onColumn("action")(value, "")
+      ? onColumn("action")(value)
       : { fault: "must be OBSERVE, ADD or DELETE" },
   EQ_bizStep: onColumn("bizStep", bareWord),
   EQ_disposition: onColumn("disposition", bareWord),
@@ -131,9 +131,10 @@ function conditionOf(name: string, value: string): Made {
   if (value === "" && !name.startsWith("EXISTS_")) return { fault: "is empty" };
   if (listed(value).length > limits.EPCIS_VALUES_MAX_ITEMS) return { fault: `has more than ${limits.EPCIS_VALUES_MAX_ITEMS} values` };
   if (value.includes("\0") || !value.isWellFormed()) return { fault: "isn't text" };
-  if (Object.hasOwn(PARAMETERS, name)) return PARAMETERS[name]?.(value, name) ?? { fault: "isn't known" };
+  const parameter = Object.hasOwn(PARAMETERS, name) ? PARAMETERS[name] : undefined;
+  if (parameter) return parameter(value);
   const [, kind = "", type = ""] = TYPED.exec(name) ?? [];
-  return kind ? onTerm(kind, (one) => typedValue(type, one))(value, name) : { fault: "isn't a parameter of this query" };
+  return kind ? onTerm(kind, (one) => typedValue(type, one))(value) : { fault: "isn't a parameter of this query" };
 }
 
 type Order = { by: "eventTime" | "recordTime"; descending: boolean };

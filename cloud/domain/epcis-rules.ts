@@ -81,10 +81,8 @@ function judgeNames(event: Json, found: Found): void {
     const fault = typeof id === "string" && /\/414\/|^urn:epc:/.test(id) ? nameFault(id) : undefined;
     if (fault) found(`${field}.id`, "location", fault);
   }
-  for (const [i, id] of textsIn(event["eventID"]).entries()) {
-    const fault = eventIdFault(id);
-    if (fault && i === 0) found("eventID", "eventID", fault);
-  }
+  const fault = typeof event["eventID"] === "string" ? eventIdFault(event["eventID"]) : undefined;
+  if (fault) found("eventID", "eventID", fault);
 }
 
 function judgeWords(event: Json, found: Found): void {

@@ -55,10 +55,6 @@ const rowOf = (tx: Tx, tenantId: string, event: Json, eventId: string, contextId
   body: event,
 });
 
-/** A scan that was told of through EPCIS: somebody looked at a label of ours. */
-type Scan = { gtin: string; serial: string; productId: string; at: string; source: "epcis"; eventId: string };
-const tellScan = (tx: Tx, by: By, scan: Scan): Promise<number> => emit(tx, by, "scan.recorded", scan);
-
 /** Inspecting a label is verifying it: each of this tenant's serials in sight is a scan. */
 async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<void> {
   if (event["type"] !== "ObjectEvent" || event["action"] !== "OBSERVE" || word(event["bizStep"]) !== "inspecting") return;
@@ -69,7 +65,8 @@ async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<
     await Promise.all(
       items.slice(i, i + SLICE_TERMS).map(async (item) => {
         const known = await carrierOf.get({ tenantId: by.tenantId, serial: item.serial });
-        if (known?.gtin === item.gtin) await tellScan(tx, by, { ...item, productId: known.productId, at, source: "epcis", eventId });
+        if (known?.gtin !== item.gtin) return;
+        await emit(tx, by, "scan.recorded", { ...item, productId: known.productId, at, source: "epcis", eventId });
       }),
     );
 }
