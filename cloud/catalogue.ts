@@ -30,8 +30,10 @@ export type Catalogue = {
 export const HOME = "EU"; // the jurisdiction where none is named
 const folder = new URL("./catalogue/categories/", import.meta.url);
 
-const startOf = ({ effectiveFrom }: CategoryVersion) => (effectiveFrom === null ? Number.POSITIVE_INFINITY : Date.parse(effectiveFrom));
-const endOf = ({ effectiveUntil }: CategoryVersion) => (effectiveUntil === null ? Number.POSITIVE_INFINITY : Date.parse(effectiveUntil));
+/** Without a beginning it isn't in effect yet, without an end it stays. */
+const instantOf = (text: string | null) => (text === null ? Number.POSITIVE_INFINITY : Date.parse(text));
+export const startOf = ({ effectiveFrom }: { effectiveFrom: string | null }) => instantOf(effectiveFrom);
+export const endOf = ({ effectiveUntil }: { effectiveUntil: string | null }) => instantOf(effectiveUntil);
 export const isEffective = (entry: CategoryVersion, at: number): boolean => startOf(entry) <= at && at < endOf(entry);
 
 /** Throws where the files can't all be true: a name that isn't its content's, a window upside down, two at once. */

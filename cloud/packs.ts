@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { digestOf } from "#shared/canonical.ts";
 import { type PackState, priorities, type Priority, type Sector } from "#shared/compliance.ts";
-import { HOME } from "./catalogue.ts";
+import { endOf, HOME, startOf } from "./catalogue.ts";
 import { PackFile } from "./pack-file.ts";
 import { type Rule, rulesOf } from "./pack-rule.ts";
 import { judgeOf } from "./validate.ts";
@@ -21,8 +21,6 @@ export type Packs = {
 const folder = new URL("./catalogue/packs/", import.meta.url);
 const LOCK = "digests.json";
 
-const startOf = ({ effectiveFrom }: Pack) => (effectiveFrom === null ? Number.POSITIVE_INFINITY : Date.parse(effectiveFrom));
-const endOf = ({ effectiveUntil }: Pack) => (effectiveUntil === null ? Number.POSITIVE_INFINITY : Date.parse(effectiveUntil));
 const numbersOf = ({ version }: Pack) => version.split(".").map(Number);
 function newer(a: Pack, b: Pack): number {
   const [theirs, ours] = [numbersOf(b), numbersOf(a)];
