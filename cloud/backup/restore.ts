@@ -9,7 +9,7 @@ import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
-import { migrationsIn } from "../store/migrate.ts";
+import { newestKnown } from "../store/migrate.ts";
 import { claimFolder, CUT_OFF, openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
@@ -29,7 +29,7 @@ async function checked(from: string, folder: string, log: Logger): Promise<Manif
 }
 
 function refuseNewer(migration: number): void {
-  const known = Math.max(...migrationsIn().map(({ version }) => version));
+  const known = newestKnown();
   if (migration > known)
     throw unfit(`it was made by a newer Imprimatur (migration ${migration}, this one knows ${known}): restore with that one`);
 }

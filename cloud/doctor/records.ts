@@ -5,7 +5,7 @@ import { backlog, COUNTED_MAX_ROWS } from "../domain/backlog.ts";
 import { judgeBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { integrityFault } from "../store/copy.ts";
-import { migrationsIn, versionOf } from "../store/migrate.ts";
+import { newestKnown, versionOf } from "../store/migrate.ts";
 import { durabilityFaultsOf } from "../store/open.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
 
@@ -21,7 +21,7 @@ export const database: Check = async ({ store, config }) => {
   if (!store) return bad(`${join(config.DATA_DIR, "imprimatur.db")} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
   const faults = await durabilityFaultsOf(config.DATABASE_URL);
   if (faults.length > 0) return bad(faults.join("; "), "make it durable: an answered write could be lost");
-  const [version, newest] = [await versionOf(store), Math.max(...migrationsIn().map((migration) => migration.version))];
+  const [version, newest] = [await versionOf(store), newestKnown()];
   if (version > newest) return bad(`migration ${version} ran, and this Imprimatur knows ${newest}`, "use the newer Imprimatur");
   if (version < newest) return odd(`migration ${version} of ${newest} ran`, "the next start runs the others; old nodes go on meanwhile");
   return well(`${store.engine} answers, migration ${version} is the latest`);

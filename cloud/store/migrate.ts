@@ -52,6 +52,9 @@ const appliedTo = (store: Store): Promise<Applied[]> =>
     return rows.map(([version, name, digest]) => ({ version, name, digest }));
   });
 
+/** The latest that this Imprimatur knows. */
+export const newestKnown = (): number => migrationsIn().at(-1)?.version ?? 0;
+
 /** The latest that ran. */
 export const versionOf = async (store: Store): Promise<number> => (await appliedTo(store)).at(-1)?.version ?? 0;
 
