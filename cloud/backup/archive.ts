@@ -29,7 +29,7 @@ export const Manifest = closed({
 });
 export type Manifest = Static<typeof Manifest>;
 
-export const unfit = (message: string, cause?: unknown): Error => new Error(message, { cause });
+export const unfit = (message: string): Error => new Error(message);
 
 export async function digestOfFile(file: string): Promise<Pick<Entry, "bytes" | "sha256">> {
   const sum = createHash("sha256");

@@ -134,9 +134,9 @@ function readsOf(reader: Database.Database, clock: () => number) {
 }
 
 /** A database that is only looked at, whoever may be writing to it. */
-export function openSqliteToRead(file: string, clock: () => number = Date.now): Engine {
+export function openSqliteToRead(file: string): Engine {
   const reader = connect(file, "read");
-  const reads = readsOf(reader, clock);
+  const reads = readsOf(reader, Date.now);
   const readOnly = () => Promise.reject(new Error(`${file} was opened to be read only`));
   return {
     name: "sqlite",

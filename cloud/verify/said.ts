@@ -5,4 +5,4 @@ export type Line = { mark: "holds" | "fails" | "unknown" | "note"; text: string 
 export const said = (mark: Line["mark"], text: string): Line => ({ mark, text });
 
 /** For input that nothing can be said of. */
-export const unusable = (message: string, cause?: unknown): Error => new Error(message, { cause });
+export const unusable = (message: string): Error => new Error(message);
