@@ -10,7 +10,7 @@ import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
 import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
-import { bootstrapKey, type Config } from "./config.ts";
+import { bootstrapKey, type Config, urlAt } from "./config.ts";
 import { connectionsOf } from "./connections.ts";
 import * as bootstrap from "./domain/bootstrap.ts";
 import * as regulations from "./domain/regulations.ts";
@@ -185,8 +185,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
 
 function urlOf(app: FastifyInstance, host: string): string {
   const address = app.server.address();
-  const port = typeof address === "object" && address ? address.port : 0;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return urlAt(host, typeof address === "object" && address ? address.port : 0);
 }
 
 function wholeKey(key: string, what: string, hint: string): void {

@@ -6,15 +6,21 @@ import type { Broker, Surroundings } from "./broker.ts";
 const RETRY_MS = 2_000;
 const CONNECT_MS = 10_000;
 
-export async function externalBroker(url: string, { hear, log }: Pick<Surroundings, "hear" | "log">): Promise<Broker> {
-  const { connect } = await import("mqtt"); // only who names a broker loads it
+/** Its address, which may be shown, and what signs us in there. */
+export function brokerAt(url: string) {
   const address = new URL(url);
   const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
   address.username = "";
   address.password = "";
+  return { address, signIn: username ? { username, password } : {} };
+}
+
+export async function externalBroker(url: string, { hear, log }: Pick<Surroundings, "hear" | "log">): Promise<Broker> {
+  const { connect } = await import("mqtt"); // only who names a broker loads it
+  const { address, signIn } = brokerAt(url);
   const shown = address.href;
   const client = connect(shown, {
-    ...(username ? { username, password } : {}),
+    ...signIn,
     protocolVersion: 4, // what every broker speaks
     clientId: `imprimatur-${randomUUID()}`,
     reconnectPeriod: RETRY_MS,

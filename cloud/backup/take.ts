@@ -3,7 +3,8 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync } from "node
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { signedNote } from "#shared/note.ts";
-import type { Config } from "../config.ts";
+import { type Config, urlAt } from "../config.ts";
+import { nameAt } from "../domain/log.ts";
 import { makeFolder, syncFolder } from "../files.ts";
 import { keyFilesIn, keyFolder } from "../key-files.ts";
 import { signerFrom } from "../keys.ts";
@@ -14,10 +15,6 @@ import { inScratch } from "./scratch.ts";
 import { keysSetIn, openerFor } from "../seal.ts";
 
 const DATABASE = "imprimatur.db";
-
-/** Who signs the head: the log by the name that it has in its checkpoints. */
-const logName = ({ PUBLIC_URL, HOST, PORT }: Config): string =>
-  `${new URL(PUBLIC_URL ?? `http://${HOST.includes(":") ? `[${HOST}]` : HOST}:${PORT}`).host}/log`;
 
 export async function takeBackup(config: Config, to: string, log: Logger, now: number): Promise<Manifest> {
   if (config.DATABASE_URL !== undefined)
@@ -76,6 +73,6 @@ function noteOf(
   const signer = signers.findLast((one) => known?.keys.some((key) => key.publicBytes.equals(one.publicBytes)));
   if (!signer) throw unfit(`the database knows no key that is in ${config.DATA_DIR}/keys: start the cloud once, and take the backup then`);
   const { publicBytes, signBytes } = signer;
-  const name = logName(config);
+  const name = nameAt(config.PUBLIC_URL ?? urlAt(config.HOST, config.PORT));
   return signedNote({ origin: name, size, root: Buffer.from(root, "hex") }, { name, publicBytes }, signBytes);
 }

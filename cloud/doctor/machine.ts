@@ -1,6 +1,8 @@
 // What stands under a node: settings, its folder and disk, whether a sync is one, the broker, and whether it runs at all.
 import { closeSync, existsSync, fsyncSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { brokerAt } from "../adapters/external-broker.ts";
+import { urlAt } from "../config.ts";
 import { keysSetIn } from "../seal.ts";
 import { isClaimed } from "../store/open.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
@@ -69,13 +71,10 @@ export const sync: Check = ({ config: { DATA_DIR: dir } }) => {
 export const broker: Check = async ({ config: { MQTT_URL, MQTT_PORT } }) => {
   if (MQTT_URL === undefined) return well(`embedded, on port ${MQTT_PORT === 0 ? "any" : MQTT_PORT}`);
   const { connectAsync } = await import("mqtt"); // only who names a broker loads it
-  const address = new URL(MQTT_URL);
-  const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
-  address.username = "";
-  address.password = "";
+  const { address, signIn } = brokerAt(MQTT_URL);
   try {
     const client = await connectAsync(address.href, {
-      ...(username ? { username, password } : {}),
+      ...signIn,
       protocolVersion: 4,
       reconnectPeriod: 0,
       connectTimeout: ASK_MS,
@@ -92,7 +91,7 @@ export const running: Check = async ({ config: { DATA_DIR, DATABASE_URL, HOST, P
   if (PORT === 0 && DATABASE_URL === undefined) return well("a cloud works here, on a port of its own choosing");
   if (PORT === 0)
     return odd("whether a cloud works here isn't known: its port would be any free one", "name IMPRIMATUR_PORT, or see its log");
-  const url = `http://${HOST.includes(":") ? `[${HOST}]` : HOST}:${PORT}/readyz`;
+  const url = `${urlAt(HOST, PORT)}/readyz`;
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(ASK_MS) });
     return answer.ok ? well(`${url} says ready`) : odd(`${url} answers ${answer.status}: ${await answer.text()}`, "see its log");

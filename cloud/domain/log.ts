@@ -100,10 +100,11 @@ async function growthOf(old: number, from: number, count: number, whole: boolean
 }
 
 const hex = (hash: Hash) => hash.toString("hex");
-const nameOf = ({ origin }: Signing): string => `${new URL(origin()).host}/log`;
+/** What the log is called in its checkpoints. */
+export const nameAt = (origin: string): string => `${new URL(origin).host}/log`;
 
 function noteOf(head: Omit<Head, "origin">, signing: Signing): string {
-  const name = nameOf(signing);
+  const name = nameAt(signing.origin());
   const { publicBytes, signBytes } = signing.keys;
   return signedNote({ origin: name, ...head }, { name, publicBytes }, signBytes);
 }
