@@ -119,7 +119,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   answerOddHttp(app.server);
   answerOverdue(app);
   observe(app, deps);
-  readBodies(app);
+  readBodies(app, routes);
   await app.register(multipart, { limits: { files: 2, fields: 2, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: false });
   await app.register(underPressure, {
     maxEventLoopDelay: limits.EVENT_LOOP_DELAY_MAX_MS,
@@ -189,27 +189,25 @@ const WATCH_MS = 1_000;
 /** A request that is itself still on its way is Node's to end, with a 408. */
 const isOverdue = ({ request, elapsedTime }: FastifyReply) => request.raw.complete && elapsedTime > limits.REQUEST_MAX_MS;
 
-const PICTURES = ["image/png", "image/jpeg", "application/octet-stream"];
-
 /** Bodies come in as bytes: they are the fingerprint of a request, and must be UTF-8 before they are anything else. */
-function readBodies(app: FastifyInstance): void {
+function readBodies(app: FastifyInstance, table: readonly Route[]): void {
+  const named = (typesOf: (route: Route) => readonly string[]) => [...new Set(table.flatMap(typesOf))];
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    ["application/json", "application/ld+json"],
-    { parseAs: "buffer" },
-    async (request: FastifyRequest, bytes: Buffer) => {
-      request.bytes = bytes;
-      return jsonOf(bytes);
-    },
-  );
+  const json = ["application/json", ...named(({ takesJsonAs = [] }) => takesJsonAs)];
+  app.addContentTypeParser(json, { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
+    request.bytes = bytes;
+    return jsonOf(bytes);
+  });
   app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
     request.bytes = bytes;
     return formOf(bytes);
   });
-  app.addContentTypeParser(PICTURES, { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
+  const pictures = named(({ takesBytes = [] }) => takesBytes);
+  app.addContentTypeParser(pictures, { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
     request.bytes = bytes;
   });
-  app.addContentTypeParser("text/csv", (_request, _payload, done) => done(null)); // the route reads it as it comes
+  const files = named(({ takesFile = [] }) => [takesFile].flat());
+  app.addContentTypeParser(files, (_request, _payload, done) => done(null)); // the route reads it as it comes
 }
 
 /** What fastify and its plugins refuse by themselves, in our words. */
@@ -267,7 +265,7 @@ function pathnameOf(url: string): string {
   try {
     return decodeURIComponent(pathname.replaceAll(/%(?=2f)/gi, "%25"));
   } catch {
-    return pathname;
+    return pathname; // no address of ours
   }
 }
 
