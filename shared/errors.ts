@@ -1,4 +1,5 @@
 // The error catalogue: a code is only ever thrown from here, so OpenAPI, README and the answers can't drift apart.
+import { limits } from "./limits.ts";
 
 export const errors = {
   VALIDATION_ERROR: { status: 400, says: "A field, parameter or header is wrong; `details.fields` names every one" },
@@ -111,6 +112,11 @@ export class Refusal extends Error {
 
   get status(): number {
     return errors[this.code].status;
+  }
+
+  /** As one line of a list of many outcomes. */
+  get line(): string {
+    return `${shownCode(this.code)}: ${this.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH);
   }
 
   get body(): ErrorBody {

@@ -2,8 +2,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import type { Outcome, Sector } from "#shared/compliance.ts";
-import { Refusal, shownCode } from "#shared/errors.ts";
-import { limits } from "#shared/limits.ts";
+import { Refusal } from "#shared/errors.ts";
 import type { Evaluation, EvaluationBatch, EvaluationBatchResult, EvaluationSummary, Finding } from "#shared/wire/compliance.ts";
 import type { Log } from "../log.ts";
 import type { Pack, Packs } from "../packs.ts";
@@ -203,7 +202,6 @@ export async function overview(judging: Judging, by: By, productId: string): Pro
   return rows.map((row) => summary(orThrow(row)));
 }
 
-const told = ({ code, message }: Refusal) => `${shownCode(code)}: ${message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH);
 /** As many evaluations as are gathered, judged and stored at once: a few ms of the event loop. */
 const SLICE_EVALUATIONS = 48;
 
@@ -225,7 +223,7 @@ export async function evaluateBatch(judging: Judging, by: By, { productIds, sect
       ids.flatMap((productId) => asked.map((sector) => ({ productId, sector }))),
     );
     for (const [n, row] of rows.entries())
-      if (row instanceof Refusal) answer.errors.push({ ...placeOf(from, n), error: told(row) });
+      if (row instanceof Refusal) answer.errors.push({ ...placeOf(from, n), error: row.line });
       else answer.data.push(summary(row));
   }
   return answer;

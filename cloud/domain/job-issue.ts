@@ -1,8 +1,7 @@
 // Print jobs begin here: for an allocated serial whose passport may be printed, one at a time or by the thousand.
 import { and, eq, sql } from "../store/drizzle.ts";
-import { type FieldFault, invalid, Refusal, shownCode } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { digitalLink, gtin14, gtinFault } from "#shared/gs1.ts";
-import { limits } from "#shared/limits.ts";
 import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { type Job, JobCreate, type JobsMade } from "#shared/wire/jobs.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -146,7 +145,7 @@ export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], orig
         outcomes.push({ index, job: jobs.toWire(await issueOne(tx, by, item, common)) });
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
-        outcomes.push({ index, error: `${shownCode(error.code)}: ${error.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH) });
+        outcomes.push({ index, error: error.line });
       }
     return outcomes;
   });

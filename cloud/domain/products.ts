@@ -2,8 +2,7 @@
 import { and, desc, eq, gte, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import type { SQL } from "drizzle-orm";
-import { invalid, Refusal, shownCode } from "#shared/errors.ts";
-import { limits } from "#shared/limits.ts";
+import { invalid, Refusal } from "#shared/errors.ts";
 import { gtin14, gtinFault } from "#shared/gs1.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductQuery, ProductVersion, Transition } from "#shared/wire/products.ts";
@@ -131,8 +130,7 @@ export async function createBatch(tx: Tx, by: By, items: readonly unknown[]): Pr
     by,
     items.map((item) => () => shaped(item, tx.now)),
   );
-  const told = ({ code, message }: Refusal) => `${shownCode(code)}: ${message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH);
-  const errors = refused.flatMap((refusal, index) => (refusal ? { index, error: told(refusal) } : []));
+  const errors = refused.flatMap((refusal, index) => (refusal ? { index, error: refusal.line } : []));
   return { created: items.length - errors.length, failed: errors.length, errors };
 }
 
