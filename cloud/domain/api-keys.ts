@@ -9,6 +9,7 @@ import { apiKeys, devices } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
 import { credentialDied } from "./credentials.ts";
+import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { hashOf, lookupOf, mintSecret, shownOf } from "./secrets.ts";
 
@@ -22,8 +23,8 @@ const toWire = ({ id, name, scopes, prefix, deviceId, createdAt, revokedAt }: Ro
   scopes,
   prefix,
   deviceId,
-  createdAt: new Date(createdAt).toISOString(),
-  revokedAt: revokedAt === null ? null : new Date(revokedAt).toISOString(),
+  createdAt: instant(createdAt),
+  revokedAt: instant(revokedAt),
 });
 
 /** Nobody hands out what they don't hold: not when minting, and not when rotating somebody else's key. */

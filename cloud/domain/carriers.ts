@@ -9,6 +9,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { serialCounters, serials, tenants } from "../store/schema.ts";
 import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
+import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
 import { SERIALS_OF_A_TENANT, serialsAt } from "./serial-numbers.ts";
@@ -126,7 +127,7 @@ const printOf = ({ printStatus, printReason, printDeviceId, printReportedAt }: R
           status: printStatus,
           reason: printReason,
           deviceId: printDeviceId,
-          reportedAt: new Date(printReportedAt ?? 0).toISOString(),
+          reportedAt: instant(printReportedAt ?? 0),
         },
 });
 
@@ -148,8 +149,8 @@ export async function get(tx: Tx, caller: Caller, serial: string, origin: string
   return {
     ...toRow(row, { origin, prefixes: await prefixesOf(tx, caller.tenantId) }),
     productId: row.productId,
-    voidedAt: row.voidedAt === null ? null : new Date(row.voidedAt).toISOString(),
-    createdAt: new Date(row.createdAt).toISOString(),
+    voidedAt: instant(row.voidedAt),
+    createdAt: instant(row.createdAt),
   };
 }
 

@@ -37,7 +37,7 @@ const looksAtPassport = ({ rules }: Pack) => rules.some(({ looksAt }) => looksAt
 async function passportOf(tx: Tx, tenantId: string, productId: string): Promise<Passport | undefined> {
   const row = await passports.ofProduct(tx, tenantId, productId);
   if (!row) return undefined;
-  const version = row.publishedVersion ?? row.draftVersion;
+  const version = passports.currentOf(row);
   const whole = version === null ? undefined : await passports.versionOf(tx, row, version);
   const isRevoked = row.revokedAt !== null || (whole !== undefined && (await wasRevoked(tx, whole.credentialId)));
   return { row, version, isRevoked, content: whole?.content ?? null };

@@ -9,13 +9,13 @@ import type { Caller } from "../route.ts";
 import { deliveries, outbox } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import { send } from "./outbox.ts";
 import { pageOf, pageReply } from "./page.ts";
 import * as webhooks from "./webhooks.ts";
 
 export type Row = typeof deliveries.$inferSelect;
 
-const instant = (at: number) => new Date(at).toISOString();
 const toWire = (row: Row): Delivery => ({
   id: row.id,
   webhookId: row.webhookId,
@@ -25,7 +25,7 @@ const toWire = (row: Row): Delivery => ({
   attempts: row.attempts,
   nextTryAt: row.dueAt === null ? null : instant(Math.max(row.dueAt, row.createdAt)),
   createdAt: instant(row.createdAt),
-  endedAt: row.endedAt === null ? null : instant(row.endedAt),
+  endedAt: instant(row.endedAt),
 });
 
 export const fresh = (tx: Tx, of: Pick<Row, "tenantId" | "webhookId" | "eventId" | "type">, byHand = false): Row => ({

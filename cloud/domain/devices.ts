@@ -14,6 +14,7 @@ import { db, type Finale, overtaken, together, type Tx } from "../store/store.ts
 import * as apiKeys from "./api-keys.ts";
 import { byId, hasEnded } from "./credentials.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import { ANY_STATION, maskOf } from "./jobs.ts";
 import { pageOf, pageReply } from "./page.ts";
 import type { Waiting } from "./wakes.ts";
@@ -25,7 +26,6 @@ const SEEN_EVERY_MS = 10_000; // how exactly it is known when a device was last 
 const POLL_INTERVAL_MS = 2_000;
 const CHANGES_MAX_ROWS = 2_000;
 
-const instant = (at: number) => new Date(at).toISOString();
 /** What it says of itself counts while it is heard of; who is heard of after it was said to be offline isn't. */
 function statusOf({ report: { status = "online", statusAt = 0 }, lastSeenAt }: Row, now: number): Device["status"] {
   if (lastSeenAt === null || now - lastSeenAt > limits.DEVICE_SILENCE_MAX_MS) return "offline";
@@ -42,7 +42,7 @@ const toWire = (row: Row, now: number): Device => ({
   printers: row.report.printers ?? [],
   buffer_depth: row.report.buffer_depth ?? null,
   version: row.report.version ?? null,
-  last_seen: row.lastSeenAt === null ? null : instant(row.lastSeenAt),
+  last_seen: instant(row.lastSeenAt),
   created_at: instant(row.createdAt),
   updated_at: instant(row.updatedAt),
 });

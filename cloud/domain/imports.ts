@@ -9,6 +9,7 @@ import { importErrors, imports } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import * as events from "./events.ts";
 import { type CsvRow, faultsOf, productOf, type RowFault } from "./import-rows.ts";
+import { instant } from "./instant.ts";
 import { effectiveSchema, shaped } from "./product-rules.ts";
 import { pageOf, pageReply } from "./page.ts";
 import * as products from "./products.ts";
@@ -17,7 +18,6 @@ import * as uploads from "./uploads.ts";
 export type Row = typeof imports.$inferSelect;
 const LEASE_MS = 30_000;
 
-const instant = (at: number) => new Date(at).toISOString();
 const toWire = (
   { id, category, status, bytes, total, processed, created, failed, fault, createdAt, updatedAt }: Row,
   errors: Import["errors"],

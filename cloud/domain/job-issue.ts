@@ -11,13 +11,13 @@ import { judgeOf } from "../validate.ts";
 import * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
 import { jobRef } from "./ids.ts";
+import { instant } from "./instant.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
 import { isRisky } from "./stray-labels.ts";
 import { isPrintable } from "./validations.ts";
 import { waits } from "./wakes.ts";
 
-const instant = (at: number) => new Date(at).toISOString();
 const open = prepared(
   db
     .update(serials)

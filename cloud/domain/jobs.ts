@@ -10,6 +10,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
 import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
+import { instant } from "./instant.ts";
 import { countEnd } from "./job-hours.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { leftBy } from "./stray-labels.ts";
@@ -24,17 +25,6 @@ export const maskOf = (needs: readonly Need[]): number => needs.reduce((mask, ne
 export const needsRfid = ({ needs }: Row): boolean => (needs & maskOf(["rfid"])) !== 0;
 const needsIn = (mask: number): Need[] => needNames.filter((_, bit) => mask & (1 << bit));
 
-const INSTANTS_KEPT = 1_000;
-const instants = new Map<number, string>();
-/** A batch says the same few instants thousands of times. */
-function instant(at: number): string {
-  const known = instants.get(at);
-  if (known !== undefined) return known;
-  if (instants.size >= INSTANTS_KEPT) instants.clear();
-  const said = new Date(at).toISOString();
-  instants.set(at, said);
-  return said;
-}
 export const leaseShown = ({ state, deviceId, leaseExpiresAt }: Row) =>
   leaseOf(state) === null || deviceId === null || leaseExpiresAt === null
     ? null

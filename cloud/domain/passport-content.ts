@@ -1,4 +1,5 @@
-// From a product to what its passport says: the UN Transparency Protocol's vocabulary, filled by a table of which field goes where.
+// From a product to what its passport says: the UN Transparency Protocol's vocabulary, filled by a table of which field goes where; and whether content of one's own is of that product.
+import { type FieldFault, invalid } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import type { Row as Product } from "./products.ts";
 
@@ -88,4 +89,32 @@ export function contentOf(product: Product, origin: string): Content {
     },
     ...sections,
   };
+}
+
+const WHAT_KIND = ["type", "granularityLevel"];
+const WHICH_PRODUCT = ["type", "id", "name", "registeredId", "serialNumber", "batchNumber"];
+const from = (own: Content, names: readonly string[]): Content =>
+  Object.fromEntries(names.filter((name) => own[name] !== undefined).map((name) => [name, own[name]]));
+
+/** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
+export function identified(content: Content, row: Product, origin: string): Content {
+  const own = contentOf(row, origin);
+  const product = own["product"] as Content;
+  const said = content["product"] ?? {};
+  if (typeof said !== "object" || Array.isArray(said))
+    throw invalid([{ field: "content.product", rule: "type", message: "must be object" }]);
+  const whole: Content = { ...from(own, WHAT_KIND), ...content, product: { ...from(product, WHICH_PRODUCT), ...said } };
+  const names = whole["product"] as Content;
+  const fault = (field: string, rule: string, message: string): FieldFault => ({ field: `content.${field}`, rule, message });
+  const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
+    is === must ? [] : [fault(field, "const", `must be ${String(must)}: it names the product`)];
+  const { serialNumber } = row;
+  const faults = [
+    ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
+    ...["serialNumber", "batchNumber"].flatMap((field) => other(`product.${field}`, names[field] ?? serialNumber, serialNumber)),
+    ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
+    ...(typeof names["name"] === "string" && names["name"].trim() !== "" ? [] : [fault("product.name", "type", "must be a text")]),
+  ];
+  if (faults.length > 0) throw invalid(faults);
+  return whole;
 }

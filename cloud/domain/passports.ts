@@ -2,7 +2,7 @@
 import { and, asc, desc, eq, gte, isNull, lt, lte, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
-import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { Refusal } from "#shared/errors.ts";
 import { type PassportCommand, passportCommands } from "#shared/states.ts";
 import type { Passport, PassportQuery, PassportWhole } from "#shared/wire/passports.ts";
 import type { Signing } from "../keys.ts";
@@ -14,8 +14,9 @@ import * as carriers from "./carriers.ts";
 import { claim } from "./claims.ts";
 import { issue, revoke, wasRevoked } from "./credential.ts";
 import type { By } from "./events.ts";
+import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
-import { type Content, contentOf } from "./passport-content.ts";
+import { type Content, contentOf, identified } from "./passport-content.ts";
 import * as products from "./products.ts";
 import { latestOf } from "./registrations.ts";
 
@@ -23,8 +24,8 @@ export type Row = typeof passports.$inferSelect;
 type Version = typeof passportVersions.$inferSelect;
 const LEASE_MS = 30_000;
 
-const instant = (at: number) => new Date(at).toISOString();
-const currentOf = ({ publishedVersion, draftVersion }: Row): number | null => publishedVersion ?? draftVersion;
+/** The version that counts: the published one where there is one, else the draft. */
+export const currentOf = ({ publishedVersion, draftVersion }: Row): number | null => publishedVersion ?? draftVersion;
 
 export const toWire = (row: Row): Passport => ({
   id: row.id,
@@ -34,7 +35,7 @@ export const toWire = (row: Row): Passport => ({
   version: currentOf(row),
   publishedVersion: row.publishedVersion,
   draftVersion: row.draftVersion,
-  revokedAt: row.revokedAt === null ? null : instant(row.revokedAt),
+  revokedAt: instant(row.revokedAt),
   createdAt: instant(row.createdAt),
   updatedAt: instant(row.updatedAt),
 });
@@ -66,7 +67,6 @@ export const versionOf = (tx: Tx, { id }: Row, version: number): Promise<Version
     .where(and(eq(passportVersions.passportId, id), eq(passportVersions.version, version)))
     .get();
 
-/** The published version where there is one, else the draft. */
 export async function currentVersion(tx: Tx, row: Row): Promise<Version | undefined> {
   const current = currentOf(row);
   return current === null ? undefined : versionOf(tx, row, current);
@@ -176,34 +176,6 @@ function guard(row: Row, command: PassportCommand): void {
   throw new Refusal("GUARD_REJECTED", `${command} isn't possible: the passport ${lacks}`, { state: row.state, command, from });
 }
 
-const WHAT_KIND = ["type", "granularityLevel"];
-const WHICH_PRODUCT = ["type", "id", "name", "registeredId", "serialNumber", "batchNumber"];
-const from = (own: Content, names: readonly string[]): Content =>
-  Object.fromEntries(names.filter((name) => own[name] !== undefined).map((name) => [name, own[name]]));
-
-/** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
-function identified(content: Content, row: products.Row, origin: string): Content {
-  const own = contentOf(row, origin);
-  const product = own["product"] as Content;
-  const said = content["product"] ?? {};
-  if (typeof said !== "object" || Array.isArray(said))
-    throw invalid([{ field: "content.product", rule: "type", message: "must be object" }]);
-  const whole: Content = { ...from(own, WHAT_KIND), ...content, product: { ...from(product, WHICH_PRODUCT), ...said } };
-  const names = whole["product"] as Content;
-  const fault = (field: string, rule: string, message: string): FieldFault => ({ field: `content.${field}`, rule, message });
-  const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
-    is === must ? [] : [fault(field, "const", `must be ${String(must)}: it names the product`)];
-  const { serialNumber } = row;
-  const faults = [
-    ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
-    ...["serialNumber", "batchNumber"].flatMap((field) => other(`product.${field}`, names[field] ?? serialNumber, serialNumber)),
-    ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
-    ...(typeof names["name"] === "string" && names["name"].trim() !== "" ? [] : [fault("product.name", "type", "must be a text")]),
-  ];
-  if (faults.length > 0) throw invalid(faults);
-  return whole;
-}
-
 const revokeDraft = async (tx: Tx, row: Row): Promise<void> => {
   const draft = row.draftVersion === null ? undefined : await versionOf(tx, row, row.draftVersion);
   if (draft) await revoke(tx, row.tenantId, [draft.credentialId]);
@@ -247,7 +219,7 @@ export async function revise(tx: Tx, by: By, id: string, signing: Signing): Prom
     throw new Refusal("GUARD_REJECTED", `draft ${row.draftVersion} is open already`, {
       state: row.state,
       command: "revise",
-      from: ["published"],
+      from: passportCommands.revise.from,
     });
   const product = await products.find(tx, by.tenantId, row.productId);
   return toWire(await addVersion(tx, row, contentOf(product, signing.origin()), signing));

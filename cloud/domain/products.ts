@@ -13,6 +13,7 @@ import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import { revokeOf } from "./credential.ts";
 import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
+import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { duplicate, type Judged, judged, shaped } from "./product-rules.ts";
 
@@ -23,7 +24,6 @@ const insertNew = prepared(db.insert(products).values(placesOf(products)).onConf
 const isMine = and(eq(products.tenantId, sql.placeholder("tenantId")), eq(products.id, sql.placeholder("id")));
 const byId = prepared(db.select().from(products).where(isMine));
 
-const instant = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 const statusOf = ({ voidedAt, stage }: Row): Product["status"] => (voidedAt === null ? productStages[stage].status : VOIDED);
 /** Without case and accents: upper case, because lower case knows two sigmas and two i. */
 const fold = (text: string) => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toUpperCase();
@@ -43,8 +43,8 @@ export const toWire = (row: Row): Product => ({
   version: row.version,
   voidedAt: instant(row.voidedAt),
   voidReason: row.voidReason,
-  createdAt: new Date(row.createdAt).toISOString(),
-  updatedAt: new Date(row.updatedAt).toISOString(),
+  createdAt: instant(row.createdAt),
+  updatedAt: instant(row.updatedAt),
 });
 
 /** What a product's event says; the snapshot beside it is the version. */
@@ -342,7 +342,7 @@ export async function versions(tx: Tx, caller: Caller, id: string, query: { limi
 
 const toVersion = ({ seq, at, actor, requestId, data, snapshot }: typeof events.$inferSelect): ProductVersion => ({
   version: seq,
-  at: new Date(at).toISOString(),
+  at: instant(at),
   actor,
   correlationId: requestId,
   changed: data["changed"] as string[],

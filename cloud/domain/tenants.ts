@@ -8,15 +8,15 @@ import { tenants } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
 import * as audit from "./audit.ts";
+import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
 
 type Row = typeof tenants.$inferSelect;
-const instant = (at: number) => new Date(at).toISOString();
 
 const toWire = (row: Row): Tenant => ({
   ...row,
   tier: row.tier as Tenant["tier"],
-  expiresAt: row.expiresAt === null ? null : instant(row.expiresAt),
+  expiresAt: instant(row.expiresAt),
   createdAt: instant(row.createdAt),
   updatedAt: instant(row.updatedAt),
 });

@@ -8,6 +8,7 @@ import { deliveries, outbox, webhooks as table } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import type { Row as Delivery } from "./deliveries.ts";
+import { instant } from "./instant.ts";
 import * as webhooks from "./webhooks.ts";
 
 /** What follows a failed try, the n-th after the n-th; then it is exhausted. */
@@ -61,12 +62,12 @@ export async function begun(tx: Tx, webhook: webhooks.Row, waiting: readonly Wai
 const lost = (now: number): Attempt => attemptOf(now, { status: null, error: "its event was forgotten", latencyMs: 0, head: null }, null);
 
 const attemptOf = (begunAt: number, { status, error, latencyMs, head }: Outcome, nextAt: number | null): Attempt => ({
-  at: new Date(begunAt).toISOString(),
+  at: instant(begunAt),
   status,
   error,
   latencyMs,
   responseHead: head,
-  nextTryAt: nextAt === null ? null : new Date(nextAt).toISOString(),
+  nextTryAt: instant(nextAt),
 });
 
 /** When it is tried again after its n-th failure, a little sooner or later so that many don't come at once; null: never. */

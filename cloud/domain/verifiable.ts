@@ -7,6 +7,8 @@ import type { Signing } from "../keys.ts";
 import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
 import { overtaken, type Tx } from "../store/store.ts";
 import { didOf, isRevoked, listUrl, revoke } from "./credential.ts";
+import { instant } from "./instant.ts";
+import { currentOf } from "./passports.ts";
 
 type Issued = typeof issuedCredentials.$inferSelect;
 type Found = { issued: Issued; kept: typeof passportVersions.$inferSelect | null };
@@ -20,7 +22,7 @@ async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Pro
     .from(passports)
     .where(and(ofTenant, uid === undefined ? eq(passports.id, id) : eq(passports.productId, uid)))
     .get();
-  const wanted = version === undefined ? (passport?.publishedVersion ?? passport?.draftVersion) : Number(version);
+  const wanted = version === undefined ? passport && currentOf(passport) : Number(version);
   const named = passport && wanted !== null && wanted !== undefined;
   const row = await tx.db
     .select()
@@ -38,14 +40,13 @@ async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Pro
 }
 const written = ({ origin }: Signing) => new RegExp(`^${RegExp.escape(origin())}/p/([\\w-]{1,64})#v(\\d{1,9})$`);
 
-const instant = (at: number) => new Date(at).toISOString();
 const toWire = ({ issued, kept }: Found): Credential => ({
   id: issued.id,
   passportId: issued.passportId,
   version: issued.version,
   current: kept !== null,
   issuedAt: instant(issued.issuedAt),
-  revokedAt: issued.revokedAt === null ? null : instant(issued.revokedAt),
+  revokedAt: instant(issued.revokedAt),
   credential: kept?.credential ?? null,
 });
 

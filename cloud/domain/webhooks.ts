@@ -12,6 +12,7 @@ import { prepared } from "../store/prepared.ts";
 import { lanes, subscriptions, webhooks } from "../store/schema.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import { nudge } from "./outbox.ts";
 import { pageOf, pageReply } from "./page.ts";
 
@@ -19,7 +20,6 @@ export type Row = typeof webhooks.$inferSelect;
 /** What the rules of this node are: what opens secrets, and whether private addresses may be told. */
 export type Rules = { seal: Seal; allowPrivate: boolean };
 
-const instant = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 const toWire = (row: Row, now: number): Webhook => ({
   id: row.id,
   url: row.url,
@@ -30,8 +30,8 @@ const toWire = (row: Row, now: number): Webhook => ({
   disabledReason: row.disabledReason,
   failingSince: instant(row.failingSince),
   previousSecretUntil: instant(row.previousUntil !== null && row.previousUntil > now ? row.previousUntil : null),
-  createdAt: new Date(row.createdAt).toISOString(),
-  updatedAt: new Date(row.updatedAt).toISOString(),
+  createdAt: instant(row.createdAt),
+  updatedAt: instant(row.updatedAt),
 });
 
 /** Refuses names that no event has: only what is in the catalogue is ever delivered. */
