@@ -10,7 +10,8 @@ import { drawn } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import type { PrinterConfig } from "./config.ts";
 import { fail } from "./ends.ts";
-import { type Floor, instant } from "./floor.ts";
+import { instant } from "./clock.ts";
+import type { Floor } from "./floor.ts";
 import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";
 

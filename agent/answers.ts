@@ -2,7 +2,8 @@
 import { Refusal } from "#shared/errors.ts";
 import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, type Verdict, type Work } from "./attempt.ts";
 import { fail, REASONS } from "./ends.ts";
-import { type Floor, instant, MAY_BE_HERE } from "./floor.ts";
+import { instant } from "./clock.ts";
+import { type Floor, MAY_BE_HERE } from "./floor.ts";
 import { type Dropped, endOrphan, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
 import { attested, useEarly } from "./steps.ts";
 

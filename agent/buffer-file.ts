@@ -3,7 +3,7 @@ import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, st
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
-import type { Clock } from "./clock.ts";
+import { type Clock, instant } from "./clock.ts";
 import { makeFolder } from "./terminal.ts";
 
 /** What each version added; a file of a later version is refused, for this agent would lose what it can't know. */
@@ -152,13 +152,13 @@ function lastAside(file: string, clock: Clock): SetAside | null {
   const name = readdirSync(dirname(file))
     .toSorted()
     .findLast((one) => one.startsWith(basename(file) + ASIDE) && !/-(wal|shm|journal)$/.test(one));
-  const at = new Date(clock.now()).toISOString();
+  const at = instant(clock);
   return name === undefined ? null : { file: join(dirname(file), name), why: "it was found damaged at an earlier start", at };
 }
 
 /** With what SQLite keeps beside it: without them it would be another file. */
 function putAside(file: string, why: string, clock: Clock): SetAside {
-  const at = new Date(clock.now()).toISOString();
+  const at = instant(clock);
   const aside = freeName(`${file}${ASIDE}${at.replaceAll(/[-:]|\.\d+/g, "")}`);
   for (const beside of ["-wal", "-shm", "-journal"]) if (existsSync(file + beside)) renameSync(file + beside, aside + beside);
   renameSync(file, aside);

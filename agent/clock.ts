@@ -14,6 +14,9 @@ export const systemClock: Clock = {
   },
 };
 
+/** As everybody else writes it down. */
+export const instant = (clock: Pick<Clock, "now">): string => new Date(clock.now()).toISOString();
+
 const SLICES = 10;
 
 /** Like `after`, for an answer's time: while this process stood still (stopped, starved, behind a slow disk) it could hear nobody, and each slice of the time counts once at most. */

@@ -2,7 +2,7 @@
 import { Refusal } from "#shared/errors.ts";
 import { ANY_TEMPLATE } from "#shared/templates.ts";
 import type { Attempt } from "./attempt.ts";
-import type { Clock } from "./clock.ts";
+import { type Clock, instant } from "./clock.ts";
 import type { PrinterConfig } from "./config.ts";
 import { drawLabel, type Label, type LabelContent, type LabelOptions, productFault, renderLabel } from "./label.ts";
 import { epcFor } from "./rfid.ts";
@@ -51,7 +51,7 @@ export function drawingOf(floor: Drawer, attempt: Attempt, printer: PrinterConfi
 /** Says that it is a test, in words and in its symbol, which is no link of anything. */
 export const testDrawing = ({ templates, clock }: Drawer & { clock: Clock }, { label, dpi, simulated }: PrinterConfig) =>
   drawLabel(
-    { payload: `TEST LABEL ${new Date(clock.now()).toISOString()}`, gtin: "TEST LABEL", serial: "TEST" },
+    { payload: `TEST LABEL ${instant(clock)}`, gtin: "TEST LABEL", serial: "TEST" },
     { template: templateFor(templates, label), dpi, simulated },
   ).bitmap;
 

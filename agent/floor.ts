@@ -3,7 +3,7 @@ import type { BundleItem, JobActor } from "#shared/wire/jobs.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Store } from "./buffer.ts";
 import type { LabelState } from "./buffer-labels.ts";
-import type { Clock } from "./clock.ts";
+import { type Clock, instant } from "./clock.ts";
 import type { PrinterConfig } from "./config.ts";
 import type { Pulse } from "./pulse.ts";
 import type { Template } from "./template.ts";
@@ -12,7 +12,6 @@ export type Say = (level: "debug" | "info" | "warn" | "error", line: object, wor
 export type Floor = { store: Store; clock: Clock; news: Pulse; say: Say; templates: Template[]; printers: PrinterConfig[] };
 type Item = Omit<BundleItem, "occurred_at"> & { reason?: string };
 
-export const instant = (clock: Clock): string => new Date(clock.now()).toISOString();
 export const DEVICE: JobActor = { kind: "device" };
 export const MAY_BE_HERE: readonly LabelState[] = ["unknown", "printed", "orphan", "void"];
 

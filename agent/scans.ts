@@ -6,7 +6,8 @@ import { judgeScan } from "./scan-rules.ts";
 import { scanResultOf } from "./scan-result.ts";
 import type { Sighting, Trouble } from "./scanners/scanner.ts";
 import { drawingOf } from "./drawing.ts";
-import { type Floor, instant } from "./floor.ts";
+import { instant } from "./clock.ts";
+import type { Floor } from "./floor.ts";
 import { scanned } from "./steps.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };

@@ -1,12 +1,12 @@
 // A camera that shows its picture at a URL: pulled, read, and a sighting where something new is in view.
 import { hash } from "node:crypto";
 import { open } from "node:fs/promises";
-import { type Clock, within } from "../clock.ts";
+import { type Clock, instant, within } from "../clock.ts";
 import { look } from "../decode.ts";
 import { pictureFrom } from "../picture.ts";
 import { type Link, PAUSES_MS } from "../reconnecting.ts";
 import { symbolCheck } from "../symbol-check.ts";
-import { iso, type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
+import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
 
 const EVERY_MS = 500;
 const FRAME_MAX_MS = 3_000;
@@ -74,7 +74,7 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
   return async (bytes) => {
     const image_sha256 = hash("sha256", bytes, "hex");
     if (image_sha256 === lastHash) return;
-    const scanned_at = iso(clock);
+    const scanned_at = instant(clock);
     const { image, gray } = pictureFrom(bytes);
     const { symbols, damaged, decoder } = await look(image);
     lastHash = image_sha256;

@@ -1,8 +1,8 @@
 // What was typed into the console, by a person or by a scanner that plays keyboard: text like any other, and marked as such.
 import { Buffer } from "node:buffer";
-import type { Clock } from "../clock.ts";
+import { type Clock, instant } from "../clock.ts";
 import { textOf, withoutAim } from "./lines.ts";
-import { iso, type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
+import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
 
 const TYPED_MAX_LENGTH = 4_096;
 
@@ -14,7 +14,7 @@ export const openKeyboard = (settings: ScannerSettings, news: News, clock: Clock
     if (whole === "" || whole.length > TYPED_MAX_LENGTH || textOf(Buffer.from(whole)) === undefined)
       return news.trouble({
         scanner: settings.name,
-        at: iso(clock),
+        at: instant(clock),
         words: `what was typed is empty, longer than ${TYPED_MAX_LENGTH} characters, or has control characters`,
       });
     news.sighting({
@@ -22,7 +22,7 @@ export const openKeyboard = (settings: ScannerSettings, news: News, clock: Clock
       source: "keyboard",
       ...withoutAim(whole),
       decoder: "keyboard",
-      scanned_at: iso(clock),
+      scanned_at: instant(clock),
       in_view: 1,
       mirrored: false,
       inverted: false,

@@ -1,14 +1,14 @@
 // A device that sends lines, on any port, for ever: code scanners and tag readers differ only in what a line means.
-import type { Clock } from "../clock.ts";
+import { type Clock, instant } from "../clock.ts";
 import { openPort } from "../port.ts";
 import { parsePort } from "../port-url.ts";
 import { reconnecting } from "../reconnecting.ts";
 import { lines } from "./lines.ts";
-import { iso, type News, type Scanner, type ScannerSettings } from "./scanner.ts";
+import type { News, Scanner, ScannerSettings } from "./scanner.ts";
 
 export function linePort({ name, port: url }: ScannerSettings, news: News, clock: Clock, line: (text: string) => void): Scanner {
   parsePort(url); // a typo stops the start; only a device may be away
-  const trouble = (words: string) => news.trouble({ scanner: name, at: iso(clock), words });
+  const trouble = (words: string) => news.trouble({ scanner: name, at: instant(clock), words });
   const connection = reconnecting(() => openPort(url, { clock }), {
     clock,
     onLink: (link) => news.link(name, link),

@@ -1,14 +1,14 @@
 // An RFID reader that sends `EPC` or `EPC,TID` in hex, one tag a line: the eye that the printer's own read-back can't replace.
-import type { Clock } from "../clock.ts";
+import { type Clock, instant } from "../clock.ts";
 import { linePort } from "./line-port.ts";
-import { iso, type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
+import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
 
 const TAG = /^\s*([0-9a-f]{24})\s*(?:,\s*([0-9a-f]{8,64})?\s*)?$/i;
 
 export const openRfidLine = (settings: ScannerSettings, news: News, clock: Clock): Scanner =>
   linePort(settings, news, clock, (line) => {
     const [, epc, tid] = TAG.exec(line) ?? [];
-    const at = iso(clock);
+    const at = instant(clock);
     if (epc === undefined)
       return news.trouble({ scanner: settings.name, at, words: `${JSON.stringify(line.slice(0, 80))} isn't EPC or EPC,TID in hex` });
     news.tag({

@@ -48,5 +48,4 @@ export type Scanner = {
 };
 export type OpenScanner = (settings: ScannerSettings, news: News, clock: Clock) => Scanner;
 
-export const iso = (clock: Clock): string => new Date(clock.now()).toISOString();
 export const simulatedOf = ({ simulated }: ScannerSettings): { simulated?: true } => (simulated ? { simulated: true } : {});
