@@ -152,7 +152,6 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     orphan: (orphan: OrphanReport, idempotencyKey: string, correlation: string | null = null) =>
       call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey, correlation }),
     issue: (job: JobCreate, idempotencyKey: string) => call("POST", "/api/v2/aidc/jobs", Job, { json: job, key: idempotencyKey }),
-    /** Public, and read for people only. */
     /** A page of the jobs that a device holds. */
     jobs: (query: { device: string; state: string; cursor?: string }) =>
       call("GET", `/api/v2/aidc/jobs?${new URLSearchParams({ ...query, limit: String(limits.PAGE_MAX_ITEMS) }).toString()}`, listOf(Job)),

@@ -2,7 +2,7 @@
 import { ConfigError } from "#shared/arguments.ts";
 import ky from "ky";
 import { resolve } from "node:path";
-import { cloudLines, type Meeting, meetCloud, brokerLine } from "./doctor-cloud.ts";
+import { brokerLine, cloudLines, meetCloud } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { bufferLine, configLines, diskLine, eyeLine } from "./doctor-local.ts";
 import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
@@ -48,7 +48,7 @@ async function examine(file: string | undefined): Promise<Line[]> {
     diskLine(config),
     bufferLine(config, running),
     ...(await cloudLines(config, meeting)),
-    await brokerLine(config, meeting satisfies Meeting, running),
+    await brokerLine(config, meeting, running),
     ...devices,
     await eyeLine(config),
   ];

@@ -15,7 +15,7 @@ export type LabelContent = {
   serial: string;
   epc?: string;
   product?: string;
-  /** Words the operator has to see: REPRINT, ATTEMPT 2. */
+  /** Words the operator has to see: REPRINT, TRY 2. */
   marks?: string[];
 };
 export type LabelOptions = { template: Template; dpi: Dpi; simulated?: boolean };

@@ -2,11 +2,14 @@
 import { Gauge, Registry } from "prom-client";
 import type { State } from "./state.ts";
 
-export function metricsOf(state: () => State) {
+export function metricsOf(now: () => State) {
   const registry = new Registry();
+  const registers = [registry];
   const gauge = (name: string, help: string, value: () => number) =>
-    new Gauge({ name, help, registers: [registry], collect() { this.set(value()); } }); // oxfmt-ignore
-  const now = state;
+    new Gauge({ name, help, registers, collect() { this.set(value()); } }); // oxfmt-ignore
+  /** A figure each, under a label of their own. */
+  const gauges = (name: string, help: string, label: string, values: () => (readonly [of: string, value: number])[]) =>
+    new Gauge({ name, help, registers, labelNames: [label], collect() { for (const [of, value] of values()) this.set({ [label]: of }, value); } }); // oxfmt-ignore
   gauge("imprimatur_agent_online", "1 while the cloud answers", () => Number(now().online));
   gauge("imprimatur_agent_stopped", "1 while no jobs are claimed because something is wrong", () => Number(now().stopped !== null));
   gauge("imprimatur_agent_paused", "1 while paused by a person", () => Number(now().paused));
@@ -19,23 +22,9 @@ export function metricsOf(state: () => State) {
     () => now().notices.length,
   );
   gauge("imprimatur_agent_asks", "Jobs that wait for a person's answer", () => now().jobs.filter(({ ask }) => ask !== null).length);
-  const labels = new Gauge({
-    name: "imprimatur_agent_labels",
-    help: "Physical labels by what is known of them",
-    labelNames: ["state"],
-    registers: [registry],
-    collect() {
-      for (const [name, count] of Object.entries(now().ledger.counts)) this.set({ state: name }, count);
-    },
-  });
-  const printers = new Gauge({
-    name: "imprimatur_agent_printer_ready",
-    help: "1 while the printer is ready or printing",
-    labelNames: ["printer"],
-    registers: [registry],
-    collect() {
-      for (const { name, status } of now().printers) this.set({ printer: name }, Number(status === "ready" || status === "printing"));
-    },
-  });
-  return { text: () => registry.metrics(), contentType: registry.contentType, watched: [labels, printers] };
+  gauges("imprimatur_agent_labels", "Physical labels by what is known of them", "state", () => Object.entries(now().ledger.counts));
+  gauges("imprimatur_agent_printer_ready", "1 while the printer is ready or printing", "printer", () =>
+    now().printers.map(({ name, status }) => [name, Number(status === "ready" || status === "printing")]),
+  );
+  return { text: () => registry.metrics(), contentType: registry.contentType };
 }

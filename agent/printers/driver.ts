@@ -1,14 +1,13 @@
 // What every printer language promises: say what you know, how you know it, and "unknown" where you don't. One driver is one file.
+import { type Grade, grades } from "#shared/states.ts";
 import type { Bitmap } from "../bitmap.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Dpi } from "../label.ts";
 import { openPort, type Port } from "../port.ts";
 
-/** The evidence ladder: A+ a job id the printer remembers, A its completion echo, B an answer in order, C its health around the job, D a spooler's word, E bytes handed over. */
-export const GRADES = ["A+", "A", "B", "C", "D", "E"] as const;
-export type Grade = (typeof GRADES)[number];
-/** A device attests with these; below, a person has to. */
-export const attests = (grade: Grade): boolean => GRADES.indexOf(grade) <= GRADES.indexOf("B");
+export type { Grade } from "#shared/states.ts";
+/** Whether a device attests with it; else a person has to. */
+export const attests = (grade: Grade): boolean => grades[grade].attests;
 
 /** `blocked`: the label waits in the printer for a person; `unknown`: it may have come out, and nobody may print it again by himself. */
 export type Outcome = "confirmed" | "blocked" | "failed" | "unknown";

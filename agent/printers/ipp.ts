@@ -134,7 +134,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     if (submission.retryable) return verdict("failed", "nothing of the label reached the queue: it may be sent again", { toDestroy: 0 });
     if (submission.bytesAccepted === 0) return verdict("failed", submission.fault ?? "the queue refused the label", { toDestroy: 0 });
     const until = clock.now() + withinMs;
-    let last = submission.fault ?? "the queue said nothing yet";
+    let seen = submission.fault ?? "the queue said nothing yet";
     for (;;) {
       try {
         const id = submission.spoolId === undefined ? (await named(submission.token))[0]?.id : Number(submission.spoolId);
@@ -142,13 +142,13 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
         if (!now && id !== undefined) return verdict("unknown", `the queue no longer knows job ${id}: it may have printed it`);
         if (now && FINAL.has(now.state)) return ended(now);
         if (now && now.wasProcessed && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
-        if (now) last = `job ${now.id} is ${now.state}${now.words}`;
+        if (now) seen = `job ${now.id} is ${now.state}${now.words}`;
         if (now?.state === "pending-held" || now?.state === "processing-stopped")
-          return verdict("blocked", last, { faults: await faultsNow(now) });
+          return verdict("blocked", seen, { faults: await faultsNow(now) });
       } catch (error) {
-        last = (error as Error).message; // a queue that restarts comes back with its jobs
+        seen = (error as Error).message; // a queue that restarts comes back with its jobs
       }
-      if (signal?.aborted || clock.now() >= until) return overdue(last);
+      if (signal?.aborted || clock.now() >= until) return overdue(seen);
       await new Promise<void>((resolve) => clock.after(timing.pollMs, resolve));
     }
   }

@@ -8,7 +8,8 @@ import { encodeSgtin96 } from "#shared/gs1.ts";
 import { type Bitmap, blank, isBlack, pictureOf, setDot } from "../../agent/bitmap.ts";
 import { decode } from "../../agent/decode.ts";
 import { renderLabel } from "../../agent/label.ts";
-import { attests, type Completion, GRADES, type Printer, type Profile, type Submission } from "../../agent/printers/driver.ts";
+import { grades } from "../../shared/states.ts";
+import { attests, type Completion, type Printer, type Profile, type Submission } from "../../agent/printers/driver.ts";
 import { drivers } from "../../agent/printers/index.ts";
 import { loadTemplates, templateFor } from "../../agent/template.ts";
 import type { SimulatedPrinter, StartOptions } from "../../fixtures/printers/control.ts";
@@ -100,7 +101,7 @@ describe.concurrent.for(simulations)("$name", (simulation) => {
     expect(completion).toMatchObject(
       grade === null ? { outcome: "unknown" } : { outcome: "confirmed", evidence: { grade, simulated: true }, toDestroy: 0 },
     );
-    expect(GRADES).toContain(capabilities.ceiling);
+    expect(Object.keys(grades)).toContain(capabilities.ceiling);
     expect(attests(capabilities.ceiling)).toBe(grade !== null);
     expect(attests(completion.evidence.grade)).toBe(grade !== null);
     if (grade !== null) expect(capabilities.ceiling).toBe(grade);
