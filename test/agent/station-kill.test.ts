@@ -37,11 +37,10 @@ async function live(shop: Shop, moment?: Moment): Promise<{ journal: string[]; a
   const killer = new URL(KILLER);
   const query = { journal, printer: String(floor.machine?.port), ...(moment ? { ...moment, n: String(moment.n) } : {}) };
   for (const [name, value] of Object.entries(query)) killer.searchParams.set(name, value);
-  // Whom it kills before it is ready never says so; whether it was killed at all is read from the journal.
-  const startKilled = () =>
-    startProgram("agent/main.ts", { NODE_OPTIONS: `--import=${killer.href}` }, [], ["--config", file]).catch(() => undefined);
   const { job_ref: ref, digital_link: link } = await shop.issue();
-  let agent: Program | undefined = await startKilled(); // undefined where it died before it was ready
+  const started = startProgram("agent/main.ts", { NODE_OPTIONS: `--import=${killer.href}` }, [], ["--config", file]);
+  // Whom it kills before it is ready never says so; whether it was killed at all is read from the journal.
+  let agent: Program | undefined = moment ? await started.catch(() => undefined) : await started;
   let isDead = agent === undefined;
   void agent?.ended.then(() => (isDead = true));
   const asked: string[] = [];
