@@ -5,13 +5,14 @@ import { canonical } from "#shared/canonical.ts";
 import type { Outcome, PrintStatusTaken } from "#shared/wire/carriers.ts";
 import { prepared } from "../store/prepared.ts";
 import { serials } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, overtaken, together, type Tx } from "../store/store.ts";
 import { find, hold, inTurn } from "./carriers.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
+import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
-import { warnOf } from "./stray-labels.ts";
+import { warnOfOther } from "./stray-labels.ts";
 
 const take = prepared(
   db
@@ -40,6 +41,18 @@ async function isLatest(tx: Tx, tenantId: string, { updated, unknown }: PrintSta
   return true;
 }
 
+type Jobs = Map<string, jobs.Row>;
+/** The jobs that are open for what was printed elsewhere, which everybody takes before the serials. */
+async function holdJobs(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<Jobs> {
+  const printed = results.filter(({ status }) => status === "printed");
+  const found = await together(printed.map(({ serial }) => find(tx, tenantId, serial)));
+  return jobs.hold(
+    tx,
+    tenantId,
+    found.flatMap((row) => row?.openJob ?? []),
+  );
+}
+
 /** The first serial that there is, in everybody's order: who says the same at the same time waits here, and finds it said. */
 async function holdFirst(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<void> {
   for (const serial of inTurn(results.map((one) => one.serial))) if (await hold(tx, tenantId, serial)) return;
@@ -50,30 +63,33 @@ type Answer = { taken: PrintStatusTaken; replayed: boolean };
 export async function report(tx: Tx, by: By, results: readonly Outcome[], keyless: boolean): Promise<Answer> {
   const key = keyOf(results);
   const known = { scope: scopeOf(by.tenantId), key: key.toString("hex"), fingerprint: key };
+  const open = await holdJobs(tx, by.tenantId, results);
   await holdFirst(tx, by.tenantId, results);
   const before = keyless ? await idempotency.kept(tx, known) : undefined;
   if (typeof before === "string") {
     const taken = JSON.parse(before) as PrintStatusTaken;
     if (await isLatest(tx, by.tenantId, taken, key)) return { taken, replayed: true };
   }
-  const taken = await takeAll(tx, by, results, key);
+  const taken = await takeAll(tx, by, results, { batch: key, open });
   await idempotency.remember(tx, { ...known, body: JSON.stringify(taken) });
   return { taken, replayed: false };
 }
 
-async function takeAll(tx: Tx, by: By, results: readonly Outcome[], batch: Buffer): Promise<PrintStatusTaken> {
+type Given = { batch: Buffer; open: Jobs };
+async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, open }: Given): Promise<PrintStatusTaken> {
   const last = new Map(results.map(({ serial, status, reason = null, deviceId = null }) => [serial, { serial, status, reason, deviceId }]));
   const updated: Printed[] = [];
   const unknown: string[] = [];
   const productOf = new Map<string, string>();
-  const meant: string[] = []; // jobs of labels that are there already
   for (const serial of inTurn(last.keys())) {
     const outcome = last.get(serial);
     const taken = await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch });
     if (taken) productOf.set(serial, taken.productId);
-    if (taken?.openJob && taken.sealedJob === null && outcome?.status === "printed") meant.push(taken.openJob);
+    if (!taken?.openJob || taken.sealedJob !== null || outcome?.status !== "printed") continue;
+    const job = open.get(taken.openJob);
+    if (!job) throw overtaken(`the serial ${serial}`);
+    await warnOfOther(tx, job);
   }
-  await warnOf(tx, by.tenantId, meant);
   for (const outcome of last.values()) {
     if (productOf.has(outcome.serial)) updated.push(outcome);
     else unknown.push(outcome.serial);

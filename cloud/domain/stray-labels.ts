@@ -83,12 +83,9 @@ export async function warn(tx: Tx, job: jobs.Row): Promise<void> {
   if (open && !open.duplicateRisk) await jobs.change(tx, open, { duplicateRisk: true });
 }
 
-/** Another system says that it printed the labels of these jobs: of those that may have put one on paper themselves, it may be that one. */
-export async function warnOf(tx: Tx, tenantId: string, refs: readonly string[]): Promise<void> {
-  for (const ref of refs.toSorted()) {
-    const job = await jobs.find(tx, tenantId, ref);
-    if (job.reached < PAPER_MAY_EXIST && !job.duplicateRisk) await jobs.change(tx, job, { duplicateRisk: true });
-  }
+/** Another system says that it printed the job's label: unless the job may have put it on paper itself, that makes two. */
+export async function warnOfOther(tx: Tx, job: jobs.Row): Promise<void> {
+  if (job.reached < PAPER_MAY_EXIST && !job.duplicateRisk) await jobs.change(tx, job, { duplicateRisk: true });
 }
 
 /** One label of the job is gone: if it was the last that might lie about, nobody is warned of it any more. */

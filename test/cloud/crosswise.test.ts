@@ -91,6 +91,17 @@ test("labels sealed in one call, while what printed them says so in calls in oth
   expect(told.map(({ status }) => status)).toEqual(turned.map(() => 200));
 });
 
+test("jobs that wait, cancelled while another system says that it printed their labels, are each cancelled", async () => {
+  const jobs = await Promise.all(Array.from({ length: 60 }, () => shop.issue()));
+  const results = jobs.map(({ serial }) => ({ serial, status: "printed" }));
+  const [told, ...cancelled] = await Promise.all([
+    shop.admin.post("/carriers/print-status", { results }),
+    ...jobs.toReversed().map(({ job_ref: ref }) => shop.admin.post(`/aidc/jobs/${ref}/cancel`, { reason: "ordered twice" })),
+  ]);
+  expect(told.status).toBe(200);
+  expect(new Set(cancelled.map(({ body }) => body.state))).toEqual(new Set(["CANCELLED"]));
+});
+
 /** How often the server had to end one that waited for another that waited for it: its connections tell it when they are closed. */
 async function deadlocksIn(url: string): Promise<number> {
   const look = new Connection({ connectionString: url });
