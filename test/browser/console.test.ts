@@ -330,6 +330,17 @@ describe.skipIf(!executable)("the console", async () => {
     refusing.close();
   });
 
+  test("a webhook is shown by its address, however many were made since", async () => {
+    const { adminKey } = (await w.admin.post("/tenants", { name: "many webhooks", tier: "pro" })).body;
+    const owner = w.as(adminKey.secret);
+    const { body: first } = await owner.post("/webhooks", { url: "http://127.0.0.1:1025/first", events: ["print.failed"] });
+    for (let n = 0; n < 50; n += 1) await owner.post("/webhooks", { url: `http://127.0.0.1:1025/${n}`, events: ["print.failed"] });
+    await signedIn(adminKey.secret, {}, async ({ page }) => {
+      await goTo(page, `/webhooks/${first.id}`);
+      expect(await page.locator("main table").first().innerText()).toContain(first.url);
+    });
+  });
+
   test("the audit chain is checked on demand", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await goTo(page, "/audit");

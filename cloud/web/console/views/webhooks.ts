@@ -3,7 +3,7 @@ import { h, useEffect, useSignal } from "#shared/web/dom.ts";
 import type { Delivery, DeliveryState, Webhook } from "#shared/wire/webhooks.ts";
 import { send } from "../api.ts";
 import { count, moment, words } from "../language.ts";
-import { type Page, useList } from "../loading.ts";
+import { type Page, useList, useLoaded } from "../loading.ts";
 import { Ago, Badge, Card, Chips, code, More, Shown, Table, theirs, Title, type Tone } from "../parts.ts";
 import { place } from "../state.ts";
 
@@ -89,8 +89,7 @@ function Deliveries({ id }: { id: string }) {
   );
 }
 
-export function Webhooks({ id }: { id?: string }) {
-  const list = useList<Webhook>("/webhooks", ["webhook"]);
+function Listed({ of }: { of: readonly Webhook[] }) {
   const { webhooks, common } = words();
   const columns = [
     { title: common.state, cell: (webhook: Webhook) => h(Enabled, { of: webhook }) },
@@ -101,20 +100,23 @@ export function Webhooks({ id }: { id?: string }) {
     },
     { title: webhooks.events, class: "wide", cell: (webhook: Webhook) => code(webhook.events.join(", ")) },
   ];
+  return h(Table<Webhook>, { label: webhooks.title, columns, items: of, keyOf: (webhook) => webhook.id, empty: webhooks.none });
+}
+
+function All() {
+  const list = useList<Webhook>("/webhooks", ["webhook"]);
+  return h(Shown<Page<Webhook>>, { loaded: list, children: ({ data }) => [h(Listed, { of: data }), h(More<Webhook>, { list })] });
+}
+
+function One({ id }: { id: string }) {
+  const loaded = useLoaded<Webhook>(`/webhooks/${encodeURIComponent(id)}`, ["webhook"]);
+  return h(Shown<Webhook>, { loaded, children: (webhook) => [h(Listed, { of: [webhook] }), h(Deliveries, { id })] });
+}
+
+export function Webhooks({ id }: { id?: string }) {
+  const { webhooks, common } = words();
   return [
     h(Title, { text: webhooks.title, aside: id !== undefined && h("a", { href: "#/webhooks" }, common.all) }),
-    h(Shown<Page<Webhook>>, {
-      loaded: list,
-      children: ({ data }) => [
-        h(Table<Webhook>, {
-          label: webhooks.title,
-          columns,
-          items: id === undefined ? data : data.filter((webhook) => webhook.id === id),
-          keyOf: (webhook) => webhook.id,
-          empty: webhooks.none,
-        }),
-        id === undefined ? h(More<Webhook>, { list }) : h(Deliveries, { id }),
-      ],
-    }),
+    id === undefined ? h(All, null) : h(One, { id }),
   ];
 }
