@@ -7,6 +7,7 @@ import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playw
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openBrowser } from "../../fixtures/browser.ts";
 import { busyFloor, STATIONS } from "../../fixtures/busy-floor.ts";
+import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 import { axeSays, cutTexts, executable, LANGUAGES, overflow, PANEL, PHONE, shot, smallTargets } from "./eyes.ts";
 
@@ -290,6 +291,25 @@ describe.skipIf(!executable)("the console", async () => {
       expect(text.split("\n")[0]).toBe("gtin,serial,digital_link,sgtin96_epc");
       expect(text).toContain(`,${dead.serial},`);
       expect(await page.locator("main table").first().innerText()).toContain("Ribbon out, and no spare one at the line");
+    });
+  });
+
+  test("a failed label that may exist is shown, however many failed without one since", async () => {
+    const shop = await printShop(w);
+    const { serial } = await shop.issue();
+    const claimed = await shop.device.claim();
+    await shop.device.upTo(claimed, "SPOOL_SUBMITTED");
+    await shop.device.say(claimed, { status: "FAILED", reason: "jam" });
+    const items = (await shop.allocate(60)).map((later) => ({ gtin: shop.gtin, serial: later, priority: 1 }));
+    await shop.admin.post("/aidc/jobs/batch", { items });
+    const { claims } = (await shop.device.api.post("/aidc/jobs/claim/batch", { max: 60, needs: ["qr"] })).body;
+    const failed = { status: "FAILED", reason: "no ribbon" };
+    const results = claims.map(({ job, attempt_id }: Claim) => ({ ...failed, job_ref: job.job_ref, attempt_id }));
+    await shop.device.api.post("/aidc/results", { results });
+    await signedIn(shop.adminKey, {}, async ({ page }) => {
+      await goTo(page, "/attention");
+      await page.getByText(serial, { exact: true }).waitFor({ timeout: 5_000 });
+      expect(await page.getByText("no ribbon").count()).toBe(0);
     });
   });
 
