@@ -1,7 +1,6 @@
 // Attempts in the buffer: each job that was taken on, how far it is, and every act that was begun for it.
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
 import { askOf } from "./attempt.ts";
-import { OPEN_LABELS } from "./buffer-labels.ts";
 import type { Row, Sql } from "./buffer-sql.ts";
 
 type Change = Partial<Pick<Attempt, "printer" | "stage" | "leaseUntil" | "leaseSeconds" | "ended">> & {
@@ -84,20 +83,6 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
       all("SELECT * FROM attempts WHERE job_ref = ? ORDER BY created_at DESC, rowid DESC", ref).map(attemptFrom),
     recent: (most: number): Attempt[] =>
       all("SELECT * FROM attempts WHERE ended IS NOT NULL ORDER BY updated_at DESC LIMIT ?", most).map(attemptFrom),
-    /** The oldest that ended before, but for what people still have to see to; says how many. Their labels stay in the ledger. */
-    forget: (before: number, most: number): number =>
-      write(() => {
-        const over = all(
-          `SELECT attempt_id FROM attempts AS one WHERE ended IS NOT NULL AND updated_at < ? AND ended NOT LIKE 'quarantined%'
-             AND NOT EXISTS (SELECT 1 FROM reports WHERE attempt_id = one.attempt_id AND fate IS NULL)
-             AND NOT EXISTS (SELECT 1 FROM ledger WHERE attempt_id = one.attempt_id AND state IN (${OPEN_LABELS.map(() => "?").join(", ")}))
-           ORDER BY updated_at LIMIT ?`,
-          before, ...OPEN_LABELS, most,
-        ).map((row) => row["attempt_id"]); // oxfmt-ignore
-        for (const table of ["reports", "acts", "attempts"]) for (const id of over) run(`DELETE FROM ${table} WHERE attempt_id = ?`, id);
-        if (over.length > 0) run("DELETE FROM pictures WHERE sent_at < ?", before);
-        return over.length;
-      }),
     /** Attempts whose label says this, the latest first. */
     allOfLink: (text: string): Attempt[] =>
       all("SELECT * FROM attempts WHERE link = ? ORDER BY created_at DESC, rowid DESC LIMIT 100", text).map(attemptFrom),

@@ -57,10 +57,6 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
         ).changes > 0, // oxfmt-ignore
     ),
   labelStateOf: (n: number): LabelState | undefined => get("SELECT state FROM ledger WHERE n = ?", n)?.["state"] as LabelState | undefined,
-  labelCounts: (): Record<string, number> =>
-    Object.fromEntries(
-      all("SELECT state, count(*) AS count FROM ledger GROUP BY state").map((row) => [row["state"], Number(row["count"])]),
-    ),
   openLabels: (most: number): LedgerRow[] =>
     all(
       `SELECT * FROM ledger WHERE state IN (${OPEN_LABELS.map(() => "?").join(", ")}) ORDER BY n DESC LIMIT ?`,

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { attemptsIn } from "./buffer-attempts.ts";
 import { openFile, type SetAside } from "./buffer-file.ts";
+import { forgettingIn } from "./buffer-forgetting.ts";
 import { labelsIn } from "./buffer-labels.ts";
 import { reportsIn } from "./buffer-reports.ts";
 import { sightingsIn } from "./buffer-sightings.ts";
@@ -53,6 +54,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
     ...attempts,
     ...reportsIn(sql, attempts.must),
     ...labelsIn(sql),
+    ...forgettingIn(sql),
     ...sightingsIn(sql),
     close: () => db.close(),
   };

@@ -1,0 +1,56 @@
+// What the buffer no longer needs to know: attempts that are over, told and explained. Their labels go on being counted.
+import { type LabelState, OPEN_LABELS } from "./buffer-labels.ts";
+import type { Sql } from "./buffer-sql.ts";
+
+const COUNTED = "forgotten_labels";
+const OPEN = OPEN_LABELS.map(() => "?").join(", ");
+
+export function forgettingIn({ run, all, get, write }: Sql) {
+  type Counts = Partial<Record<LabelState, number>>;
+  const forgotten = (): Counts => JSON.parse(String(get("SELECT value FROM meta WHERE name = ?", COUNTED)?.["value"] ?? "{}")) as Counts;
+
+  /** Keeps the counts of what is taken out of the ledger. */
+  function count(id: unknown, counts: Counts): void {
+    for (const row of all("SELECT state FROM ledger WHERE attempt_id = ?", id)) {
+      const state = row["state"] as LabelState;
+      counts[state] = (counts[state] ?? 0) + 1;
+    }
+  }
+  /** The oldest that ended before, but for what people still have to see to; says how many. */
+  const forget = (before: number, most: number): number =>
+    write(() => {
+      const over = all(
+        `SELECT attempt_id FROM attempts AS one WHERE ended IS NOT NULL AND updated_at < ? AND ended NOT LIKE 'quarantined%'
+           AND NOT EXISTS (SELECT 1 FROM reports WHERE attempt_id = one.attempt_id AND fate IS NULL)
+           AND NOT EXISTS (SELECT 1 FROM ledger WHERE attempt_id = one.attempt_id AND state IN (${OPEN}))
+         ORDER BY updated_at LIMIT ?`,
+        before, ...OPEN_LABELS, most,
+      ).map((row) => row["attempt_id"]); // oxfmt-ignore
+      if (over.length === 0) return 0;
+      const counts = forgotten();
+      for (const id of over) {
+        count(id, counts);
+        for (const table of ["reports", "acts", "ledger", "attempts"]) run(`DELETE FROM ${table} WHERE attempt_id = ?`, id);
+      }
+      run(
+        "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        COUNTED,
+        JSON.stringify(counts),
+      );
+      run("DELETE FROM pictures WHERE sent_at < ?", before);
+      return over.length;
+    });
+
+  return {
+    forget,
+    /** Of all labels that ever were here. */
+    labelCounts: (): Record<string, number> => {
+      const counts: Record<string, number> = { ...forgotten() };
+      for (const row of all("SELECT state, count(*) AS count FROM ledger GROUP BY state")) {
+        const state = String(row["state"]);
+        counts[state] = (counts[state] ?? 0) + Number(row["count"]);
+      }
+      return counts;
+    },
+  };
+}
