@@ -32,7 +32,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const lease = await floor.holds(attempt);
     const { ended, printer } = store.must(attempt.attemptId);
     if (printer !== null && printer !== config.name) return undefined; // another lane was faster
-    if (lease !== "alive" || press.isOver() || ended !== null) {
+    if (lease !== "alive" || press.isOver() || floor.paused() || ended !== null) {
       if (lease === "unknown" && !isBehind) become("ready", "a job waits for word from the cloud that it is still ours");
       if (lease === "unknown" && !press.isOver()) await news.next(LOOK_MS);
       return undefined;
@@ -45,10 +45,10 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     return submission && { attemptId: attempt.attemptId, submission };
   }
 
-  /** Its job may have gone on, or been refused, while it was drawn. */
+  /** Its job may have gone on, or been refused, while it was drawn, or somebody pressed pause. */
   function isToSend(attemptId: string): boolean {
     const { stage, ended } = store.must(attemptId);
-    return stage === "rendered" && ended === null;
+    return stage === "rendered" && ended === null && !floor.paused();
   }
 
   /** Undefined where surely nothing left: the same attempt may be sent again. */

@@ -408,6 +408,37 @@ describe.concurrent("the cloud refuses", () => {
   });
 });
 
+test("a label whose lease is still asked for when the station is paused isn't begun before it is resumed", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 600 } } });
+  t.onTestFinished(floor.end);
+  const first = await stationOn(floor);
+  const label = await shop.issue({ priority: 2 });
+  const next = await shop.issue({ priority: 1 });
+  await until(() => jobAt(first, label.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(first, next.job_ref) !== undefined);
+  await first.end(); // from now on no lease is believed before the cloud has said so
+  let held = 0;
+  const answered = Promise.withResolvers<void>();
+  net.rule(async ({ path }): Promise<Fate> => {
+    if (!path.endsWith(`${next.job_ref}/heartbeat`)) return "pass";
+    held += 1;
+    await answered.promise;
+    return "pass";
+  });
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await ask(station, "POST", "/api/scan", { text: label.digital_link });
+  await until(() => held === 2); // one keeps it, the other wants to begin
+  await ask(station, "POST", "/api/pause");
+  answered.resolve();
+  await sleep(1_500);
+  expect(await floor.links()).toEqual([label.digital_link]);
+  await ask(station, "POST", "/api/resume");
+  await until(() => jobAt(station, next.job_ref)?.state === "PRINTED_ATTESTED");
+});
+
 describe.concurrent("something halfway answers in the cloud's place", () => {
   test.for([400, 405, 409, 410, 422])(
     "with %i and a page: that settles nothing, and the label is sealed once it is gone",
