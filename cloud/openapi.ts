@@ -56,20 +56,20 @@ const keyHeader = Type.String({
   description: "Same key and same request: one effect, the same answer",
 });
 
-/** A reply that is text says what it is for, or which media type it has. */
+/** A reply without a schema says which media types it has, or in plain words why it has no body. */
 const MEDIA = /^[a-z]+\/[\w.+-]+$/;
 function successReplies(route: Route): Record<number, unknown> {
   return Object.fromEntries(
     Object.entries(route.replies).map(([status, reply]) => {
       if (isSchema(reply)) return [status, { description: route.says, content: { "application/json": { schema: reply } } }];
       const description = [reply].flat().join(", ");
-      if (BODILESS.has(status)) return [status, { type: "null", description }];
-      const media = [reply].flat().map((name) => (MEDIA.test(name) ? name : "text/plain"));
-      return [status, { description, content: Object.fromEntries(media.map((name) => [name, { schema: { type: "string" } }])) }];
+      const media = [reply].flat().filter((name) => MEDIA.test(name));
+      if (media.length === 0) return [status, { type: "null", description }];
+      const shapeOf = (name: string) => (name.endsWith("json") ? {} : { type: "string" });
+      return [status, { description, content: Object.fromEntries(media.map((name) => [name, { schema: shapeOf(name) }])) }];
     }),
   );
 }
-const BODILESS = new Set(["204", "302", "304"]);
 
 const access = ({ scope }: Route): string => {
   if (scope === "public") return "Open to everybody.";

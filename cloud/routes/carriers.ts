@@ -60,7 +60,7 @@ export const carriers: Route[] = [
     says: "A product's carriers as CSV or JSON, streamed; printState=failed is the re-print file. Voided serials are left out of what is to print",
     tag,
     query: CarrierQuery,
-    replies: { 200: "text/csv" },
+    replies: { 200: ["text/csv", "application/json"] },
     refusals: ["NOT_FOUND", "INVALID_PRINT_STATE"],
     run: async ({ caller, query: { productId, format = "csv", printState }, deps }) => {
       if (printState !== undefined && !domain.isPrintState(printState)) throw domain.unknownState(printState);

@@ -61,7 +61,7 @@ export const operations: Route[] = [
     scope: ["*:*"],
     says: "Figures in Prometheus text",
     tag: "operations",
-    replies: { 200: "Prometheus text" },
+    replies: { 200: "text/plain" },
     run: async ({ deps }) => ({ status: 200, body: await deps.metrics.text(), headers: { "content-type": deps.metrics.contentType } }),
   }),
 ];

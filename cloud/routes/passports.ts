@@ -231,7 +231,7 @@ export const passports: Route[] = [
     scope: "public",
     says: "The issuer of the credentials, with every key that it ever signed with (did:web)",
     tag,
-    replies: { 200: Type.Object({ id: Type.String() }) },
+    replies: { 200: "application/did+json" },
     run: async ({ deps }) => ({ status: 200, body: await didDocument(deps), headers: { "content-type": "application/did+json" } }),
   }),
   read({

@@ -35,6 +35,20 @@ test.each(named(withBody))("the example of %s works as it stands", async (_name,
   expect(Object.values(shown)).toContainEqual(expect.objectContaining({ example: route.example }));
 });
 
+test.each<[path: string, method: string, status: number, content: object | undefined]>([
+  ["/api/v2/epcis/capture", "post", 202, undefined],
+  ["/api/v2/epcis/events", "post", 201, undefined],
+  ["/api/v2/products/{id}", "delete", 204, undefined],
+  ["/api/v2/carriers/export", "get", 200, { "text/csv": { schema: { type: "string" } }, "application/json": { schema: {} } }],
+  ["/.well-known/did.json", "get", 200, { "application/did+json": { schema: {} } }],
+  ["/01/{gtin}", "get", 200, { "application/linkset+json": { schema: {} }, "text/html": { schema: { type: "string" } } }],
+  ["/api/v2/metrics", "get", 200, { "text/plain": { schema: { type: "string" } } }],
+])("%s: the document says which types its answer to %s has, JSON for what it is, and no body where none comes", async (...shown) => {
+  const [path, method, status, content] = shown;
+  const document = (await w.nobody.get("/openapi.json")).body;
+  expect(document.paths[path][method].responses[status].content).toEqual(content);
+});
+
 /** Their shape is the contract's own, or bound to one thing: a job's steps, a product's sectors. */
 const WHOLE = new Set(["/aidc/jobs/{ref}/history", "/products/{id}/compliance"]);
 const listsOf = (route: Route) => Object.hasOwn((route.replies[200] as { properties?: object })?.properties ?? {}, "data");
