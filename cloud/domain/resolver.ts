@@ -64,16 +64,16 @@ type Target = NonNullable<Awaited<ReturnType<typeof ofProduct.get>>>;
 const PUBLIC: ReadonlySet<Target["state"]> = new Set(["published", "suspended", "archived"]); // the page says which
 
 export const voided = () => new Refusal("SERIAL_VOIDED");
-export const unknown = (
-  { gtin, serial = null }: { gtin: string; serial?: string | null },
-  host: string,
-  more: Record<string, unknown> = {},
-) =>
-  new Refusal("PRODUCT_NOT_FOUND", `nothing public is known here of ${serial === null ? gtin : `${gtin}, serial ${serial}`}`, {
-    gtin,
-    serial,
-    host,
-    ...more,
+type Named = Pick<LinkKey, "gtin" | "serial">;
+const nameOf = ({ gtin, serial }: Named) => (serial === undefined ? gtin : `${gtin}, serial ${serial}`);
+const shown = ({ gtin, serial }: Named, host: string) => ({ gtin, serial: serial ?? null, host });
+export const unknown = (key: Named, host: string) =>
+  new Refusal("PRODUCT_NOT_FOUND", `nothing public is known here of ${nameOf(key)}`, shown(key, host));
+export const noLink = (key: Named, host: string, linkType: string | undefined, available: readonly string[]) =>
+  new Refusal("PRODUCT_NOT_FOUND", `${nameOf(key)} has no link of the type ${linkType}; there are ${available.join(", ")}`, {
+    ...shown(key, host),
+    linkType,
+    available,
   });
 
 const isPublic = (target: Target | undefined): target is Target => target !== undefined && PUBLIC.has(target.state);

@@ -5,7 +5,7 @@ import { closed } from "#shared/wire/common.ts";
 import { mediaWanted } from "../accept.ts";
 import type { Deps } from "../app.ts";
 import { contextsOf, LINK_TYPES, type LinkContext, linkOf, linksetOf, linkTypeName } from "../domain/linkset.ts";
-import { namesIn, type Resolution, resolve, unknown } from "../domain/resolver.ts";
+import { namesIn, noLink, type Resolution, resolve } from "../domain/resolver.ts";
 import { type Asked, type Reply, type Route, serve } from "../route.ts";
 import { linksetPage } from "../web/linkset-page.ts";
 import { PAGE_HEADERS } from "../web/layout.ts";
@@ -49,7 +49,7 @@ async function answer(asked: Asked, { origin: originOf, store, scans }: Deps, re
   if (isList) return listed(contexts, asked, sameAs);
   const [first] = contexts as [LinkContext, ...LinkContext[]];
   const href = targetOf(first, linkType, asked);
-  if (href === undefined) throw unknown(key, host, { linkType, available: LINK_TYPES });
+  if (href === undefined) throw noLink(key, host, linkType, LINK_TYPES);
   if (asked.method === "GET") tell(scans, found, asked);
   return { status: 302, headers: { location: withQuery(href, query), link: joined(linksetAt(origin, key), sameAs) } };
 }

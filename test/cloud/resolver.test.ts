@@ -168,6 +168,7 @@ test("linkType picks the link: dpp by name or full address, in the form that Acc
   for (const type of ["gs1:pip", "dpp", "https://evil.example/voc/dpp", "gs1:__proto__"]) {
     const answer = await at(`${model}?linkType=${type}`);
     expect([...code(answer), answer.body.error.details.available]).toEqual([404, "PRODUCT_NOT_FOUND", ["gs1:defaultLink", "gs1:dpp"]]);
+    expect(answer.body.error.message).toContain(`has no link of the type ${type}; there are gs1:defaultLink, gs1:dpp`);
   }
 });
 
