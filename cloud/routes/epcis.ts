@@ -77,6 +77,7 @@ const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
     params: Type.Object({ [name]: Type.String({ minLength: 1 }) }),
     query: EventQuery,
     replies: { 200: EventAnswer },
+    refusals: ["QUERY_TOO_LARGE"],
     run: async ({ tx, caller, params, query, deps }) => {
       const value = String((params as Record<string, string>)[name]);
       const under = { [parameter]: value };

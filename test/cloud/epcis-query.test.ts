@@ -99,6 +99,13 @@ test("a query behind such an address narrows it and replaces nothing; what it le
   expect(refusal(await all.as.get("/epcis/bizSteps/killing/events?EQ_bizStep=shipping"))[0]).toBe(404);
 });
 
+test("who asks for no more than so many events is told so where there are more, and in the document", async () => {
+  const path = "/epcis/bizSteps/shipping/events";
+  expect(refusal(await all.as.get(`${path}?maxEventCount=1`)).slice(0, 2)).toEqual([413, "QUERY_TOO_LARGE"]);
+  const document = (await all.as.get("/openapi.json")).body;
+  expect(document.paths["/api/v2/epcis/bizSteps/{bizStep}/events"].get.responses).toHaveProperty("413");
+});
+
 test("a list of capture jobs names the token that isn't its own", async () => {
   const { body } = await all.as.get("/epcis/capture?nextPageToken=abc");
   expect(body.error.details.fields).toMatchObject([{ field: "nextPageToken" }]);
