@@ -29,13 +29,14 @@ import { refusalFor } from "./problem.ts";
 import type { Packs } from "./packs.ts";
 import { type Budgets, bucketStore } from "./rate.ts";
 import { askedBy, correlationId } from "./request.ts";
-import { pathOf, type Route } from "./route.ts";
+import type { Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { Seal } from "./seal.ts";
 import type { Store } from "./store/store.ts";
 import { traceRequests } from "./traced-requests.ts";
 import type { Tracing } from "./tracing.ts";
+import { answerUnrouted } from "./unrouted.ts";
 import type { Pulse } from "./workers/pulse.ts";
 import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
@@ -256,69 +257,5 @@ function answerErrors(app: FastifyInstance, limit: Limit): void {
       .code(refusal.status)
       .headers({ ...headers, ...page?.headers })
       .send(page?.body ?? body);
-  });
-}
-
-/** Decoded once, as the router does, to which an encoded slash parts nothing; also where a proxy's absolute form was sent. */
-function pathnameOf(url: string): string {
-  const pathname = url.startsWith("/") ? (url.split("?")[0] ?? url) : (URL.parse(url)?.pathname ?? url);
-  try {
-    return decodeURIComponent(pathname.replaceAll(/%(?=2f)/gi, "%25"));
-  } catch {
-    return pathname; // no address of ours
-  }
-}
-
-type Verbs = { own: string[]; neighbours: string[] };
-/** The methods that an address has under its very name, and those of the addresses that have a parameter in its place. */
-function verbsOf(table: readonly Route[]): (path: string) => Verbs {
-  const shapeOf = (path: string) =>
-    path
-      .split(/\{\w+\}/)
-      .map((part) => RegExp.escape(part))
-      .join("[^/]+");
-  const known = table.flatMap((route) => {
-    const path = pathOf(route);
-    const shape = new RegExp(`^${shapeOf(path)}$`);
-    return [route.method, ...(route.open ? ["OPTIONS"] : [])].map((method) => ({ method, path, shape }));
-  });
-  return (asked) => {
-    const fitting = known.filter(({ shape }) => shape.test(asked));
-    const methods = (isOwn: boolean) => fitting.filter(({ path }) => (path === asked) === isOwn).map(({ method }) => method);
-    return { own: methods(true), neighbours: methods(false) };
-  };
-}
-
-function wrongVerb(method: string, allowed: readonly string[]): Refusal {
-  const all = [...new Set([...allowed, ...(allowed.includes("GET") ? ["HEAD"] : [])])].toSorted().join(", ");
-  return new Refusal("METHOD_NOT_ALLOWED", `${method} isn't possible here, ${all} is`, undefined, { allow: all });
-}
-
-/** 405 with what is allowed where the path exists, else 404. */
-function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit, isFile: (path: string) => boolean): void {
-  const verbsAt = verbsOf(table);
-  app.setNotFoundHandler({ preHandler: limit }, (request) => {
-    const path = pathnameOf(request.url);
-    const { own, neighbours } = isFile(path) ? { own: ["GET"], neighbours: [] } : verbsAt(path);
-    const allowed = own.length > 0 ? own : neighbours;
-    if (allowed.length === 0) throw new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
-    throw wrongVerb(request.method, allowed);
-  });
-  for (const url of new Set(table.map(pathOf).filter((path) => !path.includes("{")))) answerShadowed(app, url, verbsAt(url), limit);
-}
-
-/** A verb that only a neighbour knows is the wrong one all the same: GET /carriers/batch doesn't ask for a serial named batch. */
-function answerShadowed(app: FastifyInstance, url: string, { own, neighbours }: Verbs, limit: Limit): void {
-  const method = [...new Set(neighbours)].filter((verb) => !own.includes(verb));
-  if (method.length === 0) return;
-  app.route({
-    method,
-    url,
-    schema: { hide: true },
-    onRequest: async (request, reply) => {
-      await limit(request, reply);
-      throw wrongVerb(request.method, own);
-    },
-    handler: async () => {},
   });
 }
