@@ -135,7 +135,7 @@ export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
   await tx.db
     .update(printJobs)
     .set({
-      leaseExpiresAt: sql`${printJobs.leaseExpiresAt} - (${printJobs.leaseExpiresAt} - ${tx.now})`,
+      leaseExpiresAt: tx.now,
       dueAt: sql`${printJobs.dueAt} - (${printJobs.leaseExpiresAt} - ${tx.now})`,
       revision: sql`${printJobs.revision} + 1`,
     })
