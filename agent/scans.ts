@@ -1,4 +1,5 @@
 // From what a scanner saw to what it means for the label that was just printed; every scan gets an answer in words.
+import { limits } from "#shared/limits.ts";
 import { type Ask, askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { FIELD_MS, judgeTag, type RfidEvidence, type Tag } from "./rfid.ts";
@@ -30,7 +31,6 @@ const BLOB_TYPES: [start: string, type: string][] = [
   ["89504e47", "image/png"],
   ["ffd8", "image/jpeg"],
 ];
-const PICTURE_MAX_BYTES = 2_097_152;
 
 export function scansOf(floor: Floor, { independentReader }: { independentReader: boolean }): Scans {
   const { store, clock, say, news } = floor;
@@ -182,7 +182,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     return symbol && printer ? { intended: drawingOf(floor, attempt, printer).symbol } : {};
   }
   function keepPicture({ image, image_sha256: sha256 }: Sighting): void {
-    if (!image || sha256 === undefined || image.byteLength > PICTURE_MAX_BYTES) return;
+    if (!image || sha256 === undefined || image.byteLength > limits.BLOB_MAX_BYTES) return;
     const start = Buffer.from(image.subarray(0, 4)).toString("hex");
     store.picture(sha256, BLOB_TYPES.find(([head]) => start.startsWith(head))?.[1] ?? "application/octet-stream", image);
   }

@@ -8,10 +8,9 @@ import { closed } from "#shared/wire/common.ts";
 
 const Mm = Type.Number({ exclusiveMinimum: 0, maximum: 500 });
 const Place = Type.Number({ minimum: 0, maximum: 500 });
-const Box = Type.Tuple([Place, Place, Mm, Mm], { minItems: 4, additionalItems: false, description: "x, y, width, height in mm" });
+const box = Type.Tuple([Place, Place, Mm, Mm], { minItems: 4, additionalItems: false, description: "x, y, width, height in mm" });
 /** Ascender heights to try, the largest first; what doesn't fit at the last is refused. */
 const sizesMm = Type.Array(Mm, { minItems: 1 });
-const box = Box;
 
 const Element = Type.Union([
   closed({ kind: Type.Literal("qr"), box, level: Type.Enum(["L", "M", "Q", "H"]), moduleMinMm: Mm }),

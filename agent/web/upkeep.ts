@@ -1,4 +1,5 @@
 // Maintenance: each device as it is now, a test label, a simulator's faults, how much evidence can be had here, what can't be detected, and the log.
+import { grades } from "#shared/states.ts";
 import { h, signal, useEffect } from "#shared/web/dom.ts";
 import { busy, printTest, tested } from "./acts.ts";
 import { PrinterRow, ScannerRow } from "./line.ts";
@@ -57,13 +58,12 @@ function PrinterPanel({ printer }: { printer: PrinterState }) {
 function Ceiling({ ceiling, attest }: Pick<PrinterState, "ceiling" | "attest">) {
   const words = say();
   if (ceiling === null) return words.gradeUnknown;
-  const isEnough = ["A+", "A", "B"].includes(ceiling);
   return h(
     "span",
     null,
     h("b", { class: "grade" }, ceiling),
     ` ${words.grade[ceiling]}. `,
-    isEnough ? words.attests[attest] : words.attestsPerson,
+    grades[ceiling].attests ? words.attests[attest] : words.attestsPerson,
   );
 }
 
