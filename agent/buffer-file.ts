@@ -50,7 +50,7 @@ CREATE INDEX attempts_in_hand ON attempts (created_at) WHERE ended IS NULL AND s
 CREATE INDEX attempts_over ON attempts (updated_at) WHERE ended IS NOT NULL;
 `,
 ];
-export const BUFFER_VERSION = VERSIONS.length;
+const BUFFER_VERSION = VERSIONS.length;
 /** The first files didn't say theirs. */
 const versionOf = (db: Database.Database): number => Number(db.pragma("user_version", { simple: true })) || 1;
 

@@ -25,7 +25,7 @@ export function addFace(file: string): void {
   faces.push({ id: bwip().FontLib.lookup(name), glyphs: new Map() });
 }
 
-export function glyphOf(letter: string, sizeDots: number): Glyph | undefined {
+function glyphOf(letter: string, sizeDots: number): Glyph | undefined {
   if (faces.length === 0) addFace(BUILT_IN);
   for (const face of faces) {
     const key = `${sizeDots} ${letter}`;

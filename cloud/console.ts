@@ -9,7 +9,7 @@ import { gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { PACKER, PAGE_POLICY, SCRIPT_MAX_BYTES } from "#shared/pages.ts";
 
-export const CONSOLE = "/console";
+const CONSOLE = "/console";
 const fileOf = createRequire(import.meta.url).resolve;
 const read = (name: string) => readFile(fileOf(name), "utf8");
 

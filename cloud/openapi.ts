@@ -16,7 +16,7 @@ import { isSchema, mediaOf, pathOf, type Route } from "./route.ts";
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
 
 /** Every code that a route can answer with: those it names, and those that follow from what it is. */
-export function refusalsOf(route: Route): ErrorCode[] {
+function refusalsOf(route: Route): ErrorCode[] {
   return [
     "VALIDATION_ERROR", // a query parameter that nobody knows, if nothing else
     "MALFORMED_REQUEST",

@@ -21,7 +21,7 @@ export function gtinFault(gtin: string): string | undefined {
 /** The one form that is stored and compared: 14 digits. */
 export const gtin14 = (gtin: string): string => gtin.padStart(14, "0");
 
-export const SERIAL_MAX_LENGTH = 20; // application identifier 21, and the bound of SGTIN-96's sibling encodings
+const SERIAL_MAX_LENGTH = 20; // application identifier 21, and the bound of SGTIN-96's sibling encodings
 const SERIAL_CHARACTERS = /^[!"%&'()*+,\-./0-9:;<=>?A-Z_a-z]+$/; // GS1's character set 82
 
 export function serialFault(serial: string): string | undefined {
@@ -37,7 +37,7 @@ const ITEM_AND_PREFIX_BITS = 44;
 const HEADER = 0x30n;
 const SERIAL_BITS = 38n;
 /** The largest serial that 38 bits hold. */
-export const SERIAL_MAX_NUMBER = 2n ** SERIAL_BITS - 1n;
+const SERIAL_MAX_NUMBER = 2n ** SERIAL_BITS - 1n;
 
 /** Why this serial can't be the number in an EPC; a link carries it all the same. */
 export function epcSerialFault(serial: string): string | undefined {

@@ -1,8 +1,7 @@
 // What a station and its cloud call their MQTT topics: one level for the tenant, one for the device, and one way each.
 
 /** `wake` goes to the device, `status` (kept by the broker) and `telemetry` come from it. */
-export const topicKinds = ["wake", "status", "telemetry"] as const;
-export type TopicKind = (typeof topicKinds)[number];
+export type TopicKind = "wake" | "status" | "telemetry";
 export type Topics = Record<TopicKind, string>;
 export type Place = { tenantId: string; deviceId: string };
 

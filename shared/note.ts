@@ -9,7 +9,7 @@ const ED25519 = 1;
 export const keyHash = ({ name, publicBytes }: Signer): Buffer =>
   hash("sha256", Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(ED25519), publicBytes]), "buffer").subarray(0, 4);
 
-export const headText = ({ origin, size, root }: Head): string => `${origin}\n${size}\n${root.toString("base64")}\n`;
+const headText = ({ origin, size, root }: Head): string => `${origin}\n${size}\n${root.toString("base64")}\n`;
 
 export function signedNote(head: Head, signer: Signer, sign: (bytes: Buffer) => Buffer): string {
   const text = headText(head);

@@ -65,7 +65,7 @@ function wholeBytes(bitmap: Bitmap): Bitmap {
   return whole;
 }
 
-export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
+function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
   const alone = lane();
   let asb: number[] | undefined;

@@ -19,7 +19,7 @@ export type Answer<T> = { ok: true; value: T } | No;
 export const state = signal<State | undefined>(undefined);
 /** The moment of the station's clock at which the state was made, by this page's clock. */
 let skewMs = 0;
-export const tick = signal(Date.now());
+const tick = signal(Date.now());
 setInterval(() => (tick.value = Date.now()), 1_000);
 /** The station's time, whatever this screen's clock says. */
 export const stationNow = (): number => tick.value + skewMs;

@@ -11,7 +11,7 @@ import { db, type Finale, LOCKED, run, type Store, together, type Tx } from "../
 import { pageOf, pageReply, SEQ } from "./page.ts";
 import { ranks } from "./ranks.ts";
 
-export const FIRST_HASH = "0".repeat(64);
+const FIRST_HASH = "0".repeat(64);
 const SLICE_ROWS = 1_000;
 
 export type Entry = { action: AuditAction; subject: string | null; details?: Record<string, unknown> | undefined; requestId: string };

@@ -100,7 +100,7 @@ export const holdAll = async (tx: Tx, tenantId: string, some: Iterable<string>):
   void (await Promise.all(inTurn(some).map((serial) => hold(tx, tenantId, serial))));
 
 /** The longest company prefix of the tenant's that the GTIN has after its indicator digit. */
-export const prefixLengthOf = (companyPrefixes: readonly string[], gtin: string): number | undefined =>
+const prefixLengthOf = (companyPrefixes: readonly string[], gtin: string): number | undefined =>
   companyPrefixes
     .filter((prefix) => gtin.startsWith(prefix, 1))
     .map((prefix) => prefix.length)
@@ -115,7 +115,7 @@ export function epcOf(companyPrefixes: readonly string[], gtin: string, serial: 
   return { epc: encodeSgtin96({ gtin, serial, companyPrefixLength, filter: EPC_FILTER }) };
 }
 
-export const prefixesOf = async (tx: Tx, tenantId: string): Promise<string[]> =>
+const prefixesOf = async (tx: Tx, tenantId: string): Promise<string[]> =>
   (await tx.db.select({ prefixes: tenants.companyPrefixes }).from(tenants).where(eq(tenants.id, tenantId)).get())?.prefixes ?? [];
 
 type Naming = { origin: string; prefixes: readonly string[] };

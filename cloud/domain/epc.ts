@@ -3,7 +3,7 @@ import { keyOf as linkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
 import { serialFault, withCheckDigit } from "#shared/gs1.ts";
 
-export const HOME = "https://id.gs1.org"; // the canonical host: which resolver a link names says nothing about the thing
+const HOME = "https://id.gs1.org"; // the canonical host: which resolver a link names says nothing about the thing
 export type Level = "item" | "class";
 type Named = { key: string; level?: Level; item?: { gtin: string; serial: string } };
 type Reading = Named | { fault: string };

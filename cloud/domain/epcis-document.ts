@@ -24,7 +24,7 @@ export const LIMIT_HEADERS = {
 const tooLarge = (message: string) =>
   new Refusal("CAPTURE_TOO_LARGE", message, { epcisType: "epcisException:CaptureLimitExceededException" }, LIMIT_HEADERS);
 
-export function refused(faults: FieldFault[]): Refusal {
+function refused(faults: FieldFault[]): Refusal {
   const firsts = [...new Map(faults.toReversed().map((fault) => [fault.field, fault])).values()].toReversed();
   const { message } = invalid(firsts.slice(0, limits.FAULTS_MAX_ITEMS));
   return new Refusal("VALIDATION_ERROR", message, { epcisType: EXCEPTION, fields: firsts.slice(0, limits.FAULTS_MAX_ITEMS) });

@@ -15,7 +15,7 @@ const shapes = Object.fromEntries(Object.entries(eventSchemas).map(([type, schem
   Judge
 >;
 const extendedShape = judgeOf(ExtendedEvent);
-export const isEventType = (type: unknown): type is EventType => typeof type === "string" && Object.hasOwn(eventSchemas, type);
+const isEventType = (type: unknown): type is EventType => typeof type === "string" && Object.hasOwn(eventSchemas, type);
 
 /** Prefixes that the standard's own context declares. */
 const KNOWN_PREFIXES = new Set(["epcis", "cbv", "cbvmda", "gs1", "rdfs", "owl", "xsd", "dcterms"]);
@@ -56,7 +56,7 @@ const EVENT_ID_FORMS: Record<string, { shape: RegExp; says: string }> = {
     says: "isn't an event hash as the CBV has it: ni:///sha-256;<64 hex digits>?ver=CBV2.0",
   },
 };
-export function eventIdFault(id: string): string | undefined {
+function eventIdFault(id: string): string | undefined {
   const form = Object.entries(EVENT_ID_FORMS).find(([prefix]) => id.toLowerCase().startsWith(prefix))?.[1];
   return form && !form.shape.test(id) ? form.says : undefined;
 }

@@ -133,7 +133,7 @@ const BUNDLED: ReadonlySet<JobState> = new Set(jobPath.slice(jobPath.indexOf("RE
 
 const bundled = (words: readonly jobs.Said[]): BundleItem[] =>
   words.flatMap(({ item, toState }) => (item && BUNDLED.has(toState) ? [item] : []));
-export const itemsOf = async (tx: Tx, row: jobs.Row): Promise<BundleItem[]> => bundled(await jobs.wordsOf(tx, row));
+const itemsOf = async (tx: Tx, row: jobs.Row): Promise<BundleItem[]> => bundled(await jobs.wordsOf(tx, row));
 
 /** What is kept of an attempt, and the digest that was sealed, as the word of the seal has it. */
 export function bundleOf(words: readonly jobs.Said[]) {

@@ -7,7 +7,7 @@ import { afterFailure, LEASE_EXPIRED_AFTER_SPOOL } from "./job-results.ts";
 import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
 
-export const LEASE_EXPIRED = "LEASE_EXPIRED";
+const LEASE_EXPIRED = "LEASE_EXPIRED";
 const SYSTEM = { kind: "system", id: "reaper" } as const;
 const DUE = "SELECT tenant_id, job_ref FROM print_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ?";
 

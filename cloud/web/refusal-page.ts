@@ -8,7 +8,7 @@ import { page, PAGE_HEADERS } from "./layout.ts";
 import { type Language, words } from "./words.ts";
 
 /** Only for who says that a page is what they'd rather have: `*` and silence are a program's. */
-export const wantsPage = ({ headers: { accept = "" } }: Asked): boolean =>
+const wantsPage = ({ headers: { accept = "" } }: Asked): boolean =>
   accept.includes("text/html") && mediaWanted(accept, ["text/html", "application/json"]) === "text/html";
 
 export const languageOf = ({ headers }: Asked): Language => languageWanted(headers["accept-language"], LANGUAGES);

@@ -77,7 +77,7 @@ async function judgeHead({ checkpoint, size, root }: LogProof, keys: readonly Jw
 
 const hasPicture = (value: unknown): value is { image_sha256: string } =>
   typeof value === "object" && value !== null && typeof (value as { image_sha256?: unknown }).image_sha256 === "string";
-export const picturesOf = ({ items }: Bundle): string[] => [
+const picturesOf = ({ items }: Bundle): string[] => [
   ...new Set(
     items.flatMap(({ evidence = {} }) =>
       Object.values(evidence)

@@ -30,8 +30,8 @@ export const CredentialVerify = closed({
   credential: Type.String({ minLength: 1, description: "The credential as it was given out: application/vc+jwt" }),
 });
 
-export const OUTCOMES = ["passed", "failed", "unknown"] as const;
-export const CHECKS = ["signature", "issuer", "validity", "status", "schema"] as const;
+const OUTCOMES = ["passed", "failed", "unknown"] as const;
+const CHECKS = ["signature", "issuer", "validity", "status", "schema"] as const;
 export const CredentialCheck = closed({ name: Type.Enum([...CHECKS]), outcome: Type.Enum([...OUTCOMES]), message: Type.String() });
 export type CredentialCheck = Static<typeof CredentialCheck>;
 export const CredentialVerdict = closed({

@@ -30,7 +30,7 @@ export const WebhookPatch = closed(
 );
 export type WebhookPatch = Static<typeof WebhookPatch>;
 
-export const disabledReasons = ["by_hand", "gone", "failing"] as const;
+const disabledReasons = ["by_hand", "gone", "failing"] as const;
 export type DisabledReason = (typeof disabledReasons)[number];
 
 const webhook = {
@@ -54,7 +54,7 @@ export const WebhookMinted = closed({
 });
 export type WebhookMinted = Static<typeof WebhookMinted>;
 
-export const deliveryStates = ["pending", "delivered", "failed", "exhausted", "held"] as const;
+const deliveryStates = ["pending", "delivered", "failed", "exhausted", "held"] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
 
 export const Attempt = closed({
