@@ -4,7 +4,7 @@ import type { Say } from "./floor.ts";
 
 const HALF_S = 500; // the date is cut to whole seconds
 const UNDER_WAY_MAX_MS = 5_000; // of an answer that was slower nobody knows when it was written
-const WORTH_SAYING_MS = 60_000;
+export const WORTH_SAYING_MS = 60_000;
 
 export type CloudTime = ReturnType<typeof cloudTime>;
 

@@ -3,12 +3,10 @@ import type { JSONWebKeySet } from "jose";
 import { type Static, Type } from "typebox";
 import { Ajv } from "ajv";
 import { gtin14 } from "#shared/gs1.ts";
-import type { Claimed, Job } from "#shared/wire/jobs.ts";
-import { needNames } from "#shared/wire/jobs.ts";
+import { type Claimed, ENVELOPE_TYPE, type Job, needNames } from "#shared/wire/jobs.ts";
 import type { Task } from "./attempt.ts";
 import { epcFor } from "./rfid.ts";
 
-const TYPE = "imprimatur-job+jwt";
 const SKEW_S = 300; // clocks on a factory floor are set by hand
 const Claims = Type.Object({
   jti: Type.String(),
@@ -40,7 +38,7 @@ export async function verifyEnvelope(
   try {
     const { payload } = await jwtVerify(envelope, createLocalJWKSet(keys), {
       algorithms: ["EdDSA"],
-      typ: TYPE,
+      typ: ENVELOPE_TYPE,
       audience: deviceId,
       currentDate: new Date(now),
       clockTolerance: SKEW_S,

@@ -1,10 +1,9 @@
 // What people have to know of a station that works all the same: on its page, in its health, in the log when it begins.
 import type { Store } from "./buffer.ts";
 import type { SteadyClock } from "./clock.ts";
-import { type CloudTime, spanOf } from "./cloud-time.ts";
+import { type CloudTime, spanOf, WORTH_SAYING_MS } from "./cloud-time.ts";
 
 export type Notice = { code: "buffer_set_aside" | "buffer_unwritable" | "clock_off" | "clock_went_back"; words: string };
-const WORTH_SAYING_MS = 60_000;
 
 export function noticesOf({ store, clock, time }: { store: Store; clock: SteadyClock; time: CloudTime }): Notice[] {
   const aside = store.setAside();

@@ -4,7 +4,7 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { leaseOf } from "#shared/states.ts";
 import { templateDigest } from "#shared/templates.ts";
-import { type ClaimBatch, type Claimed, needNames } from "#shared/wire/jobs.ts";
+import { type ClaimBatch, type Claimed, ENVELOPE_TYPE, needNames } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { eachBeside, overtaken, run, SKIP_LOCKED, together, type Tx } from "../store/store.ts";
@@ -86,7 +86,7 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
 
 /** The row's part of the statement: what a station has to know to print it, in our name. */
 function envelopeOf(row: jobs.Row, productName: string, { keys, origin }: Signing, now: number): string {
-  return keys.sign("imprimatur-job+jwt", {
+  return keys.sign(ENVELOPE_TYPE, {
     iss: origin(),
     aud: row.deviceId,
     jti: row.attemptId,

@@ -79,6 +79,8 @@ export const ClaimBatch = closed({
   max: Type.Optional(Type.Integer({ minimum: 1, maximum: limits.CLAIMS_MAX_ITEMS, default: 1 })),
 });
 export type ClaimBatch = Static<typeof ClaimBatch>;
+/** What the header of an envelope says that it is, so that nothing else that we signed passes for one. */
+export const ENVELOPE_TYPE = "imprimatur-job+jwt";
 export const Claimed = closed({ job: Job, attempt_id: Id, lease: Lease, envelope: Type.String({ description: "A compact JWS (EdDSA)" }) });
 export type Claimed = Static<typeof Claimed>;
 export const ClaimedMany = closed({ claims: Type.Array(Claimed) });
