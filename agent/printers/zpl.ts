@@ -8,10 +8,8 @@ import { dialogue, lane } from "./dialogue.ts";
 import {
   type Capabilities,
   type Completion,
-  type CompletionEvidence,
   type Counters,
   type Encoded,
-  type Fault,
   type Grade,
   NO_COUNTERS,
   overBytes,
@@ -21,8 +19,9 @@ import {
   type Submission,
   timingOf,
 } from "./driver.ts";
-import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, resolutionIn, tidIn, waitingIn, warningsOf } from "./zpl-answers.ts";
+import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, tidIn, waitingIn, warningsOf } from "./zpl-answers.ts";
 import { formatOf, RFID_TRIES, UNFILLED } from "./zpl-format.ts";
+import { capabilitiesOf, verdictsOf } from "./zpl-words.ts";
 
 const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
 const FIELDS_MAX = 64;
@@ -33,8 +32,9 @@ const getvar = (name: string) => `! U1 getvar "${name}"\r\n`;
 
 type Heard = { value: string; at: number };
 
-export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
+function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
+  const verdict = verdictsOf(profile);
   const fields = new Map<string, Heard>();
   const talk = dialogue(port, clock, lexer(), (answer) => {
     if (answer.kind !== "field" || answer.value === UNFILLED || fields.has(`${answer.token}${answer.what}`)) return; // the first counts
@@ -105,43 +105,7 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const { source, counters } = await preflight();
     const counter = counters.labels !== null;
     const twoWay = identity !== undefined || source.length > 0 || counter;
-    const dpi = resolutionIn(identity);
-    const warnings =
-      dpi && dpi !== profile.dpi ? [`it says that it prints ${dpi} dpi, and is set up for ${profile.dpi}: labels have the wrong size`] : [];
-    const rfid = profile.rfid ? (twoWay ? "write+readback" : "write") : "none";
-    return {
-      driver: "zpl",
-      identity: identity ?? null,
-      fence: twoWay ? "zpl-hv" : "none",
-      status: source.length > 0,
-      counter,
-      rfid,
-      provenance: {
-        identity: "assumed", // clones answer with the name of what they imitate
-        fence: fenceSeen ? "probed" : profile.rfid ? "documented" : "assumed",
-        status: source.length > 0 ? "probed" : "assumed",
-        counter: "probed",
-        rfid: "assumed",
-      },
-      ceiling: ceilingOf(twoWay, counter),
-      cannotDetect: [
-        "whether the symbol on the paper can be read: only a scan shows it",
-        "a head element that died since the printer last tested its head",
-        "that somebody else cancelled this label and printed one of his own in the same moment",
-        ...(counter
-          ? ["a counter that was reset while the label was printing"]
-          : [
-              "a second copy, or a label of somebody else: it has no label counter",
-              ...(twoWay ? ["a label that it answered for and then didn't print: it has no label counter"] : []),
-            ]),
-        ...(profile.rfid
-          ? ["an EPC in the tag of the neighbouring label: the printer writes and reads the same wrong tag and agrees with itself"]
-          : []),
-        ...(twoWay ? [] : ["anything at all: it never answers"]),
-      ],
-      ...(warnings.length > 0 ? { warnings } : {}),
-      simulated: profile.simulated ?? false,
-    };
+    return capabilitiesOf(profile, { identity, twoWay, counter, status: source.length > 0, fenceSeen });
   }
 
   async function submit({ bytes, token, epc }: Encoded): Promise<Submission> {
@@ -282,34 +246,6 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return say("unknown", `the printer answered, but its counter moved by ${labels} where ${1 + voids} is explained`, null);
   }
 
-  type Verdict = {
-    grade: Grade;
-    after: Counters;
-    voids: number;
-    toDestroy: number | null;
-    faults: Fault[];
-    answered: Partial<CompletionEvidence>;
-  };
-  function verdict(
-    { token, before }: Pick<Submission, "token" | "before">,
-    outcome: Completion["outcome"],
-    reason: string,
-    more: Partial<Verdict> = {},
-  ): Completion {
-    const { grade = "E", after = NO_COUNTERS, voids = 0, toDestroy = 0, faults = [], answered = {} } = more;
-    const evidence: CompletionEvidence = {
-      basis: grade === "A" ? "zpl-hv+odometer" : grade === "B" ? "zpl-hv" : "none",
-      grade,
-      token,
-      ...(before.labels === null ? {} : { before: before.labels }),
-      ...(after.labels === null ? {} : { after: after.labels }),
-      ...(voids > 0 ? { voids } : {}),
-      ...answered,
-      ...(profile.simulated ? { simulated: true } : {}),
-    };
-    return { outcome, reason, faults, toDestroy, evidence };
-  }
-
   return {
     probe: () => alone(probe),
     preflight: () => alone(preflight),
@@ -342,6 +278,5 @@ export function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 }
 
 const moved = (before: number | null, after: number | null): number | null => (before === null || after === null ? null : after - before);
-const ceilingOf = (twoWay: boolean, counter: boolean): Grade => (counter ? "A" : twoWay ? "B" : "E");
 
 export const driver = overBytes("zpl", overPort);
