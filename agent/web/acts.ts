@@ -1,6 +1,6 @@
 // What a press of a button leads to: signed in first, confirmed where paper is destroyed, then said to the station, and its answer shown.
 import { signal } from "#shared/web/dom.ts";
-import { isTold, type Result, show } from "./results.ts";
+import { isKept, isTold, QUIET, type Result, show } from "./results.ts";
 import { say } from "./speech.ts";
 import { type Answer, api, here, type Job, type No, setHere, state, type Verdict } from "./station.ts";
 import { looksLikeLabel } from "./wedge.ts";
@@ -140,8 +140,8 @@ async function label(text: string): Promise<void> {
     return said.status === 0 ? show({ colour: "bad", what: "no_answer" }) : show({ colour: "warn", what: "not_now", words: said.message });
   const { moved, why, words } = said.value;
   if (moved) return; // what became of the label is told by the state itself
-  const waits = why === "kept" || why === "tag";
-  const isCalm = waits || why === "repeated" || why === "unexpected" || why === "not_text";
+  const waits = isKept(why);
+  const isCalm = waits || QUIET.has(why ?? "");
   show({
     colour: isCalm ? "warn" : "bad",
     what: waits ? "kept" : isCalm ? "not_now" : "wrong_label",

@@ -1,9 +1,9 @@
 // The station's console begins: it listens to the station, to scanners that play keyboard, and draws what it knows.
 import { effect, h, render } from "#shared/web/dom.ts";
-import { enterPin, pin, scanned, sheet } from "./acts.ts";
+import { enterPin, scanned, sheet } from "./acts.ts";
 import { hide, result } from "./results.ts";
 import { Shell } from "./shell.ts";
-import { typed } from "./sheets.ts";
+import { isPin, typed } from "./sheets.ts";
 import { say } from "./speech.ts";
 import { begin, state } from "./station.ts";
 import { listenToWedge } from "./wedge.ts";
@@ -11,8 +11,7 @@ import { listenToWedge } from "./wedge.ts";
 listenToWedge(document, { scan: (text) => void scanned(text), key: typed });
 document.addEventListener("keydown", ({ key }) => {
   if (key === "Escape" && result.peek()) hide();
-  if (key === "Enter" && sheet.peek()?.kind === "sign-in" && pin.peek().length >= 4 && document.activeElement?.tagName !== "BUTTON")
-    void enterPin();
+  if (key === "Enter" && sheet.peek()?.kind === "sign-in" && isPin() && document.activeElement?.tagName !== "BUTTON") void enterPin();
 });
 effect(() => {
   document.title = `${state.value?.station ?? "Imprimatur"} · ${say().station}`;

@@ -56,7 +56,9 @@ export function hide(): void {
 const given = new Set<string>();
 export const isTold = (attemptId: string): void => void given.add(attemptId);
 /** What another scan of the same label, or a camera that still sees it, says. */
-const QUIET = new Set(["repeated", "unexpected", "not_text"]);
+export const QUIET = new Set(["repeated", "unexpected", "not_text"]);
+/** It counts as soon as it is its turn. */
+export const isKept = (why: string | null): boolean => why === "kept" || why === "tag";
 
 function ended(next: State, before: State): void {
   const known = new Set(before.recent.map(({ attempt_id, ended }) => `${attempt_id} ${ended}`));
@@ -102,7 +104,7 @@ function scanned(next: State, before: State): void {
   for (const [i, { last }] of next.scanners.entries()) {
     const earlier = before.scanners[i]?.last;
     if (!last || last.moved || last.n === earlier?.n || last.why === null || QUIET.has(last.why)) continue;
-    const waits = last.why === "kept" || last.why === "tag";
+    const waits = isKept(last.why);
     show({ colour: waits ? "warn" : "bad", what: waits ? "kept" : "wrong_label", why: last.why, words: last.words });
   }
 }

@@ -21,7 +21,8 @@ function Dialog({ title, children }: { title: string; children?: Children }) {
 }
 
 const DIGITS = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
-const LONGEST = 12;
+const [SHORTEST, LONGEST] = [4, 12];
+export const isPin = (): boolean => pin.value.length >= SHORTEST;
 export const typed = (key: string): void => {
   if (sheet.peek()?.kind !== "sign-in" || !/^\d$/.test(key)) return;
   pinFault.value = undefined;
@@ -57,7 +58,7 @@ function SignIn() {
       DIGITS.map((digit) => h(Button, { key: digit, title: digit, onPress: () => typed(digit) })),
       h(Button, { title: words.erase, onPress: () => (pin.value = pin.peek().slice(0, -1)) }),
       h(Button, { title: "0", onPress: () => typed("0") }),
-      h(Button, { title: words.enter, tone: "good", disabled: pin.value.length < 4, onPress: () => void enterPin() }),
+      h(Button, { title: words.enter, tone: "good", disabled: !isPin(), onPress: () => void enterPin() }),
     ),
     h(Button, { title: words.back, onPress: closeSheet }),
   );
