@@ -1,6 +1,7 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
 import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -243,6 +244,23 @@ test.concurrent("a second SIGTERM doesn't cut the drain short", async ({ expect 
     }
     expect(await ended).toBe(0);
   }
+});
+
+test.concurrent("a drain ends the connection of a body that is too large, as any other", async ({ expect }) => {
+  const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_DRAIN_NOTICE_S: "6" });
+  const tooLarge = () =>
+    new Promise<unknown[]>((resolve, reject) => {
+      const headers = { "content-type": "application/json", "content-length": 8_000_000 };
+      const sent = request(`${cloud.url}/v1/dppsByProductIds`, { method: "POST", headers });
+      sent.on("response", ({ statusCode, headers }) => resolve([statusCode, headers.connection]));
+      sent.on("response", () => sent.destroy());
+      sent.on("error", reject);
+      sent.flushHeaders();
+    });
+  expect(await tooLarge()).toEqual([413, undefined]);
+  const ended = cloud.end();
+  await expect.poll(tooLarge, { interval: 10 }).toEqual([413, "close"]);
+  expect(await ended).toBe(0);
 });
 
 test.concurrent.for([
