@@ -7,7 +7,10 @@ const OPEN = OPEN_LABELS.map(() => "?").join(", ");
 
 export function forgettingIn({ run, all, get, write }: Sql) {
   type Counts = Partial<Record<LabelState, number>>;
-  const forgotten = (): Counts => JSON.parse(String(get("SELECT value FROM meta WHERE name = ?", COUNTED)?.["value"] ?? "{}")) as Counts;
+  const forgotten = (): Counts => {
+    const said = get("SELECT value FROM meta WHERE name = ?", COUNTED)?.["value"] as string | undefined;
+    return JSON.parse(said ?? "{}") as Counts;
+  };
 
   /** Keeps the counts of what is taken out of the ledger. */
   function count(id: unknown, counts: Counts): void {
