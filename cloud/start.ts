@@ -243,6 +243,16 @@ function dieNow(log: Log, line: string): never {
   process.exit(74);
 }
 
+const LAST_WORDS_MS = 1_000;
+/** Once what was said is written; where whoever reads the log stands still, without. */
+function exitWith(code: number, log: Log): void {
+  setTimeout(() => {
+    log.letGo();
+    process.exit(code);
+  }, LAST_WORDS_MS);
+  log.flush(() => process.exit(code));
+}
+
 /** Ends with what was begun: stops listening, lets running requests end, closes the store; gives up after a while. */
 export function closeOnSignal(cloud: Cloud, log: Log, mostMs: number): void {
   let ending = false;
@@ -252,17 +262,17 @@ export function closeOnSignal(cloud: Cloud, log: Log, mostMs: number): void {
     log.info({ event: "draining", signal }, "draining");
     const late = setTimeout(() => {
       log.error({ event: "drain-timeout" }, `still busy ${mostMs} ms after ${signal}: ending anyway`);
-      log.flush(() => process.exit(1));
+      exitWith(1, log);
     }, mostMs);
     cloud.close().then(
       () => {
         clearTimeout(late);
         log.info({ event: "stopped" }, "stopped");
-        log.flush(() => process.exit(0));
+        exitWith(0, log);
       },
       (error: unknown) => {
         log.error({ event: "close-failed", err: error }, "couldn't close in order");
-        log.flush(() => process.exit(1));
+        exitWith(1, log);
       },
     );
   };

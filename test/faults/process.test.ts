@@ -1,5 +1,6 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
 import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
@@ -209,6 +210,22 @@ test("SIGTERM lets what was begun be answered, then ends with 0", async () => {
   for (const answer of answers)
     if (answer.status === "fulfilled") expect(answer.value.status).toBe(201);
     else expect(String((answer.reason as Error).cause ?? answer.reason)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed|fetch failed/);
+});
+
+test.concurrent("SIGTERM ends it with 0 where whoever reads its log stands still", { timeout: 60_000 }, async ({ expect }) => {
+  const env = { ...process.env, ...settings(folder()), IMPRIMATUR_RATE_LIMIT: "off" };
+  const child = spawn(process.execPath, ["cloud/main.ts"], { env, stdio: ["ignore", "pipe", "ignore"] });
+  const ended = once(child, "exit");
+  let said = "";
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) if ((said += chunk).includes('"event":"ready"')) break;
+  child.stdout.pause();
+  const { url } = JSON.parse(said.split("\n").find((line) => line.includes('"event":"ready"')) ?? "") as { url: string };
+  const { get } = client(() => url);
+  for (let n = 0; n < 60; n += 1) await Promise.all(Array.from({ length: 50 }, () => get(`/${"x".repeat(300)}`))); // a line each: more than a pipe holds
+  child.kill("SIGTERM");
+  const tooLate = setTimeout(() => child.kill("SIGKILL"), 20_000);
+  expect(await ended).toEqual([0, null]);
+  clearTimeout(tooLate);
 });
 
 // Drains take seconds of waiting: they go on beside one another.
