@@ -1,15 +1,18 @@
 // The agent's log: JSON lines on stdout, pretty on a terminal; its last lines stay at hand for the console.
 import { Writable } from "node:stream";
 import pino, { type Logger } from "pino";
+import { type LogOut, logToStdout, logToTerminal } from "#shared/log-out.ts";
 
-export type AgentLog = { logger: Logger; last(): string[]; flush(): void };
+export type AgentLog = { logger: Logger; last(): string[]; exit: LogOut["exit"] };
 const KEPT_LINES = 200;
 const redact = {
   paths: ["key", "*.key", "session", "*.session", "badge", "*.badge", "pin", "*.pin", "authorization", "*.authorization"],
   censor: "[redacted]",
 };
 
-export function createAgentLog(level: string, out: NodeJS.WritableStream | "stdout" = "stdout"): AgentLog {
+const standard = () => (process.stdout.isTTY ? logToTerminal() : logToStdout());
+
+export function createAgentLog(level: string, { stream: shown, exit }: Pick<LogOut, "stream" | "exit"> = standard()): AgentLog {
   const lines: string[] = [];
   const keep = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -18,12 +21,6 @@ export function createAgentLog(level: string, out: NodeJS.WritableStream | "stdo
       done();
     },
   });
-  const shown =
-    out !== "stdout"
-      ? out
-      : process.stdout.isTTY
-        ? pino.transport({ target: "pino-pretty", options: { ignore: "event", translateTime: "HH:MM:ss.l" } })
-        : pino.destination({ fd: 1, sync: true });
   const stream = pino.multistream([
     { level: level as pino.Level, stream: shown },
     { level: "debug", stream: keep },
@@ -38,5 +35,5 @@ export function createAgentLog(level: string, out: NodeJS.WritableStream | "stdo
     },
     stream,
   );
-  return { logger, last: () => [...lines], flush: () => logger.flush() };
+  return { logger, last: () => [...lines], exit };
 }

@@ -15,10 +15,9 @@ export async function serve(file: string | undefined): Promise<void> {
 
 const SAYS_READY = new Set(["trace", "debug", "info"]);
 /** Said at any log level: who asked for a free port has to learn which. */
-function sayReady({ logger, flush }: AgentLog, { station, logLevel }: AgentConfig, url: string): void {
+function sayReady({ logger }: AgentLog, { station, logLevel }: AgentConfig, url: string): void {
   const line = { event: "ready", url, pid: process.pid, ...(station === undefined ? {} : { station }) };
   logger.info(line, `the console is at ${url}`);
-  flush();
   if (!SAYS_READY.has(logLevel)) process.stdout.write(`${JSON.stringify({ level: "info", time: new Date().toISOString(), ...line })}\n`);
 }
 
@@ -28,9 +27,6 @@ function endOnSignal(station: Station, log: AgentLog): void {
     process.on(signal, () => {
       if (ending) return;
       ending = true;
-      void station.end().then(() => {
-        log.flush();
-        process.exit(0);
-      });
+      void station.end().then(() => log.exit(0));
     });
 }

@@ -238,19 +238,8 @@ async function storeFault(store: Store): Promise<string[]> {
 
 function dieNow(log: Log, line: string): never {
   log.fatal({ event: "fatal" }, line);
-  log.flush();
   process.stderr.write(`imprimatur: ${line}\n`);
-  process.exit(74);
-}
-
-const LAST_WORDS_MS = 1_000;
-/** Once what was said is written; where whoever reads the log stands still, without. */
-function exitWith(code: number, log: Log): void {
-  setTimeout(() => {
-    log.letGo();
-    process.exit(code);
-  }, LAST_WORDS_MS);
-  log.flush(() => process.exit(code));
+  log.die(74);
 }
 
 /** Ends with what was begun: stops listening, lets running requests end, closes the store; gives up after a while. */
@@ -262,17 +251,17 @@ export function closeOnSignal(cloud: Cloud, log: Log, mostMs: number): void {
     log.info({ event: "draining", signal }, "draining");
     const late = setTimeout(() => {
       log.error({ event: "drain-timeout" }, `still busy ${mostMs} ms after ${signal}: ending anyway`);
-      exitWith(1, log);
+      log.exit(1);
     }, mostMs);
     cloud.close().then(
       () => {
         clearTimeout(late);
         log.info({ event: "stopped" }, "stopped");
-        exitWith(0, log);
+        log.exit(0);
       },
       (error: unknown) => {
         log.error({ event: "close-failed", err: error }, "couldn't close in order");
-        exitWith(1, log);
+        log.exit(1);
       },
     );
   };

@@ -4,6 +4,7 @@ import type { onTestFailed, onTestFinished } from "vitest";
 import { type Bitmap, pictureOf } from "../../agent/bitmap.ts";
 import { decode } from "../../agent/decode.ts";
 import { createAgentLog } from "../../agent/log.ts";
+import { logTo } from "../../shared/log-out.ts";
 import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
 import { type FloorOptions, OPERATOR, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { decodeGraphic } from "../../fixtures/printers/zpl.ts";
@@ -27,7 +28,7 @@ export function quietLog() {
       done();
     },
   });
-  return { log: createAgentLog("debug", out), lines };
+  return { log: createAgentLog("debug", logTo(out)), lines };
 }
 
 /** Ends with the test; `restart` is a new station on the same buffer. */
