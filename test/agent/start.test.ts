@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { startProgram } from "../../fixtures/program.ts";
 import { mishaps } from "../../fixtures/simulate.ts";
@@ -60,20 +61,66 @@ test("npm start says what it takes, and which option a wrong one was meant to be
   expect(await run("fixtures/start.ts", ["--help"])).toEqual({ code: 0, said: `${usage}\n` });
 });
 
-test("a station says where its console is at any log level, as any free port is one that nobody else could name", async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-quiet-"));
+/** The settings of a station by itself: neither a cloud nor a printer answers it. */
+function lonely(): Record<string, string> {
+  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-lonely-"));
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
   const printer = { name: "away", driver: "zpl", port: "tcp://127.0.0.1:9", label: { widthMm: 50, heightMm: 25 } };
-  const agent = await startProgram("agent/main.ts", {
+  return {
     IMPRIMATUR_AGENT_KEY: "imp_nobodys",
     IMPRIMATUR_AGENT_CLOUD: "http://127.0.0.1:9",
     IMPRIMATUR_AGENT_DATA_DIR: dataDir,
     IMPRIMATUR_AGENT_CONSOLE: '{"port":0}',
     IMPRIMATUR_AGENT_PRINTERS: JSON.stringify([printer]),
-    IMPRIMATUR_AGENT_LOG_LEVEL: "silent",
-  });
+  };
+}
+
+test("a station says where its console is at any log level, as any free port is one that nobody else could name", async () => {
+  const agent = await startProgram("agent/main.ts", { ...lonely(), IMPRIMATUR_AGENT_LOG_LEVEL: "silent" });
   expect((await fetch(`${agent.url}/healthz`)).ok).toBe(true);
   expect(await agent.end()).toBe(0);
+});
+
+/** What a program says until this; from then on nobody reads, and the program has to do without. */
+async function heardUntil(what: string, child: { stdout: Readable }): Promise<string> {
+  let said = "";
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) if ((said += chunk).includes(what)) break;
+  child.stdout.pause();
+  return said.split("\n").find((line) => line.includes(what)) ?? "";
+}
+
+test("a station works on, and ends with 0, while whoever reads its log stands still", async () => {
+  const env = { ...process.env, ...lonely(), IMPRIMATUR_AGENT_LOG_LEVEL: "debug" };
+  const child = spawn(process.execPath, ["agent/main.ts"], { env, stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = once(child, "exit");
+  const { url } = JSON.parse(await heardUntil('"event":"ready"', child));
+  for (let n = 0; n < 300; n += 1) {
+    const body = JSON.stringify({ text: `${n}${"x".repeat(1_000)}` });
+    const { status } = await fetch(`${url}/api/scan`, { method: "POST", headers: { "content-type": "application/json" }, body });
+    expect(status).toBe(200);
+  }
+  child.kill();
+  expect(await ended).toEqual([0, null]);
+});
+
+test("what waits for a reader who stands still is bounded, and how many lines were lost is told once he goes on", async () => {
+  const program = `const { logToStdout } = await import("./shared/log-out.ts");
+    const { stream, exit } = logToStdout();
+    stream.write("begun\\n");
+    process.once("SIGTERM", () => { for (let n = 0; n < 10_000; n += 1) stream.write("x".repeat(2_000) + "\\n"); });
+    setInterval(() => {}, 1_000); process.once("SIGINT", () => exit(0));`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = once(child, "exit");
+  await heardUntil("begun", child);
+  child.kill("SIGTERM");
+  const { level, lines } = JSON.parse(await heardUntil("log-lost", child));
+  expect(level).toBe("warn");
+  expect(lines).toBeGreaterThan(5_000);
+  expect(lines).toBeLessThan(7_000);
+  child.kill("SIGINT");
+  expect(await ended).toEqual([0, null]);
 });
 
 test("npm run floor explains every label, with faults and without", { timeout: 120_000 }, async () => {
