@@ -262,6 +262,17 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test.each(["Fri, 31 Dec 2027 23:59:59 GMT", "4294968"])("a proxy that says %s isn't asked without a pause", async (after) => {
+    await signedIn(lead.secret, {}, async ({ page, requests }) => {
+      await page.route("**/aidc/summary", (route) => route.fulfill({ status: 503, headers: { "retry-after": after }, body: "" }));
+      requests.length = 0;
+      await page.reload();
+      await page.waitForSelector("nav.views");
+      await page.waitForTimeout(1_500);
+      expect(requests.filter((url) => url.endsWith("/aidc/summary")).length).toBe(1);
+    });
+  });
+
   test("verify finds a picture that was swapped", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.route("**/aidc/evidence/*", (route) => route.fulfill({ contentType: "image/png", body: Buffer.from("another picture") }));

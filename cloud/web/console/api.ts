@@ -1,6 +1,7 @@
 // The page's requests: the API that everybody has, ridden by the session's cookie. A refusal is an answer like another.
 
 const PREFIX = "/api/v2";
+const [RETRY_AFTER_S, RETRY_AFTER_MAX_S] = [5, 60];
 export const addressOf = (path: string): string => (/^\/(?:console|\.well-known)\//.test(path) ? path : PREFIX + path);
 
 type Fault = "signed-out" | "denied" | "absent" | "busy" | "failed";
@@ -27,14 +28,15 @@ async function answerOf<Data>(response: Response): Promise<Answer<Data>> {
   const { code = "", message = response.statusText } = (body as { error?: { code?: string; message?: string } } | undefined)?.error ?? {};
   const fault = faultOf(response.status, code);
   if (fault === "signed-out") signedOut();
-  return { refused: { fault, message, retryMs: Number(response.headers.get("retry-after") ?? 5) * 1_000 } };
+  const after = Number(response.headers.get("retry-after")) || RETRY_AFTER_S; // a proxy may say it as a date, which is no number
+  return { refused: { fault, message, retryMs: Math.min(after, RETRY_AFTER_MAX_S) * 1_000 } };
 }
 
 async function ask<Data>(path: string, init: RequestInit = {}): Promise<Answer<Data>> {
   try {
     return await answerOf<Data>(await fetch(addressOf(path), { credentials: "same-origin", ...init }));
   } catch {
-    return { refused: { fault: "busy", message: "", retryMs: 5_000 } }; // the network is away, or what answered wasn't the cloud
+    return { refused: { fault: "busy", message: "", retryMs: RETRY_AFTER_S * 1_000 } }; // the network is away, or what answered wasn't the cloud
   }
 }
 
