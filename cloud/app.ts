@@ -247,7 +247,7 @@ function answerErrors(app: FastifyInstance, limit: Limit): void {
     }
     // Closed by fastify, a client that is still sending hears of a broken connection and not of the answer. Node reads on to the body's end, in REQUEST_MAX_MS.
     // A drain's own `close` stays.
-    if (refusal.code === "PAYLOAD_TOO_LARGE" && !reply.raw.hasHeader("connection")) reply.removeHeader("connection");
+    if (refusal.code === "PAYLOAD_TOO_LARGE" && !reply.raw.hasHeader("connection")) void reply.removeHeader("connection");
     const { route } = request.routeOptions.config;
     const page = route?.refusalPage?.(refusal, askedBy(request));
     const { headers, body } = isEn18222(request.url)
