@@ -16,22 +16,38 @@ const MIN = [24, 21]; // node:crypto's randomUUIDv7 came with it
 const isClone = existsSync(join(root, "package-lock.json"));
 
 const programs = {
-  start: ["fixtures/start.ts"],
-  cloud: ["cloud/main.ts"],
-  agent: ["agent/main.ts"],
-  floor: ["fixtures/simulate.ts"],
-  verify: ["cloud/verify.ts"],
-  backup: ["cloud/backup.ts"],
-  restore: ["cloud/restore.ts"],
-  doctor: ["cloud/doctor.ts"],
+  start: { file: "fixtures/start.ts", does: "a cloud and a simulated print station here: takes one label to SEALED, and stays up" },
+  cloud: { file: "cloud/main.ts", does: "the cloud alone" },
+  agent: { file: "agent/main.ts", does: "one print station; also its enroll, install and doctor" },
+  floor: { file: "fixtures/simulate.ts", does: "a simulated print floor of many stations, labels and faults" },
+  simulate: { file: "", does: "one simulated device or service, named next" },
+  verify: { file: "cloud/verify.ts", does: "what holds of a passport, a proof or a print's evidence" },
+  backup: { file: "cloud/backup.ts", does: "a copy of a SQLite cloud while it runs" },
+  restore: { file: "cloud/restore.ts", does: "a data folder from such a copy" },
+  doctor: { file: "cloud/doctor.ts", does: "what is wrong with this cloud's settings, machine and records" },
 };
 const tools = {
-  test: ["node_modules/vitest/vitest.mjs", "run", "--config", "test/vitest.config.ts"],
-  check: ["test/house/check.ts"],
-  bench: ["test/bench/index.ts"],
-  soak: ["test/faults/soak.ts"],
-  readme: ["test/house/readme.ts"],
-  verdict: ["test/house/verdict.ts"],
+  test: {
+    file: "node_modules/vitest/vitest.mjs",
+    args: ["run", "--config", "test/vitest.config.ts"],
+    does: "every test, on SQLite and PostgreSQL",
+  },
+  check: { file: "test/house/check.ts", does: "types, lint, format, dead and duplicate code, OpenAPI" },
+  bench: { file: "test/bench/index.ts", does: "the benchmarks, beside their peers" },
+  soak: { file: "test/faults/soak.ts", does: "a floor under faults for long: --minutes N or --seeds N" },
+  readme: { file: "test/house/readme.ts", does: "writes the README's tables anew" },
+  verdict: { file: "test/house/verdict.ts", does: "a test report in one line, for CI" },
+};
+/** What `imprimatur simulate NAME` starts. */
+const simulators = {
+  zpl: "fixtures/printers/zpl.ts",
+  escpos: "fixtures/printers/escpos.ts",
+  ipp: "fixtures/printers/ipp.ts",
+  scanner: "fixtures/scanners/line.ts",
+  camera: "fixtures/scanners/camera.ts",
+  receiver: "fixtures/receiver.ts",
+  anchor: "fixtures/anchor.ts",
+  registry: "fixtures/registry.ts",
 };
 
 /** What `imprimatur NAME` runs: a file of ours, or the command line of a tool that only a clone has. */
@@ -168,20 +184,34 @@ function packed(program, source) {
 }
 
 const [name, ...rest] = process.argv.slice(2);
+/** Asked for, it is the answer; else it is what should have been typed. */
+function tell(usage, wrong) {
+  if (wrong) say(wrong);
+  process[wrong ? "stderr" : "stdout"].write(`${usage}\n`);
+  process.exit(wrong ? 2 : 0);
+}
+const isHelp = (word) => !word || ["--help", "-h", "help"].includes(word);
 if (name === "--version") {
   process.stdout.write(`${readJson(join(root, "package.json")).version}\n`);
   process.exit(0);
 }
-if (!name || !Object.hasOwn(commands, name)) {
-  const asked = name && name !== "--help" && name !== "help";
-  if (asked) say(`there is no command "${name}"`);
-  process[asked ? "stderr" : "stdout"].write(`usage: imprimatur ${Object.keys(commands).join("|")} [options]\n`);
-  process.exit(asked ? 2 : 0);
-}
+if (isHelp(name) || !Object.hasOwn(commands, name))
+  tell(
+    `usage: imprimatur COMMAND [options]; COMMAND --help tells what it takes\n${Object.entries(commands)
+      .map(([command, { does }]) => `  ${command.padEnd(10)}${does}`)
+      .join("\n")}`,
+    isHelp(name) ? "" : `there is no command "${name}"`,
+  );
+const simulated = name === "simulate" ? rest.shift() : undefined;
+if (name === "simulate" && (isHelp(simulated) || !Object.hasOwn(simulators, simulated)))
+  tell(
+    `usage: imprimatur simulate ${Object.keys(simulators).join("|")} [options]; NAME --help tells what it takes`,
+    isHelp(simulated) ? "" : `there is no simulator "${simulated}"`,
+  );
 
 const node = fitNode();
 if (isClone) install(root, "what the lock file names");
-const [file, ...args] = commands[name];
+const { file, args = [] } = simulated ? { file: simulators[simulated] } : commands[name];
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
 const isService = name === "agent" || name === "cloud";

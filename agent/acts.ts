@@ -40,6 +40,14 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
     const { id } = operators.who(bodyOf(bodies.session, body).session);
     return { words: await laneOf(params.name).test(id) };
   });
+  app.post<{ Params: { n: string } }>("/api/quarantine/:n/seen", ({ params, body }) => {
+    const { id } = operators.who(bodyOf(bodies.session, body).session);
+    if (!floor.store.seenTo(Number(params.n), id))
+      throw new Refusal("NOT_FOUND", `the cloud has refused nothing of the number ${params.n} that nobody has seen to`);
+    floor.say("info", { event: "seen_to", operator: id }, `${id} has seen to what the cloud refused (${params.n})`);
+    floor.news.beat();
+    return { seen: true };
+  });
   app.get<OfPrinter>("/api/printers/:name/simulator", ({ params }) => faultsOf(laneOf(params.name).config));
   app.post<OfPrinter>("/api/printers/:name/simulator", ({ params, body }) => {
     const { fault, on } = bodyOf(bodies.fault, body);

@@ -49,6 +49,10 @@ CREATE INDEX attempts_in_hand ON attempts (created_at) WHERE ended IS NULL AND s
   `
 CREATE INDEX attempts_over ON attempts (updated_at) WHERE ended IS NOT NULL;
 `,
+  `
+ALTER TABLE quarantine ADD COLUMN seen_by TEXT;
+ALTER TABLE quarantine ADD COLUMN seen_at INTEGER;
+`,
 ];
 const BUFFER_VERSION = VERSIONS.length;
 /** The first files didn't say theirs. */

@@ -77,6 +77,14 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
         clock.now(),
       ),
     ),
+  /** Until somebody has seen to it. */
   quarantined: (most: number): Quarantined[] =>
-    all("SELECT n, job_ref, attempt_id, code, message, at FROM quarantine ORDER BY n DESC LIMIT ?", most) as Quarantined[],
+    all(
+      "SELECT n, job_ref, attempt_id, code, message, at FROM quarantine WHERE seen_by IS NULL ORDER BY n DESC LIMIT ?",
+      most,
+    ) as Quarantined[],
+  seenTo: (n: number, operator: string): boolean =>
+    write(
+      () => run("UPDATE quarantine SET seen_by = ?, seen_at = ? WHERE n = ? AND seen_by IS NULL", operator, clock.now(), n).changes > 0,
+    ),
 });

@@ -41,8 +41,13 @@ export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId
         }
       }),
     reportOrphan: (orphan: OrphanReport) => void write(() => enqueue(orphan.attempt_id, "orphan", orphan)),
-    waiting: (most: number): ReportRow[] =>
-      all("SELECT * FROM reports WHERE fate IS NULL ORDER BY n LIMIT ?", most).map(
+    /** In order, without those of the attempts that are named. */
+    waiting: (most: number, aside: string[] = []): ReportRow[] =>
+      all(
+        "SELECT * FROM reports WHERE fate IS NULL AND attempt_id NOT IN (SELECT value FROM json_each(?)) ORDER BY n LIMIT ?",
+        JSON.stringify(aside),
+        most,
+      ).map(
         (row) =>
           ({
             n: row["n"], attemptId: row["attempt_id"], kind: row["kind"], key: row["key"], at: row["at"], correlation: row["correlation"],

@@ -52,7 +52,7 @@ const Scanner = closed({
 const Operator = closed({
   id: said(Word, "In the evidence"),
   name: said(Word, "On the page"),
-  badge: said(Word, "What the badge says when it is scanned"),
+  badge: said(Word, "What the badge says when it is scanned: nothing that can be guessed"),
   pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$", description: "4 to 12 digits, where there is no badge" })),
 });
 const LEVELS = ["trace", "debug", "info", "warn", "error", "silent"];
@@ -161,6 +161,8 @@ function checkUrls(config: AgentConfig): void {
   for (const [i, { driver, port = "" }] of config.scanners.entries())
     named(`scanners.${i}.port`, () => {
       if (driver === "camera" && !/^(https?|file):/i.test(port)) throw new Error("of a camera is http(s)://… of a picture, or file:/…");
+      if (driver === "camera" && /^https?:\/\/[^/?#]*@/i.test(port))
+        throw new Error("can't hold a user name or password: no camera is asked with them");
       if (driver === "line" || driver === "rfid") parsePort(port);
     });
 }
@@ -182,6 +184,7 @@ function named(name: string, check: () => void): void {
 function checkNames(config: AgentConfig): void {
   const lists: [what: string, values: string[]][] = [
     ["printers: the name", config.printers.map(({ name }) => name)],
+    ["printers: the port", config.printers.filter(({ driver }) => driver !== "ipp").map(({ port }) => parsePort(port).shown)], // a queue keeps jobs apart, a wire doesn't
     ["scanners: the name", config.scanners.map(({ name }) => name)],
     ["operators: the id", config.operators.map(({ id }) => id)],
     ["operators: the badge", config.operators.map(({ badge }) => badge)],

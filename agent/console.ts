@@ -130,7 +130,10 @@ function guard(app: FastifyInstance, host: string): void {
     });
     if (!isOurName(headers.host, host))
       throw new Refusal("FORBIDDEN", `this console isn't called ${headers.host ?? "nothing"}: use its address, localhost or its host name`);
-    const { origin } = headers;
+    const { origin, "sec-fetch-site": site = "none", "sec-fetch-dest": dest } = headers;
+    // Unread, answers still cost a station that is busy; a link that leads here is another matter.
+    if (site !== "none" && site !== "same-origin" && dest !== "document")
+      throw new Refusal("FORBIDDEN", "only the station's own page may ask for this");
     if (method !== "GET" && origin !== undefined && origin !== `http://${headers.host}` && origin !== `https://${headers.host}`)
       throw new Refusal("FORBIDDEN", "only the station's own page may do this");
   });

@@ -51,7 +51,10 @@ export const decode = async (image: Image | Uint8Array): Promise<Decoded[]> => (
 
 /** Also those that can't: half a neighbour in view is a reason to refuse, and so is a symbol with VOID printed over it. */
 export async function look(image: Image | Uint8Array): Promise<{ symbols: Decoded[]; damaged: Damaged[]; decoder: string }> {
-  ready ??= load();
+  ready ??= load().catch((error: unknown) => {
+    ready = undefined; // too many files were open, say: the next picture tries anew
+    throw error;
+  });
   const zxing = await ready;
   const results = await zxing.readBarcodes(inputOf(image), {
     formats: [...FORMATS],

@@ -1,6 +1,7 @@
 // What is over, told and explained is forgotten after a month: a buffer that only grew would fill its disk one day, and stop the station.
 import type { Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
+import type { CloudTime } from "./cloud-time.ts";
 import type { Say } from "./floor.ts";
 import { pulse } from "./pulse.ts";
 
@@ -9,19 +10,21 @@ const EVERY_MS = 3_600_000;
 const AT_ONCE = 50; // a label under way waits for no more
 const PAUSE_MS = 500;
 
-export function forgettingOf({ store, clock, say }: { store: Store; clock: Clock; say: Say }) {
+type Deps = { store: Store; clock: Clock; time: Pick<CloudTime, "now" | "skew">; say: Say };
+/** A month of the cloud's: a station's own clock may leap by one. */
+export function forgettingOf({ store, clock, time, say }: Deps) {
   let over = false;
   const stop = pulse(clock);
   function forgotten(): number {
     try {
-      return store.fault() === null ? store.forget(clock.now() - KEPT_MS, AT_ONCE) : 0;
+      return store.fault() === null ? store.forget(time.now() - KEPT_MS, AT_ONCE) : 0;
     } catch (error) {
       say("error", { event: "buffer" }, `what is over can't be forgotten: ${(error as Error).message}`);
       return 0;
     }
   }
   async function rounds(): Promise<void> {
-    while (!over) await stop.next(forgotten() < AT_ONCE ? EVERY_MS : PAUSE_MS);
+    while (!over) await stop.next(time.skew() !== null && forgotten() < AT_ONCE ? EVERY_MS : PAUSE_MS);
   }
   const running = rounds();
   return {

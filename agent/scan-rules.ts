@@ -56,7 +56,7 @@ function textFault({ digital_link, gtin, serial }: Expected, text: string, { see
         why: "keyboard_layout",
         words: "this looks like a Digital Link typed with another keyboard layout: set the scanner to the layout of this computer",
       };
-    return { why: "not_a_link", words: `${shown(text)} is no Digital Link of an item` };
+    return { why: "not_a_link", words: `${isAddress(text) ? shown(text) : "what was read"} is no Digital Link of an item` };
   }
   const again = seen.some((earlier) => earlier.text === text) ? "; this label has been here before" : "";
   if (item.gtin !== gtin14(gtin)) return { why: "other_gtin", words: `the label is of GTIN ${item.gtin}; the job's is ${gtin}${again}` };
@@ -114,4 +114,6 @@ function sameItem(one: string, other: string): boolean {
 const MISTYPED_START = /^(?:https?(?!s|:\/\/)|реез|ηττπ|יאאפ|dyyl)/i;
 const looksMistyped = (text: string): boolean => MISTYPED_START.test(text) && text.length > 20;
 
+/** Anything else may be somebody's badge, which opens this station and perhaps the next: it stands on no screen and in no log. */
+const isAddress = (text: string): boolean => /^https?:/i.test(text);
 const shown = (text: string): string => JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}…` : text);

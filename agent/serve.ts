@@ -1,15 +1,29 @@
 // The station as a program: settings, start, one line when ready, and an end that leaves nothing unwritten.
+import { existsSync } from "node:fs";
 import { type AgentConfig, loadAgentConfig } from "./config.ts";
 import { addFace } from "./font.ts";
 import { type AgentLog, createAgentLog } from "./log.ts";
-import { type Station, startStation } from "./station.ts";
+import { startStation } from "./station.ts";
 
 export async function serve(file: string | undefined): Promise<void> {
   const config = loadAgentConfig(file);
   for (const font of config.fonts) addFace(font);
   const log = createAgentLog(config.logLevel);
   const station = await startStation(config, { log });
-  endOnSignal(station, log);
+  let ending = false;
+  const end = (code: number) => {
+    if (ending) return;
+    ending = true;
+    void station.end().then(() => log.exit(code));
+  };
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => end(0));
+  whenReplaced(() => {
+    log.logger.error(
+      { event: "replaced" },
+      "this program's files are gone, as after an upgrade: it ends, so that its service starts what is there now",
+    );
+    end(1);
+  });
   sayReady(log, config, station.url);
 }
 
@@ -21,12 +35,13 @@ function sayReady({ logger }: AgentLog, { station, logLevel }: AgentConfig, url:
   if (!SAYS_READY.has(logLevel)) process.stdout.write(`${JSON.stringify({ level: "info", time: new Date().toISOString(), ...line })}\n`);
 }
 
-function endOnSignal(station: Station, log: AgentLog): void {
-  let ending = false;
-  for (const signal of ["SIGTERM", "SIGINT"] as const)
-    process.on(signal, () => {
-      if (ending) return;
-      ending = true;
-      void station.end().then(() => log.exit(0));
-    });
+const LOOK_MS = 2_000;
+/** What hasn't been needed yet isn't loaded, and couldn't be any more: it would claim jobs and print none. */
+function whenReplaced(act: () => void): void {
+  const timer = setInterval(() => {
+    if (existsSync(import.meta.filename)) return;
+    clearInterval(timer);
+    act();
+  }, LOOK_MS);
+  timer.unref();
 }

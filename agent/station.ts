@@ -150,7 +150,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   };
   const line = startWake({ settings: config, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
   const telling = tellingOf({ cloud, clock, uplink, report: state });
-  const forgetting = forgettingOf({ store, clock, say });
+  const forgetting = forgettingOf({ store, clock, time, say });
   try {
     const web = await openConsole(config.console, {
       floor, state, operators, scans, lanes, cloud, station: config.station, setPaused, news, clock,

@@ -8,8 +8,8 @@ import type { Clock } from "./clock.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
 import { type Pulse, pulse } from "./pulse.ts";
 
-/** What a refusal means for the report: say it again later, give it up because the job went on, show it to people, or stop working. */
-export type Fate = "retry" | "drop" | "quarantine" | "stop";
+/** What a refusal means for the report: say it again later, or later than all others, give it up because the job went on, show it to people, or stop working. */
+export type Fate = "retry" | "aside" | "drop" | "quarantine" | "stop";
 const byCode: Record<string, Fate> = {
   STALE_ATTEMPT: "drop",
   ENVELOPE_EXPIRED: "drop",
@@ -32,8 +32,10 @@ const byCode: Record<string, Fate> = {
   STORE_UNAVAILABLE: "retry",
   TIMED_OUT: "retry",
   NOT_READY: "retry",
-  INTERNAL_ERROR: "retry",
+  INTERNAL_ERROR: "aside",
 };
+/** Those that end it; after the others it is said again. */
+const settling = new Set<Fate>(["drop", "quarantine"]);
 export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fate {
   const known = byCode[code];
   if (known) return known;
@@ -76,7 +78,10 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   let online: boolean | undefined;
   let stopped: string | null = null;
   let over = false;
-  let retryAfterMs = 0;
+  /** The cloud's own word, on any of the calls that are under way at once. */
+  let notBefore = 0;
+  /** Attempts over whose reports the cloud stumbles, each with when it is asked about them again: nobody else waits for that. */
+  const stumbled = new Map<string, number>();
   let strange = "";
   /** Reports in one call, which is one unit of the cloud's: one that is too much for it now would be too much each time. */
   let chunk: number = limits.RESULTS_MAX_ITEMS;
@@ -112,6 +117,11 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     }
   }
 
+  function answered(said: { ok: true } | NoAnswer): void {
+    heard(said);
+    if (!said.ok) notBefore = Math.max(notBefore, clock.now() + (said.retryAfterMs ?? 0));
+  }
+
   /** Same attempt, later report: not before the earlier one is settled. */
   function settle(row: ReportRow, said: { ok: true } | NoAnswer, askedAt: number): "settled" | "retry" {
     if (said.ok) {
@@ -119,7 +129,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       return "settled";
     }
     const fate = fateOf(said);
-    if (fate === "retry" || fate === "stop") return "retry";
+    if (!settling.has(fate)) return "retry";
     if (!store.isWaiting(row.n)) return "settled"; // what was refused before it in the same batch has settled it
     const told = `${said.code}: ${said.message}`;
     store.write(() => {
@@ -164,10 +174,18 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     });
   }
 
+  /** Not when it stumbles over everything: then it is the cloud that waits, and not a report. */
+  function setAside({ attemptId, body }: ReportRow, said: { ok: true } | NoAnswer): boolean {
+    if (said.ok || fateOf(said) !== "aside" || stumbled.size >= STUMBLES_MAX) return false;
+    stumbled.set(attemptId, clock.now() + pauses.mostMs);
+    say("warn", { event: "stumbled", job_ref: body.job_ref, code: said.code }, `${body.job_ref}: ${said.message}; other reports go first`);
+    return true;
+  }
+
   async function drain(): Promise<boolean> {
-    retryAfterMs = 0;
     for (;;) {
-      const rows = store.waiting(chunk * BATCHES);
+      for (const [attemptId, until] of stumbled) if (until <= clock.now()) stumbled.delete(attemptId);
+      const rows = store.waiting(chunk * BATCHES, [...stumbled.keys()]);
       const [first] = rows;
       if (!first) return false;
       const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
@@ -198,20 +216,18 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
         : await cloud.orphan(row.body, row.key, row.correlation);
     if (said.ok && row.correlation)
       say("info", { event: "told", job_ref: row.body.job_ref, requestId: row.correlation }, `${row.body.job_ref}: the cloud took it`);
-    heard(said);
-    if (!said.ok) retryAfterMs = said.retryAfterMs ?? 0;
-    return settle(row, said.ok ? { ok: true } : said, askedAt) === "retry";
+    answered(said);
+    return settle(row, said, askedAt) === "retry" && !setAside(row, said);
   }
 
   async function sendMany(fitting: ResultRow[]): Promise<boolean> {
     const askedAt = clock.now();
     const said = await cloud.results(fitting.map(({ body, key }) => ({ ...body, idempotency_key: key })));
-    heard(said);
+    answered(said);
     if (!said.ok) {
       isTooMuch ||= said.status === 0 || said.status >= 500;
-      retryAfterMs = said.retryAfterMs ?? 0;
       // A batch that can't be taken as a whole is taken apart: one report tells what is wrong with it.
-      return fateOf(said) === "retry" || fateOf(said) === "stop" ? true : sendOne(fitting[0] as ReportRow);
+      return ["retry", "stop"].includes(fateOf(said)) || sendOne(fitting[0] as ReportRow);
     }
     // One commit for all of them: who dies before it asks again under the same keys.
     const held = new Set<string>();
@@ -223,7 +239,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     const lastOf = new Map(fitting.map(({ attemptId }, i) => [attemptId, i]));
     for (const [i, row] of fitting.entries()) {
       const outcome = outcomes[i];
-      if (held.has(row.attemptId) || store.attempt(row.attemptId) === undefined) continue;
+      if (held.has(row.attemptId) || stumbled.has(row.attemptId) || store.attempt(row.attemptId) === undefined) continue;
       const answer: { ok: true } | NoAnswer =
         outcome?.status === 200
           ? { ok: true }
@@ -235,7 +251,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
             };
       // What the attempt gains by its reports it gains by the last of them.
       if (answer.ok && lastOf.get(row.attemptId) !== i) store.settle(row.n, "taken", null);
-      else if (settle(row, answer, askedAt) === "retry") held.add(row.attemptId);
+      else if (settle(row, answer, askedAt) === "retry" && !setAside(row, answer)) held.add(row.attemptId);
     }
   }
 
@@ -247,8 +263,8 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   }
   async function sendPicture({ sha256, mediaType, bytes }: Picture): Promise<boolean> {
     const said = await cloud.picture(sha256, mediaType, bytes);
-    heard(said);
-    if (!said.ok && ["retry", "stop"].includes(fateOf(said))) return true;
+    answered(said);
+    if (!said.ok && !settling.has(fateOf(said))) return true;
     if (!said.ok) store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
     store.pictureSent(sha256);
     return false;
@@ -267,7 +283,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       if (over) return;
       failures = left ? failures + 1 : 0;
       const backOff = Math.min(pauses.mostMs, pauses.firstMs * 2 ** Math.min(failures - 1, 10)) * (0.5 + Math.random() / 2);
-      if (left) await stop.next(Math.max(backOff, retryAfterMs));
+      if (left) await stop.next(Math.max(backOff, notBefore - clock.now()));
       else await Promise.race([news.next(IDLE_MS), stop.next(IDLE_MS)]);
     }
   }
@@ -286,6 +302,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 }
 
 const IDLE_MS = 1_000;
+const STUMBLES_MAX = 8;
 const PICTURES_ABREAST = 8;
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
 const BATCHES = 3 * ABREAST; // read at once

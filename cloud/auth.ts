@@ -115,7 +115,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
   }
 
   return async (headers, method = "GET") => {
-    const cookie = hasCredential(headers) ? undefined : cookieIn(headers);
+    const cookie = hasCredential(headers) ? undefined : cookieIn(headers, origin());
     if (cookie !== undefined) {
       refuseForged({ method, headers }, origin());
       return known(cookie, lookSession, `cookie\0${cookie}`); // no header can carry that as a secret

@@ -4,13 +4,17 @@ import { limits } from "#shared/limits.ts";
 
 const PLAIN = "imprimatur_console";
 const BOUND = `__Host-${PLAIN}`;
-const SENT = new RegExp(`(?:^|;\\s*)(?:__Host-)?${PLAIN}=([\\w-]{43})(?=;|$)`);
+const sentAs = (name: string) => new RegExp(`(?:^|;\\s*)${name}=([\\w-]{43})(?=;|$)`);
+const SENT = { plain: sentAs(PLAIN), bound: sentAs(BOUND) };
+const isSecure = (origin: string): boolean => origin.startsWith("https:");
 
-export const cookieIn = ({ cookie = "" }: IncomingHttpHeaders): string | undefined => SENT.exec(cookie)?.[1];
+/** By the one name that it is given here: over https a neighbour of the host, or who sits on the line, could plant the plain one. */
+export const cookieIn = ({ cookie = "" }: IncomingHttpHeaders, origin: string): string | undefined =>
+  (isSecure(origin) ? SENT.bound : SENT.plain).exec(cookie)?.[1];
 
 /** `value` absent: the browser forgets it. */
 export function setCookie(origin: string, value?: string): { "set-cookie": string } {
-  const secure = origin.startsWith("https:");
+  const secure = isSecure(origin);
   const seconds = value === undefined ? 0 : limits.CONSOLE_SESSION_LIFE_S;
   const rules = `Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Strict${secure ? "; Secure" : ""}`;
   return { "set-cookie": `${secure ? BOUND : PLAIN}=${value ?? ""}; ${rules}` };

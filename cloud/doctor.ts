@@ -40,6 +40,9 @@ const faultOf = ({ message, code, cause, todo }: Error & { code?: string; todo?:
     todo ?? REMEDIES[code ?? ""] ?? "see what it names",
   );
 
+const unreadable = ({ message }: SyntaxError): Finding =>
+  bad(`what is kept can't be read, a column isn't what was written: ${message}`, records.RESTORE);
+
 async function examine(config: Config): Promise<Line[]> {
   const log = createLog("silent");
   const lines: Line[] = [];
@@ -54,7 +57,7 @@ async function examine(config: Config): Promise<Line[]> {
         try {
           found(check, await look({ config, store, log, now: Date.now }));
         } catch (error) {
-          found(check, faultOf(error as Error));
+          found(check, error instanceof SyntaxError ? unreadable(error) : faultOf(error as Error));
         }
       if (check === "database" && lines.at(-1)?.mark === "FAIL") store = undefined; // what it holds can't be looked at
     }

@@ -1,5 +1,5 @@
 // Folders, and small private files that must outlive a power cut: written beside, synced, then moved into place.
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { folderMaker } from "#shared/folder.ts";
 
@@ -9,7 +9,8 @@ export function writeDurably(file: string, text: string): void {
   const folder = dirname(file);
   makeFolder(folder, 0o700);
   const beside = `${file}.${process.pid}.new`;
-  const fd = openSync(beside, "w", 0o600);
+  rmSync(beside, { force: true }); // of a process that had our number and died
+  const fd = openSync(beside, "wx", 0o600); // anew, so that no link leads root elsewhere
   try {
     writeSync(fd, text);
     fsyncSync(fd);

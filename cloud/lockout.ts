@@ -3,10 +3,10 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 
 export type Lockout = {
-  /** Refuses whoever has been wrong too often, whether or not they would be right this time. `who` is what they say that they are. */
-  admit(who: string, address: string): void;
-  wrong(who: string, address: string): void;
-  right(who: string, address: string): void;
+  /** Refuses whoever has been wrong too often, whether or not they would be right this time. `who` is the client that they say they are; a key names nobody. */
+  admit(who: string | undefined, address: string): void;
+  wrong(who: string | undefined, address: string): void;
+  right(who: string | undefined, address: string): void;
 };
 
 const KEPT = 50_000;
@@ -33,11 +33,11 @@ function tallies(now: () => number) {
 export function lockout(now: () => number = () => performance.now()): Lockout {
   const { waitMs, add } = tallies(now);
   const proven = new Set<string>();
-  const pairOf = (who: string, address: string) => `${address} as ${who}`;
-  // One broken client must not shut out its neighbours behind the same address, nor a stranger the client that has proved itself.
-  const rules = (who: string, address: string) => {
+  const pairOf = (who = "", address: string) => `${address} as ${who}`;
+  // One broken client must not shut out its neighbours behind the same address, nor a stranger the client that has proved itself, or all who have keys.
+  const rules = (who: string | undefined, address: string) => {
     const pair = { name: pairOf(who, address), most: limits.WRONG_SECRETS_PAIR_MAX };
-    const wide = [address, `all as ${who}`].map((name) => ({ name, most: limits.WRONG_SECRETS_WIDE_MAX }));
+    const wide = [address, ...(who === undefined ? [] : [`all as ${who}`])].map((name) => ({ name, most: limits.WRONG_SECRETS_WIDE_MAX }));
     return proven.has(pair.name) ? [pair] : [pair, ...wide];
   };
   return {

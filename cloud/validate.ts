@@ -6,6 +6,7 @@ import type { TSchema } from "typebox";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { READABLE, VISIBLE } from "#shared/wire/common.ts";
+import { NEEDS_ESCAPE, parseJson } from "./json.ts";
 import type { Route } from "./route.ts";
 
 // Only text that came in a URL or a form is turned into numbers and booleans; JSON says what it means.
@@ -167,6 +168,8 @@ function unsafeIn(value: unknown, path: string, depth = 0, found: FieldFault[] =
     const inner = path ? `${path}.${key}` : String(key);
     unsafeIn(key, inner, depth, found);
     if (key === "__proto__" || key === "constructor" || key === "prototype") fault("key", "isn't a name that a field may have", inner);
+    else if (typeof key === "string" && NEEDS_ESCAPE.test(key))
+      fault("key", "has a quote, a backslash or a control character in its name", inner);
     else unsafeIn(child, inner, depth + 1, found);
   }
   return found;
@@ -180,7 +183,7 @@ function utf8(bytes: Buffer): string {
 export function jsonOf(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   try {
-    return JSON.parse(utf8(bytes));
+    return parseJson(utf8(bytes));
   } catch (error) {
     throw error instanceof Refusal ? error : new Refusal("MALFORMED_JSON", `the body isn't JSON: ${(error as Error).message}`);
   }

@@ -1,7 +1,9 @@
 // imprimatur verify FILE: what holds of a passport, a proof or a print's evidence, in words, with nothing but the file and what you trust.
+import { isUtf8 } from "node:buffer";
 import { closeSync, openSync, readSync } from "node:fs";
 import { limits } from "#shared/limits.ts";
 import { linesOf } from "./verify/evidence.ts";
+import { readJson } from "./verify/json.ts";
 import { ringFrom } from "./verify/keys.ts";
 import { type Line, unusable } from "./verify/said.ts";
 import { argumentsOf } from "./arguments.ts";
@@ -22,17 +24,20 @@ function textIn(file: string): string {
     let size = 0;
     for (let read = -1; read !== 0 && size < bytes.length; size += read) read = readSync(handle, bytes, size, bytes.length - size, null);
     if (size > limits.VERIFY_FILE_MAX_BYTES) throw unusable(`${file} has more than ${limits.VERIFY_FILE_MAX_BYTES} bytes`);
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, size)).trim();
+    const content = bytes.subarray(0, size);
+    if (!isUtf8(content)) throw unusable(`${file} isn't UTF-8 (PowerShell's > writes UTF-16): save it as that`);
+    return new TextDecoder().decode(content).trim();
   } finally {
     closeSync(handle);
   }
 }
 
 function jsonIn(file: string): unknown {
+  const text = textIn(file);
   try {
-    return JSON.parse(textIn(file));
+    return readJson(text);
   } catch (cause) {
-    throw unusable(`${file} isn't JSON: ${(cause as Error).message}`);
+    throw unusable(`${file} ${cause instanceof SyntaxError ? "isn't JSON" : "can't be used"}: ${(cause as Error).message}`);
   }
 }
 
@@ -46,7 +51,7 @@ async function judge(argv: string[]): Promise<{ lines: Line[]; file: string }> {
   const lines = await linesOf(textIn(file), {
     now: Date.now(),
     keys: values.keys === undefined ? undefined : ringFrom(jsonIn(values.keys)),
-    checkpoint: values.checkpoint === undefined ? undefined : `${textIn(values.checkpoint)}\n`,
+    checkpoint: values.checkpoint === undefined ? undefined : `${textIn(values.checkpoint).replaceAll("\r\n", "\n")}\n`,
     consistency: json(values.consistency),
     proof: json(values.proof),
   });

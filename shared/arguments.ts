@@ -12,8 +12,8 @@ export class ConfigError extends Error {
   }
 }
 
-type Options = Record<string, { type: "string"; multiple?: true } | { type: "boolean" }>;
-type Given<O extends Options> = {
+export type Options = Record<string, { type: "string"; multiple?: true } | { type: "boolean" }>;
+export type Given<O extends Options> = {
   [Name in keyof O]?: O[Name] extends { multiple: true } ? string[] : O[Name]["type"] extends "string" ? string : boolean;
 };
 

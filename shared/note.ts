@@ -28,6 +28,8 @@ export function parseNote(note: string): Note | undefined {
     .trimEnd()
     .split("\n")
     .map((line) => line.split(" "));
+  if (lines.some(([, , encoded = "", ...more]) => more.length > 0 || Buffer.from(encoded, "base64").toString("base64") !== encoded))
+    return undefined;
   return {
     text,
     head: { origin, size: Number(size), root: Buffer.from(root, "base64") },

@@ -91,6 +91,15 @@ export function explain(n: number, words: string): void {
     () => explain(n, words),
   );
 }
+export const seenTo = (n: number): void =>
+  signedIn(
+    () =>
+      void once(
+        () => api.seenTo(n),
+        { colour: "good", what: "noted", by: name(), frame: true },
+        () => seenTo(n),
+      ),
+  );
 export const tested = signal<Record<string, string>>({});
 export function printTest(printer: string): void {
   const go = () => {

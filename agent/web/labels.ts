@@ -1,6 +1,6 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
-import { openExplain, reprint } from "./acts.ts";
+import { openExplain, reprint, seenTo } from "./acts.ts";
 import { Button, Panel, Theirs } from "./parts.ts";
 import { clockTime, count, say, wordFor } from "./speech.ts";
 import type { Done, State } from "./station.ts";
@@ -64,6 +64,7 @@ export function Labels({ now }: { now: State }) {
               { key: n },
               h("div", null, h("strong", { class: "code" }, code), h(Theirs, { text: `${ref ?? ""} ${message}` })),
               h("time", null, at === null ? "" : clockTime(at)),
+              h(Button, { title: words.seenTo, onPress: () => seenTo(n) }),
             ),
           ),
         ),

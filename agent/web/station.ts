@@ -88,6 +88,7 @@ export const api = {
   scan: (text: string) => signed<ScanAnswer>("/api/scan", { text }),
   skip: (ref: string) => signed<object>(`/api/jobs/${part(ref)}/skip`),
   reprint: (ref: string) => signed<{ job_ref: string }>(`/api/jobs/${part(ref)}/reprint`),
+  seenTo: (n: number) => signed<object>(`/api/quarantine/${n}/seen`, {}),
   explain: (n: number, words: string) => signed<object>(`/api/labels/${n}/explain`, { words }),
   pause: (is: boolean) => call<object>("POST", is ? "/api/pause" : "/api/resume"),
   test: (printer: string) => signed<{ words: string }>(`/api/printers/${part(printer)}/test`),

@@ -4,15 +4,17 @@ import ip from "ipaddr.js";
 
 /** Link-local stays shut even for those who let private addresses in: clouds hand out their credentials there. */
 const PRIVATE = new Set<string>(["private", "loopback", "uniqueLocal", "carrierGradeNat"]);
+/** And at these: AWS by IPv6, Google by IPv6, Alibaba, Azure. */
+const CREDENTIALS = new Set(["fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16"]);
 const GLOBAL_V6 = ip.parseCIDR("2000::/3") as [ip.IPv6, number];
 
-/** Why nothing is sent to this address; undefined where it may be. A mapped IPv4 address is judged as what it maps. */
-export function addressFault(address: string, allowPrivate: boolean): string | undefined {
+/** Why nothing is sent to this address; undefined where it may be. A mapped IPv4 address is judged as what it maps. `called`: where it isn't to be told. */
+export function addressFault(address: string, allowPrivate: boolean, called = address): string | undefined {
   const parsed = ip.process(address.split("%")[0] ?? address);
-  const range = parsed.range();
+  const range = CREDENTIALS.has(parsed.toString()) ? "metadata" : parsed.range();
   if (allowPrivate && PRIVATE.has(range)) return undefined;
   const isPublic = range === "unicast" && (parsed.kind() === "ipv4" || (parsed as ip.IPv6).match(GLOBAL_V6));
-  return isPublic ? undefined : `${address} is not a public address (${range})`;
+  return isPublic ? undefined : `${called} is not a public address (${range})`;
 }
 
 const LOCAL_NAME = /(^|\.)(localhost|local|internal|home\.arpa)$/;

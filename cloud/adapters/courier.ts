@@ -55,7 +55,7 @@ function guardedLookup(options: CourierOptions): LookupFunction {
       const usable = found.filter(({ family }) => !wanted.family || wanted.family === family);
       if (usable.length === 0) throw new Error(`${host} has no address`);
       for (const { address } of usable) {
-        const fault = addressFault(address, options.allowPrivate);
+        const fault = addressFault(address, options.allowPrivate, "what it leads to"); // our name servers may know the house's own names; a tenant needn't
         if (fault) throw new Error(`${host}: ${fault}`);
       }
       return usable as [Addresses[0], ...Addresses];

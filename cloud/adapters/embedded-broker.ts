@@ -6,6 +6,7 @@ import type { Aedes, AuthenticateError, Client } from "aedes";
 import { Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { placeOf } from "#shared/mqtt.ts";
+import { countedAs } from "../caller-address.ts";
 import { UUID } from "../domain/page.ts";
 import { budgets } from "../rate.ts";
 import type { Broker, Surroundings } from "./broker.ts";
@@ -47,7 +48,8 @@ export async function embeddedBroker(at: { host: string; port: number }, around:
   const { take } = budgets();
   const isWithin = (key: string, perMinute: number) => !around.rateLimited || take(key, perMinute).isAllowed;
   const admit = async (socket: Socket) => {
-    if (strangers.size >= limits.MQTT_UNKNOWN_MAX_CONNECTIONS || !isWithin(`connect ${socket.remoteAddress}`, tiers.anonymous)) {
+    const from = countedAs("", socket.remoteAddress);
+    if (strangers.size >= limits.MQTT_UNKNOWN_MAX_CONNECTIONS || !isWithin(`connect ${from}`, tiers.anonymous)) {
       refused += 1;
       return socket.destroy();
     }

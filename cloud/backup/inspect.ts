@@ -1,14 +1,14 @@
-// What a copy of the database says of itself, once nothing in it contradicts anything else: SQLite's own check, the log, every audit chain, every sealed bundle.
+// What a copy of the database says of itself, once nothing in it contradicts anything else: SQLite's own check, the log, every audit chain, every sealed bundle, every passport.
 import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import * as audit from "../domain/audit.ts";
 import { judgeBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
+import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault, openToRead } from "../store/copy.ts";
 import { versionOf } from "../store/migrate.ts";
-import { signingKeys } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
-import { ringFrom, type Ring } from "../verify/keys.ts";
+import type { Ring } from "../verify/keys.ts";
 import { unfit } from "./archive.ts";
 
 export type Inspected = {
@@ -28,13 +28,14 @@ export async function inspect(file: string, log: Logger): Promise<Inspected> {
     const migration = await versionOf(store);
     const { size, root, fault: broken } = await recompute(store);
     if (broken) throw unfit(`the transparency log doesn't hold: ${broken}`);
-    return { migration, log: { size, root: root.toString("hex") }, audit: await chains(store), keys: await keysIn(store) };
+    const keys = await keysIn(store);
+    return { migration, log: { size, root: root.toString("hex") }, audit: await chains(store, keys), keys };
   } finally {
     await store.close();
   }
 }
 
-async function chains(store: Store): Promise<Inspected["audit"]> {
+async function chains(store: Store, keys: Ring | undefined): Promise<Inspected["audit"]> {
   const sum = createHash("sha256");
   const ids = await store.read("tenants", audit.chainIds);
   let rows = 0;
@@ -43,13 +44,10 @@ async function chains(store: Store): Promise<Inspected["audit"]> {
     if (!valid) throw unfit(`the audit chain of tenant ${tenantId} breaks at row ${firstBroken?.seq}: ${firstBroken?.fault}`);
     const { fault } = await judgeBundles(store, tenantId);
     if (fault) throw unfit(`sealed evidence doesn't hold: ${fault}`);
+    const { fault: untrue } = await judgePassports(store, tenantId, keys);
+    if (untrue) throw unfit(`a passport doesn't hold: ${untrue}`);
     rows += head.seq;
     sum.update(`${tenantId} ${head.seq} ${head.hash}\n`);
   }
   return { tenants: ids.length, rows, heads: sum.digest("hex") };
-}
-
-async function keysIn(store: Store): Promise<Ring | undefined> {
-  const rows = await store.read("signing keys", ({ db }) => db.select().from(signingKeys));
-  return rows.length === 0 ? undefined : ringFrom({ keys: rows.map(({ kid, publicJwk }) => ({ ...publicJwk, kid })) });
 }

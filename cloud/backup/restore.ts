@@ -116,18 +116,24 @@ async function warn(store: Store): Promise<void> {
 
 /** Root restores for the user whose folder it is, as whom the cloud will open it. */
 function giveToOwner(dataDir: string): void {
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = statSync(dataDir);
-  for (const name of readdirSync(dataDir, { recursive: true, encoding: "utf8" })) lchownSync(join(dataDir, name), uid, gid);
+  if (process.getuid?.() === 0) give(dataDir, statSync(dataDir));
+}
+/** Node's own way through all folders follows links, and their owner could lay one to anything of root's. */
+function give(folder: string, to: { uid: number; gid: number }): void {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    lchownSync(path, to.uid, to.gid);
+    if (entry.isDirectory()) give(path, to);
+  }
 }
 
 export type WentBack = { takenAt: string; logSize: number };
 
 /** What was there moves aside, what is new moves in; a start in between is refused by the mark. */
 function putInPlace(fresh: string, dataDir: string, now: number): string | undefined {
+  writeDurably(join(dataDir, CUT_OFF), "a restore was begun here and hasn't ended: run it again with --force\n");
   const old = readdirSync(dataDir).filter((name) => !/^lock|^\.restoring-|^before-restore-/.test(name) && name !== CUT_OFF);
   const before = old.length > 0 ? `before-restore-${now}` : undefined;
-  writeDurably(join(dataDir, CUT_OFF), "a restore was begun here and hasn't ended: run it again with --force\n");
   if (before) {
     mkdirSync(join(dataDir, before), { mode: 0o700 });
     for (const name of old) renameSync(join(dataDir, name), join(dataDir, before, name));

@@ -51,7 +51,7 @@ export const disk: Check = ({ config: { DATA_DIR: dir } }) => {
 export const sync: Check = ({ config: { DATA_DIR: dir } }) => {
   if (!existsSync(dir)) return [];
   const file = join(dir, `.doctor-${process.pid}`);
-  const handle = openSync(file, "w", 0o600);
+  const handle = openSync(file, "wx", 0o600); // anew: the folder may be another's, who could lay a link there
   try {
     const times = Array.from({ length: SYNCS }, () => {
       const began = performance.now();

@@ -4,6 +4,7 @@ import * as audit from "../domain/audit.ts";
 import { backlog, COUNTED_MAX_ROWS } from "../domain/backlog.ts";
 import { judgeBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
+import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault } from "../store/copy.ts";
 import { newestKnown, versionOf } from "../store/migrate.ts";
 import { durabilityFaultsOf } from "../store/open.ts";
@@ -13,9 +14,10 @@ const LEAVES = 4_096;
 const CHAINS = 20;
 const ROWS = 1_000;
 const BUNDLES = 200;
+const PASSPORTS = 200;
 const CLOCK_OFF_MS = 2_000;
 const LATE_MS = 60_000;
-const RESTORE = "stop the cloud and restore the last backup that holds: imprimatur restore";
+export const RESTORE = "stop the cloud and restore the last backup that holds: imprimatur restore";
 
 export const database: Check = async ({ store, config }) => {
   if (!store) return bad(`${join(config.DATA_DIR, "imprimatur.db")} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
@@ -57,10 +59,18 @@ export const chains: Check = async ({ store }) => {
 export const evidence: Check = async ({ store }) => {
   if (!store) return [];
   const ids = (await store.read("audit chains", audit.chainIds)).slice(0, CHAINS);
-  const judged = await Promise.all(ids.map((tenantId) => judgeBundles(store, tenantId, BUNDLES)));
-  const broken = judged.flatMap(({ fault }) => (fault === undefined ? [] : bad(`sealed evidence doesn't hold: ${fault}`, RESTORE)));
-  const count = judged.reduce((sum, { bundles }) => sum + bundles, 0);
-  return broken.length > 0 ? broken : well(`the ${count} latest sealed bundles of ${ids.length} tenants are what was sealed`);
+  const keys = await keysIn(store);
+  const broken: Finding[] = [];
+  let [bundles, passports] = [0, 0];
+  for (const tenantId of ids) {
+    const sealed = await judgeBundles(store, tenantId, BUNDLES);
+    if (sealed.fault !== undefined) broken.push(bad(`sealed evidence doesn't hold: ${sealed.fault}`, RESTORE));
+    const signed = await judgePassports(store, tenantId, keys, PASSPORTS);
+    if (signed.fault !== undefined) broken.push(bad(`a passport doesn't hold: ${signed.fault}`, RESTORE));
+    [bundles, passports] = [bundles + sealed.bundles, passports + signed.passports];
+  }
+  if (broken.length > 0) return broken;
+  return well(`the latest of ${ids.length} tenants, ${bundles} sealed bundles and ${passports} passports, are what was sealed and signed`);
 };
 
 export const clock: Check = async ({ store, now }) => {

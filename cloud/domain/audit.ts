@@ -1,18 +1,20 @@
 // The audit log: a hash chain per tenant, appended in the commit of what it tells of, recomputable by anybody who may read it.
-import { and, asc, desc, eq, gt, gte, lt, max, sql } from "../store/drizzle.ts";
+import { setImmediate as turn } from "node:timers/promises";
+import { and, asc, desc, eq, gt, inArray, max, sql } from "../store/drizzle.ts";
 import type { SQL } from "drizzle-orm";
 import { digestOf } from "#shared/canonical.ts";
-import type { AuditAction } from "#shared/audit.ts";
+import { type AuditAction, auditActions } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
-import { auditHeads, auditLog } from "../store/schema.ts";
+import { auditHeads, auditLog, tenants } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Finale, LOCKED, run, type Store, together, type Tx } from "../store/store.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 import { ranks } from "./ranks.ts";
 
 const FIRST_HASH = "0".repeat(64);
-const SLICE_ROWS = 1_000;
+const SINCE_MAX_ROWS = 1_000;
+const SLICE_ROWS = 250; // recomputed within some 10 ms
 
 export type Entry = { action: AuditAction; subject: string | null; details?: Record<string, unknown> | undefined; requestId: string };
 
@@ -37,9 +39,12 @@ export const lastInstant = async (tx: Tx): Promise<number | undefined> => {
   return found?.at ?? undefined;
 };
 
-/** Everybody who has one, in order. */
-export const chainIds = async (tx: Tx): Promise<string[]> =>
-  (await tx.db.select({ id: auditHeads.tenantId }).from(auditHeads).orderBy(asc(auditHeads.tenantId))).map(({ id }) => id);
+/** Everybody who has one, in order: every tenant, whether or not its head is still there. */
+export async function chainIds(tx: Tx): Promise<string[]> {
+  const theirs = await tx.db.select({ id: tenants.id }).from(tenants);
+  const begun = await tx.db.select({ id: auditHeads.tenantId }).from(auditHeads);
+  return [...new Set([...theirs, ...begun].map(({ id }) => id))].toSorted();
+}
 
 type Stored = typeof auditLog.$inferSelect;
 type Unchained = Omit<Stored, "seq" | "prevHash" | "hash">;
@@ -87,19 +92,36 @@ function chain(tenantId: string, unchained: readonly Unchained[], { seq: first, 
   return [...inserts, moveHead.run({ tenantId, seq, hash: prevHash })];
 }
 
+/** The actions that are asked for; undefined for any. */
+function actionsIn({ action, class: name }: AuditQuery): string[] | undefined {
+  if (action !== undefined) return name === undefined || action.startsWith(`${name}.`) ? [action] : [];
+  return name === undefined ? undefined : Object.keys(auditActions).filter((one) => one.startsWith(`${name}.`));
+}
+
+/** The latest rows of each of these actions, off their index: asked for whole rows, SQLite would look through the chain. */
+function latestOf(tenantId: string, actions: readonly string[], before: SQL, most: number): SQL {
+  const latest = actions.map(
+    (action, i) => sql`SELECT seq FROM (
+      SELECT seq FROM audit_log WHERE tenant_id = ${tenantId} AND action = ${action} AND ${before} ORDER BY seq DESC LIMIT ${most}) ${sql.raw(`AS of${i}`)}`,
+  );
+  return sql`${auditLog.seq} IN (${actions.length === 0 ? sql`NULL` : sql.join(latest, sql` UNION ALL `)})`;
+}
+
 export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{ data: AuditRow[]; nextCursor: string | null }> {
   const { limit, after } = pageOf(query, SEQ);
-  const where: (SQL | undefined)[] = [
-    eq(auditLog.tenantId, caller.tenantId),
-    after === undefined ? undefined : lt(auditLog.seq, Number(after)),
-    query.action === undefined ? undefined : eq(auditLog.action, query.action),
-    query.class === undefined ? undefined : and(gte(auditLog.action, `${query.class}.`), lt(auditLog.action, `${query.class}/`)),
-    query.requestId === undefined ? undefined : eq(auditLog.requestId, query.requestId),
-  ];
+  const { requestId } = query;
+  const before = after === undefined ? sql`1 = 1` : sql`seq < ${Number(after)}`;
+  const actions = actionsIn(query);
+  const isAsked =
+    actions === undefined || requestId !== undefined
+      ? actions && inArray(auditLog.action, actions)
+      : latestOf(caller.tenantId, actions, before, limit + 1);
   const rows = await tx.db
     .select()
     .from(auditLog)
-    .where(and(...where))
+    .where(
+      and(eq(auditLog.tenantId, caller.tenantId), before, isAsked, requestId === undefined ? undefined : eq(auditLog.requestId, requestId)),
+    )
     .orderBy(desc(auditLog.seq))
     .limit(limit + 1);
   return pageReply(rows, limit, ({ seq }) => String(seq), toWire);
@@ -112,7 +134,7 @@ export async function since(tx: Tx, tenantId: string, seq: number): Promise<{ se
     .from(auditLog)
     .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
     .orderBy(desc(auditLog.seq))
-    .limit(SLICE_ROWS);
+    .limit(SINCE_MAX_ROWS);
   return { seq: rows[0]?.seq ?? seq, classes: new Set(rows.map(({ action }) => action.split(".")[0] ?? "")) };
 }
 
@@ -123,8 +145,8 @@ export const latestAt = async (tx: Tx, tenantId: string): Promise<number> => {
 };
 
 /**
- * Walks the chain from its first row, or through its last ones only, to the head seen at the start, a slice a unit, and names the first row
- * that doesn't hold.
+ * Walks the chain from its first row, or through its last ones only, to the head seen at the start, a slice a unit with a turn for others between,
+ * and names the first row that doesn't hold.
  */
 export async function verify(store: Store, tenantId: string, lastRows = Infinity): Promise<AuditVerdict> {
   const [head = NO_HEAD, last] = await store.read(
@@ -157,6 +179,7 @@ export async function verify(store: Store, tenantId: string, lastRows = Infinity
       hash = row.hash;
     }
     if (rows.length === 0) return verdict("the row is missing: the chain ends before its head");
+    await turn();
   }
   if (hash !== head.hash) {
     seq -= 1;

@@ -27,28 +27,28 @@ export async function judgeBundles(store: Store, tenantId: string, most = Infini
 type Slice = { before: string | undefined; count: number; /** Where the log holds those of the slice before. */ near: number | undefined };
 async function judgeSlice(tx: Tx, tenantId: string, { before, count, near }: Slice) {
   const sealed = await tx.db
-    .select({ ref: printJobs.jobRef, attemptId: printJobs.attemptId })
+    .select()
     .from(printJobs)
     .where(
       and(eq(printJobs.tenantId, tenantId), eq(printJobs.state, "SEALED"), before === undefined ? undefined : lt(printJobs.jobRef, before)),
     )
     .orderBy(desc(printJobs.jobRef))
     .limit(count);
-  const refs = sealed.map(({ ref }) => ref);
+  const refs = sealed.map(({ jobRef }) => jobRef);
   const words = await tx.db
     .select({ ref: printEvents.jobRef, attemptId: printEvents.attemptId, toState: printEvents.toState, item: printEvents.item })
     .from(printEvents)
     .where(inArray(printEvents.jobRef, refs))
     .orderBy(asc(printEvents.jobRef), asc(printEvents.n));
   const byRef = Map.groupBy(words, ({ ref }) => ref);
-  const bundles = sealed.map(({ ref, attemptId }) => ({
-    ref,
-    ...bundleOf((byRef.get(ref) ?? []).filter((word) => word.attemptId === attemptId)),
+  const bundles = sealed.map((job) => ({
+    job,
+    ...bundleOf((byRef.get(job.jobRef) ?? []).filter((word) => word.attemptId === job.attemptId)),
   }));
   const digests = bundles.flatMap(({ sealed: digest }) => digest ?? []);
   const logged = await log.absentOf(tx, digests, near);
   const isLogged = (digest: string | undefined) => digest !== undefined && !logged.absent.has(digest);
-  const faults = bundles.map((bundle) => ({ ref: bundle.ref, fault: sealFault(bundle, isLogged(bundle.sealed)) }));
+  const faults = bundles.map((bundle) => ({ ref: bundle.job.jobRef, fault: sealFault(bundle, bundle.job, isLogged(bundle.sealed)) }));
   const first = faults.find(({ fault }) => fault !== undefined);
   return { refs, near: logged.near, fault: first && `the job ${first.ref}: ${first.fault}` };
 }

@@ -1,5 +1,6 @@
 // Carriers: serials are allocated by the thousand, read back as what a printer needs, and told what became of them.
-import { and, asc, eq, gt, isNull, sql } from "../store/drizzle.ts";
+import { setImmediate as turn } from "node:timers/promises";
+import { and, asc, eq, gt, isNull, lte, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { digitalLink, encodeSgtin96, epcSerialFault } from "#shared/gs1.ts";
 import { type Carrier, type CarrierRow, type PrintState, printStates } from "#shared/wire/carriers.ts";
@@ -177,31 +178,38 @@ export async function exported(store: Store, from: From, origin: string): Promis
 
 async function* nothing(): AsyncGenerator<never> {}
 
-/** A slice a unit, made when it is asked for, so that a million rows take no more memory than a page. */
+/** A slice a unit, made when it is asked for, so that a million rows take no more memory than a page; others get a turn between slices. */
 async function* slices(store: Store, from: From, naming: Naming): AsyncGenerator<CarrierRow[]> {
-  for (let after = 0; ;) {
-    const rows = await store.read("export", (tx) => sliceOf(tx, from, after));
+  for (let after: number | undefined = 0; after !== undefined; await turn()) {
+    const before: number = after;
+    const { rows, last } = await store.read("export", (tx) => sliceOf(tx, from, before));
     if (rows.length > 0) yield rows.map((row) => toRow(row, naming));
-    const last = rows.at(-1);
-    if (!last || rows.length < EXPORT_SLICE_ROWS) return;
-    after = last.n;
+    after = last;
   }
 }
 
-const sliceOf = (tx: Tx, { tenantId, productId, state }: From, after: number): Promise<Row[]> =>
-  tx.db
+type Slice = { rows: Row[]; /** The place behind which the next one begins, if there is one. */ last: number | undefined };
+/** So many places of the product's and no more: where few of a million are in the state, all others would be looked through at once. */
+async function sliceOf(tx: Tx, { tenantId, productId, state }: From, after: number): Promise<Slice> {
+  const isNext = and(eq(serials.productId, productId), gt(serials.n, after));
+  const places = tx.db.select({ n: serials.n }).from(serials).where(isNext).orderBy(asc(serials.n));
+  const isIndexed = state === "failed"; // those are a list of their own
+  const end = isIndexed ? undefined : (await places.limit(1).offset(EXPORT_SLICE_ROWS - 1))[0]?.n;
+  const rows = await tx.db
     .select()
     .from(serials)
     .where(
       and(
         eq(serials.tenantId, tenantId),
-        eq(serials.productId, productId),
-        gt(serials.n, after),
+        isNext,
+        end === undefined ? undefined : lte(serials.n, end),
         state === undefined ? isNull(serials.voidedAt) : inState[state],
       ),
     )
     .orderBy(asc(serials.n))
     .limit(EXPORT_SLICE_ROWS);
+  return { rows, last: end ?? (rows.length < EXPORT_SLICE_ROWS ? undefined : rows.at(-1)?.n) };
+}
 
 export const unknownState = (word: string): Refusal =>
   new Refusal("INVALID_PRINT_STATE", `printState: ${word.slice(0, 50)} isn't one; it is ${printStates.join(", ")}`, {

@@ -1,6 +1,6 @@
 // A passport's version as a W3C Verifiable Credential 2.0: enveloped in a JWS, issued by did:web, revocable by one bit.
 import { gzipSync } from "node:zlib";
-import { and, asc, eq, gte, inArray, isNotNull, isNull, lt, sql } from "../store/drizzle.ts";
+import { and, eq, inArray, isNotNull, isNull, sql } from "../store/drizzle.ts";
 import type { Signing } from "../keys.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { counters, issuedCredentials, passports, tenants } from "../store/schema.ts";
@@ -107,18 +107,31 @@ export async function isRevoked(tx: Tx, list: number, bit: number): Promise<bool
   return rows.length > 0;
 }
 
+type Bits = { set: string; encoded: string };
+/** Of each cloud. A bit that was set stays set; the sum tells one apart that was read before a commit that then failed. */
+const bitsOf = new WeakMap<Signing["keys"], Map<number, Bits>>();
+
+/** Anybody may ask for a list, and one that is full of revoked ones takes longer to read than to count. */
+async function bitsIn(tx: Tx, list: number, { keys }: Signing): Promise<string> {
+  const from = list * LIST_BITS;
+  const { statusIndex, revokedAt } = issuedCredentials;
+  const its = sql`FROM ${issuedCredentials} WHERE ${revokedAt} IS NOT NULL AND ${statusIndex} >= ${from} AND ${statusIndex} < ${from + LIST_BITS}`;
+  const [counted] = await tx.db.values<[number, number | null]>(sql`SELECT COUNT(*), SUM(${statusIndex}) ${its}`);
+  const set = String(counted);
+  const lists = bitsOf.get(keys) ?? new Map<number, Bits>();
+  const known = lists.get(list);
+  if (known?.set === set) return known.encoded;
+  const rows = await tx.db.values<[number]>(sql`SELECT ${statusIndex} ${its}`);
+  const bits = Buffer.alloc(LIST_BITS / 8);
+  for (const [index] of rows) bits[(index - from) >> 3] = (bits[(index - from) >> 3] ?? 0) | (0x80 >> ((index - from) & 7)); // bit 0 is the leftmost
+  const encoded = `u${gzipSync(bits).toString("base64url")}`;
+  if (rows.length > 0) bitsOf.set(keys, lists.set(list, { set, encoded }));
+  return encoded;
+}
+
 /** The bits of a list, signed; a set one means revoked. */
 export async function statusList(tx: Tx, list: number, signing: Signing): Promise<string> {
   const origin = signing.origin();
-  const from = list * LIST_BITS;
-  const { statusIndex, revokedAt } = issuedCredentials;
-  const rows = await tx.db
-    .select({ index: statusIndex })
-    .from(issuedCredentials)
-    .where(and(isNotNull(revokedAt), gte(statusIndex, from), lt(statusIndex, from + LIST_BITS)))
-    .orderBy(asc(statusIndex));
-  const bits = Buffer.alloc(LIST_BITS / 8);
-  for (const { index } of rows) bits[(index - from) >> 3] = (bits[(index - from) >> 3] ?? 0) | (0x80 >> ((index - from) & 7)); // bit 0 is the leftmost
   return sign(
     {
       "@context": [VC],
@@ -130,7 +143,7 @@ export async function statusList(tx: Tx, list: number, signing: Signing): Promis
         id: `${listUrl(origin, list)}#list`,
         type: "BitstringStatusList",
         statusPurpose: "revocation",
-        encodedList: `u${gzipSync(bits).toString("base64url")}`,
+        encodedList: await bitsIn(tx, list, signing),
       },
     },
     signing,

@@ -1,5 +1,5 @@
 // Deliveries as their tenant sees them: listed with every try, sent again by hand, and a first one made to try an endpoint out.
-import { and, asc, desc, eq, inArray, isNull, lt, sql } from "../store/drizzle.ts";
+import { and, asc, desc, eq, inArray, isNull, sql } from "../store/drizzle.ts";
 import type { SQL } from "drizzle-orm";
 import { EVENT_API_VERSION, eventTable } from "#shared/events.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -7,11 +7,12 @@ import { limits } from "#shared/limits.ts";
 import type { Delivery, DeliveryQuery, WebhookTest } from "#shared/wire/webhooks.ts";
 import type { Caller } from "../route.ts";
 import { deliveries, outbox } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import type { Store, Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { send } from "./outbox.ts";
 import { pageOf, pageReply } from "./page.ts";
+import { lookedThrough } from "./stretches.ts";
 import * as webhooks from "./webhooks.ts";
 
 export type Row = typeof deliveries.$inferSelect;
@@ -44,30 +45,23 @@ export const fresh = (tx: Tx, of: Pick<Row, "tenantId" | "webhookId" | "eventId"
 export const UNWELL = sql`state IN ('failed', 'exhausted', 'held')`;
 /** Ids in a state, found by an index that holds no delivered ones: a long past doesn't slow the look at what went wrong. */
 const INDEXED: Partial<Record<Row["state"], SQL>> = { pending: sql`due_at IS NOT NULL`, failed: UNWELL, exhausted: UNWELL, held: UNWELL };
-const inState = (state: Row["state"], webhookId: string, after: string | undefined, most: number): SQL => {
-  const indexed = INDEXED[state];
-  if (!indexed) return eq(deliveries.state, state);
-  return sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} AND state = ${state} AND ${indexed}
+const inState = (state: Row["state"], webhookId: string, after: string | undefined, most: number): SQL | undefined =>
+  INDEXED[state] &&
+  sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} AND state = ${state} AND ${INDEXED[state]}
     AND id < ${after ?? "g"} ORDER BY id DESC LIMIT ${most})`; // no id reaches "g"
-};
 
-export async function list(tx: Tx, caller: Caller, webhookId: string, query: DeliveryQuery) {
-  await webhooks.find(tx, caller.tenantId, webhookId);
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(deliveries)
-    .where(
-      and(
-        eq(deliveries.tenantId, caller.tenantId),
-        eq(deliveries.webhookId, webhookId),
-        query.status === undefined ? undefined : inState(query.status, webhookId, after, limit + 1),
-        after === undefined ? undefined : lt(deliveries.id, after),
-      ),
-    )
-    .orderBy(desc(deliveries.id))
-    .limit(limit + 1);
-  return pageReply(rows, limit, ({ id }) => id, toWire);
+export async function list(store: Store, { tenantId }: Caller, webhookId: string, { status, ...query }: DeliveryQuery) {
+  await store.read("webhook", (tx) => webhooks.find(tx, tenantId, webhookId));
+  const page = pageOf(query);
+  const found = status === undefined ? undefined : inState(status, webhookId, page.after, page.limit + 1);
+  const rows = await lookedThrough(store, "deliveries", page, {
+    table: deliveries,
+    key: deliveries.id,
+    whole: and(eq(deliveries.tenantId, tenantId), eq(deliveries.webhookId, webhookId), found),
+    fits: status === undefined || found ? undefined : eq(deliveries.state, status),
+    rows: (tx, where, most) => tx.db.select().from(deliveries).where(where).orderBy(desc(deliveries.id)).limit(most),
+  });
+  return pageReply(rows, page.limit, ({ id }) => id, toWire);
 }
 
 const mine = (caller: Caller, webhookId: string, id: string) =>
@@ -135,8 +129,8 @@ export function forgetEnded(tx: Tx, most: number): Promise<number> {
 
 /** Forgets what a disabled webhook wasn't sent, once its event is forgotten as well. */
 export function forgetHeld(tx: Tx, most: number): Promise<number> {
-  const isOver = sql`state = 'held' AND ${UNWELL} AND created_at < ${keptSince(tx)}`;
-  return forgetThose(tx, sql`SELECT webhook_id, id FROM deliveries WHERE ${isOver} LIMIT ${most}`, isOver);
+  const isOver = sql`state = 'held' AND created_at < ${keptSince(tx)}`;
+  return forgetThose(tx, sql`SELECT webhook_id, id FROM deliveries WHERE ${isOver} ORDER BY created_at LIMIT ${most}`, isOver);
 }
 
 /** Forgets events that nobody can ask for any more. */

@@ -127,6 +127,12 @@ export async function patch(tx: Tx, caller: Caller, id: string, changes: DeviceP
 }
 
 const LEASED = jobStateNames.filter((state) => leaseOf(state) !== null);
+/** Named by what is found in the index of states: by anything else SQLite would look through all jobs that there ever were. */
+const leased = (tx: Tx, tenantId: string) =>
+  tx.db
+    .select({ ref: printJobs.jobRef })
+    .from(printJobs)
+    .where(and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, LEASED)));
 /** Its key dies and its leases end now; what may be on paper keeps its grace, for somebody has to look. */
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
   const [row] = await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id)).returning();
@@ -142,6 +148,7 @@ export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
     .where(
       and(
         eq(printJobs.tenantId, caller.tenantId),
+        inArray(printJobs.jobRef, leased(tx, caller.tenantId)),
         eq(printJobs.deviceId, id),
         inArray(printJobs.state, LEASED),
         sql`${printJobs.leaseExpiresAt} > ${tx.now}`,

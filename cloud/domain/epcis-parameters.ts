@@ -13,7 +13,9 @@ import { typedValue } from "./epcis-terms.ts";
 export type Query = Readonly<Record<string, unknown>>;
 /** On a term's columns, which a plan may have to keep from being looked up by. `wide`: may match more than a handful of values. */
 export type Term = { term: (kind: SQL, value: SQL) => SQL; wide: boolean };
-type Condition = { event: SQL } | Term;
+/** On a column of the event's; `values` are as many as it may have, where they are named. */
+export type OnEvent = { event: SQL; on: keyof typeof epcisEvents.$inferSelect; values?: number };
+type Condition = OnEvent | Term;
 type Made = Condition | { fault: string };
 type Parameter = (value: string) => Made;
 
@@ -30,7 +32,7 @@ const either = (parts: SQL[]): SQL => sql`(${sql.join(parts, sql` OR `)})`;
 const listed = (value: string): string[] => value.split("|");
 const onColumn =
   (name: keyof typeof epcisEvents.$inferSelect, spelt: (value: string) => string = (value) => value): Parameter =>
-  (value) => ({ event: oneOf(column(name), listed(value).map(spelt)) });
+  (value) => ({ event: oneOf(column(name), listed(value).map(spelt)), on: name, values: listed(value).length });
 const onTerm =
   (name: string, spelt: (value: string) => string = (value) => value): Parameter =>
   (text) => ({ term: (kind, value) => sql`${kind} = ${name} AND ${oneOf(value, listed(text).map(spelt))}`, wide: false });
@@ -62,7 +64,7 @@ const NO_INSTANT = { fault: "must be an instant with its offset, such as 2026-11
 const onTime =
   (name: "eventTime" | "recordTime", operator: ">=" | "<"): Parameter =>
   (text) =>
-    judgeInstant(text).length > 0 ? NO_INSTANT : { event: sql`${column(name)} ${sql.raw(operator)} ${Date.parse(text)}` };
+    judgeInstant(text).length > 0 ? NO_INSTANT : { event: sql`${column(name)} ${sql.raw(operator)} ${Date.parse(text)}`, on: name };
 const onErrorTime =
   (operator: ">=" | "<"): Parameter =>
   (text) => {
@@ -138,7 +140,7 @@ function conditionOf(name: string, value: string): Made {
 }
 
 type Order = { by: "eventTime" | "recordTime"; descending: boolean };
-type Page = { at: number; eventId: string; left: number | null };
+export type Page = { at: number; eventId: string; left: number | null };
 
 function pageIn(token: string | undefined): Page | undefined {
   if (token === undefined) return undefined;

@@ -1,11 +1,12 @@
 // Answers to SimpleEventQuery: pages of events by key, found from their order or from what they name, in the standard's document.
+import { setImmediate as turn } from "node:timers/promises";
 import type { SQL } from "drizzle-orm";
 import { and, eq, inArray, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
-import { column, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { column, type OnEvent, type Page, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
 import type { Json } from "./epcis-rules.ts";
 
 export const CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld";
@@ -28,7 +29,15 @@ async function startOf(tx: Tx, tenantId: string, { conditions }: Plan): Promise<
   return some.length > FEW ? undefined : first;
 }
 
-function selection(tenantId: string, { conditions, page, order }: Plan, start: Term | undefined, columns: SQL, limit: number): SQL {
+/** Behind or before a place in the order. */
+const beyond = ({ order }: Plan, sign: "<" | ">" | "<=" | ">=", { at, eventId }: Page): SQL =>
+  sql`(${column(order.by)}, ${column("eventId")}) ${sql.raw(sign)} (${at}, ${eventId})`;
+const directionOf = ({ order }: Plan) => sql.raw(order.descending ? "DESC" : "ASC");
+
+type Search = { tenantId: string; plan: Plan; start: Term | undefined };
+/** From the plan's page on, up to the end of a stretch. */
+function selection({ tenantId, plan, start }: Search, columns: SQL, limit: number, end?: Page): SQL {
+  const { conditions, page, order } = plan;
   const has = ({ term, wide }: Term) => {
     const of = sql`SELECT 1 FROM ${epcisTerms} WHERE tenant_id = ${tenantId} AND event_id = ${column("eventId")}`;
     // The offset of nothing keeps PostgreSQL from turning the test into a join of all events with all terms.
@@ -38,45 +47,65 @@ function selection(tenantId: string, { conditions, page, order }: Plan, start: T
     sql`${column("tenantId")} = ${tenantId}`,
     ...(start ? [sql`${column("eventId")} = t.event_id`] : []),
     ...conditions.filter((condition) => condition !== start).map((condition) => ("term" in condition ? has(condition) : condition.event)),
-    ...(page
-      ? [sql`(${column(order.by)}, ${column("eventId")}) ${sql.raw(order.descending ? "<" : ">")} (${page.at}, ${page.eventId})`]
-      : []),
+    ...(page ? [beyond(plan, order.descending ? "<" : ">", page)] : []),
+    ...(end ? [beyond(plan, order.descending ? ">=" : "<=", end)] : []),
   ];
   // CROSS JOIN keeps SQLite from beginning at the other end; to PostgreSQL it is a join like another.
   const matches = start
     ? sql`(SELECT DISTINCT event_id FROM ${epcisTerms} WHERE tenant_id = ${tenantId} AND ${start.term(kind, value)}) t CROSS JOIN `
     : sql``;
-  const direction = sql.raw(order.descending ? "DESC" : "ASC");
   return sql`SELECT ${columns} FROM ${matches}${epcisEvents} e WHERE ${sql.join(where, sql` AND `)}
-    ORDER BY ${column(order.by)} ${direction}, ${column("eventId")} ${direction} LIMIT ${limit}`;
+    ORDER BY ${column(order.by)} ${directionOf(plan)}, ${column("eventId")} ${directionOf(plan)} LIMIT ${limit}`;
 }
+
+const STRETCH_ROWS = 4_096;
+/**
+ * Where a stretch of events ends, if there are more behind it: on so many events and no more conditions are tested in one unit, since everybody waits for
+ * a store in our own process. What an index of the order begins with isn't tested, and things, ids and a server's events are found otherwise.
+ */
+async function endOf(store: Store, tx: Tx, { tenantId, plan, start }: Search): Promise<Page | undefined> {
+  const { conditions, page, order } = plan;
+  const narrowing = conditions.flatMap((condition) => ("event" in condition && isNarrow(condition, order) ? condition.event : []));
+  const isById = conditions.some((condition) => "event" in condition && condition.on === "eventId");
+  if (!store.sole || start || isById || narrowing.length === conditions.length) return undefined;
+  const where = [
+    sql`${column("tenantId")} = ${tenantId}`,
+    ...narrowing,
+    ...(page ? [beyond(plan, order.descending ? "<" : ">", page)] : []),
+  ];
+  const [last] = await tx.db.values<[number, string]>(sql`SELECT ${column(order.by)}, ${column("eventId")} FROM ${epcisEvents} e
+    WHERE ${sql.join(where, sql` AND `)} ORDER BY ${column(order.by)} ${directionOf(plan)}, ${column("eventId")} ${directionOf(plan)} LIMIT 1 OFFSET ${STRETCH_ROWS - 1}`);
+  return last && { at: last[0], eventId: last[1], left: null };
+}
+const isNarrow = ({ on, values }: OnEvent, { by }: Plan["order"]): boolean =>
+  on === by || (on === "readPoint" && values === 1 && by === "eventTime");
 
 const FIRST_EVENTS = 10;
 /** A page ends where it has enough bytes, too: nearly all events are small, and some dozens of the largest are more than one answer can hold. */
-async function fetchPage(
-  tx: Tx,
-  tenantId: string,
-  plan: Plan,
-  start: Term | undefined,
-  size: number,
-): Promise<{ rows: Found[]; isFull: boolean }> {
+async function fetchPage(store: Store, search: Search, size: number): Promise<{ rows: Found[]; isFull: boolean }> {
   const rows: Found[] = [];
-  let [bytes, isLast] = [0, false];
-  for (let count = FIRST_EVENTS; !isLast && rows.length < size && bytes < limits.EPCIS_PAGE_MAX_BYTES; count *= 5) {
-    const last = rows.at(-1);
-    const from = last ? { ...plan, page: { at: last[plan.order.by], eventId: last.eventId, left: null } } : plan;
+  let bytes = 0;
+  for (let [from, count] = [search.plan.page, FIRST_EVENTS]; rows.length < size; count *= 5) {
+    const here = { ...search, plan: { ...search.plan, page: from } };
     const most = Math.min(count, size - rows.length);
-    const more = await fetch(tx, tenantId, from, start, most);
+    const { more, end } = await store.read("epcis events", async (tx) => {
+      const end = await endOf(store, tx, here);
+      return { more: await fetch(tx, here, most, end), end };
+    });
     rows.push(...more);
     bytes += more.reduce((sum, row) => sum + row.bytes, 0);
-    isLast = more.length < most;
+    const last = more.length < most ? undefined : more.at(-1);
+    if (!last && !end) return { rows, isFull: false };
+    if (bytes >= limits.EPCIS_PAGE_MAX_BYTES) return { rows, isFull: true };
+    from = last ? { at: last[search.plan.order.by], eventId: last.eventId, left: null } : end;
+    await turn();
   }
-  return { rows, isFull: !isLast && bytes >= limits.EPCIS_PAGE_MAX_BYTES };
+  return { rows, isFull: false };
 }
 
-async function fetch(tx: Tx, tenantId: string, plan: Plan, start: Term | undefined, limit: number): Promise<Found[]> {
+async function fetch(tx: Tx, search: Search, limit: number, end: Page | undefined): Promise<Found[]> {
   const columns = sql`${column("eventId")}, ${column("eventTime")}, ${column("recordTime")}, ${column("contextId")}, ${column("body")}`;
-  const rows = await tx.db.values<[string, number, number, string | null, string]>(selection(tenantId, plan, start, columns, limit));
+  const rows = await tx.db.values<[string, number, number, string | null, string]>(selection(search, columns, limit, end));
   return rows.map(([eventId, eventTime, recordTime, contextId, body]) => ({
     eventId,
     eventTime,
@@ -98,27 +127,39 @@ async function contextsOf(tx: Tx, tenantId: string, found: Found[]): Promise<Map
   return new Map(rows.map(({ id, context }) => [id, context]));
 }
 
-async function refuseMany(tx: Tx, tenantId: string, plan: Plan, start: Term | undefined, ceiling: number): Promise<void> {
-  const rows = await tx.db.values(selection(tenantId, { ...plan, page: undefined }, start, column("eventId"), ceiling + 1));
-  if (rows.length > ceiling)
-    throw new Refusal("QUERY_TOO_LARGE", `more than ${ceiling} events match`, { epcisType: "epcisException:QueryTooLargeException" });
+async function refuseMany(store: Store, search: Search, ceiling: number): Promise<void> {
+  let found = 0;
+  for (let from: Page | undefined, isOver = false; !isOver;) {
+    const here = { ...search, plan: { ...search.plan, page: from } };
+    const { more, end } = await store.read("epcis events", async (tx) => {
+      const end = await endOf(store, tx, here);
+      const matches = selection(here, column("eventId"), ceiling + 1 - found, end);
+      const [counted] = await tx.db.values<[number]>(sql`SELECT count(*) FROM (${matches}) AS matches`);
+      return { more: Number(counted?.[0]), end };
+    });
+    found += more;
+    if (found > ceiling)
+      throw new Refusal("QUERY_TOO_LARGE", `more than ${ceiling} events match`, { epcisType: "epcisException:QueryTooLargeException" });
+    [from, isOver] = [end, end === undefined];
+    await turn();
+  }
 }
 
 export type Answer = { document: Json; next: string | null; found: number };
 
-export async function query(tx: Tx, tenantId: string, asked: Query, under: Query = {}): Promise<Answer> {
+export async function query(store: Store, tenantId: string, asked: Query, under: Query = {}): Promise<Answer> {
   const plan = planOf(asked, under);
   const { perPage, most, ceiling, order } = plan;
-  const start = await startOf(tx, tenantId, plan);
-  if (ceiling !== undefined) await refuseMany(tx, tenantId, plan, start, ceiling);
+  const search = { tenantId, plan, start: await store.read("epcis events", (tx) => startOf(tx, tenantId, plan)) };
+  if (ceiling !== undefined) await refuseMany(store, search, ceiling);
   const size = Math.min(perPage, most ?? perPage);
-  const { rows, isFull } = await fetchPage(tx, tenantId, plan, start, size + 1);
+  const { rows, isFull } = await fetchPage(store, search, size + 1);
   const events = rows.slice(0, size);
   const last = events.at(-1);
   const left = most === undefined ? null : most - events.length;
   const more = (rows.length > size || isFull) && left !== 0 && last;
   return {
-    document: documentOf(events, await contextsOf(tx, tenantId, events), tx.now),
+    document: await store.read("epcis contexts", async (tx) => documentOf(events, await contextsOf(tx, tenantId, events), tx.now)),
     next: more ? tokenOf({ at: last[order.by], eventId: last.eventId, left }) : null,
     found: events.length,
   };
@@ -157,8 +198,8 @@ function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: numbe
 }
 
 /** One event, in a document like any other answer. */
-export async function byId(tx: Tx, tenantId: string, eventId: string): Promise<Json> {
-  const { document, found } = await query(tx, tenantId, { EQ_eventID: eventId.replaceAll("|", "%7C") });
+export async function byId(store: Store, tenantId: string, eventId: string): Promise<Json> {
+  const { document, found } = await query(store, tenantId, { EQ_eventID: eventId.replaceAll("|", "%7C") });
   if (found === 0) throw absent(`there is no event ${eventId.slice(0, limits.EPCIS_KEY_MAX_LENGTH)} in this tenant`);
   return document;
 }

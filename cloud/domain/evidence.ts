@@ -142,12 +142,22 @@ export function bundleOf(words: readonly jobs.Said[]) {
   return { items, sha256: digestOf(items), sealed: seal?.sha256 };
 }
 
-/** Nobody changes sealed evidence but past us, in the store. */
-export function sealFault({ sha256, sealed }: { sha256: string; sealed: string | undefined }, isLogged: boolean): string | undefined {
+type Sealed = ReturnType<typeof bundleOf>;
+type Label = Pick<jobs.Row, "digitalLink" | "gtin" | "serial" | "simulated">;
+/** Nobody changes sealed evidence, or gives it to another label, but past us, in the store. */
+export function sealFault(
+  { items, sha256, sealed }: Sealed,
+  { digitalLink: link, gtin, serial, simulated }: Label,
+  isLogged: boolean,
+): string | undefined {
   if (sealed === undefined) return "what is kept of it doesn't say any more which digest was sealed";
   if (sha256 !== sealed)
     return `its evidence was changed after it was sealed: the items give the digest ${sha256}, and ${sealed} was sealed`;
-  return isLogged ? undefined : `the digest that was sealed, ${sealed}, isn't in the log`;
+  if (!isLogged) return `the digest that was sealed, ${sealed}, isn't in the log`;
+  if (isSimulated(items) && !simulated) return "its evidence is of simulated devices, and the job says that it isn't";
+  const { payload } = (items[0]?.evidence?.["render_manifest"] ?? {}) as { payload?: unknown };
+  if (payload === link && link.endsWith(digitalLink("", gtin, { serial }))) return undefined;
+  return `its evidence is of the label ${String(payload)}, and the job is of another: ${link}, GTIN ${gtin}, serial ${serial}`;
 }
 
 /** Recomputed here from what was reported: the station's own sum has to be the same. */
@@ -166,6 +176,6 @@ export async function get(tx: Tx, caller: Caller, ref: string, signing: Signing)
   const shown = { attempt_id: row.attemptId, ...bundle };
   if (row.state !== "SEALED") return { ...shown, proof: null };
   const proof = sealed === undefined ? undefined : await log.proofOf(tx, sealed, signing);
-  const fault = sealFault({ ...bundle, sealed }, proof !== undefined);
+  const fault = sealFault({ ...bundle, sealed }, row, proof !== undefined);
   return { ...shown, proof: proof ?? null, ...(fault === undefined ? {} : { fault }) };
 }

@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
+import { parseJson } from "../json.ts";
 import { columnsOf, RESERVED_COLUMNS } from "./categories.ts";
 
 /** The file as a whole is no use: said once, and nothing of it is imported from here on. What is quoted of it has to be text that can be kept. */
@@ -134,7 +135,7 @@ function valueOf(cell: string, field: FieldSchema["properties"][string] | undefi
 
 function jsonOr(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return text; // the schema's sentence about it is the better one
   }

@@ -107,13 +107,13 @@ export const movedAt = async (tx: Tx, tenantId: string): Promise<number> =>
 
 const isOpen = sql`${imports.status} IN ('pending', 'running')`;
 
-/** The oldest file that nobody works on, for as long as the lease. */
+/** A file that nobody works on, for as long as the lease; first the one that has waited longest, by the index of those that are open. */
 export async function claim(tx: Tx): Promise<Row | undefined> {
   const due = await tx.db
     .select({ id: imports.id })
     .from(imports)
     .where(and(isOpen, lte(imports.leaseUntil, tx.now)))
-    .orderBy(asc(imports.id))
+    .orderBy(asc(imports.leaseUntil))
     .limit(1)
     .get();
   if (!due) return undefined;
@@ -173,10 +173,10 @@ export async function take(tx: Tx, row: Row, schema: CategoryVersion, slice: rea
   return { ...moved, ...counts };
 }
 
-export async function finish(tx: Tx, row: Row, fault: string | null): Promise<void> {
+/** Says whether it was ours to end; its file is dropped afterwards. */
+export async function finish(tx: Tx, row: Row, fault: string | null): Promise<boolean> {
   const status = fault === null ? "completed" : "failed";
-  if (!(await advance(tx, row, { status, fault }))) return;
-  await uploads.drop(tx, row.id);
+  if (!(await advance(tx, row, { status, fault }))) return false;
   const { id, category, tenantId, actor, requestId, total, processed, created, failed } = row;
   await events.record(
     tx,
@@ -188,6 +188,9 @@ export async function finish(tx: Tx, row: Row, fault: string | null): Promise<vo
       data: { importId: id, category, total, processed, created, failed, fault },
     },
   );
+  return true;
 }
 
 export const fileOf = (store: Store, { id }: Row) => uploads.read(store, id);
+/** Some of the file of one that has ended; says whether there is more of it. */
+export const dropFile = (tx: Tx, { id }: Row): Promise<boolean> => uploads.drop(tx, id);

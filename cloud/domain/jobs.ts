@@ -1,5 +1,6 @@
 // Print jobs: issued for allocated serials of printable passports, looked at, cancelled; and the one way in which any of them changes state.
-import { and, asc, desc, eq, lt, sql } from "../store/drizzle.ts";
+import type { SQL } from "drizzle-orm";
+import { and, asc, desc, eq, inArray, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { gtin14 } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
@@ -8,11 +9,13 @@ import { type BundleItem, type Job, type JobHistory, type JobQuery, type Need, n
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
-import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
+import { db, LOCKED, overtaken, type Store, together, type Tx } from "../store/store.ts";
+import * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { countEnd } from "./job-hours.ts";
 import { pageOf, pageReply } from "./page.ts";
+import { lookedThrough } from "./stretches.ts";
 import { leftBy } from "./stray-labels.ts";
 import { waits } from "./wakes.ts";
 
@@ -168,25 +171,43 @@ export async function tenantOf(tx: Tx, tenantId: string): Promise<Terms> {
 }
 
 const REF = /^pj_[0-9A-HJKMNP-TV-Z]{26}$/;
-export async function list(tx: Tx, caller: Caller, query: JobQuery) {
-  const { limit, after } = pageOf(query, REF);
+/** Those in a state, found in the index of states: asked for whole rows, SQLite would look through all jobs that there ever were. */
+const latestIn = (tenantId: string, state: JobState, after: string | undefined, most: number): SQL =>
+  sql`${printJobs.jobRef} IN (SELECT job_ref FROM print_jobs WHERE tenant_id = ${tenantId} AND state = ${state} AND job_ref < ${after ?? "q"}
+    ORDER BY job_ref DESC LIMIT ${most})`; // no reference reaches "q"
+
+/** Spelled as the index of jobs by their serial has it, and so that SQLite takes that one, and not the tenant's whole history. */
+const asideOf = (tenantId: string, serial: string): SQL =>
+  sql`tenant_id || '' = ${tenantId} AND serial = ${serial} AND (state IN ('CANCELLED', 'DEAD_LETTER') OR reprint = 1)`;
+/** All jobs of a serial. Undefined where a reprint was sealed: the first one that was is then named nowhere, and has to be looked for. */
+async function refsOf(tx: Tx, tenantId: string, serial: string): Promise<string[] | undefined> {
+  const carrier = await carriers.find(tx, tenantId, serial);
+  const others = await tx.db.select({ ref: printJobs.jobRef, state: printJobs.state }).from(printJobs).where(asideOf(tenantId, serial));
+  if (others.some(({ state }) => state === "SEALED")) return undefined;
+  return [carrier?.openJob ?? [], carrier?.sealedJob ?? [], others.map(({ ref }) => ref)].flat();
+}
+
+export async function list(store: Store, { tenantId }: Caller, query: JobQuery) {
+  const page = pageOf(query, REF);
   const { state, gtin, serial, device } = query;
-  const rows = await tx.db
-    .select()
-    .from(printJobs)
-    .where(
-      and(
-        eq(printJobs.tenantId, caller.tenantId),
-        state === undefined ? undefined : eq(printJobs.state, state),
-        gtin === undefined ? undefined : eq(printJobs.gtin, gtin14(gtin)),
-        serial === undefined ? undefined : eq(printJobs.serial, serial),
-        device === undefined ? undefined : eq(printJobs.deviceId, device),
-        after === undefined ? undefined : lt(printJobs.jobRef, after),
-      ),
-    )
-    .orderBy(desc(printJobs.jobRef))
-    .limit(limit + 1);
-  return pageReply(rows, limit, (row) => row.jobRef, toWire);
+  const refs = serial === undefined ? undefined : await store.read("jobs", (tx) => refsOf(tx, tenantId, serial));
+  const named = and(
+    gtin === undefined ? undefined : eq(printJobs.gtin, gtin14(gtin)),
+    serial === undefined ? undefined : eq(printJobs.serial, serial),
+    device === undefined ? undefined : eq(printJobs.deviceId, device),
+  );
+  const inState = state === undefined ? undefined : eq(printJobs.state, state);
+  const found =
+    (refs && and(inArray(printJobs.jobRef, refs), named, inState)) ??
+    (named || state === undefined ? undefined : latestIn(tenantId, state, page.after, page.limit + 1));
+  const rows = await lookedThrough(store, "jobs", page, {
+    table: printJobs,
+    key: printJobs.jobRef,
+    whole: and(eq(printJobs.tenantId, tenantId), found),
+    fits: found ? undefined : and(named, inState),
+    rows: (tx, where, most) => tx.db.select().from(printJobs).where(where).orderBy(desc(printJobs.jobRef)).limit(most),
+  });
+  return pageReply(rows, page.limit, (row) => row.jobRef, toWire);
 }
 
 const eventsByRef = prepared(
@@ -288,16 +309,17 @@ export async function cancelVoided(
 export type VoidReason = "SERIAL_VOIDED" | "PRODUCT_VOIDED";
 
 const lookedAt = db
-  .select({ ref: printJobs.jobRef, productId: printJobs.productId })
+  .select({ tenantId: printJobs.tenantId, ref: printJobs.jobRef }) // no more than the index of states has: else SQLite looks through all jobs that there ever were
   .from(printJobs)
   .where(and(eq(printJobs.tenantId, sql.placeholder("tenantId")), eq(printJobs.state, sql.placeholder("state"))))
   .limit(limits.VOID_LOOKS_AT_JOBS)
   .as("looked_at");
 const openOfProduct = prepared(
   db
-    .select({ ref: lookedAt.ref })
+    .select({ ref: printJobs.jobRef })
     .from(lookedAt)
-    .where(eq(lookedAt.productId, sql.placeholder("productId")))
+    .innerJoin(printJobs, and(eq(printJobs.tenantId, lookedAt.tenantId), eq(printJobs.jobRef, lookedAt.ref)))
+    .where(eq(printJobs.productId, sql.placeholder("productId")))
     .limit(limits.VOID_CANCELS_JOBS),
 );
 /** Those that are under way first. Of a tenant with very many jobs not all: the others end as they come up to be claimed. */

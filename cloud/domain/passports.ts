@@ -1,5 +1,5 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
-import { and, asc, desc, eq, gte, isNull, lt, lte, sql } from "../store/drizzle.ts";
+import { and, asc, desc, eq, gte, isNull, lte, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -9,7 +9,7 @@ import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { passports, passportVersions } from "../store/schema.ts";
 import { prepared } from "../store/prepared.ts";
-import { db, overtaken, type Tx } from "../store/store.ts";
+import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import { claim } from "./claims.ts";
 import { issue, revoke, wasRevoked } from "./credential.ts";
@@ -19,6 +19,7 @@ import { pageOf, pageReply } from "./page.ts";
 import { type Content, contentOf, identified } from "./passport-content.ts";
 import * as products from "./products.ts";
 import { latestOf } from "./registrations.ts";
+import { lookedThrough } from "./stretches.ts";
 
 export type Row = typeof passports.$inferSelect;
 type Version = typeof passportVersions.$inferSelect;
@@ -80,22 +81,16 @@ export async function get(tx: Tx, caller: Caller, id: string, asked?: number): P
   return { ...toWire(row), content, digest, credential, credentialId, registration: await latestOf(tx, id) };
 }
 
-export async function list(tx: Tx, caller: Caller, query: PassportQuery) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(passports)
-    .where(
-      and(
-        eq(passports.tenantId, caller.tenantId),
-        query.status === undefined ? undefined : eq(passports.state, query.status),
-        query.productId === undefined ? undefined : eq(passports.productId, query.productId),
-        after === undefined ? undefined : lt(passports.id, after),
-      ),
-    )
-    .orderBy(desc(passports.id))
-    .limit(limit + 1);
-  return pageReply(rows, limit, ({ id }) => id, toWire);
+export async function list(store: Store, { tenantId }: Caller, { status, productId, ...query }: PassportQuery) {
+  const page = pageOf(query);
+  const rows = await lookedThrough(store, "passports", page, {
+    table: passports,
+    key: passports.id,
+    whole: and(eq(passports.tenantId, tenantId), productId === undefined ? undefined : eq(passports.productId, productId)), // it has one at most
+    fits: status === undefined ? undefined : eq(passports.state, status),
+    rows: (tx, where, most) => tx.db.select().from(passports).where(where).orderBy(desc(passports.id)).limit(most),
+  });
+  return pageReply(rows, page.limit, ({ id }) => id, toWire);
 }
 
 /** Counted on the product in the same commit, so that its guards see it. */
@@ -272,13 +267,16 @@ export async function registrable(tx: Tx, tenantId: string, id: string) {
   return { row, product, version };
 }
 
-/** Some passports that wait to be made, oldest first, for as long as the lease. */
+/** Spelled as the index of those has it. */
+const isWaiting = sql`${passports.state} = 'generating'`;
+
+/** Some passports that wait to be made, for as long as the lease. In the order of that index: in another one all passports would be looked through. */
 export async function claimGenerating(tx: Tx, most: number): Promise<Row[]> {
   const due = await tx.db
     .select()
     .from(passports)
-    .where(and(eq(passports.state, "generating"), lte(passports.leaseUntil, tx.now)))
-    .orderBy(asc(passports.id))
+    .where(and(isWaiting, lte(passports.leaseUntil, tx.now)))
+    .orderBy(asc(passports.leaseUntil))
     .limit(most);
   const claimed: Row[] = [];
   for (const row of due) claimed.push(await change(tx, row, { leaseUntil: tx.now + LEASE_MS }));
@@ -292,13 +290,13 @@ export async function generate(tx: Tx, { tenantId, id }: Row, signing: Signing):
   await addVersion(tx, row, contentOf(product, signing.origin()), signing);
 }
 
-/** Spelled so that the index of those is taken, and not the tenant's whole history. */
+/** Likewise, and not the tenant's whole history. */
 export const isGenerating = async (tx: Tx, tenantId: string): Promise<boolean> =>
   (
     await tx.db
       .select({ id: passports.id })
       .from(passports)
-      .where(sql`${passports.tenantId} || '' = ${tenantId} AND ${passports.state} = 'generating'`)
+      .where(sql`${passports.tenantId} || '' = ${tenantId} AND ${isWaiting}`)
       .limit(1)
   ).length > 0;
 
@@ -307,5 +305,5 @@ export async function releaseAll(tx: Tx): Promise<void> {
   await tx.db
     .update(passports)
     .set({ leaseUntil: 0 })
-    .where(and(eq(passports.state, "generating"), gte(passports.leaseUntil, 1)));
+    .where(and(isWaiting, gte(passports.leaseUntil, 1)));
 }

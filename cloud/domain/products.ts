@@ -1,5 +1,5 @@
 // Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
-import { and, desc, eq, gte, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
+import { and, desc, eq, gte, inArray, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import type { SQL } from "drizzle-orm";
 import { invalid, Refusal } from "#shared/errors.ts";
@@ -9,13 +9,14 @@ import type { BatchResult, Product, ProductCreate, ProductPatch, ProductQuery, P
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type events, products } from "../store/schema.ts";
-import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
+import { db, LOCKED, overtaken, run, type Store, type Tx } from "../store/store.ts";
 import { revokeOf } from "./credential.ts";
 import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { duplicate, type Judged, judged, shaped } from "./product-rules.ts";
+import { lookedThrough } from "./stretches.ts";
 
 export type Row = typeof products.$inferSelect;
 type EventType = "product.created" | "product.updated" | "product.deleted" | "product.published";
@@ -159,14 +160,9 @@ export const get = async (tx: Tx, caller: Caller, id: string): Promise<Product> 
 const stageOf = (status: string): ProductStage | undefined =>
   (Object.keys(productStages) as ProductStage[]).find((stage) => productStages[stage].status === status);
 
-function filtersOf({ category, status, gtin, q, updatedSince }: ProductQuery): (SQL | undefined)[] {
-  const fault = gtin === undefined ? undefined : gtinFault(gtin);
-  if (fault) throw invalid([{ field: "gtin", rule: "gtin", message: fault }]);
+function filtersOf({ status, q, updatedSince }: ProductQuery): (SQL | undefined)[] {
   const stage = status === undefined ? undefined : stageOf(status);
   return [
-    category === undefined ? undefined : eq(products.category, category),
-    // The identity begins with the GTIN, and "0" is what follows "/": a range of the unique index.
-    gtin === undefined ? undefined : and(gte(products.identity, gtin14(gtin)), lt(products.identity, `${gtin14(gtin)}0`)),
     status === VOIDED ? isNotNull(products.voidedAt) : undefined,
     stage === undefined ? undefined : and(eq(products.stage, stage), isNull(products.voidedAt)),
     q === undefined
@@ -176,15 +172,39 @@ function filtersOf({ category, status, gtin, q, updatedSince }: ProductQuery): (
   ];
 }
 
-export async function list(tx: Tx, caller: Caller, query: ProductQuery) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(products)
-    .where(and(eq(products.tenantId, caller.tenantId), ...filtersOf(query), after === undefined ? undefined : lt(products.id, after)))
-    .orderBy(desc(products.id))
-    .limit(limit + 1);
-  return pageReply(rows, limit, ({ id }) => id, toWire);
+const FEW = 1_000;
+/** The identity begins with the GTIN, and "0" is what follows "/": a range of the unique index, which is looked at where it is short. */
+async function ofGtin(store: Store, tenantId: string, gtin: string): Promise<{ range: SQL | undefined; isFew: boolean }> {
+  const fault = gtinFault(gtin);
+  if (fault) throw invalid([{ field: "gtin", rule: "gtin", message: fault }]);
+  const range = and(gte(products.identity, gtin14(gtin)), lt(products.identity, `${gtin14(gtin)}0`));
+  const isIts = and(eq(products.tenantId, tenantId), range);
+  const some = await store.read("products", ({ db }) => db.select({ identity: products.identity }).from(products).where(isIts).limit(FEW + 1)); // oxfmt-ignore
+  return { range, isFew: some.length <= FEW };
+}
+
+export async function list(store: Store, { tenantId }: Caller, query: ProductQuery) {
+  const page = pageOf(query);
+  const { category, gtin } = query;
+  const { range, isFew = false } = gtin === undefined ? {} : await ofGtin(store, tenantId, gtin);
+  const filters = and(...filtersOf(query));
+  const ofTenant = and(eq(products.tenantId, tenantId), category === undefined ? undefined : eq(products.category, category));
+  const few = () =>
+    inArray(
+      products.id,
+      db
+        .select({ id: products.id })
+        .from(products)
+        .where(and(eq(products.tenantId, tenantId), range)),
+    );
+  const rows = await lookedThrough(store, "products", page, {
+    table: products,
+    key: products.id,
+    whole: isFew ? and(ofTenant, few(), filters) : ofTenant,
+    fits: isFew ? undefined : and(range, filters),
+    rows: (tx, where, most) => tx.db.select().from(products).where(where).orderBy(desc(products.id)).limit(most),
+  });
+  return pageReply(rows, page.limit, ({ id }) => id, toWire);
 }
 
 /** Writes the changes if nobody was faster, and tells of them. */

@@ -25,10 +25,10 @@ const byUid = prepared(
     .innerJoin(products, and(eq(products.tenantId, passports.tenantId), eq(products.id, passports.productId)))
     .where(eq(passports.productId, unseen("uid"))),
 );
-const { content, digest, credential, publishedAt } = passportVersions;
+const { digest, credential, publishedAt } = passportVersions;
 const itsVersion = prepared(
   db
-    .select({ content, digest, credential, publishedAt, revokedAt: issuedCredentials.revokedAt })
+    .select({ digest, credential, publishedAt, revokedAt: issuedCredentials.revokedAt })
     .from(passportVersions)
     .leftJoin(issuedCredentials, eq(issuedCredentials.id, passportVersions.credentialId))
     .where(and(eq(passportVersions.passportId, placeholder("passportId")), eq(passportVersions.version, placeholder("version")))),
@@ -96,13 +96,15 @@ export async function open(uid: string, asked: string | undefined, host: string)
   if (state !== "published") throw new Refusal("PASSPORT_WITHDRAWN");
   const version = await itsVersion.get({ passportId, version: publishedVersion });
   if (!version) throw new Error(`passport ${passportId} has lost its version ${publishedVersion}`);
+  const { issuer, credentialSubject } = JSON.parse(documentOf(version)) as Document;
   return {
     ...version,
+    content: credentialSubject, // what was signed: a page says nothing else
     uid,
     gtin,
     serial,
     lot: granularity === "batch" ? serialNumber : undefined,
-    issuer: issuerOf(version),
+    issuer: issuer.name,
     version: publishedVersion,
     anchored: await lastAnchored.get({ passportId, version: publishedVersion, digest: version.digest }),
     sealedAt: carrier?.printStatus === "printed" && carrier.simulated === false ? (carrier.sealedAt ?? undefined) : undefined,
@@ -112,4 +114,4 @@ export async function open(uid: string, asked: string | undefined, host: string)
 /** The signed document itself, as JSON-LD: what the credential's payload says, to the letter. */
 export const documentOf = ({ credential }: Pick<PublicPassport, "credential">): string =>
   Buffer.from(credential.split(".")[1] ?? "", "base64url").toString("utf8");
-const issuerOf = (version: Pick<PublicPassport, "credential">): string => JSON.parse(documentOf(version)).issuer.name;
+type Document = { issuer: { name: string }; credentialSubject: PublicPassport["content"] };

@@ -98,6 +98,9 @@ const moveOn = prepared(
 const withAttempt = ({ attempts }: Delivery, attempt: Attempt): Attempt[] =>
   [...attempts, attempt].slice(-limits.WEBHOOK_ATTEMPTS_SHOWN_MAX);
 
+const isSame = (one: Attempt, other: Attempt): boolean =>
+  (["at", "status", "error", "latencyMs"] as const).every((name) => one[name] === other[name]);
+
 /** Where the delivery is no longer as it was when the try began (sent again by hand, tried by another node), the try is only noted. */
 async function record(
   tx: Tx,
@@ -112,6 +115,7 @@ async function record(
   if ((await moveOn.run({ webhookId, id, tries, begunDueAt, state, dueAt, attempts, endedAt })) > 0) return true;
   const now = await whole.get({ webhookId, id });
   if (!now) return false; // deleted meanwhile
+  if (now.attempts.some((one) => isSame(one, attempt))) return true; // it was written down, and the answer to that was lost
   const noted = withAttempt(now, { ...attempt, nextTryAt: null });
   await tx.db
     .update(deliveries)

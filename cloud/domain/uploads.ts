@@ -58,11 +58,21 @@ export async function* read(store: Store, id: string): AsyncGenerator<Buffer> {
   }
 }
 
-export const drop = async (tx: Tx, id: string): Promise<void> => {
-  await tx.db.delete(uploads).where(eq(uploads.id, id));
-};
+/** The last slices first, so that the first one leads to them. A quarter of a second for a whole file, in which nobody would be answered. */
+async function dropLast(tx: Tx, id: string, most: number): Promise<{ gone: number; isWhole: boolean }> {
+  const last = tx.db.select({ n: uploads.n }).from(uploads).where(eq(uploads.id, id)).orderBy(desc(uploads.n)).limit(most);
+  const gone = await tx.db
+    .delete(uploads)
+    .where(and(eq(uploads.id, id), inArray(uploads.n, last)))
+    .returning({ n: uploads.n });
+  return { gone: gone.length, isWhole: gone.length < most || gone.some(({ n }) => n === 0) };
+}
 
-/** What was taken in and came to nothing: its sender went away, or sent it twice. The last slices first, so that the first one leads to them. */
+const DROPPED_SLICES = 32;
+/** Some of a file that was worked off; says whether there is more of it. */
+export const drop = async (tx: Tx, id: string): Promise<boolean> => !(await dropLast(tx, id, DROPPED_SLICES)).isWhole;
+
+/** What was taken in and came to nothing, because its sender went away or sent it twice; and what is left of one that was worked off. */
 export async function forgetAbandoned(tx: Tx, most: number): Promise<number> {
   const abandoned = await tx.db
     .select({ id: uploads.id })
@@ -71,17 +81,13 @@ export async function forgetAbandoned(tx: Tx, most: number): Promise<number> {
       and(
         lt(uploads.at, tx.now - limits.UPLOAD_ABANDONED_MS),
         eq(uploads.n, 0),
-        sql`NOT EXISTS (SELECT 1 FROM ${imports} WHERE ${imports.id} = ${uploads.id})`,
+        sql`NOT EXISTS (SELECT 1 FROM ${imports} WHERE ${imports.id} = ${uploads.id} AND ${imports.status} IN ('pending', 'running'))`,
       ),
     )
     .orderBy(asc(uploads.id))
     .limit(1)
     .get();
   if (!abandoned) return 0;
-  const last = tx.db.select({ n: uploads.n }).from(uploads).where(eq(uploads.id, abandoned.id)).orderBy(desc(uploads.n)).limit(most);
-  const gone = await tx.db
-    .delete(uploads)
-    .where(and(eq(uploads.id, abandoned.id), inArray(uploads.n, last)))
-    .returning({ n: uploads.n });
-  return gone.some(({ n }) => n === 0) ? most : gone.length; // there may be another file
+  const { gone, isWhole } = await dropLast(tx, abandoned.id, most);
+  return isWhole ? most : gone; // there may be another file
 }

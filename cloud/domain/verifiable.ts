@@ -13,6 +13,13 @@ import { currentOf } from "./passports.ts";
 type Issued = typeof issuedCredentials.$inferSelect;
 type Found = { issued: Issued; kept: typeof passportVersions.$inferSelect | null };
 
+/** The version that it was signed for, while it still is that version's. */
+const isItsVersion = and(
+  eq(passportVersions.passportId, issuedCredentials.passportId),
+  eq(passportVersions.version, issuedCredentials.version),
+  eq(passportVersions.credentialId, issuedCredentials.id),
+);
+
 /** By its own id, by the id that is written in it, or by its passport's, which stands for the current version's. */
 async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Found> {
   const [, uid, version] = written(signing).exec(id) ?? [];
@@ -27,7 +34,7 @@ async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Pro
   const row = await tx.db
     .select()
     .from(issuedCredentials)
-    .leftJoin(passportVersions, eq(passportVersions.credentialId, issuedCredentials.id))
+    .leftJoin(passportVersions, isItsVersion)
     .where(
       and(
         eq(issuedCredentials.tenantId, tenantId),

@@ -59,14 +59,14 @@ export const floorConsole: Route[] = [
     run: async ({ body, asked, requestId, deps }) => {
       refuseElsewhere(asked, deps.origin());
       const from = asked.from();
-      const who = body.client_id ?? "an API key";
+      const who = body.client_id;
       deps.lockout.admit(who, from);
       const notBefore = setTimeout(limits.WRONG_SECRET_ANSWER_MIN_MS, undefined, { ref: false });
       const begun = await deps.store.write("console sign-in", async (tx) => {
         const known = await admitted(tx, body, requestId);
         if (!known) return undefined;
         if (hasEnded(known, tx.now)) throw new Refusal("SANDBOX_EXPIRED");
-        const before = cookieIn(asked.headers);
+        const before = cookieIn(asked.headers, deps.origin());
         if (before !== undefined) await sessions.end(tx, before); // one browser, one session
         const { cookie, endsAt } = await sessions.begin(tx, known.caller);
         append(tx, known.caller, { action: "auth.session_begun", subject: known.caller.credential.id, requestId });
@@ -91,7 +91,7 @@ export const floorConsole: Route[] = [
     tag,
     replies: { 200: ConsoleSession },
     run: async ({ caller, asked, deps }) => {
-      const cookie = cookieIn(asked.headers);
+      const cookie = cookieIn(asked.headers, deps.origin());
       const session = await deps.store.read("console session", async (tx) => {
         const found = cookie === undefined ? undefined : await sessions.find(tx, cookie);
         return shown(tx, caller, found?.endsAt ?? null);
@@ -109,7 +109,7 @@ export const floorConsole: Route[] = [
     tag,
     replies: { 204: "Signed out" },
     run: async ({ caller, asked, requestId, deps }) => {
-      const cookie = cookieIn(asked.headers);
+      const cookie = cookieIn(asked.headers, deps.origin());
       if (cookie !== undefined)
         await deps.store.write("console sign-out", async (tx) => {
           await sessions.end(tx, cookie);

@@ -8,7 +8,7 @@ import * as domain from "../domain/epcis.ts";
 import { LIMIT_HEADERS, prepare } from "../domain/epcis-document.ts";
 import { parameterNames } from "../domain/epcis-parameters.ts";
 import { absent, byId, CONTEXT, query as find } from "../domain/epcis-query.ts";
-import { API, read, type Reply, type Route, write } from "../route.ts";
+import { API, read, type Reply, type Route, serve, write } from "../route.ts";
 
 const tag = "epcis";
 const scope = ["epcis:capture"] as const;
@@ -69,7 +69,7 @@ const TOP_LEVEL = [
   ["bizLocations", "bizLocation", "EQ_bizLocation", "at a business location"],
 ] as const;
 const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
-  read({
+  serve({
     ...queries,
     method: "GET",
     path: `/epcis/${collection}/{${name}}/events`,
@@ -78,11 +78,11 @@ const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
     query: EventQuery,
     replies: { 200: EventAnswer },
     refusals: ["QUERY_TOO_LARGE"],
-    run: async ({ tx, caller, params, query, deps }) => {
+    run: async ({ caller, params, query, deps }) => {
       const value = String((params as Record<string, string>)[name]);
       const under = { [parameter]: value };
-      const { document, next, found } = await find(tx, caller.tenantId, query, under);
-      if (found === 0 && (await find(tx, caller.tenantId, { perPage: 1 }, under)).found === 0)
+      const { document, next, found } = await find(deps.store, caller.tenantId, query, under);
+      if (found === 0 && (await find(deps.store, caller.tenantId, { perPage: 1 }, under)).found === 0)
         throw absent(`no event of this tenant has the ${name} ${value.slice(0, limits.EPCIS_KEY_MAX_LENGTH)}`);
       return answer(document, linkTo(deps.origin(), `/epcis/${collection}/${encodeURIComponent(value)}/events`, query, next));
     },
@@ -157,7 +157,7 @@ export const epcis: Route[] = [
       };
     },
   }),
-  read({
+  serve({
     ...queries,
     method: "GET",
     path: "/epcis/events",
@@ -165,19 +165,19 @@ export const epcis: Route[] = [
     query: EventQuery,
     replies: { 200: EventAnswer },
     refusals: ["QUERY_TOO_LARGE"],
-    run: async ({ tx, caller, query, deps }) => {
-      const { document, next } = await find(tx, caller.tenantId, query);
+    run: async ({ caller, query, deps }) => {
+      const { document, next } = await find(deps.store, caller.tenantId, query);
       return answer(document, linkTo(deps.origin(), "/epcis/events", query, next));
     },
   }),
-  read({
+  serve({
     ...queries,
     method: "GET",
     path: "/epcis/events/{eventID}",
     says: "One event by its id, percent-encoded in the path",
     params: closed({ eventID: Type.String({ minLength: 1 }) }),
     replies: { 200: EventAnswer },
-    run: async ({ tx, caller, params }) => answer(await byId(tx, caller.tenantId, params.eventID)),
+    run: async ({ caller, params, deps }) => answer(await byId(deps.store, caller.tenantId, params.eventID)),
   }),
   ...topLevel,
 ];

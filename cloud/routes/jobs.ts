@@ -88,7 +88,7 @@ export const jobs: Route[] = [
       return { status: 200, body: made, about: { subject: null, details: { created: made.created, failed: made.failed } } };
     },
   }),
-  read({
+  serve({
     method: "GET",
     path: "/aidc/jobs",
     scope: ["aidc:read"],
@@ -96,7 +96,7 @@ export const jobs: Route[] = [
     tag,
     query: JobQuery,
     replies: { 200: listOf(Job) },
-    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
+    run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
   }),
   write({
     method: "POST",

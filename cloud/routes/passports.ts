@@ -84,7 +84,7 @@ export const passports: Route[] = [
       return reply(made, 201, at(made.id));
     },
   }),
-  read({
+  serve({
     method: "GET",
     path: "/passports",
     scope: ["dpp:read"],
@@ -92,7 +92,7 @@ export const passports: Route[] = [
     tag,
     query: PassportQuery,
     replies: { 200: listOf(Passport) },
-    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
+    run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
   }),
   read({
     method: "GET",

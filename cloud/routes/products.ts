@@ -19,7 +19,7 @@ import { byOf } from "../domain/events.ts";
 import { moreFaults } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
 import { voidIt } from "../domain/voids.ts";
-import { API, read, type Reply, type Route, write } from "../route.ts";
+import { API, read, type Reply, type Route, serve, write } from "../route.ts";
 
 /** A product as it is now: unwrapped, with the tag that an If-Match may name. */
 const reply = (product: Product, status = 200, details: Record<string, unknown> = {}): Reply => ({
@@ -71,7 +71,7 @@ const change: Parameters<typeof write<typeof IdParams, undefined, typeof Product
 }) => reply(await domain.patch(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, { fields: Object.keys(body) });
 
 export const products: Route[] = [
-  read({
+  serve({
     method: "GET",
     path: "/products",
     scope: ["products:read"],
@@ -79,7 +79,7 @@ export const products: Route[] = [
     tag,
     query: ProductQuery,
     replies: { 200: listOf(Product) },
-    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
+    run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
   }),
   write({
     method: "POST",

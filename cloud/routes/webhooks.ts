@@ -14,7 +14,7 @@ import {
 import { urlFault } from "../adapters/address.ts";
 import * as deliveries from "../domain/deliveries.ts";
 import * as domain from "../domain/webhooks.ts";
-import { API, read, type Route, write } from "../route.ts";
+import { API, read, type Route, serve, write } from "../route.ts";
 
 const tag = "webhooks";
 const scope = ["webhooks:manage"] as const;
@@ -133,7 +133,7 @@ export const webhooks: Route[] = [
       return { status: 200, body: rotated, about: { subject: rotated.id, details: { previousSecretUntil: rotated.previousSecretUntil } } };
     },
   }),
-  read({
+  serve({
     method: "GET",
     path: "/webhooks/{id}/deliveries",
     scope,
@@ -142,7 +142,7 @@ export const webhooks: Route[] = [
     params: IdParams,
     query: DeliveryQuery,
     replies: { 200: listOf(Delivery) },
-    run: async ({ tx, caller, params, query }) => ({ status: 200, body: await deliveries.list(tx, caller, params.id, query) }),
+    run: async ({ caller, params, query, deps }) => ({ status: 200, body: await deliveries.list(deps.store, caller, params.id, query) }),
   }),
   read({
     method: "GET",

@@ -1,4 +1,4 @@
-// Forward migrations: each file runs once, in order, whole or not at all; a file that changed after it ran stops the start.
+// Forward migrations: each file runs once, in order, whole or not at all (on SQLite all of them); a file that changed after it ran stops the start.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { sql } from "./drizzle.ts";
@@ -67,8 +67,22 @@ function refuseForeign(applied: Applied[], known: Migration[]): void {
   }
 }
 
+/** A file takes all that is missing as one, so that the version before still opens it where this fails. A server takes each by itself: old nodes wait for its locks. */
+function scriptsOf(engine: Engine["name"], missing: Migration[]): string[] {
+  const scripts = missing.map(
+    ({ version, name, digest, text, isLayout }) =>
+      `INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${isLayout && engine === "postgres" ? "" : spelled(engine, text)}`,
+  );
+  return engine === "sqlite" && scripts.length > 0 ? [scripts.join("\n;\n")] : scripts;
+}
+
 /** Two nodes may start at once: the row of the version is inserted first, so the second one fails whole and looks again. */
-export async function migrate(engine: Engine, store: Store, known: Migration[] = migrationsIn()): Promise<void> {
+export async function migrate(
+  engine: Engine,
+  store: Store,
+  known: Migration[] = migrationsIn(),
+  tell: (name: string) => void = () => {},
+): Promise<void> {
   if (engine.name === "postgres") await refuseForeignTables(store, known);
   await twice(() => engine.script(spelled(engine.name, TABLE)));
   for (let tries = 1; ; tries += 1) {
@@ -76,10 +90,8 @@ export async function migrate(engine: Engine, store: Store, known: Migration[] =
     refuseForeign(applied, known);
     const missing = known.filter(({ version }) => !applied.some((row) => row.version === version));
     try {
-      for (const { version, name, digest, text, isLayout } of missing)
-        await engine.script(
-          `INSERT INTO migrations VALUES (${version}, ${quoted(name)}, ${quoted(digest)});\n${isLayout && engine.name === "postgres" ? "" : spelled(engine.name, text)}`,
-        );
+      if (applied.length > 0) for (const { name } of missing) tell(name);
+      for (const script of scriptsOf(engine.name, missing)) await engine.script(script);
       return;
     } catch (error) {
       const faster = (await appliedTo(store)).length > applied.length;

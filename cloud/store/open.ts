@@ -7,7 +7,7 @@ import type { Logger } from "pino";
 import { ConfigError } from "#shared/arguments.ts";
 import { openToRead } from "./copy.ts";
 import { fileFault } from "./file-fault.ts";
-import { migrate } from "./migrate.ts";
+import { migrate, migrationsIn } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
 import { makeFolder } from "../files.ts";
@@ -42,7 +42,12 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
     const faults = await engine.faults();
     if (faults.length > 0) throw new Error(`answers couldn't be kept durable: ${faults.join("; ")}`);
     const store = storeOn(engine, log, meter);
-    await migrate(engine, store);
+    await migrate(engine, store, migrationsIn(), (migration) =>
+      log.info({ event: "migrating", migration }, "bringing the tables up to date: of millions of rows that takes minutes"),
+    ).catch((cause: Error & { code?: string }) => {
+      if (!cause.code?.startsWith("SQLITE_")) throw cause;
+      throw new Error(`the tables in ${dataDir} couldn't be brought up to date and stay as they were: ${cause.message}`, { cause });
+    });
     return { ...store, close: () => store.close().finally(release) };
   } catch (error) {
     await engine?.close();

@@ -10,6 +10,8 @@ export type PostgresOptions = {
   url: string;
   clock?: () => number;
   connections?: number;
+  /** How long a script comes again for tables that others hold. */
+  scriptPatienceMs?: number;
   onCommit?: (units: number, seconds: number) => void;
 };
 
@@ -18,6 +20,7 @@ const CONNECT_MAX_MS = 5_000; // for a new connection, and for a free one where 
 const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 
 const DEADLOCK = "40P01";
+const HELD = "55P03"; // a lock that wasn't given in time
 const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
 /** A deadlock, a serialization failure, a row that another unit made first: nothing was done, so the unit runs again and looks anew. */
 const isConflict = (error: unknown) => [RUN_AGAIN, DEADLOCK, "23505"].includes(codeOf(error));
@@ -36,12 +39,22 @@ async function again<T>(isWorthIt: (error: unknown) => boolean, act: () => Promi
 const NOW = { name: "now", text: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint" };
 /** A row that somebody holds for longer is waited for by the unit that wants it, and not by all that share its transaction. */
 const JOINT_PATIENCE = "SET LOCAL lock_timeout = '500ms'";
+/** Behind who waits to change a table all wait who write to it: so it waits for a moment, and comes again. The work itself may take its time. */
+const SCRIPT_BEGIN = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = 0;\n";
+const SCRIPT_PAUSE_MS = 500;
+const SCRIPT_PATIENCE_MS = 30_000;
 const BEGIN: Record<Mode, string> = {
   read: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
   write: "BEGIN ISOLATION LEVEL READ COMMITTED",
 };
 
-export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECTIONS, onCommit }: PostgresOptions): Engine {
+export function openPostgres({
+  url,
+  clock,
+  connections = limits.POSTGRES_CONNECTIONS,
+  scriptPatienceMs = SCRIPT_PATIENCE_MS,
+  onCommit,
+}: PostgresOptions): Engine {
   const pool = new Pool({
     connectionString: url,
     max: connections,
@@ -117,9 +130,13 @@ export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECT
     },
     script: async (text) => {
       const client = await connect();
+      const until = performance.now() + scriptPatienceMs;
       try {
         // Several statements in one message are one transaction. A table that changes while others work on it may meet them crosswise.
-        await again(isDeadlock, () => client.query(text));
+        while (await isHeld(() => again(isDeadlock, () => client.query(SCRIPT_BEGIN + text)))) {
+          if (performance.now() > until) throw new Error(HELD_FOR_LONG);
+          await sleep(SCRIPT_PAUSE_MS);
+        }
       } finally {
         client.release();
       }
@@ -140,6 +157,18 @@ export function openPostgres({ url, clock, connections = limits.POSTGRES_CONNECT
     pending: () => pending,
     close: () => pool.end(),
   };
+}
+
+const HELD_FOR_LONG =
+  "the tables can't be brought up to date, because others keep one of them: start again when the copy that is being made (pg_dump), or whatever else lasts, has ended";
+async function isHeld(act: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await act();
+    return false;
+  } catch (error) {
+    if (codeOf(error) !== HELD) throw error;
+    return true;
+  }
 }
 
 /** Counts and instants come out as the numbers that SQLite gives; all else as the driver reads it. */

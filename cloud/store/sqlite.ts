@@ -279,7 +279,14 @@ export function openSqlite({
       if (closed) return Promise.reject(unavailable(new Error("the store is closed")));
       return mode === "read" ? reads.unit(work) : enqueue(work);
     },
-    script: async (sql) => void writer.transaction(() => writer.exec(sql)).immediate(),
+    script: async (sql) => {
+      writer.pragma("temp_store = FILE"); // a migration sorts whole tables: in memory three million serials took half a gigabyte
+      try {
+        writer.transaction(() => writer.exec(sql)).immediate();
+      } finally {
+        writer.pragma("temp_store = MEMORY");
+      }
+    },
     faults: async () => durabilityFaults(writer, reader),
     pending: () => queue.length,
     close: async () => {

@@ -8,6 +8,7 @@ import { parseNote } from "#shared/note.ts";
 import { isSimulated } from "#shared/wire/evidence.ts";
 import { LogConsistency, LogProof } from "#shared/wire/log.ts";
 import { type CredentialCheck, Receipt } from "#shared/wire/trust.ts";
+import { readJson } from "./json.ts";
 import { type Ring, ringFrom } from "./keys.ts";
 import { headLine, inclusionLines, knownNote, sameLogLine } from "./log.ts";
 import { type Line, said, unusable } from "./said.ts";
@@ -64,10 +65,11 @@ function unseenLines(file: object, { properties }: { properties: object }): Line
 
 function parsed(text: string): object {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = readJson(text);
     if (typeof value === "object" && value !== null) return value;
   } catch (cause) {
-    throw unusable(`the file is neither a credential nor JSON (was it cut off?): ${(cause as Error).message}`);
+    if (!(cause instanceof SyntaxError)) throw unusable(`the file can't be judged: ${(cause as Error).message}`);
+    throw unusable(`the file is neither a credential nor JSON (was it cut off?): ${cause.message}`);
   }
   throw unusable("the file is JSON, but no object");
 }
@@ -90,6 +92,8 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
         `the signer's keys came from the file itself: that shows that it is whole, not who made it; --keys takes ${own.did}'s own`,
       ),
     );
+  if (given.keys && own && !isPartOf(own, given.keys))
+    lines.push(said("note", "the didDocument in the file isn't what --keys says: it wasn't looked at, and may say anything"));
   if (!proof) return [...lines, unprovenLine(given)];
   const opened = await openCredential(credential).catch(() => undefined); // where it can't be, a line above says so
   return [
@@ -99,6 +103,9 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
     ...proofLines(proof, given, ring),
   ];
 }
+
+const isPartOf = (own: Ring, { did, keys }: Ring): boolean =>
+  (did === undefined || own.did === did) && own.keys.every((one) => keys.some(({ publicBytes }) => publicBytes.equals(one.publicBytes)));
 
 const unprovenLine = ({ checkpoint }: Given): Line =>
   checkpoint === undefined
@@ -118,7 +125,7 @@ function receiptLines(receipt: Receipt | null | undefined, { entry }: LogProof):
 }
 
 function printLines({ attempt_id: attemptId, items, sha256, proof, fault }: Type.Static<typeof PrintFile>, given: Given): Line[] {
-  const told = digestOf(items) === sha256;
+  const told = digestIn(items) === sha256;
   return [
     told
       ? said("holds", `the ${items.length} items of the bundle give the digest that it names, ${sha256}`)
@@ -132,9 +139,19 @@ function printLines({ attempt_id: attemptId, items, sha256, proof, fault }: Type
   ];
 }
 
+/** Undefined for what nobody can have sealed: JSON says numbers without end, and RFC 8785 doesn't. */
+function digestIn(value: unknown): string | undefined {
+  try {
+    return digestOf(value ?? null);
+  } catch {
+    return undefined;
+  }
+}
+
 function digestLine(value: unknown, { entry, index }: LogProof, kind: LogProof["entry"]["kind"]): Line {
-  const digest = digestOf(value ?? null);
+  const digest = digestIn(value);
   if (entry.kind !== kind) return said("fails", `leaf ${index} of the log is of a ${entry.kind}, not of a ${kind}`);
+  if (digest === undefined) return said("fails", "the file's content has no digest: it can't be written down by RFC 8785");
   return digest === entry.digest
     ? said("holds", `the file's digest is ${digest}, and the log's leaf ${index} of ${entry.at} says the same`)
     : said("fails", `the file's digest is ${digest}, and the log's leaf ${index} says ${entry.digest}`);

@@ -27,11 +27,16 @@ export function startImporter(store: Store, log: Logger): Worker {
     try {
       const row = begun.total === null ? await count(begun) : begun;
       const last = row && (await takeAll(row));
-      if (last) await store.write("import end", (tx) => imports.finish(tx, last, null));
+      if (last) await end(last, null);
     } catch (error) {
       if (!(error instanceof Refusal) || error.status >= 500) throw error;
       // A file is read through before its first row counts, so a fault of the file finds it where it began.
-      await store.write("import fault", (tx) => imports.finish(tx, begun, error.message));
+      await end(begun, error.message);
+    }
+
+    async function end(row: imports.Row, fault: string | null): Promise<void> {
+      let isThere = await store.write("import end", (tx) => imports.finish(tx, row, fault));
+      while (isThere) isThere = await store.write("import file", (tx) => imports.dropFile(tx, row));
     }
 
     /** Reads the file through: it has to be whole, of this category and not too long before anything comes of it. */

@@ -73,6 +73,11 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     { ...least, printers: [{ ...printer, driver: "ipp", port: "ipp://h/printers/x", rfid: true }] },
     /^printers\.0\.rfid is false for ipp/,
   ],
+  [
+    "a camera with a password, which its page would show",
+    { ...least, scanners: [{ name: "e", driver: "camera", port: "http://eye:secret@h/frame.png" }] },
+    /^scanners\.0\.port can't hold a user name or password(?!.*secret)/,
+  ],
   ["a camera on a stream", { ...least, scanners: [{ name: "e", driver: "camera", port: "tcp://h:1" }] }, /^scanners\.0\.port /],
   ["a scanner without its port", { ...least, scanners: [{ name: "e", driver: "line" }] }, /^scanners\.0\.port /],
   ["a lease too long", { ...least, claim: { leaseSeconds: 601 } }, /^claim\.leaseSeconds must be <= 600$/],
@@ -88,6 +93,11 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
   ["a cloud with a path", { ...least, cloud: "http://h/api" }, /^cloud must be an origin/],
   ["two printers of one name", { ...least, printers: [printer, printer] }, /"zd621r" is there twice$/],
   [
+    "two printers on one wire",
+    { ...least, printers: [printer, { ...printer, name: "other", port: "TCP://127.0.0.1:9100/" }] },
+    /^printers: the port "127\.0\.0\.1:9100" is there twice$/,
+  ],
+  [
     "two operators with one badge",
     { ...least, operators: [1, 2].map((i) => ({ id: `o${i}`, name: "n", badge: "b" })) },
     /the badge "b" is there twice$/,
@@ -96,6 +106,11 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
 ];
 test.each(wrong)("%s is refused by name", (_what, settings, says) => {
   expect(() => agentConfigFrom(settings)).toThrow(says);
+});
+
+test("two printers may share a print queue's server, and the queue", () => {
+  const queue = { ...printer, driver: "ipp", port: "ipp://h/printers/x" };
+  expect(agentConfigFrom({ ...least, printers: [queue, { ...queue, name: "other" }] }).printers).toHaveLength(2);
 });
 
 test("a file as Windows' editors save it is read like any", () => {

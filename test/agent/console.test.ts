@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startFloor, type SimulatedFloor } from "../../fixtures/floor.ts";
+import { OPERATOR, startFloor, type SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ask, jobAt, type Running, running, sessionAt, stationOn, until } from "./floor.ts";
@@ -121,6 +121,13 @@ test("a badge opens a session; an unknown one doesn't", async () => {
   });
 });
 
+test("a badge that a line's scanner reads is neither shown nor logged", async () => {
+  await floor.scanner?.scan(OPERATOR.badge);
+  await until(() => station.state().scanners[0]?.last?.why === "not_a_link");
+  expect(JSON.stringify(station.state())).not.toContain(OPERATOR.badge);
+  expect(station.lines.join("\n")).not.toContain(OPERATOR.badge);
+});
+
 test("a badge is let in whatever was scanned before it; PINs are counted", async () => {
   const statusOf = async (shown: object) => (await ask(station, "POST", "/api/operator", shown)).status;
   for (let i = 0; i < 20; i += 1) await statusOf({ badge: `40063813339${i}` });
@@ -160,6 +167,16 @@ describe("somebody else's page", () => {
     ["another name for this machine", "GET", "/api/state", { host: "evil.example" }, "", 403],
     ["another name, posting", "POST", "/api/pause", { host: "evil.example" }, "", 403],
     ["a page of another origin", "POST", "/api/pause", { origin: "https://evil.example" }, "", 403],
+    [
+      "a page of another site, which only asks",
+      "GET",
+      "/api/state",
+      { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors" },
+      "",
+      403,
+    ],
+    ["a page of another port", "GET", "/api/events", { "sec-fetch-site": "same-site", "sec-fetch-dest": "empty" }, "", 403],
+    ["a frame around the console", "GET", "/", { "sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe" }, "", 403],
     ["a form", "POST", "/api/operator", { "content-type": "text/plain" }, '{"badge":"B-0007"}', 415],
     ["a form of fields", "POST", "/api/operator", { "content-type": "application/x-www-form-urlencoded" }, "badge=B-0007", 415],
     ["half a body", "POST", "/api/operator", { "content-type": "application/json" }, '{"badge"', 400],
@@ -179,6 +196,12 @@ describe("somebody else's page", () => {
       expect(station.state().paused).toBe(false);
     },
   );
+});
+
+test("a link from elsewhere leads to the console, and its own page may ask", async () => {
+  const asked = async (path: string, headers: Record<string, string>) => (await raw("GET", path, headers)).status;
+  expect(await asked("/", { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" })).toBe(200);
+  expect(await asked("/api/state", { "sec-fetch-site": "same-origin", "sec-fetch-dest": "empty" })).toBe(200);
 });
 
 test("what is asked of a path by another verb is told which it takes, and HEAD of the events ends", async () => {

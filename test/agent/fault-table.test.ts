@@ -152,7 +152,7 @@ const ROWS: Row[] = [
     fault: "the cloud refuses, is busy, broken, gone for hours, or its answer is lost",
     shows: "order per job, one effect per report, a quarantine",
     never: "a reprint because a report failed",
-    drawn: { network: ["lossy", "cut", "busy", "down"] },
+    drawn: { network: ["lossy", "cut", "busy", "down", "stumbling", "behindStrangers"] },
     tests: [
       ["agent/station-uplink.test.ts", "every answer is lost once, and every report is on record once"],
       ["agent/station-uplink.test.ts", "a job that went on without us leaves an orphan"],

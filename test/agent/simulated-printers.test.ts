@@ -1,5 +1,5 @@
 // Simulated printers are for people too: a page of their own over HTTP, a command line, labels that a camera can see, and no doubt that they are simulated.
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import ky from "ky";
@@ -65,7 +65,18 @@ test.each([
 
 /** A process of its own, and what it said first. */
 async function program(...args: string[]) {
-  const started = spawn(process.execPath, ["fixtures/printers/zpl.ts", "--port", "0", "--control", "0", "--scale", "0", ...args]);
+  const started = spawn(process.execPath, [
+    ".runtime/run.mjs",
+    "simulate",
+    "zpl",
+    "--port",
+    "0",
+    "--control",
+    "0",
+    "--scale",
+    "0",
+    ...args,
+  ]);
   onTestFinished(() => void started.kill("SIGKILL"));
   const lines: string[] = [];
   for await (const line of createInterface({ input: started.stdout })) if (lines.push(line) === 3) break;
@@ -81,6 +92,29 @@ test("from the command line it says what it is, misbehaves as told, prints, and 
   expect(await ky(`${/http:\S+/.exec(lines[2] ?? "")?.[0]}/labels`).json()).toMatchObject({ data: [{ n: 0 }] });
   itself.kill("SIGTERM");
   expect((await once(itself, "exit"))[0]).toBe(0);
+});
+
+test.each([
+  [["-h"], 0, /^usage: imprimatur COMMAND .*\n {2}start .*[^]*\n {2}simulate {2}one simulated/],
+  [["simulate"], 0, /^usage: imprimatur simulate zpl\|escpos\|ipp\|/],
+  [["simulate", "zlp"], 2, /there is no simulator "zlp"\nusage: imprimatur simulate zpl\|/],
+  [["simulate", "escpos", "--help"], 0, /^usage: imprimatur simulate escpos \[--port N\]/],
+  [["simulate", "ipp", "--prot", "1"], 2, /^there is no option --prot; did you mean --port\? \(usage: imprimatur simulate ipp /],
+  [["simulate", "zpl", "--dpi", "200"], 2, /^--dpi is one of 203, 300, 600\n$/],
+  [
+    ["simulate", "zpl", "--port", "0", "--control", "0", "--fault", "rfid-viod"],
+    2,
+    /^there is no fault rfid-viod; did you mean rfid-void\?\n$/,
+  ],
+  [["simulate", "zpl", "--port", "0", "--control", "0", "--fault", "rfid-void:tmes=2"], 2, /^rfid-void: times=NUMBER, not tmes=2\n$/],
+  [["simulate", "camera", "--label", "not-there.png"], 1, /^ENOENT: .*not-there\.png/],
+  [["simulate", "scanner", "--port", "70000"], 2, /^--port is a number from 0 to 65535\n$/],
+  [["simulate", "anchor", "--way", "well-ish"], 2, /^--way is one of well, twice, /],
+  [["simulate", "registry", "--help"], 0, /^usage: imprimatur simulate registry /],
+  [["simulate", "receiver"], 2, /^--secret is missing: /],
+])("imprimatur %j ends with %i and a line that helps", (args, code, says) => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [".runtime/run.mjs", ...args], { encoding: "utf8" });
+  expect({ status, said: `${stdout}${stderr}` }).toEqual({ status: code, said: expect.stringMatching(says) });
 });
 
 /** As a slow disk does to it, and a machine that sleeps. */

@@ -84,9 +84,17 @@ test("a station says where its console is at any log level, as any free port is 
 /** What a program says until this; from then on nobody reads, and the program has to do without. */
 async function heardUntil(what: string, child: { stdout: Readable }): Promise<string> {
   let said = "";
-  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) if ((said += chunk).includes(what)) break;
+  let line: string | undefined;
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
+    said += chunk;
+    line = said
+      .split("\n")
+      .slice(0, -1)
+      .find((one) => one.includes(what)); // a chunk may end within it
+    if (line !== undefined) break;
+  }
   child.stdout.pause();
-  return said.split("\n").find((line) => line.includes(what)) ?? "";
+  return line ?? "";
 }
 
 test("a station works on, and ends with 0, while whoever reads its log stands still", async () => {
@@ -107,9 +115,9 @@ test("a station works on, and ends with 0, while whoever reads its log stands st
 test("what waits for a reader who stands still is bounded, and how many lines were lost is told once he goes on", async () => {
   const program = `const { logToStdout } = await import("./shared/log-out.ts");
     const { stream, exit } = logToStdout();
-    stream.write("begun\\n");
     process.once("SIGTERM", () => { for (let n = 0; n < 10_000; n += 1) stream.write("x".repeat(2_000) + "\\n"); });
-    setInterval(() => {}, 1_000); process.once("SIGINT", () => exit(0));`;
+    setInterval(() => {}, 1_000); process.once("SIGINT", () => exit(0));
+    stream.write("begun\\n");`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: ["ignore", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
   const ended = once(child, "exit");

@@ -1,6 +1,7 @@
 // A buffer that can't be read any more, with jobs in flight: set aside, asked of the cloud, and nothing is printed twice by itself.
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../agent/clock.ts";
@@ -150,7 +151,7 @@ test.concurrent("one from before versions were written down is taken as it is", 
   const { floor, first } = await inFlight(t, shop);
   inFile(
     fileOf(floor),
-    "ALTER TABLE reports DROP COLUMN correlation; DROP INDEX attempts_in_hand; DROP INDEX attempts_over; PRAGMA user_version = 0",
+    "ALTER TABLE quarantine DROP COLUMN seen_by; ALTER TABLE quarantine DROP COLUMN seen_at; ALTER TABLE reports DROP COLUMN correlation; DROP INDEX attempts_in_hand; DROP INDEX attempts_over; PRAGMA user_version = 0",
   );
   const station = await stationOn(floor);
   t.onTestFinished(station.end);
@@ -174,7 +175,13 @@ test("what is over and told is forgotten after a month; its label is counted for
   await printed(first, open.job_ref);
   await until(() => first.state().buffer_depth === 0 && first.state().buffer.pictures === 0);
   await first.end();
-  const later = await stationOn(floor, { clock: { ...systemClock, now: () => Date.now() + 31 * 86_400_000 } });
+  const leapt = await stationOn(floor, { clock: { ...systemClock, now: () => Date.now() + 31 * 86_400_000 } });
+  await until(() => leapt.state().notices.some(({ code }) => code === "clock_off"));
+  await sleep(2_000); // it has looked by then
+  expect(leapt.store.ofJob(good.job_ref)).toHaveLength(1);
+  await leapt.end();
+  inFile(fileOf(floor), `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000}`);
+  const later = await stationOn(floor);
   t.onTestFinished(later.end);
   await until(() => later.store.ofJob(good.job_ref).length === 0);
   expect(later.state().ledger.counts).toEqual({ sealed: 1, printed: 2 });

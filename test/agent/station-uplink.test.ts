@@ -8,7 +8,7 @@ import { type Fate, type Network, type Passing, startNetwork } from "../../fixtu
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { type FloorOptions, startFloor } from "../../fixtures/floor.ts";
-import { ask, asked, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -397,6 +397,40 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state()).toMatchObject({ buffer_depth: 0, quarantine: [], ledger: { counts: { orphan: 1, sealed: 2 } } });
   });
 
+  describe.concurrent("a report over which the cloud stumbles each time holds up nobody else, and is heard once it doesn't", () => {
+    const stumbleOver = (net: Network, ref: string) =>
+      net.rule(({ path, body }) => (`${path} ${body}`.includes(ref) ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));
+
+    test("in a burst", async (t) => {
+      const { shop, net, station, jobs } = await eightSealedAway(t);
+      const [bad, ...others] = jobs;
+      stumbleOver(net, bad.job_ref);
+      net.mend();
+      for (const { job_ref: ref } of others) await sealed(shop, ref);
+      await until(() => station.state().buffer_depth === 5);
+      net.rule(() => "pass");
+      await sealed(shop, bad.job_ref);
+      expect(await movesOf(shop, bad.job_ref)).toEqual(WHOLE);
+    });
+
+    test("by a person's click", async (t) => {
+      const { shop, net, station } = await behind(t, { config: { attest: "operator" } });
+      const jobs = [await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })];
+      const [{ job_ref: bad }, { job_ref: good }] = jobs;
+      await until(() => asked(station, bad) === "attest");
+      await until(async () => (await stateInCloud(shop, bad)) === "SPOOL_SUBMITTED");
+      stumbleOver(net, bad);
+      await say(station, bad, "good");
+      await until(() => asked(station, good) === "attest");
+      await say(station, good, "good");
+      await sealed(shop, good);
+      expect(await stateInCloud(shop, bad)).toBe("SPOOL_SUBMITTED");
+      net.rule(() => "pass");
+      await sealed(shop, bad);
+      expect(await movesOf(shop, bad)).toEqual(WHOLE);
+    });
+  });
+
   test("evidence that the cloud won't have is shown to people, and nothing after it is sent", async (t) => {
     const shop = await printShop(w, { sandbox: false });
     const station = await running(t, w.url, shop);
@@ -405,6 +439,13 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state().quarantine[0]).toMatchObject({ job_ref: ref, code: "SIMULATED_EVIDENCE" });
     expect(await stateInCloud(shop, ref)).toBe("SCAN_VERIFIED");
     expect((await station.floor.links()).length).toBe(1);
+    const n = station.state().quarantine[0]?.n;
+    const seen = async (session?: string) => (await ask(station, "POST", `/api/quarantine/${n}/seen`, { session })).status;
+    expect(await seen()).toBe(401);
+    expect(station.state().quarantine).toHaveLength(1);
+    expect(await seen(await sessionAt(station))).toBe(200);
+    expect(station.state().quarantine).toEqual([]);
+    expect(await seen(await sessionAt(station))).toBe(404);
   });
 });
 
@@ -470,6 +511,17 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     expect(said).toMatchObject({ ok: false, retryAfterMs: 300_000 });
   });
 
+  test("with 429 and a while to wait for pictures: none is sent again before that", async (t) => {
+    const { shop, net } = await behind(t);
+    let refused = 0;
+    net.rule(({ method }) => (method === "PUT" ? ((refused += 1), { status: 429, code: "RATE_LIMITED", retryAfter: 60 }) : "pass"));
+    await sealed(shop, (await shop.issue()).job_ref);
+    await until(() => refused > 0);
+    const before = refused;
+    await sleep(1_500);
+    expect(refused).toBe(before);
+  });
+
   test("with 200 and a page: a picture isn't with the cloud by that, and is sent again", async (t) => {
     const { shop, net } = await behind(t);
     let answered = 0;
@@ -496,6 +548,7 @@ test("every code that a report can meet has its place in the table, and what isn
     "SCAN_MISMATCH",
     "BUNDLE_MISMATCH",
     "SIMULATED_EVIDENCE",
+    "INTERNAL_ERROR",
   ] as const;
   expect(perReport.map((code) => [code, fateOf({ code, status: errors[code].status })])).toEqual([
     ["STALE_ATTEMPT", "drop"],
@@ -507,6 +560,7 @@ test("every code that a report can meet has its place in the table, and what isn
     ["SCAN_MISMATCH", "quarantine"],
     ["BUNDLE_MISMATCH", "quarantine"],
     ["SIMULATED_EVIDENCE", "quarantine"],
+    ["INTERNAL_ERROR", "aside"],
   ]);
   expect([0, 401, 403, 404, 408, 409, 410, 418, 429, 500, 599].map((status) => fateOf({ status, code: "?" }))).toEqual([
     "retry", "stop", "stop", "retry", "retry", "drop", "drop", "quarantine", "retry", "retry", "retry",

@@ -435,6 +435,15 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a link that nobody could have meant breaks nothing", async () => {
+    await signedIn(lead.secret, {}, async ({ page, complaints }) => {
+      await goTo(page, "/jobs/%zz");
+      expect(complaints.filter((text) => !/status of (401|404)/.test(text))).toEqual([]);
+      await goTo(page, "/stations");
+      expect(await page.textContent("main h1")).toBe("Stations");
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

@@ -421,16 +421,23 @@ describe.skipIf(!executable)("the console", async () => {
     await shot(page, "maintenance");
   });
 
-  test("the ledger: a label that nobody ordered is explained, a sealed one is printed anew", async (t) => {
+  test("the ledger: a label that nobody ordered is explained, what the cloud refused is seen to, a sealed label is printed anew", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { printer: { scale: 0 } });
     const { job_ref: ref } = await shop.issue();
     await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
     await until(() => station.state().recent.length === 1);
     station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
-    const { page } = await visit(t, station, {}, "#labels");
+    const message = "the evidence is of another attempt, and says nothing of this one";
+    station.store.quarantine({ jobRef: ref, attemptId: null, code: "EVIDENCE_INVALID", message, what: "{}" });
+    const { page } = await visit(t, station, { bypassCSP: true }, "#labels");
     await wedge(page, OPERATOR.badge);
-    await shot(page, "ledger");
+    await page.getByText("EVIDENCE_INVALID").waitFor();
+    await shot(page, "ledger", true);
+    expect(await axeSays(page)).toEqual([]);
+    await button(page, "Seen to").click();
+    await until(() => station.state().quarantine.length === 0);
+    await page.getByText("EVIDENCE_INVALID").waitFor({ state: "detached" });
     await button(page, "Explain").click();
     await button(page, "Came out while loading or calibrating").click();
     await until(() => station.state().ledger.counts["explained"] === 1);

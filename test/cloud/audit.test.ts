@@ -41,6 +41,30 @@ test("concurrent writers keep one chain without a gap", async () => {
   expect((await verdict()).valid).toBe(true);
 });
 
+test("rows of a class or an action are all that there are, newest first, page by page", async () => {
+  const { adminKey } = (await w.admin.post("/tenants", { name: "sorted" })).body;
+  const admin = w.as(adminKey.secret);
+  for (let n = 0; n < 4; n += 1) {
+    await admin.post("/api-keys", { name: `k${n}`, scopes: ["aidc:read"] });
+    await admin.post("/webhooks", { url: "https://dpp.example/hook", events: ["product.created"] });
+    await admin.post("/oauth/clients", { name: `c${n}`, scopes: ["aidc:read"] });
+  }
+  const paged = async (query: string, limit: number) => {
+    const seqs: number[] = [];
+    for (let cursor = ""; ;) {
+      const { data, nextCursor } = (await admin.get(`/audit-logs?${query}&limit=${limit}${cursor}`)).body;
+      seqs.push(...data.map(({ seq }: { seq: number }) => seq));
+      if (nextCursor === null) return seqs;
+      cursor = `&cursor=${nextCursor}`;
+    }
+  };
+  expect(await paged("class=auth", 3)).toEqual([12, 10, 9, 7, 6, 4, 3, 1]);
+  expect(await paged("class=webhook", 1)).toEqual([11, 8, 5, 2]);
+  expect(await paged("action=auth.client_created", 2)).toEqual([12, 9, 6, 3]);
+  expect(await paged("action=auth.client_created&class=auth", 4)).toEqual([12, 9, 6, 3]);
+  expect(await paged("action=auth.client_created&class=print", 4)).toEqual([]);
+});
+
 test("a row beyond the head, a head that is gone and a row that can't be read are found and named", async () => {
   const sick = await world();
   const verdict = async () => (await sick.admin.get("/audit-logs/verify")).body;

@@ -3,7 +3,9 @@ import { randomBytes } from "node:crypto";
 import { integer, property, assert as holds } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeSgtin96 } from "#shared/gs1.ts";
+import { exported } from "../../cloud/domain/carriers.ts";
 import { permuted, serialsAt } from "../../cloud/domain/serial-numbers.ts";
+import type { Store } from "../../cloud/store/store.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
@@ -110,6 +112,28 @@ describe("the export", () => {
     expect(await json()).toEqual({
       data: [{ gtin: home.gtin, serial, digital_link: expect.any(String), sgtin96_epc: expect.any(String), metadata: { print: null } }],
     });
+  });
+
+  test("looks through so many places at a time, however few are in the state, and others get a turn in between", async () => {
+    const home = await printShop(w);
+    const serials = await home.allocate(10_000);
+    const [early = "", late = "", last = ""] = [serials[1_999], serials[7_000], serials[9_999]];
+    await home.admin.post("/carriers/print-status", { results: [late, last, early].map((serial) => ({ serial, status: "printed" })) });
+    const looks: number[] = [];
+    let turns = 0;
+    const counted: Store = { ...w.store, read: (label, work) => (looks.push(turns), w.store.read(label, work)) };
+    const tick = () => {
+      turns += 1;
+      ticker = setImmediate(tick);
+    };
+    let ticker = setImmediate(tick);
+    const from = { tenantId: home.tenantId, productId: home.product.id, state: "printed" as const };
+    const rows = (await Array.fromAsync(await exported(counted, from, w.url))).flat();
+    clearImmediate(ticker);
+    expect(rows.map(({ serial }) => serial)).toEqual([early, late, last]);
+    const [, ...slices] = looks; // the first looks at the product
+    expect(slices).toHaveLength(6);
+    expect(new Set(slices).size).toBe(slices.length);
   });
 
   test("of another tenant's product is 404, of an unknown printState 422, with an unknown parameter 400", async () => {

@@ -81,6 +81,15 @@ describe("signing in", () => {
     expect(answer.headers.get("set-cookie")).toMatch(/^__Host-imprimatur_console=.*; Secure/);
     const cookie = cookieOf(answer);
     expect((await secure.nobody.get("/tenant", { headers: { cookie } })).status).toBe(200);
+    // A neighbour of the host, or who sits on the line, can plant one without the prefix, and be it first.
+    const plant = cookieOf(await secure.nobody.post("//console/session", { key: secure.adminKey })).replace("__Host-", "");
+    expect((await secure.nobody.get("/tenant", { headers: { cookie: plant } })).status).toBe(401);
+    expect((await secure.nobody.get("//console/session", { headers: { cookie: `${plant}; ${cookie}` } })).status).toBe(200);
+    await secure.nobody.send("DELETE", "//console/session", {
+      headers: { ...json, origin: "https://dpp.example", cookie: `${plant}; ${cookie}` },
+      body: "{}",
+    });
+    expect((await secure.nobody.get("/tenant", { headers: { cookie } })).status).toBe(401); // it was this one that was signed out
   });
 
   test.each([

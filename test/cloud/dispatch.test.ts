@@ -4,9 +4,10 @@ import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { SCHEDULE_MS } from "../../cloud/domain/tries.ts";
+import { SCHEDULE_MS, settle } from "../../cloud/domain/tries.ts";
 import { forgetEnded, forgetEvents } from "../../cloud/domain/deliveries.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
 import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
 import { limits } from "#shared/limits.ts";
 import { answering, ended, hooked, receiving, serialsOf, tried } from "../hooks.ts";
@@ -135,6 +136,29 @@ test("a webhook that is deleted is sent nothing more, and its deliveries go with
   const told = h.receiver.requests();
   w.later(DAY_MS);
   expect([await h.print(), h.receiver.requests()]).toEqual([0, told]);
+});
+
+test("what came of a try is on record once, though the answer to the commit that says so was lost; a try of somebody else's beside it is noted", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(400));
+  await h.print();
+  const { id } = await h.latest(ended);
+  const row = async () => (await w.store.read("delivery", ({ db }) => db.select().from(table).where(eq(table.id, id))))[0];
+  const said = await row();
+  const [attempt] = said?.attempts ?? [];
+  if (!said || !attempt) throw new Error("there was no try");
+  const before = { ...said, state: "pending" as const, attempts: [], tries: said.tries - 1, dueAt: 1, endedAt: null };
+  const again = (at: number) =>
+    w.store.write("settle again", (tx) =>
+      settle(tx, {
+        made: { delivery: before, url: "", sealed: [], at, body: "", requestId: null, traceparent: null },
+        outcome: { status: attempt.status, error: attempt.error, latencyMs: attempt.latencyMs, head: attempt.responseHead },
+      }),
+    );
+  const at = Date.parse(attempt.at);
+  await again(at);
+  expect(await row()).toEqual(said);
+  await again(at + 1);
+  expect((await row())?.attempts).toEqual([attempt, { ...attempt, at: new Date(at + 1).toISOString() }]);
 });
 
 test("deliveries that ended 30 days ago are forgotten with their events; what still waits is not", async () => {

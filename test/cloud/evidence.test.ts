@@ -349,6 +349,40 @@ test("sealed evidence that was changed in the store is shown with what was seale
   expect((await judgeBundle(denied, { keys: [], pictureOf: async () => undefined })).at(-1)).toEqual({ name: "entry", outcome: "broken" });
 });
 
+test("evidence that was sealed for one label and stands at another's job in the store is shown with the word that it is of another", async () => {
+  const home = await printShop(w);
+  const sealOne = async () => {
+    const { job_ref: ref } = await home.issue();
+    const claimed = await home.device.claim();
+    await home.device.seal(claimed);
+    return { ref, attempt: claimed.attempt_id, link: claimed.job.digital_link };
+  };
+  const [one, other] = [await sealOne(), await sealOne()];
+  const read = async () => (await home.admin.get(`/aidc/jobs/${one.ref}/evidence`)).body;
+  expect((await read()).fault).toBeUndefined();
+  const change = (statement: ReturnType<typeof sql>) => w.store.write("tamper", ({ db }) => db.run(statement));
+  await change(sql`UPDATE print_jobs SET serial = '4711' WHERE job_ref = ${one.ref}`);
+  expect((await read()).fault).toContain(
+    `of the label ${one.link}, and the job is of another: ${one.link}, GTIN ${home.gtin}, serial 4711`,
+  );
+  await change(sql`DELETE FROM print_events WHERE job_ref = ${one.ref}`);
+  await change(sql`UPDATE print_events SET job_ref = ${one.ref} WHERE job_ref = ${other.ref}`);
+  await change(sql`UPDATE print_jobs SET attempt_id = ${other.attempt} WHERE job_ref = ${one.ref}`);
+  expect((await read()).fault).toContain(`of the label ${other.link}, and the job is of another: ${one.link}`);
+});
+
+test("a job whose evidence is of simulated devices and that doesn't say so in the store is shown with the word that it is", async () => {
+  const home = await printShop(w);
+  const { job_ref: ref } = await home.issue();
+  const claimed = await home.device.claim();
+  const items = goodItems(claimed, true);
+  for (const item of [...items, sealOf(items)]) expect((await home.device.say(claimed, item)).status).toBe(200);
+  const read = async () => (await home.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+  expect((await read()).fault).toBeUndefined();
+  await w.store.write("tamper", ({ db }) => db.run(sql`UPDATE print_jobs SET simulated = 0 WHERE job_ref = ${ref}`));
+  expect((await read()).fault).toContain("of simulated devices, and the job says that it isn't");
+});
+
 describe("pictures", () => {
   const put = (name: string, bytes: Buffer<ArrayBuffer>, type = "image/png") =>
     device.api.send("PUT", `/aidc/evidence/${name}`, { body: bytes, headers: { "content-type": type } });

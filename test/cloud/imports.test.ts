@@ -3,6 +3,10 @@ import { stringify } from "csv-stringify/sync";
 import { expect, test } from "vitest";
 import { catalogue, type FieldSchema } from "../../cloud/catalogue.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { limits } from "#shared/limits.ts";
+import { drop, forgetAbandoned } from "../../cloud/domain/uploads.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { uploads } from "../../cloud/store/schema.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -222,6 +226,31 @@ test("progress is seen while it runs; a restart in the middle loses and doubles 
   expect(await now()).toMatchObject({ total: 6_000, processed: 6_000, created: 6_000, failed: 0 });
   const uses = (await shop.get("/products/categories")).body.data;
   expect(uses.find(({ category }: { category: string }) => category === "electronics").products).toBe(6_000);
+});
+
+test("a file that was worked off goes a few slices at a time, and what a node left of it goes with what was abandoned", async () => {
+  const { id } = await imported(`${HEADER}\n${row()}\n`);
+  const slices = () =>
+    w.store.read("slices", async ({ db }) => (await db.select({ n: uploads.n }).from(uploads).where(eq(uploads.id, id))).length);
+  await expect.poll(slices).toBe(0);
+  await w.store.write("slices", async ({ db, now }) => {
+    for (let n = 0; n < 70; n += 1) await db.insert(uploads).values({ id, n, at: now, bytes: Buffer.alloc(8) });
+  });
+  const dropped: [boolean, number][] = [];
+  for (let n = 0; n < 2; n += 1) dropped.push([await w.store.write("drop", (tx) => drop(tx, id)), await slices()]);
+  expect(dropped).toEqual([
+    [true, 38],
+    [true, 6],
+  ]);
+  const forgotten = await w.store.write("forget", async (tx) => {
+    await tx.db
+      .update(uploads)
+      .set({ at: tx.now - 2 * limits.UPLOAD_ABANDONED_MS })
+      .where(eq(uploads.id, id));
+    return [await forgetAbandoned(tx, 4), await forgetAbandoned(tx, 4), await forgetAbandoned(tx, 4)];
+  });
+  expect([forgotten, await slices()]).toEqual([[4, 4, 0], 0]);
+  expect(await w.store.write("drop", (tx) => drop(tx, id))).toBe(false);
 });
 
 test("another tenant's import isn't there", async () => {

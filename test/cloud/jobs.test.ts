@@ -15,6 +15,44 @@ const refused = (code: string, status = 409) =>
   expect.objectContaining({ status, body: expect.objectContaining({ error: expect.objectContaining({ code }) }) });
 const jobOf = async (ref: string) => (await admin.get(`/aidc/jobs/${ref}`)).body;
 
+test("all jobs of a serial are found by it at every moment of their lives, newest first, and no other's", async () => {
+  const home = await printShop(w);
+  const [serial = "", other] = await home.allocate(3);
+  const issue = async (more = {}) => (await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial, ...more })).body.job_ref as string;
+  const found = async (more = "") =>
+    (await home.admin.get(`/aidc/jobs?serial=${serial}${more}`)).body.data.map(({ job_ref: ref }: { job_ref: string }) => ref);
+  await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial: other, station: "elsewhere" });
+  expect(await found()).toEqual([]);
+  const refs: string[] = [];
+  const next = async (more = {}) => {
+    refs.unshift(await issue(more));
+    expect(await found()).toEqual(refs);
+    return refs[0] ?? "";
+  };
+  const cancel = async (ref: string) => {
+    await home.admin.post(`/aidc/jobs/${ref}/cancel`);
+    expect(await found()).toEqual(refs);
+  };
+  const seal = async () => {
+    await home.device.seal(await home.device.claim());
+    expect(await found()).toEqual(refs);
+  };
+  await cancel(await next());
+  await next();
+  await seal();
+  const again = { reprint: true, reason: "worn" };
+  await cancel(await next(again));
+  await next(again);
+  await seal();
+  await next(again);
+  await seal();
+  await cancel(await next(again));
+  expect(await found("&state=SEALED")).toEqual([1, 2, 4].map((n) => refs[n]));
+  expect([await found("&gtin=04006381333931"), await found(`&device=${home.device.id}&limit=1`)]).toEqual([[], [refs[1]]]);
+  const page = (await home.admin.get(`/aidc/jobs?serial=${serial}&limit=4`)).body;
+  expect(await found(`&cursor=${page.nextCursor}`)).toEqual(refs.slice(4));
+});
+
 test("a label's whole life: claimed, reported state by state, sealed with outcome, event, bundle and proof in one", async () => {
   const issued = await shop.issue({ needs: ["qr", "rfid"] });
   expect(issued).toMatchObject({ state: "QUEUED", attempt: 0, lease: null, digital_link: `${w.url}/01/${shop.gtin}/21/${issued.serial}` });

@@ -91,3 +91,10 @@ test("signing in to the console is locked the same way", async () => {
   at.later(limits.WRONG_SECRETS_WINDOW_MS);
   expect((await signIn(at.adminKey)).status).toBe(201);
 });
+
+test("keys that are guessed at from everywhere shut out those who guess, and nobody else who has one", async () => {
+  const signIn = (key: string, from: string) => proxied.nobody.post("//console/session", { key }, { "x-forwarded-for": from });
+  const answers = await Promise.all(Array.from({ length: WIDE }, (_, n) => signIn(`not-a-key-${n}`, `100.65.${n % 20}.1`)));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]));
+  expect((await signIn(proxied.adminKey, "192.0.2.3")).status).toBe(201);
+});

@@ -47,6 +47,19 @@ test("a changed migration, a newer database and a broken migration stop the star
   await store.close();
 });
 
+test("an upgrade that fails leaves a file that the version before opens, and a server whatever had come so far", async () => {
+  const { made, store } = await open("failed", await freshDatabase());
+  const one = { "0001-a.sql": "CREATE TABLE a (x INTEGER NOT NULL) STRICT;" };
+  const two = { ...one, "0002-b.sql": "CREATE TABLE b (x INTEGER NOT NULL) STRICT;" };
+  await migrate(made, store, given(one));
+  await expect(migrate(made, store, given({ ...two, "0003-c.sql": "CREATE TABLE a (x INTEGER) STRICT;" }))).rejects.toThrow();
+  const outcome = await migrate(made, store, given(one)).catch((error: Error) => error.message);
+  expect(outcome).toEqual(engine === "sqlite" ? undefined : expect.stringContaining("made by a newer Imprimatur"));
+  await migrate(made, store, given(two));
+  expect(await store.read("b", async ({ db }) => db.values(sql`SELECT * FROM b`))).toEqual([]);
+  await store.close();
+});
+
 test.each([
   ["CREATE TABLE products (id INTEGER)", "products"],
   ["CREATE TABLE migrations (id INTEGER, name TEXT)", "migrations"],
@@ -81,6 +94,27 @@ test("what is about SQLite's files only is noted on a server, and not done", asy
   const look = store.read("layout", async ({ db }) => db.values(sql`SELECT * FROM a`)).catch(() => "gone");
   expect(await look).toEqual(engine === "sqlite" ? "gone" : []);
   expect(await store.read("noted", async ({ db }) => db.values(sql`SELECT version FROM migrations ORDER BY version`))).toEqual([[1], [2]]);
+  await store.close();
+});
+
+test("each migration of a store that is in use is told before it begins, and none of a new one", async () => {
+  const { made, store } = await open("told", await freshDatabase());
+  const told: string[] = [];
+  await migrate(made, store, before(20), (name) => told.push(name));
+  expect(told).toEqual([]);
+  await migrate(made, store, migrationsIn(), (name) => told.push(name));
+  expect(told).toEqual(migrationsIn().filter(({ version }) => version >= 20).map(({ name }) => name)); // oxfmt-ignore
+  await store.close();
+});
+
+test("what a migration sorts lies in a file, so that millions of rows need no more memory than a few; units undo in memory", async () => {
+  if (engine !== "sqlite") return expect(engine).toBe("postgres"); // a server has its own ways
+  const { made, store } = await open("sorted", undefined);
+  const [IN_FILE, IN_MEMORY] = [1, 2];
+  await made.script("CREATE TABLE seen AS SELECT temp_store FROM pragma_temp_store");
+  await expect(made.script("nonsense")).rejects.toThrow("syntax error");
+  const seen = await store.write("seen", ({ db }) => db.values(sql`SELECT * FROM seen UNION ALL SELECT temp_store FROM pragma_temp_store`));
+  expect(seen).toEqual([[IN_FILE], [IN_MEMORY]]);
   await store.close();
 });
 

@@ -1,4 +1,5 @@
 // The public passport: who sees what, in which form and language, and that nothing is seen of what isn't public.
+import { sql } from "drizzle-orm";
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
 import { languageWanted, mediaWanted } from "../../cloud/accept.ts";
@@ -54,6 +55,15 @@ test("the data is the signed document to the letter, and the credential is the o
   const { body } = await at(`${kettle.id}.jsonld`);
   expect(body).toEqual(decodeJwt(credential));
   expect(body.credentialSubject.product.registeredId).toBe(kettle.gtin);
+});
+
+test("what people read is what was signed, whatever else the store says", async () => {
+  const { id, passportId } = await published({ name: "Kettle of one litre" });
+  await w.store.write("tamper", ({ db }) =>
+    db.run(sql`UPDATE passport_versions SET content = replace(content, 'one litre', 'ten litres') WHERE passport_id = ${passportId}`),
+  );
+  const page = read((await at(id, BROWSER)).text);
+  expect([page.includes("one litre"), page.includes("ten litres")]).toEqual([true, false]);
 });
 
 test("an ETag that is known is answered 304 without a body, in each form and language by itself", async () => {

@@ -233,6 +233,32 @@ test("content of one's own is completed by what names its product, and can't nam
     expect(refusal(await w.admin.patch(`/passports/${made.body.id}`, { content: { product } }))).toEqual([400, "VALIDATION_ERROR"]);
 });
 
+test("content is kept under the names that it was sent with, whatever a stranger sent before; names that need an escape are refused", async () => {
+  const { body } = await w.admin.post("/dpps", { productId: await ready() });
+  const raw = (json: string) => ({ body: json, headers: { "content-type": "application/json" } });
+  const edit = (facts: string) => w.admin.send("PATCH", `/passports/${body.id}`, raw(`{"content":{"facts":${facts}}}`));
+  for (const facts of [String.raw`{"length":[],"gr\\u0":[]}`, String.raw`{"height":[],"\\":[]}`, String.raw`{"width":[],"a\\/b":[]}`])
+    expect((await w.nobody.send("POST", "//v1/dppsByProductIds", raw(`{"productIds":[],"facts":${facts}}`))).status).toBe(400);
+  const facts = async () => (await w.admin.get(`/passports/${body.id}`)).body.content.facts;
+  expect((await edit(String.raw`{"length":1,"gr\u00f6\u00dfe":"\u00f6\\u00f6\\\u00f6\ud83d\ude00\u0022\n"}`)).status).toBe(200);
+  expect(await facts()).toEqual({ length: 1, größe: String.raw`ö\u00f6\ö` + '😀"\n' });
+  expect((await edit(String.raw`{"width":1,"a\/b":2,"\ud83d\ude00":3}`)).status).toBe(200);
+  expect(await facts()).toEqual({ width: 1, "a/b": 2, "😀": 3 });
+  for (const name of [
+    String.raw`\"`,
+    String.raw`\n`,
+    String.raw`\\`,
+    String.raw`\u0022`,
+    String.raw`\u005C`,
+    String.raw`\u001f`,
+    String.raw`\ud83d`,
+  ]) {
+    const refused = await edit(`{"height":1,"${name}":2}`);
+    expect([refused.status, refused.body.error.code]).toEqual([400, "VALIDATION_ERROR"]);
+  }
+  expect((await edit('{"width":1,"größe \u007f":2}')).status).toBe(200);
+});
+
 test("a suspended passport is published again: as it was, or with the draft that was opened before", async () => {
   const { id, productId } = await generated();
   await publish(productId);

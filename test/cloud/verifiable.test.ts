@@ -1,7 +1,15 @@
 // Verifiable credentials: judged check by check, forgeries of every kind refused, revoked one version at a time and for good.
 import { createPublicKey } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { statusList } from "../../cloud/domain/credential.ts";
+import { openKeys } from "../../cloud/keys.ts";
+import { openSeal } from "../../cloud/seal.ts";
+import { sql } from "../../cloud/store/drizzle.ts";
+import type { Tx } from "../../cloud/store/store.ts";
 import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
@@ -191,4 +199,59 @@ test("an edited draft's earlier credential is revoked, a deleted draft's too, an
   const { credential: next } = (await w.admin.get(`/credentials/${second}`)).body;
   expect([await bitOf(published.credential), await bitOf(next)]).toEqual([1, 1]);
   expect(refusal(await w.admin.post(`/credentials/${voided.id}/revoke`))).toEqual([409, "ALREADY_REVOKED"]);
+});
+
+test("a full status list is read anew when a bit was set, and not for everybody who asks", async () => {
+  const [own, first, bits] = [await world(), 131_072, 131_072];
+  const revoke = (from: number, to: number) =>
+    own.store.write("revoked long ago", ({ db }) =>
+      db.run(
+        `WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})
+         INSERT INTO issued_credentials (id, tenant_id, passport_id, version, status_index, issued_at, revoked_at) SELECT 'c' || i, 't', 'p', 1, i, 1, 1 FROM n`,
+      ),
+    );
+  const asked = async (list: number) => {
+    const began = performance.now();
+    const { text } = await own.nobody.get(`//status/${list}`);
+    const ms = performance.now() - began;
+    const { encodedList } = partsOf(text).payload["credentialSubject"] as { encodedList: string };
+    const bytes = gunzipSync(Buffer.from(encodedList.slice(1), "base64url"));
+    return { ms, set: bytes.reduce((sum, byte) => sum + byte.toString(2).replaceAll("0", "").length, 0) };
+  };
+  await revoke(first, first + bits - 7);
+  const anew: number[] = [];
+  const again: number[] = [];
+  for (let left = 6; left > 0; left -= 1) {
+    for (const all of [anew, again, again, again]) {
+      const { ms, set } = await asked(1);
+      expect(set).toBe(bits - left);
+      all.push(ms);
+    }
+    await revoke(first + bits - left, first + bits - left);
+  }
+  expect([(await asked(1)).set, (await asked(0)).set]).toEqual([bits, 0]);
+  expect(Math.min(...again)).toBeLessThan(Math.min(...anew) / 2);
+});
+
+test("a bit that was read before a commit that then failed is in no status list", async () => {
+  const own = await world();
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-status-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const signing = { keys: await openKeys(own.store, folder, await openSeal(own.store, folder, [])), origin: () => own.url };
+  const LIST = 2;
+  const revoke = (tx: Tx, bit: number) =>
+    tx.db.run(sql`INSERT INTO issued_credentials (id, tenant_id, passport_id, version, status_index, issued_at, revoked_at)
+      VALUES (${`d${bit}`}, 't', 'p', 1, ${LIST * 131_072 + bit}, 1, 1)`);
+  const firstByte = async (tx: Tx) => {
+    const { encodedList } = partsOf(await statusList(tx, LIST, signing)).payload["credentialSubject"] as { encodedList: string };
+    return gunzipSync(Buffer.from(encodedList.slice(1), "base64url"))[0];
+  };
+  const failed = own.store.write("a void", async (tx) => {
+    await revoke(tx, 3);
+    expect(await firstByte(tx)).toBe(0b0001_0000);
+    throw new Error("the disk is full");
+  });
+  await expect(failed).rejects.toThrow("the disk is full");
+  await own.store.write("another", (tx) => revoke(tx, 6));
+  expect(await own.store.read("its list", firstByte)).toBe(0b0000_0010);
 });

@@ -21,7 +21,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let files = 0;
 const saved = (content: unknown): string => {
   const file = join(folder, `${(files += 1)}.json`);
-  writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content));
+  writeFileSync(file, typeof content === "string" || Buffer.isBuffer(content) ? content : JSON.stringify(content));
   return file;
 };
 async function run(...args: string[]) {
@@ -169,6 +169,73 @@ test("what else stands in a file isn't covered by what holds: it is named, and w
   }
 });
 
+test("what says one thing to us and another to whoever reads it is refused: a name that stands twice, half a surrogate pair", async () => {
+  const text = JSON.stringify(print);
+  const lie = JSON.stringify([{ status: "RENDERED", evidence: { render_manifest: { payload: "another label" } } }]);
+  for (const [file, why] of [
+    [`{"items":${lie},${text.slice(1)}`, /the name "items" stands twice/],
+    [`{"it\\u0065ms":${lie},${text.slice(1)}`, /the name "items" stands twice/],
+    [text.replace('"payload":"x"', '"payload":"y","payload":"x"'), /the name "payload" stands twice/],
+    [text.replace('"payload":"x"', '"payload":"\\ud800"'), /half a surrogate pair/],
+  ] as const) {
+    const { code, said } = await verify(file, "--keys", didFile);
+    expect([code, said]).toEqual([2, expect.stringMatching(why)]);
+  }
+  const keys = JSON.stringify(did).replace('"verificationMethod":', '"verificationMethod":[],"verificationMethod":');
+  expect((await verify(bundle, "--keys", saved(keys))).said).toMatch(/can't be used: the name "verificationMethod" stands twice/);
+});
+
+test("a signature that was written in another way is another text than the one that was given out, though a lenient reader takes it", async () => {
+  const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  const spare = (text: string) => text.replace(/.$/, (last) => LETTERS[LETTERS.indexOf(last) ^ 1] ?? "");
+  for (const other of [spare, (text: string) => `${text}=`, (text: string) => `${text.slice(0, -5)}\n${text.slice(-5)}`]) {
+    const { code, said } = await verify({ ...bundle, credential: other(bundle.credential) }, "--keys", didFile);
+    expect([code, said]).toEqual([1, expect.stringMatching(/fails: signature: .*isn't a signed credential.*base64url to the letter/)]);
+    expect((await verify({ ...bundle, statusList: other(bundle.statusList) }, "--keys", didFile)).said).toMatch(/fails: status: /);
+  }
+  for (const other of [" more", "*", "===="]) {
+    const checkpoint = bundle.proof.checkpoint.replace(/\n$/, `${other}\n`);
+    const { code, said } = await verify({ ...bundle, proof: { ...bundle.proof, checkpoint } }, "--keys", didFile);
+    expect([code, said]).toEqual([1, expect.stringMatching(/fails: the checkpoint isn't a signed note: it was changed/)]);
+  }
+});
+
+test("what an editor does to a file, a mark at its beginning or other line ends, changes nothing", async () => {
+  const asOnWindows = (text: string) => saved(`\ufeff${text.replaceAll("\n", "\r\n")}`);
+  const keys = asOnWindows(JSON.stringify(did, undefined, 2));
+  const { code, said } = await run(asOnWindows(JSON.stringify(bundle, undefined, 2)), "--keys", keys, "--checkpoint", asOnWindows(first));
+  expect([code, said]).toEqual([0, expect.stringMatching(/the checkpoint that you know was signed[^]*: all of it holds$/)]);
+});
+
+test("what can't be written down by RFC 8785 was changed, and is said to be, not taken for a file of no use", async () => {
+  const [header, payload = "", signature] = bundle.credential.split(".");
+  const endless = Buffer.from(payload, "base64url").toString().replace('"product":{', '"product":{"weight":1e999,');
+  const credential = [header, Buffer.from(endless).toString("base64url"), signature].join(".");
+  const items = JSON.stringify(print).replace('"payload":"x"', '"payload":"x","dpi":1e999');
+  for (const [file, why] of [
+    [{ ...bundle, credential }, /fails: signature: the key .* didn't sign this[^]*fails: the file's content has no digest/],
+    [items, /fails: the items give another digest[^]*fails: the file's content has no digest/],
+  ] as const) {
+    const { code, said } = await verify(file, "--keys", didFile);
+    expect([code, said]).toEqual([1, expect.stringMatching(why)]);
+  }
+});
+
+test("judged by keys of one's own, a file that brings others isn't said to hold as a whole", async () => {
+  const x = (stranger().publicKey.export({ format: "jwk" }) as { x: string }).x;
+  const [method] = did.verificationMethod;
+  const more = { ...did, verificationMethod: [method, { ...method, publicKeyJwk: { ...method.publicKeyJwk, x } }] };
+  for (const didDocument of [more, { ...did, id: "did:web:elsewhere.example" }]) {
+    const { code, said } = await verify({ ...bundle, didDocument }, "--keys", didFile);
+    expect([code, said]).toEqual([
+      0,
+      expect.stringMatching(/note: the didDocument in the file isn't what --keys says[^]*the notes say what wasn't$/),
+    ]);
+  }
+  expect((await verify(bundle, "--keys", didFile)).marks["note"]).toBe(0);
+  expect((await verify(bundle, "--keys", jwksFile)).marks["note"]).toBe(0);
+});
+
 test("forged, tampered, foreign or revoked, it says what doesn't hold and ends with 1", async () => {
   const { credential, proof } = bundle;
   const { privateKey, publicKey } = stranger();
@@ -277,6 +344,7 @@ test("what can't be used at all ends with 2 and one line that says why", async (
     [[saved(`{"items":${"[".repeat(200_000)}${"]".repeat(200_000)},"sha256":"x"}`)], /./],
     [[saved(" ".repeat(16_777_217))], /more than 16777216 bytes/],
     [[saved(Buffer.from([0xff, 0xfe]).toString("latin1"))], /JSON/],
+    [[saved(Buffer.from(`\ufeff${text}`, "utf16le"))], /\d+\.json isn't UTF-8/],
     [[saved(bundle), "--keys", saved("{}")], /neither a DID document/],
     [[saved(bundle), "--keys", saved({ kty: "OKP", crv: "X25519", x: "AA" })], /isn't an Ed25519 key/],
     ...["null", '{"keys":[null]}', '{"keys":5}', '{"id":"did:web:x","verificationMethod":[null]}', '{"verificationMethod":"x"}', '"x"'].map(

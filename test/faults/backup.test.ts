@@ -13,6 +13,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -232,6 +233,20 @@ test("what root restores into another user's folder is that user's", async (t) =
   }
 });
 
+test("root gives away and overwrites nothing that lies outside of that folder, whatever leads there", async (t) => {
+  if (process.getuid?.() !== 0) return t.skip("only root can give files away");
+  const [folder, outside] = [join(root, "with-links"), join(root, "outside")];
+  for (const made of [folder, outside]) mkdirSync(made);
+  writeFileSync(join(outside, "shadow"), "root's own");
+  symlinkSync(outside, join(folder, "to-a-folder"));
+  symlinkSync(join(outside, "shadow"), join(folder, "to-a-file"));
+  symlinkSync(join(outside, "shadow"), join(folder, `restore-under-way.${process.pid}.new`));
+  chownSync(folder, 1234, 1234);
+  await restoreBackup({ from: file, dataDir: folder, force: true, log, now: 0 });
+  expect([outside, join(outside, "shadow")].map((name) => statSync(name).uid)).toEqual([0, 0]);
+  expect(readFileSync(join(outside, "shadow"), "utf8")).toBe("root's own");
+});
+
 test("a database that this user may not read is named, with the reason", async (t) => {
   if (process.getuid?.() !== 0) return t.skip("only root can be somebody else");
   chmodSync(root, 0o755);
@@ -301,6 +316,7 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
   ["with a flipped bit in a key", flipped((content) => content.length - statSync(join(dataDir, "sealing-key")).size - 20), "keys/"],
   ["that is something else", () => Buffer.from("hello\n"), "isn't a backup"],
   ["with an audit row written anew", rewritten("UPDATE audit_log SET subject = 'x' WHERE seq = 2"), "audit chain"],
+  ["without the heads of its audit chains", rewritten("DELETE FROM audit_heads"), "breaks at row 1"],
   ["with its last audit row cut off", rewritten("DELETE FROM audit_log WHERE seq = 3"), "audit chain"],
   [
     "with a leaf of the log changed",
@@ -313,6 +329,25 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
     "was changed after it was sealed",
   ],
   ["whose seals are gone", rewritten("DELETE FROM print_events WHERE to_state = 'SEALED'"), "which digest was sealed"],
+  [
+    "with a passport changed, and its digest with it",
+    rewritten("UPDATE passport_versions SET content = '{}', digest = '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'"),
+    "isn't what was signed: its credential gives the digest",
+  ],
+  [
+    "with a passport's credential changed",
+    rewritten(
+      "UPDATE passport_versions SET credential = substr(credential, 1, length(credential) - 1) || iif(credential GLOB '*Q', 'g', 'Q')",
+    ),
+    "has a credential that",
+  ],
+  ["with the credential of something else", rewritten("UPDATE passports SET product_id = id"), "has a credential of something else"],
+  ["with a version of a passport missing", rewritten("DELETE FROM passport_versions"), "its version 1 is missing"],
+  [
+    "with a passport's validation changed",
+    rewritten("UPDATE validations SET digest = '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'"),
+    "the digest that was validated, 44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a, isn't in the log",
+  ],
   ["with a leaf of the log missing", rewritten("DELETE FROM log_leaves WHERE n = 2"), "leaf 2"],
   [
     "whose log was shortened in order, and what it proved with it",
@@ -322,8 +357,10 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
     "its manifest names another",
   ],
   [
-    "whose keys were swapped",
-    rewritten(`UPDATE signing_keys SET public_jwk = json_set(public_jwk, '$.x', 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA')`),
+    "whose keys were swapped, and whose passports are gone",
+    rewritten(
+      `UPDATE signing_keys SET public_jwk = json_set(public_jwk, '$.x', 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'); DELETE FROM passports`,
+    ),
     "signed by none",
   ],
 ])("a backup %s is refused, and nothing is left of it", async (_, make, says) => {

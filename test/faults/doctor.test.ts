@@ -1,11 +1,15 @@
 // The doctor beside a cloud that runs, and before the faults that it is there to find: each by its real cause.
 import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { chmodSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { chmodSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { configFrom } from "../../cloud/config.ts";
+import type { Patient } from "../../cloud/doctor/finding.ts";
+import { sync } from "../../cloud/doctor/machine.ts";
+import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
@@ -64,6 +68,20 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
+test("nothing is written through a link that lies in the folder", async () => {
+  const folder = mkdtempSync(join(root, "links-"));
+  writeFileSync(join(root, "shadow"), "somebody's");
+  symlinkSync(join(root, "shadow"), join(folder, `.doctor-${process.pid}`));
+  const patient: Patient = {
+    config: configFrom({ IMPRIMATUR_DATA_DIR: folder }),
+    store: undefined,
+    log: createLog("silent"),
+    now: Date.now,
+  };
+  expect(() => sync(patient)).toThrow("EEXIST");
+  expect(readFileSync(join(root, "shadow"), "utf8")).toBe("somebody's");
+});
+
 const sql = (text: string) => (folder: string) => {
   const database = new DatabaseSync(join(folder, "imprimatur.db"));
   database.exec(text);
@@ -120,6 +138,27 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "FAIL",
     "evidence",
     "was changed after it was sealed",
+  ],
+  [
+    "the heads of all audit chains gone",
+    sql("DELETE FROM audit_heads"),
+    "FAIL",
+    "audit chains",
+    "breaks at row 1: the row lies beyond the head",
+  ],
+  [
+    "a leaf of the log that can't be read",
+    sql("UPDATE log_leaves SET entry = '{' WHERE n = 0"),
+    "FAIL",
+    "log",
+    "a column isn't what was written",
+  ],
+  [
+    "a passport changed",
+    sql("UPDATE passport_versions SET content = json_set(content, '$.product.name', 'Better kettle')"),
+    "FAIL",
+    "evidence",
+    "version 1 was changed",
   ],
   [
     "a leaf of the log changed",

@@ -107,6 +107,9 @@ test("installed into an empty folder without any script, it runs the cloud, a st
   const agent = await startProgram(bin, env, [], ["agent", "--config", settings], elsewhere);
   expect(await (await fetch(agent.url)).text()).toContain("/console.js");
   expect(await agent.end()).toBe(0);
+  const upgraded = await startProgram(bin, env, [], ["agent", "--config", settings], elsewhere);
+  rmSync(join(prefix, "lib/node_modules/imprimatur/node_modules/.cache"), { recursive: true });
+  expect(await upgraded.ended).toBe(1);
 
   const command = async (...args: string[]) => (await run(bin, args, { cwd: elsewhere, env: { ...process.env, ...env } })).stdout;
   expect(await command("agent", "install", "--config", settings, "--print")).toContain(`LoadCredential=config.json:${settings}\n`);
@@ -124,5 +127,6 @@ test("installed into an empty folder without any script, it runs the cloud, a st
   expect(floor.stdout).toContain("every label is sealed or explained");
   expect(readdirSync(elsewhere).toSorted()).toEqual([".imprimatur", ".imprimatur-agent", "station.json"]);
   await expect(run(process.execPath, [bin, "verify"], { cwd: elsewhere })).rejects.toThrow("usage: imprimatur verify FILE");
+  expect((await run(process.execPath, [bin, "simulate", "zpl", "--help"], { cwd: elsewhere })).stdout).toContain("imprimatur simulate zpl");
   await expect(run(process.execPath, [bin, "bench"], { cwd: elsewhere })).rejects.toThrow('there is no command "bench"');
 }, 180_000);

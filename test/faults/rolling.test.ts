@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseYaml } from "@redocly/openapi-core";
+import { Client } from "pg";
 import { afterAll, expect, test } from "vitest";
 import { createLog } from "../../cloud/log.ts";
 import { migrate, migrationsIn } from "../../cloud/store/migrate.ts";
@@ -12,6 +13,7 @@ import { storeOn } from "../../cloud/store/store.ts";
 import { client } from "../../fixtures/client.ts";
 import { haproxyMissing, startHaproxy } from "../../fixtures/haproxy.ts";
 import { freePort } from "../../fixtures/free-port.ts";
+import { onServer } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
 import { freshDatabase } from "../world.ts";
@@ -188,6 +190,33 @@ test("the control: a node that is killed instead fails requests, and they are se
   await floor.end();
   await floor.nodes[1]?.end("SIGKILL");
 });
+
+test("while a copy is made, as pg_dump makes one, a migration waits, and nobody behind it who writes; in the end it says what it waits for", { timeout: 90_000 }, async (t) => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const nodeWith = (scriptPatienceMs: number) => {
+    const engine = openPostgres({ url, connections: 2, scriptPatienceMs });
+    const store = storeOn(engine, createLog("silent"));
+    t.onTestFinished(store.close);
+    return { store, migrate: (known = migrationsIn()) => migrate(engine, store, known) };
+  };
+  const patient = nodeWith(60_000);
+  await patient.migrate();
+  const copy = new Client({ connectionString: url });
+  t.onTestFinished(() => copy.end());
+  await copy.connect();
+  await copy.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox");
+  const newer = [...migrationsIn(), { version: 9_000, name: "9000-grown.sql", text: "ALTER TABLE outbox ADD COLUMN grown TEXT;", digest: "d", isLayout: false }];
+  await expect(nodeWith(0).migrate(newer)).rejects.toThrow("start again when the copy that is being made (pg_dump)");
+  const grown = patient.migrate(newer);
+  const waiting = () => copy.query("SELECT 1 FROM pg_locks WHERE relation = 'outbox'::regclass AND NOT granted").then(({ rowCount }) => rowCount);
+  for (let times = 1; times <= 3; times += 1) {
+    await expect.poll(waiting, { interval: 10, timeout: 20_000 }).toBe(1);
+    await onServer(url, "UPDATE outbox SET at = at"); // comes through though the copy goes on
+  }
+  await copy.query("COMMIT");
+  await grown;
+  expect((await copy.query("SELECT grown FROM outbox")).rows).toEqual([]);
+}); // oxfmt-ignore
 
 /** What an older node's statements bear: more of everything, nothing less and nothing else. */
 const EXPANDS = [

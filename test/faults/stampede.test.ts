@@ -12,9 +12,10 @@ import type { Client } from "../../fixtures/client.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
+import { size, timeout } from "./size.ts";
 
 const STATIONS = 64;
-const JOBS = 1_000;
+const JOBS = size(1_000, 1_000_000);
 const IDLE_STATIONS = 10_000;
 const CONNECTIONS = 64;
 const SLICE_ROWS = 500;
@@ -23,37 +24,43 @@ const SLICE_JOBS = 100;
 const settings = { IMPRIMATUR_LOG_LEVEL: "warn" };
 
 async function fill(shop: Shop, count: number, more: Record<string, unknown> = {}): Promise<void> {
-  const items = (await shop.allocate(count)).map((serial) => ({ gtin: shop.gtin, serial, ...more }));
-  for (let from = 0; from < count; from += SLICE_JOBS) {
-    const { body } = await shop.admin.post("/aidc/jobs/batch", { items: items.slice(from, from + SLICE_JOBS) });
-    expect(body.failed).toBe(0);
+  for (let left = count; left > 0; left -= SLICE_JOBS) {
+    const items = (await shop.allocate(Math.min(left, SLICE_JOBS))).map((serial) => ({ gtin: shop.gtin, serial, ...more }));
+    expect((await shop.admin.post("/aidc/jobs/batch", { items })).body.failed).toBe(0);
   }
 }
 /** What was given out more than once. */
-const twice = (refs: readonly string[]) => refs.filter((ref, i) => refs.indexOf(ref) !== i);
+function twice(refs: readonly string[]): string[] {
+  const seen = new Set<string>();
+  return refs.filter((ref) => seen.size === seen.add(ref).size);
+}
 
 describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
   const w = await startWorld({ databaseUrl: await freshDatabase(engine), settings });
   afterAll(() => w.end());
 
-  test("sixty-four stations at one pool: every job is granted once, each with an attempt of its own", { timeout: 120_000 }, async () => {
-    const shop = await printShop(w);
-    await fill(shop, JOBS);
-    const stations = await Promise.all(Array.from({ length: STATIONS }, (_, i) => shop.newDevice(`line ${i}`)));
-    const granted: { ref: string; attemptId: string }[] = [];
-    const claim = async ({ api }: { api: Client }) => {
-      for (let empty = 0; empty < 3;) {
-        const { status, body } = await api.post("/aidc/jobs/claim/batch", { max: 1 + Math.floor(Math.random() * 4), lease_seconds: 600 });
-        expect(status).toBe(200);
-        if (body.claims.length === 0) empty += 1;
-        for (const { job, attempt_id: attemptId } of body.claims) granted.push({ ref: job.job_ref, attemptId });
-      }
-    };
-    await Promise.all(stations.map(claim));
-    expect(twice(granted.map(({ ref }) => ref))).toEqual([]);
-    expect(twice(granted.map(({ attemptId }) => attemptId))).toEqual([]);
-    expect(granted).toHaveLength(JOBS);
-  });
+  test(
+    "sixty-four stations at one pool: every job is granted once, each with an attempt of its own",
+    { timeout: timeout(120_000) },
+    async () => {
+      const shop = await printShop(w);
+      await fill(shop, JOBS);
+      const stations = await Promise.all(Array.from({ length: STATIONS }, (_, i) => shop.newDevice(`line ${i}`)));
+      const granted: { ref: string; attemptId: string }[] = [];
+      const claim = async ({ api }: { api: Client }) => {
+        for (let empty = 0; empty < 3;) {
+          const { status, body } = await api.post("/aidc/jobs/claim/batch", { max: 1 + Math.floor(Math.random() * 4), lease_seconds: 600 });
+          expect(status).toBe(200);
+          if (body.claims.length === 0) empty += 1;
+          for (const { job, attempt_id: attemptId } of body.claims) granted.push({ ref: job.job_ref, attemptId });
+        }
+      };
+      await Promise.all(stations.map(claim));
+      expect(twice(granted.map(({ ref }) => ref))).toEqual([]);
+      expect(twice(granted.map(({ attemptId }) => attemptId))).toEqual([]);
+      expect(granted).toHaveLength(JOBS);
+    },
+  );
 
   test("a tenant that never stops asking leaves another its share", { timeout: 60_000 }, async () => {
     const [noisy, quiet] = [await printShop(w), await printShop(w)];

@@ -1,5 +1,6 @@
 // The deployment example against what it is an example of: settings that exist, the same parts as the tests start by hand, files that their programs accept.
 import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,12 +23,13 @@ type Service = {
 const folder = new URL("../../cloud/deploy/", import.meta.url);
 const read = (name: string) => readFileSync(new URL(name, folder), "utf8");
 const example = Object.fromEntries(
-  [...read("example.env").matchAll(/^([A-Z_]+)=(.+)$/gm)].map(([, name = "", value = ""]) => [name, value]),
+  [...read("example.env").matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name = "", value = ""]) => [name, value]),
 );
+const secret = randomBytes(24).toString("hex");
 /** As compose fills it in: from .env, a default, or not at all, which is an error. */
 const filled = (text: string) =>
   text.replaceAll(/\$\{([A-Z_]+)(?::-([^}]*)|:\?)\}/g, (_, name: string, fallback?: string) => {
-    const value = example[name] ?? fallback;
+    const value = example[name] === "" ? secret : (example[name] ?? fallback);
     if (value === undefined) throw new Error(`example.env lacks ${name}`);
     return value;
   });
@@ -49,6 +51,15 @@ test("three nodes get settings that exist and are taken, and the same but for th
     });
   }
   expect(new Set(nodes.map(([, { volumes }]) => volumes?.join())).size).toBe(3);
+});
+
+test("no secret of it is one that everybody knows: empty, it stops the start until it is set", () => {
+  const asked = [...read("compose.yaml").matchAll(/\$\{([A-Z_]*(?:KEY|PASSWORD))(:\?)?/g)].map(([, name = "", isNeeded]) => ({
+    name,
+    isNeeded,
+  }));
+  expect(asked.length).toBeGreaterThan(4);
+  expect(asked.filter(({ name, isNeeded }) => example[name] !== "" || isNeeded === undefined)).toEqual([]);
 });
 
 test("what the tests tell every node of a cluster, the example tells them too", () => {

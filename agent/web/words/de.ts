@@ -217,6 +217,7 @@ export const de: Words = {
   },
   quarantine: "Von der Cloud abgelehnt",
   quarantineLong: "Meldungen, die die Cloud nicht annimmt. Jemand muss sie ansehen.",
+  seenTo: "Erledigt",
 
   language_of_printer: "Sprache",
   condition: "Zustand",

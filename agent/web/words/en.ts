@@ -216,6 +216,7 @@ export const en = {
   },
   quarantine: "Refused by the cloud",
   quarantineLong: "Reports that the cloud doesn't take. Somebody has to look at them.",
+  seenTo: "Seen to",
 
   language_of_printer: "Language",
   condition: "Condition",

@@ -217,6 +217,7 @@ export const es: Words = {
   },
   quarantine: "Rechazado por la nube",
   quarantineLong: "Informes que la nube no acepta. Alguien tiene que revisarlos.",
+  seenTo: "Atendido",
 
   language_of_printer: "Lenguaje",
   condition: "Estado",

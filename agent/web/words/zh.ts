@@ -209,6 +209,7 @@ export const zh: Words = {
   },
   quarantine: "被云端拒绝",
   quarantineLong: "云端不接收的报告，需要有人查看。",
+  seenTo: "已处理",
 
   language_of_printer: "语言",
   condition: "状态",

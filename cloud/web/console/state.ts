@@ -95,9 +95,17 @@ const hash = signal(location.hash);
 addEventListener("hashchange", () => {
   hash.value = location.hash;
 });
+/** What can't be decoded stays as it is: a place that isn't there. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
 export const place = computed(() => {
   const [path = "", query = ""] = hash.value.replace(/^#\/?/, "").split("?", 2);
-  const [view = "", ...rest] = path.split("/").map(decodeURIComponent);
+  const [view = "", ...rest] = path.split("/").map(decoded);
   return { view, id: rest[0], query: new URLSearchParams(query) };
 });
 export const goTo = (path: string): void => {

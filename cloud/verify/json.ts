@@ -1,0 +1,23 @@
+// JSON that says one thing to everybody: a name that stands in an object twice means its last value to us, and its first to somebody else.
+import { parseJson } from "../json.ts";
+import { unusable } from "./said.ts";
+
+const STRING = /("[^"\\]*(?:\\[^][^"\\]*)*"?)(\s*:)?/g;
+
+export function readJson(text: string): unknown {
+  const value = parseJson(text);
+  const names = new Map<string, number>();
+  const count = (name: string, by: number) => void names.set(name, (names.get(name) ?? 0) + by);
+  for (const [, name = "", isName] of text.matchAll(STRING)) if (isName) count(JSON.parse(name) as string, 1);
+  const open = [value];
+  for (const next of open) {
+    if (typeof next === "string" && !next.isWellFormed())
+      throw unusable(`half a surrogate pair stands in it, which isn't text: ${next.slice(0, 60)}`);
+    if (typeof next !== "object" || next === null) continue;
+    if (!Array.isArray(next)) for (const name of Object.keys(next)) count(name, -1);
+    for (const inner of Array.isArray(next) ? next : Object.entries(next).flat()) open.push(inner);
+  }
+  for (const [name, left] of names)
+    if (left !== 0) throw unusable(`the name ${JSON.stringify(name.slice(0, 60))} stands twice in an object of it`);
+  return value;
+}
