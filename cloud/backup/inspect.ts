@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import * as audit from "../domain/audit.ts";
-import { judgeBundles } from "../domain/bundle-check.ts";
+import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault, openToRead } from "../store/copy.ts";
@@ -29,7 +29,10 @@ export async function inspect(file: string, log: Logger): Promise<Inspected> {
     const { size, root, fault: broken } = await recompute(store);
     if (broken) throw unfit(`the transparency log doesn't hold: ${broken}`);
     const keys = await keysIn(store);
-    return { migration, log: { size, root: root.toString("hex") }, audit: await chains(store, keys), keys };
+    const audited = await chains(store, keys);
+    const lost = await lostBundles(store);
+    if (lost) throw unfit(`sealed evidence is missing: ${lost}`);
+    return { migration, log: { size, root: root.toString("hex") }, audit: audited, keys };
   } finally {
     await store.close();
   }

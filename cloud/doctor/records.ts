@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import * as audit from "../domain/audit.ts";
 import { backlog, COUNTED_MAX_ROWS } from "../domain/backlog.ts";
-import { judgeBundles } from "../domain/bundle-check.ts";
+import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault } from "../store/copy.ts";
@@ -69,6 +69,8 @@ export const evidence: Check = async ({ store }) => {
     if (signed.fault !== undefined) broken.push(bad(`a passport doesn't hold: ${signed.fault}`, RESTORE));
     [bundles, passports] = [bundles + sealed.bundles, passports + signed.passports];
   }
+  const lost = await lostBundles(store);
+  if (lost !== undefined) broken.push(bad(`sealed evidence is missing: ${lost}`, RESTORE));
   if (broken.length > 0) return broken;
   return well(`the latest of ${ids.length} tenants, ${bundles} sealed bundles and ${passports} passports, are what was sealed and signed`);
 };

@@ -1,6 +1,6 @@
 // Sealed evidence against its seal: what the kept items give is held against the digest that was sealed, and that against the log.
-import { and, asc, desc, eq, inArray, lt } from "../store/drizzle.ts";
-import { printEvents, printJobs } from "../store/schema.ts";
+import { and, asc, count as counted, desc, eq, inArray, like, lt } from "../store/drizzle.ts";
+import { logLeaves, printEvents, printJobs } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { bundleOf, sealFault } from "./evidence.ts";
 import * as log from "./log.ts";
@@ -22,6 +22,19 @@ export async function judgeBundles(store: Store, tenantId: string, most = Infini
     before = refs.at(-1);
   }
   return { bundles, fault: undefined };
+}
+
+/** A sealed job that was set back or is gone gives no bundle to judge: the log alone still has its digest. */
+export async function lostBundles(store: Store): Promise<string | undefined> {
+  // The leaves first: what is sealed meanwhile is one of the jobs.
+  const logged = await store.read("sealed leaves", ({ db }) =>
+    db.select({ n: counted() }).from(logLeaves).where(like(logLeaves.entry, '%"kind":"print_bundle"%')),
+  );
+  const kept = await store.read("sealed jobs", ({ db }) =>
+    db.select({ n: counted() }).from(printJobs).where(eq(printJobs.state, "SEALED")),
+  );
+  const lost = (logged[0]?.n ?? 0) - (kept[0]?.n ?? 0);
+  return lost > 0 ? `the log has ${lost} sealed bundles more than there are sealed jobs` : undefined;
 }
 
 type Slice = { before: string | undefined; count: number; /** Where the log holds those of the slice before. */ near: number | undefined };

@@ -328,6 +328,11 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
     rewritten(`UPDATE print_events SET item = json_set(item, '$.evidence.completion.grade', 'B') WHERE to_state = 'PRINTED_ATTESTED'`),
     "was changed after it was sealed",
   ],
+  [
+    "without a sealed job, and all that it left",
+    rewritten("DELETE FROM print_events WHERE to_state = 'SEALED'; DELETE FROM print_jobs WHERE state = 'SEALED'"),
+    "sealed evidence is missing",
+  ],
   ["whose seals are gone", rewritten("DELETE FROM print_events WHERE to_state = 'SEALED'"), "which digest was sealed"],
   [
     "with a passport changed, and its digest with it",

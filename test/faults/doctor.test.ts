@@ -140,6 +140,13 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "was changed after it was sealed",
   ],
   [
+    "a sealed job set back",
+    sql("UPDATE print_jobs SET state = 'PRINTED_ATTESTED' WHERE state = 'SEALED'"),
+    "FAIL",
+    "evidence",
+    "the log has 1 sealed bundles more than there are sealed jobs",
+  ],
+  [
     "the heads of all audit chains gone",
     sql("DELETE FROM audit_heads"),
     "FAIL",
