@@ -6,7 +6,7 @@ import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault, openToRead } from "../store/copy.ts";
-import { versionOf } from "../store/migrate.ts";
+import { newestKnown, versionOf } from "../store/migrate.ts";
 import type { Store } from "../store/store.ts";
 import type { Ring } from "../verify/keys.ts";
 import { unfit } from "./archive.ts";
@@ -25,7 +25,8 @@ export async function inspect(file: string, log: Logger): Promise<Inspected> {
   if (fault) throw unfit(`the database is damaged: ${fault}`);
   const store = openToRead(file, log);
   try {
-    const migration = await versionOf(store);
+    const [migration, newest] = [await versionOf(store), newestKnown()];
+    if (migration > newest) throw unfit(`a newer Imprimatur made it (migration ${migration}, this one knows ${newest}): use that one`);
     const { size, root, fault: broken } = await recompute(store);
     if (broken) throw unfit(`the transparency log doesn't hold: ${broken}`);
     const keys = await keysIn(store);

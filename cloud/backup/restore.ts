@@ -9,7 +9,6 @@ import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
-import { newestKnown } from "../store/migrate.ts";
 import { claimFolder, CUT_OFF, openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
@@ -21,17 +20,10 @@ import { inScratch } from "./scratch.ts";
 async function checked(from: string, folder: string, log: Logger): Promise<Manifest> {
   const manifest = await unpack(from, folder);
   const found = await inspect(join(folder, "imprimatur.db"), log);
-  refuseNewer(found.migration);
   for (const part of ["migration", "audit"] as const)
     if (JSON.stringify(found[part]) !== JSON.stringify(manifest[part])) throw unfit(`its manifest and its database disagree: ${part}`);
   refuseOtherHead(manifest, found);
   return manifest;
-}
-
-function refuseNewer(migration: number): void {
-  const known = newestKnown();
-  if (migration > known)
-    throw unfit(`it was made by a newer Imprimatur (migration ${migration}, this one knows ${known}): restore with that one`);
 }
 
 function refuseOtherHead({ log: { size, root, checkpoint } }: Manifest, found: Inspected): void {

@@ -264,6 +264,17 @@ test("a folder in which a cloud works is refused, --force or not", async () => {
   expect(await cloud.end()).toBe(0);
 });
 
+test("of the store of a newer version this one makes no backup", async () => {
+  const folder = join(root, "newer");
+  cpSync(dataDir, folder, { recursive: true });
+  const database = new DatabaseSync(join(folder, "imprimatur.db"));
+  database.exec(`INSERT INTO migrations VALUES (9000, '9000-later.sql', '')`);
+  database.close();
+  const { code, out } = await imprimatur(["backup", "--to", join(root, "newer.backup")], env(folder));
+  expect([code, out]).toEqual([1, expect.stringContaining("a newer Imprimatur made it (migration 9000, this one knows")]);
+  expect(existsSync(join(root, "newer.backup"))).toBe(false);
+});
+
 test("a restore that was cut off stops the start", async () => {
   const folder = mkdtempSync(join(root, "half-"));
   writeFileSync(join(folder, "restore-under-way"), "");
@@ -315,6 +326,7 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
   ],
   ["with a flipped bit in a key", flipped((content) => content.length - statSync(join(dataDir, "sealing-key")).size - 20), "keys/"],
   ["that is something else", () => Buffer.from("hello\n"), "isn't a backup"],
+  ["of a newer version", rewritten(`INSERT INTO migrations VALUES (9000, '9000-later.sql', '')`), "a newer Imprimatur made it"],
   ["with an audit row written anew", rewritten("UPDATE audit_log SET subject = 'x' WHERE seq = 2"), "audit chain"],
   ["without the heads of its audit chains", rewritten("DELETE FROM audit_heads"), "breaks at row 1"],
   ["with its last audit row cut off", rewritten("DELETE FROM audit_log WHERE seq = 3"), "audit chain"],
