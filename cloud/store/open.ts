@@ -1,5 +1,5 @@
 // Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -52,8 +52,17 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
   } catch (error) {
     await engine?.close();
     release();
-    throw error;
+    throw databaseUrl ? error : roomTold(error as Error & { code?: string }, dataDir);
   }
+}
+
+/** SQLite calls a disk without room full or an I/O error, as it comes: how much is free says which it was. */
+function roomTold(error: Error & { code?: string }, dataDir: string): Error {
+  const code = error.code ?? (error.cause as { code?: string } | undefined)?.code ?? "";
+  if (!/^SQLITE_(FULL|IOERR)/.test(code)) return error;
+  const { bavail, bsize } = statfsSync(dataDir);
+  const kb = Math.floor((bavail * bsize) / 1_024);
+  return new Error(`${error.message}; ${kb} kB are free under ${dataDir}: make room, or see IMPRIMATUR_DATA_DIR`, { cause: error });
 }
 
 type Look = Pick<StoreOptions, "dataDir" | "databaseUrl" | "log">;

@@ -1,5 +1,5 @@
 // The disk fails in every way that a disk can: full for a while, full for real, broken in a write, broken in a sync. Nothing is answered that isn't kept.
-import { mkdtempSync, renameSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, statSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -161,6 +161,17 @@ test("where the thread can't do it, the writer works off its log alone", async (
 const disk = smallDisk(24);
 afterAll(() => typeof disk === "string" || disk.end());
 if (typeof disk === "string") process.stdout.write(`skipped: ${disk}; the test of a disk that is really full needs one\n`);
+
+test.skipIf(typeof disk === "string")("a start on a disk without room says how much there is, and what to do", async () => {
+  if (typeof disk === "string") return;
+  disk.fill();
+  truncateSync(join(disk.folder, "ballast"), statSync(join(disk.folder, "ballast")).size - 32_768);
+  await expect(cloudIn(join(disk.folder, "first"))).rejects.toThrow(
+    /can't start: .*(disk I\/O error|database or disk is full); \d+ kB are free under .*first: make room, or see IMPRIMATUR_DATA_DIR/,
+  );
+  rmSync(join(disk.folder, "first"), { recursive: true });
+  disk.free();
+});
 
 test.skipIf(typeof disk === "string")(
   "a disk that is really full: 503 each, reads go on, and writes too once there is room, without a restart",
