@@ -1,18 +1,24 @@
 // What no route answers: an address that exists is told which methods it takes (405), any other that it doesn't exist (404).
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { Refusal } from "#shared/errors.ts";
 import type { Limit } from "./http.ts";
 import { pathOf, type Route } from "./route.ts";
 
 export function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit, isFile: (path: string) => boolean): void {
   const verbsAt = verbsOf(table);
-  app.setNotFoundHandler({ preHandler: limit }, (request) => {
+  // As the request comes in: what its body is like doesn't matter where nobody takes one.
+  app.addHook("onRequest", async (request, reply) => {
+    if (!request.is404) return;
+    await limit(request, reply);
+    throw refusalAt(request);
+  });
+  const refusalAt = (request: FastifyRequest): Refusal => {
     const path = pathnameOf(request.url);
     const { own, neighbours } = isFile(path) ? { own: ["GET"], neighbours: [] } : verbsAt(path);
     const allowed = own.length > 0 ? own : neighbours;
-    if (allowed.length === 0) throw new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
-    throw wrongVerb(request.method, allowed);
-  });
+    if (allowed.length === 0) return new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
+    return wrongVerb(request.method, allowed);
+  };
   for (const url of new Set(table.map(pathOf).filter((path) => !path.includes("{")))) answerShadowed(app, url, verbsAt(url), limit);
 }
 

@@ -127,6 +127,28 @@ test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with
   expect((await w.admin.get("/api-keys/a%00b")).status).toBe(400);
 });
 
+test.each([
+  ["broken JSON", "{", json],
+  ["bytes that aren't UTF-8", new Uint8Array([0xff]), json],
+  ["two megabytes", "x".repeat(2_000_000), json],
+  ["no type that anybody knows", "x", { "content-type": "@@" }],
+])("an address that there isn't, and a wrong verb, are told as such whatever the body is: %s", async (_what, body, headers) => {
+  const nowhere = await w.admin.send("POST", "/nowhere", { body, headers });
+  const wrong = await w.admin.send("PUT", "/api-keys", { body, headers });
+  const shadowed = await w.admin.send("PATCH", "/products/batch", { body, headers });
+  expect([nowhere, wrong, shadowed].map(({ status, headers: said }) => [status, said.get("allow")])).toEqual([
+    [404, null],
+    [405, "GET, HEAD, POST"],
+    [405, "POST"],
+  ]);
+});
+
+test("QUERY, which has to say what its body is, is a wrong verb like any, said or not", async () => {
+  const answer = await w.admin.send("QUERY", "/products");
+  expect([answer.status, answer.headers.get("allow"), answer.body.error.code]).toEqual([405, "GET, HEAD, POST", "METHOD_NOT_ALLOWED"]);
+  expect((await w.admin.send("QUERY", "/nowhere")).status).toBe(404);
+});
+
 test("no body is an empty object, and null isn't an object", async () => {
   expect((await w.admin.send("PATCH", "/tenant")).status).toBe(200);
   expect((await w.admin.send("PATCH", "/tenant", { body: "null", headers: json })).body.error.code).toBe("VALIDATION_ERROR");
