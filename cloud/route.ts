@@ -73,7 +73,7 @@ type Face<P, Q, B> = {
   params?: P | undefined;
   query?: Q | undefined;
   body?: B | undefined;
-  /** Faults that no schema of a body finds, beside those that it found. */
+  /** Faults that no schema of a body finds, or of a query where there is no body, beside those that it found. */
   judge?(body: Record<string, unknown>, found: readonly FieldFault[]): FieldFault[];
   /** Its body is a list whose items the route judges one by one: what is unfit in one must not refuse the others. */
   judgesItems?: boolean;

@@ -72,6 +72,7 @@ export function checkOf({
     ["query", (value) => (coercing(value) ? [] : (coercing.errors ?? []))],
     ...(judgesBody ? [] : [["body", errorsBy(body ?? NOTHING)] satisfies [keyof Parts, Errors]]),
   ];
+  const judged = body === undefined ? "query" : "body";
   return (values, more) => {
     const faults = parts.flatMap(([part, errorsIn]) => {
       const value = values[part];
@@ -80,7 +81,7 @@ export function checkOf({
       const found = isTooMuch ? [] : faultsOf(errorsIn(value), body === undefined && part === "body");
       const soFar = [...unsafe, ...found, ...(part === "query" ? unsafeIn(value, "") : [])]; // a number that came as text is one only now
       const across =
-        part === "body" && judge && !isTooMuch && typeof value === "object" && value !== null
+        part === judged && judge && !isTooMuch && typeof value === "object" && value !== null
           ? judge(value as Record<string, unknown>, soFar)
           : [];
       return oneEach([...soFar, ...across]);

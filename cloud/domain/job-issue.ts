@@ -1,7 +1,7 @@
 // Print jobs begin here: for an allocated serial whose passport may be printed, one at a time or by the thousand.
 import { and, eq, sql } from "../store/drizzle.ts";
-import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
-import { digitalLink, gtin14, gtinFault } from "#shared/gs1.ts";
+import { invalid, Refusal } from "#shared/errors.ts";
+import { digitalLink, gtin14 } from "#shared/gs1.ts";
 import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { type Job, JobCreate, type JobsMade } from "#shared/wire/jobs.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -13,6 +13,7 @@ import type { By } from "./events.ts";
 import { jobRef } from "./ids.ts";
 import { instant } from "./instant.ts";
 import * as jobs from "./jobs.ts";
+import { gtinFaults } from "./product-rules.ts";
 import * as products from "./products.ts";
 import { isRisky } from "./stray-labels.ts";
 import { isPrintable } from "./validations.ts";
@@ -41,11 +42,6 @@ const issuing = async (tx: Tx, by: By, origin: string): Promise<Issue> => ({
   tenant: await jobs.tenantOf(tx, by.tenantId),
   ready: new Map(),
 });
-
-export function gtinFaults(gtin: unknown): FieldFault[] {
-  const message = typeof gtin === "string" ? gtinFault(gtin) : undefined;
-  return message ? [{ field: "gtin", rule: "gtin", message }] : [];
-}
 
 function gtinOf({ gtin }: JobCreate): string {
   const faults = gtinFaults(gtin);

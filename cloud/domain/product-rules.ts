@@ -24,7 +24,7 @@ export function moreFaults(item: Record<string, unknown>, found: readonly FieldF
   const schema = typeof category === "string" ? catalogue.find(category, at) : undefined;
   const more = [
     ...(typeof serialNumber === "string" && serialNumber ? faultAt("serialNumber", "serial", serialFault(serialNumber)) : []),
-    ...(typeof gtin === "string" ? faultAt("gtin", "gtin", gtinFault(gtin)) : []),
+    ...gtinFaults(gtin),
     ...(schema && extensions !== undefined ? schema.judge(extensions, "extensions") : []),
   ];
   return more.filter(({ field }) => !found.some((fault) => fault.field === field));
@@ -42,7 +42,7 @@ export function judged(input: ProductCreate, at: number): Judged {
   const schema = effectiveSchema(input.category, at);
   const faults = [
     ...faultAt("serialNumber", "serial", serialFault(serialNumber)),
-    ...faultAt("gtin", "gtin", gtinFault(input.gtin)),
+    ...gtinFaults(input.gtin),
     ...schema.judge(extensions, "extensions"),
   ];
   if (faults.length > 0) throw invalid(faults);
@@ -50,6 +50,9 @@ export function judged(input: ProductCreate, at: number): Judged {
   const identity = granularity === "model" ? gtin : `${gtin}/${serialNumber}`;
   return { ...input, gtin, granularity, extensions, identity, schemaVersion: schema.version };
 }
+
+/** Also of a GTIN that is only asked for. */
+export const gtinFaults = (gtin: unknown): FieldFault[] => (typeof gtin === "string" ? faultAt("gtin", "gtin", gtinFault(gtin)) : []);
 
 const faultAt = (field: string, rule: string, message: string | undefined): FieldFault[] => (message ? [{ field, rule, message }] : []);
 

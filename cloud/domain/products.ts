@@ -3,7 +3,7 @@ import { and, desc, eq, gte, inArray, isNotNull, isNull, like, lt, sql } from ".
 import { newId } from "./ids.ts";
 import type { SQL } from "drizzle-orm";
 import { invalid, Refusal } from "#shared/errors.ts";
-import { gtin14, gtinFault } from "#shared/gs1.ts";
+import { gtin14 } from "#shared/gs1.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductQuery, ProductVersion, Transition } from "#shared/wire/products.ts";
 import type { Caller } from "../route.ts";
@@ -175,8 +175,6 @@ function filtersOf({ status, q, updatedSince }: ProductQuery): (SQL | undefined)
 const FEW = 1_000;
 /** The identity begins with the GTIN, and "0" is what follows "/": a range of the unique index, which is looked at where it is short. */
 async function ofGtin(store: Store, tenantId: string, gtin: string): Promise<{ range: SQL | undefined; isFew: boolean }> {
-  const fault = gtinFault(gtin);
-  if (fault) throw invalid([{ field: "gtin", rule: "gtin", message: fault }]);
   const range = and(gte(products.identity, gtin14(gtin)), lt(products.identity, `${gtin14(gtin)}0`));
   const isIts = and(eq(products.tenantId, tenantId), range);
   const some = await store.read("products", ({ db }) => db.select({ identity: products.identity }).from(products).where(isIts).limit(FEW + 1)); // oxfmt-ignore

@@ -31,10 +31,11 @@ import * as blobs from "../domain/blobs.ts";
 import { byOf } from "../domain/events.ts";
 import * as evidence from "../domain/evidence.ts";
 import * as claims from "../domain/job-claims.ts";
-import { gtinFaults, issue, issueBatch } from "../domain/job-issue.ts";
+import { issue, issueBatch } from "../domain/job-issue.ts";
 import * as results from "../domain/job-results.ts";
 import * as domain from "../domain/jobs.ts";
 import * as orphans from "../domain/orphans.ts";
+import { gtinFaults } from "../domain/product-rules.ts";
 import { summary } from "../domain/summary.ts";
 import { API, read, type Route, serve, write } from "../route.ts";
 import { Readable } from "node:stream";
@@ -95,6 +96,7 @@ export const jobs: Route[] = [
     says: "The tenant's print jobs, newest first",
     tag,
     query: JobQuery,
+    judge: ({ gtin }) => gtinFaults(gtin),
     replies: { 200: listOf(Job) },
     run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
   }),

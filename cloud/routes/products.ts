@@ -16,7 +16,7 @@ import {
 import { limits } from "#shared/limits.ts";
 import * as categories from "../domain/categories.ts";
 import { byOf } from "../domain/events.ts";
-import { moreFaults } from "../domain/product-rules.ts";
+import { gtinFaults, moreFaults } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
 import { voidIt } from "../domain/voids.ts";
 import { API, read, type Reply, type Route, serve, write } from "../route.ts";
@@ -78,6 +78,7 @@ export const products: Route[] = [
     says: "The tenant's products, newest first",
     tag,
     query: ProductQuery,
+    judge: ({ gtin }) => gtinFaults(gtin),
     replies: { 200: listOf(Product) },
     run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
   }),

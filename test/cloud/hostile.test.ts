@@ -88,6 +88,16 @@ test.each([
   expect(answer.body.error.details.fields.map(({ field }: { field: string }) => field).toSorted()).toEqual(fields.toSorted());
 });
 
+test.each([
+  ["/products?gtin=1&limit=0", ["gtin", "limit"]],
+  ["/aidc/jobs?gtin=4006381333932&state=DONE", ["gtin", "state"]],
+  ["/aidc/jobs?gtin=4006381333932", ["gtin"]],
+])("GET %s names every parameter that fails: what is no GTIN is never looked for", async (path, fields) => {
+  const answer = await w.admin.get(path);
+  expect([answer.status, answer.body.error?.code]).toEqual([400, "VALIDATION_ERROR"]);
+  expect(answer.body.error.details.fields.map(({ field }: { field: string }) => field).toSorted()).toEqual(fields);
+});
+
 test("every field that no database could hold is named, beside those that are wrong otherwise", async () => {
   const answer = await w.admin.post("/products", { name: "a\0", description: "b\0", extensions: { x: "\ud800", constructor: 1 } });
   const named = answer.body.error.details.fields.map(({ field }: { field: string }) => field);
