@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type FieldFault, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
 import { answerOf, replyChecker, send, type Sent, sentOf } from "./answer.ts";
@@ -190,8 +190,10 @@ function judgeOf(route: Route, { store }: Deps): Judge {
     try {
       check(parts, faults);
     } catch (unfit) {
-      if (isFit(() => address({ params, query: {}, body: {} }, []))) await store.read("guard", (tx) => guard({ tx, caller, params }));
-      throw unfit;
+      if (!isFit(() => address({ params, query: {}, body: {} }, []))) throw unfit;
+      const found = (unfit as Refusal).details?.["fields"] as FieldFault[];
+      const more = await store.read("guard", (tx) => guard({ tx, caller, params, body: parts.body, found }));
+      throw invalid([...found, ...(more ?? [])].slice(0, limits.FAULTS_MAX_ITEMS));
     }
   };
 }

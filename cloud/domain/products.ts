@@ -2,7 +2,7 @@
 import { and, desc, eq, gte, inArray, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import type { SQL } from "drizzle-orm";
-import { invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { gtin14 } from "#shared/gs1.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductQuery, ProductVersion, Transition } from "#shared/wire/products.ts";
@@ -15,7 +15,7 @@ import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
-import { duplicate, type Judged, judged, shaped } from "./product-rules.ts";
+import { duplicate, type Judged, judged, moreFaults, shaped } from "./product-rules.ts";
 import { lookedThrough } from "./stretches.ts";
 
 export type Row = typeof products.$inferSelect;
@@ -268,6 +268,13 @@ export const itemOf = (tx: Tx, tenantId: string, { gtin, serial }: { gtin: strin
     .from(products)
     .where(and(eq(products.tenantId, tenantId), eq(products.identity, `${gtin}/${serial}`), eq(products.granularity, "item")))
     .get();
+
+type Unfit = { tx: Tx; caller: Caller; params: { id: string }; body: unknown; found: readonly FieldFault[] };
+/** What is wrong with an unfit change's extensions, beside what was found: their category is the product's, where it names none. */
+export async function faultsBeside({ tx, caller, params, body, found }: Unfit): Promise<FieldFault[]> {
+  const { category } = await find(tx, caller.tenantId, params.id);
+  return moreFaults({ category, ...(body as object) }, found, tx.now);
+}
 
 /** The unique index has the last word; this look gives it a sentence. */
 async function refuseTaken(tx: Tx, by: By, next: Judged): Promise<void> {

@@ -117,7 +117,7 @@ export const passports: Route[] = [
     replies: { 200: Passport },
     refusals: ["GUARD_REJECTED"],
     audit: "passport.edited",
-    guard: ({ tx, caller, params }) => domain.mayEdit(tx, caller.tenantId, params.id),
+    guard: async ({ tx, caller, params }) => void (await domain.mayEdit(tx, caller.tenantId, params.id)),
     run: async ({ tx, caller, params, body, requestId, deps }) =>
       reply(await domain.edit(tx, byOf(caller, requestId), params.id, body.content, deps)),
   }),

@@ -56,6 +56,7 @@ const changes = {
   judge: moreFaults,
   example: { name: "Kettle 1.7 L", extensions: { ...kettle.extensions, repairabilityScore: 8 } },
   takesIfMatch: true,
+  guard: domain.faultsBeside,
   replies: { 200: Product },
   sends: ["ETag"] as const,
   refusals: ["SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN", "SCHEME_LOCKED", "ALREADY_VOIDED"] as const,

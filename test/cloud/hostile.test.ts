@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -97,6 +98,24 @@ test.each([
   expect([answer.status, answer.body.error?.code]).toEqual([400, "VALIDATION_ERROR"]);
   expect(answer.body.error.details.fields.map(({ field }: { field: string }) => field).toSorted()).toEqual(fields);
 });
+
+test.each(["PATCH", "PUT"])(
+  "%s of a product names its category's fields that fail beside the others, and no product before any of them",
+  async (method) => {
+    const product = { name: "Kettle", description: "An electric kettle", category: "electronics", serialNumber: "K1", extensions: {} };
+    const { id } = (await w.admin.post("/products", { ...product, gtin: gtinOf(method.length) })).body;
+    const unfit = { description: "short", gtin: "1", extensions: { repairabilityScore: 99, ink: 1 } };
+    const fieldsOf = async (json: object) =>
+      (await w.admin.send(method, `/products/${id}`, { json })).body.error.details.fields
+        .map(({ field }: { field: string }) => field)
+        .toSorted();
+    expect(await fieldsOf(unfit)).toEqual(["description", "extensions.ink", "extensions.repairabilityScore", "gtin"]);
+    expect(await fieldsOf({ ...unfit, category: "textile" })).toContain("extensions.repairabilityScore");
+    expect(await fieldsOf({ ...unfit, category: "toys" })).toEqual(["description", "gtin"]);
+    expect(await fieldsOf([])).toEqual(["body"]);
+    expect((await w.admin.send(method, `/products/x`, { json: unfit })).status).toBe(404);
+  },
+);
 
 test("every field that no database could hold is named, beside those that are wrong otherwise", async () => {
   const answer = await w.admin.post("/products", { name: "a\0", description: "b\0", extensions: { x: "\ud800", constructor: 1 } });
