@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import type { Answer } from "./domain/idempotency.ts";
-import { isSchema, pathOf, type Reply, type Route, sentWith } from "./route.ts";
+import { isSchema, pathOf, type Reply, type Route, sentHeaders, sentWith } from "./route.ts";
 import { fitting } from "./validate.ts";
 
 /** What leaves: an answer, or one whose body comes as it is made. */
@@ -43,7 +43,7 @@ export function replyChecker(route: Route): (answer: Answer) => void {
   );
   return ({ status, body, headers }) => {
     if (status >= 400) return;
-    for (const name of ["ETag", "Location"] as const)
+    for (const name of sentHeaders)
       if (name.toLowerCase() in headers !== sentWith(route, status).includes(name))
         throw new Error(`${route.method} ${pathOf(route)} and its document disagree about the header ${name}`);
     if (!(status in shapes)) throw new Error(`${route.method} ${pathOf(route)} answered ${status}, which it doesn't document`);

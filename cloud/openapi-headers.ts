@@ -16,6 +16,8 @@ const headers = {
   "Idempotency-Replayed": text("true where an earlier answer is shown again"),
   ETag: text("The version, in quotes"),
   Location: text("Where the thing is"),
+  "Content-Disposition": text("The name that the file is saved by"),
+  "WWW-Authenticate": text("How to say who it is"),
 } as const;
 type Name = keyof typeof headers;
 
@@ -27,6 +29,7 @@ function namesFor(route: Route, status: number): Name[] {
     ...(route.always ? [] : RATE),
     ...(status === 429 || status === 503 ? (["Retry-After"] as const) : []),
     ...(route.kind === "write" && status < 500 ? (["Idempotency-Replayed"] as const) : []),
+    ...(status === 401 && route.scope !== "public" && route.scope !== "client" ? (["WWW-Authenticate"] as const) : []),
     ...sentWith(route, status),
   ];
 }

@@ -107,7 +107,7 @@ type Face<P, Q, B> = {
   /** By status: the shape of a JSON body, a text's media type or what it is for, or the media types to choose from. */
   replies: Record<number, TSchema | string | readonly string[]>;
   /** Headers of its success that tell something. */
-  sends?: readonly ("ETag" | "Location")[];
+  sends?: readonly SentHeader[];
   refusals?: readonly ErrorCode[];
   idempotencyKey?: "required";
   /** What a replay must not show in clear: paths that become null, or the secret of the request that locks the whole answer. */
@@ -168,8 +168,10 @@ export const mediaOf = ({ takesFile, takesForm, takesBytes, takesJsonAs = [] }: 
     : [...(takesBytes ?? ["application/json", ...takesJsonAs]), ...(takesForm ? ["application/x-www-form-urlencoded"] : [])];
 
 /** The headers that tell something and stand at a success of this status: 200 is the thing itself, so it has no Location. */
-export const sentWith = ({ sends = [] }: Route, status: number): ("ETag" | "Location")[] =>
-  status >= 400 ? [] : sends.filter((name) => name === "ETag" || ![200, 304].includes(status));
+export const sentWith = ({ sends = [] }: Route, status: number): SentHeader[] =>
+  status >= 400 ? [] : sends.filter((name) => name !== "Location" || ![200, 304].includes(status));
+export const sentHeaders = ["ETag", "Location", "Content-Disposition"] as const;
+type SentHeader = (typeof sentHeaders)[number];
 
 export const isSchema = (reply: TSchema | string | readonly string[]): reply is TSchema =>
   typeof reply === "object" && !Array.isArray(reply);

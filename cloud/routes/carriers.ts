@@ -61,6 +61,7 @@ export const carriers: Route[] = [
     tag,
     query: CarrierQuery,
     replies: { 200: ["text/csv", "application/json"] },
+    sends: ["Content-Disposition"],
     refusals: ["NOT_FOUND", "INVALID_PRINT_STATE"],
     run: async ({ caller, query: { productId, format = "csv", printState }, deps }) => {
       if (printState !== undefined && !domain.isPrintState(printState)) throw domain.unknownState(printState);

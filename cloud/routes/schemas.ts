@@ -41,6 +41,7 @@ export const schemas: Route[] = [
     params: CategoryParams,
     query: TemplateQuery,
     replies: { 200: "text/csv" },
+    sends: ["Content-Disposition"],
     refusals: ["SCHEMA_NOT_FOUND"],
     run: async ({ tx, params, query }) => {
       const schema = domain.find(params.category, tx.now, query.jurisdiction);

@@ -49,6 +49,21 @@ test.each<[path: string, method: string, status: number, content: object | undef
   expect(document.paths[path][method].responses[status].content).toEqual(content);
 });
 
+test.each([
+  ["/carriers/export", 200, "Content-Disposition"],
+  ["/schemas/categories/{category}/import-template", 200, "Content-Disposition"],
+  ["/products/{id}", 401, "WWW-Authenticate"],
+  ["/passports/{id}/proof", 401, "WWW-Authenticate"],
+])("%s: the document names what a %i sends beside its body: %s", async (path, status, header) => {
+  const home = await furnished();
+  const asking = status === 401 ? w.nobody : home.admin;
+  const at = path.replace("{category}", "electronics").replace("{id}", home.ids["products"] ?? "");
+  const answer = await asking.get(path.endsWith("export") ? `${at}?productId=${home.ids["products"]}` : at);
+  expect([answer.status, answer.headers.get(header)]).toEqual([status, expect.any(String)]);
+  const document = (await w.nobody.get("/openapi.json")).body;
+  expect(document.paths[`/api/v2${path}`].get.responses[status].headers).toHaveProperty([header]);
+});
+
 /** Their shape is the contract's own, or bound to one thing: a job's steps, a product's sectors. */
 const WHOLE = new Set(["/aidc/jobs/{ref}/history", "/products/{id}/compliance"]);
 const listsOf = (route: Route) => Object.hasOwn((route.replies[200] as { properties?: object })?.properties ?? {}, "data");
