@@ -1,6 +1,6 @@
 // Print jobs begin here: for an allocated serial whose passport may be printed, one at a time or by the thousand.
 import { and, eq, sql } from "../store/drizzle.ts";
-import { invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { digitalLink, gtin14 } from "#shared/gs1.ts";
 import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { type Job, JobCreate, type JobsMade } from "#shared/wire/jobs.ts";
@@ -43,12 +43,6 @@ const issuing = async (tx: Tx, by: By, origin: string): Promise<Issue> => ({
   ready: new Map(),
 });
 
-function gtinOf({ gtin }: JobCreate): string {
-  const faults = gtinFaults(gtin);
-  if (faults.length > 0) throw invalid(faults);
-  return gtin14(gtin);
-}
-
 async function whyNotReady(tx: Tx, { tenantId, gtin, serial, productId }: carriers.Row): Promise<Refusal> {
   if (!(await products.exists(tx, tenantId, productId)))
     return new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${serial} was allocated for a product with ${gtin} that was deleted since`);
@@ -58,7 +52,7 @@ async function whyNotReady(tx: Tx, { tenantId, gtin, serial, productId }: carrie
 
 /** The serial, if a label of it may be printed now. */
 async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Promise<carriers.Row> {
-  const gtin = gtinOf(input);
+  const gtin = gtin14(input.gtin);
   const row = await carriers.find(tx, by.tenantId, input.serial);
   if (row?.gtin !== gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${input.serial} isn't allocated under ${gtin}`);
   if (row.voidedAt !== null) throw new Refusal("SERIAL_VOIDED", `serial: ${input.serial} was voided at ${instant(row.voidedAt)}`);
@@ -126,12 +120,19 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
 export const issue = async (tx: Tx, by: By, input: JobCreate, origin: string): Promise<Job> =>
   jobs.toWire(await issueOne(tx, by, input, await issuing(tx, by, origin)));
 
-const judge = judgeOf(JobCreate);
+const shape = judgeOf(JobCreate);
+/** As a job that is asked for by itself is judged: all its faults, by the names of its own fields. */
+function faultsOf(item: unknown): FieldFault[] {
+  const found = shape(item);
+  const more = gtinFaults((item as Partial<JobCreate> | null)?.gtin);
+  return [...found, ...more.filter(({ field }) => !found.some((fault) => fault.field === field))];
+}
+
 type Outcome = { index: number; job: Job } | { index: number; error: string };
 /** Each item by itself: what is refused is told with its place, the others stand. Items of one serial stay in order. */
 export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], origin: string): Promise<JobsMade> {
   const common = await issuing(tx, by, origin);
-  const judged = items.map((item, index) => ({ index, item: item as JobCreate, faults: judge(item, "item") }));
+  const judged = items.map((item, index) => ({ index, item: item as JobCreate, faults: faultsOf(item) }));
   const bySerial = Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.serial));
   const done = await eachBeside([...bySerial.values()], async (line) => {
     const outcomes: Outcome[] = [];

@@ -137,7 +137,7 @@ const judgeItem = judgeOf(ResultItem);
 
 /** What a station sends after an outage: in order, each judged by itself, so that one wrong report doesn't hold up the others. */
 export async function reportMany(tx: Tx, by: By, caller: Caller, items: readonly unknown[]): Promise<ResultOutcome[]> {
-  const judged = items.map((item, index) => ({ index, item: item as ResultItem, faults: judgeItem(item, "result") }));
+  const judged = items.map((item, index) => ({ index, item: item as ResultItem, faults: judgeItem(item) }));
   const whole = judged.flatMap(({ item, faults }) => (faults.length > 0 ? [] : item));
   // As this unit leaves them: nobody else can change what is held.
   const held = await jobs.hold(

@@ -294,6 +294,16 @@ describe("500 results at once", () => {
     expect(data).toHaveLength(3);
   });
 
+  test("what is wrong with one is told in the words of a result that is sent alone", async () => {
+    const { claimed, item } = await waitingFor("RENDERED");
+    const unfit = { ...item, attempt_id: claimed.attempt_id, status: "DONE", reason: 7, color: "red" };
+    const alone = (await device.api.post(`/aidc/jobs/${claimed.job.job_ref}/result`, unfit)).body.error;
+    const { results } = (await device.api.post("/aidc/results", { results: [{ job_ref: claimed.job.job_ref, ...unfit }, null] })).body;
+    expect(results[0]).toEqual({ index: 0, status: 400, error: alone });
+    expect(alone.details.fields.map(({ field }: { field: string }) => field).toSorted()).toEqual(["color", "reason", "status"]);
+    expect(results[1].error.details.fields).toMatchObject([{ field: "body", rule: "type" }]);
+  });
+
   test("501 are too many, none too few", async () => {
     for (const results of [[], Array.from({ length: 501 }, () => ({}))])
       expect((await device.api.post("/aidc/results", { results })).status).toBe(400);

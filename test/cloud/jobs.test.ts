@@ -124,6 +124,22 @@ test("the oldest job of the highest priority comes first, by what the device off
   expect(await claim({ station: "line-2" })).toBe(elsewhere.job_ref);
 });
 
+test("what is wrong with an item of a batch is told in the words of a job that is asked for alone", async () => {
+  const home = await printShop(w);
+  const unfit = [{ gtin: "4006381333932" }, { gtin: home.gtin, serial: 7, color: "red" }, { gtin: "", serial: "1" }];
+  const alone = await Promise.all(unfit.map((item) => home.admin.post("/aidc/jobs", item)));
+  const { errors } = (await home.admin.post("/aidc/jobs/batch", { items: [...unfit, null] })).body;
+  expect(errors.map(({ error }: { error: string }) => error)).toEqual([
+    ...alone.map(({ body }) => `${body.error.code}: ${body.error.message}`),
+    "VALIDATION_ERROR: body: must be object",
+  ]);
+  expect(alone.map(({ body }) => body.error.details.fields.map(({ field }: { field: string }) => field))).toEqual([
+    ["serial", "gtin"],
+    ["color", "serial"],
+    ["gtin"],
+  ]);
+});
+
 test("a batch of claims takes as many as there are, each with an attempt of its own", async () => {
   const home = await printShop(w);
   const items = (await home.allocate(7)).map((serial) => ({ gtin: home.gtin, serial }));
