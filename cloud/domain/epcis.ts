@@ -110,7 +110,7 @@ async function isSame(tenantId: string, { eventId, event }: Ready): Promise<bool
 const clash = ({ eventId }: Ready): string => `the eventID ${eventId} was captured before with other content`;
 
 /** One job, whole in this unit: when it is answered it is finished, and a crash before that leaves nothing of it. */
-export async function capture(tx: Tx, by: By, given: Prepared): Promise<{ id: string; stored: number; failed: number }> {
+export async function capture(tx: Tx, by: By, given: Prepared): Promise<{ job: CaptureJob; stored: number; failed: number }> {
   const { behaviour, problems } = given;
   let [stored, errors] = [0, problems];
   try {
@@ -124,10 +124,16 @@ export async function capture(tx: Tx, by: By, given: Prepared): Promise<{ id: st
     if (error !== ROLLED_BACK) throw error;
     stored = 0;
   }
-  const id = newId();
-  const row = { tenantId: by.tenantId, id, behaviour, success: errors.length === 0, createdAt: tx.now };
-  await tx.db.insert(epcisCaptures).values({ ...row, errors: errors.slice(0, limits.EPCIS_ERRORS_MAX_ITEMS) });
-  return { id, stored, failed: errors.length };
+  const row = {
+    tenantId: by.tenantId,
+    id: newId(),
+    behaviour,
+    success: errors.length === 0,
+    errors: errors.slice(0, limits.EPCIS_ERRORS_MAX_ITEMS),
+    createdAt: tx.now,
+  };
+  await tx.db.insert(epcisCaptures).values(row);
+  return { job: toWire(row), stored, failed: errors.length };
 }
 const ROLLED_BACK = new Error("a capture job was rolled back");
 

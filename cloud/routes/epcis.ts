@@ -100,18 +100,19 @@ export const epcis: Route[] = [
     takesHeaders: {
       [BEHAVIOUR]: { says: "rollback: all events or none. proceed: all that can be captured, the job tells the others", oneOf: behaviours },
     },
-    replies: { 202: "Captured: the job at Location is finished" },
+    replies: { 202: CaptureJob },
     sends: ["Location"],
     refusals: ["CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
     prepare: async ({ body, asked }) => prepare(body, (asked.headers[BEHAVIOUR.toLowerCase()] ?? "rollback") as Behaviour, { bare: false }),
     run: async ({ tx, caller, prepared, requestId }) => {
       const { behaviour } = prepared;
-      const { id, stored, failed } = await domain.capture(tx, byOf(caller, requestId), prepared);
+      const { job, stored, failed } = await domain.capture(tx, byOf(caller, requestId), prepared);
       return {
         status: 202,
-        headers: { ...VERSIONS, [BEHAVIOUR.toLowerCase()]: behaviour, location: `${API}/epcis/capture/${id}` },
-        about: { subject: id, details: { behaviour, stored, failed } },
+        body: job,
+        headers: { ...VERSIONS, [BEHAVIOUR.toLowerCase()]: behaviour, location: `${API}/epcis/capture/${job.captureID}` },
+        about: { subject: job.captureID, details: { behaviour, stored, failed } },
       };
     },
   }),

@@ -36,7 +36,6 @@ test.each(named(withBody))("the example of %s works as it stands", async (_name,
 });
 
 test.each<[path: string, method: string, status: number, content: object | undefined]>([
-  ["/api/v2/epcis/capture", "post", 202, undefined],
   ["/api/v2/epcis/events", "post", 201, undefined],
   ["/api/v2/products/{id}", "delete", 204, undefined],
   ["/api/v2/carriers/export", "get", 200, { "text/csv": { schema: { type: "string" } }, "application/json": { schema: {} } }],
