@@ -15,6 +15,7 @@ import { schemaOf } from "./openapi.ts";
 import { askedBy, fingerprint, fromOf, headersFor, idempotencyKey, mediaIn, NO_BYTES, received, refuseMediaType } from "./request.ts";
 import { type Caller, pathOf, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
+import { allow } from "./unrouted.ts";
 import { checkOf, type Parts } from "./validate.ts";
 
 declare module "fastify" {
@@ -45,7 +46,8 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
     const shown = deps.checkReplies ? replyChecker(route) : undefined;
     const url = endpoint.replaceAll(/\{(\w+)\}/g, ":$1");
     const always = { ...(route.open ? CORS : {}), ...route.headers };
-    if (route.open) answerOptions(app, url, { endpoint, more: route.open }, deps, limit);
+    const headers = app.hasRoute({ method: "OPTIONS", url }) ? undefined : optionsOf(route, routes, deps);
+    if (headers) answerOptions(app, url, endpoint, headers, limit);
     app.route({
       method: route.method,
       url,
@@ -80,19 +82,24 @@ const PREFLIGHT = {
   allow: "GET, HEAD, OPTIONS",
 };
 
-type Open = { endpoint: string; more: NonNullable<Route["open"]> };
-function answerOptions(app: FastifyInstance, url: string, { endpoint, more }: Open, deps: Deps, limit: Limit): void {
+type HeadersOf = (request: FastifyRequest) => Record<string, string>;
+/** What OPTIONS tells of an address: to any web page that it may read it, to a standard's clients what they discover. */
+function optionsOf({ open, standard, path }: Route, routes: readonly Route[], deps: Deps): HeadersOf | undefined {
+  if (open) return (request) => ({ ...CORS, ...PREFLIGHT, ...open(askedBy(request), deps) });
+  if (!standard) return undefined;
+  const there = routes.filter((route) => route.path === path);
+  const told: Record<string, string> = Object.assign({}, ...there.map((route) => route.standard?.discovery));
+  return () => ({ ...told, allow: allow(["OPTIONS", ...there.map(({ method }) => method)]) });
+}
+
+function answerOptions(app: FastifyInstance, url: string, endpoint: string, headersOf: HeadersOf, limit: Limit): void {
   app.route({
     method: "OPTIONS",
     url,
     schema: { hide: true },
     config: { endpoint },
     onRequest: limit,
-    handler: async (request, reply) =>
-      reply
-        .code(204)
-        .headers({ ...CORS, ...PREFLIGHT, ...more(askedBy(request), deps) })
-        .send(),
+    handler: async (request, reply) => reply.code(204).headers(headersOf(request)).send(),
   });
 }
 

@@ -83,8 +83,8 @@ type Face<P, Q, B> = {
   judgesBody?: boolean;
   /** Headers of the request that say something to this route. */
   takesHeaders?: Readonly<Record<string, { says: string; oneOf: readonly string[] }>>;
-  /** A standard's names for refusals by their status, and the headers that tell its limits with a 413. */
-  standard?: { exceptions: Readonly<Record<number, string>>; limits: Readonly<Record<string, string>> };
+  /** A standard's names for refusals by their status, the headers that tell its limits with a 413, and those that its clients ask for by OPTIONS. */
+  standard?: Readonly<{ exceptions: Record<number, string>; limits: Record<string, string>; discovery: Record<string, string> }>;
   /** A body as OpenAPI shows it and as a test sends it. */
   example?: unknown;
   takesForm?: boolean;

@@ -59,7 +59,7 @@ function verbsOf(table: readonly Route[]): (path: string) => Verbs {
   const known = table.flatMap((route) => {
     const path = pathOf(route);
     const shape = new RegExp(`^${shapeOf(path)}$`);
-    return [route.method, ...(route.open ? ["OPTIONS"] : [])].map((method) => ({ method, path, shape }));
+    return [route.method, ...(route.open || route.standard ? ["OPTIONS"] : [])].map((method) => ({ method, path, shape }));
   });
   return (asked) => {
     const fitting = known.filter(({ shape }) => shape.test(asked));
@@ -68,7 +68,11 @@ function verbsOf(table: readonly Route[]): (path: string) => Verbs {
   };
 }
 
+/** As the header Allow has them. */
+export const allow = (methods: readonly string[]): string =>
+  [...new Set([...methods, ...(methods.includes("GET") ? ["HEAD"] : [])])].toSorted().join(", ");
+
 function wrongVerb(method: string, allowed: readonly string[]): Refusal {
-  const all = [...new Set([...allowed, ...(allowed.includes("GET") ? ["HEAD"] : [])])].toSorted().join(", ");
+  const all = allow(allowed);
   return new Refusal("METHOD_NOT_ALLOWED", `${method} isn't possible here, ${all} is`, undefined, { allow: all });
 }

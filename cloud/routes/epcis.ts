@@ -24,8 +24,16 @@ const exceptions = (invalid: string): Record<number, string> => ({
   414: "epcisException:URITooLongException",
   500: "epcisException:ImplementationException",
 });
-const captures = { tag, scope, standard: { exceptions: exceptions("ValidationException"), limits: LIMIT_HEADERS } };
-const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {} } };
+const captures = {
+  tag,
+  scope,
+  standard: {
+    exceptions: exceptions("ValidationException"),
+    limits: LIMIT_HEADERS,
+    discovery: { ...VERSIONS, ...LIMIT_HEADERS, [BEHAVIOUR.toLowerCase()]: "all" }, // the standard's word for both of them
+  },
+};
+const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {}, discovery: FORMAT } };
 const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesBody: true };
 
 const inspecting = {

@@ -147,6 +147,22 @@ test("those who read application/problem+json get a problem beside the error", a
   expect(plain.body).toMatchObject({ type: "about:blank", status: 404, error: { code: "NOT_FOUND" } });
 });
 
+test("OPTIONS tells what the standard's clients discover", async () => {
+  const { as } = await tenant();
+  const discovered = async (path: string) => {
+    const { status, headers, text } = await as.send("OPTIONS", `/epcis${path}`);
+    const named = ["allow", "gs1-epcis-version", "gs1-epcis-capture-limit", "gs1-capture-error-behaviour", "gs1-epc-format"];
+    return [status, text, ...named.map((name) => headers.get(name))];
+  };
+  expect(await discovered("/capture")).toEqual([204, "", "GET, HEAD, OPTIONS, POST", "2.0.0", "10000", "all", null]);
+  expect(await discovered("/events")).toEqual([204, "", "GET, HEAD, OPTIONS, POST", "2.0.0", "10000", "all", "Never_Translates"]);
+  for (const path of ["/events/urn%3Ax%3Ay", "/bizSteps/shipping/events"])
+    expect(await discovered(path)).toEqual([204, "", "GET, HEAD, OPTIONS", "2.0.0", null, null, "Never_Translates"]);
+  const wrong = await as.send("DELETE", "/epcis/capture");
+  expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS, POST"]);
+  expect((await as.send("OPTIONS", "/products")).status).toBe(405);
+});
+
 test("more than one capture takes is 413 with the limits in headers", async () => {
   const { as } = await tenant();
   const limit = { events: "gs1-epcis-capture-limit", bytes: "gs1-epcis-capture-file-size-limit" };
