@@ -43,5 +43,6 @@ export function wordFault(vocabulary: Vocabulary, word: string): string | undefi
   return URI.test(word) ? undefined : `is no word of the CBV's ${vocabulary} and no URI of your own`;
 }
 
-/** The bare word, however it was spelt: `shipping`, `cbv:BizStep-shipping`, `https://ref.gs1.org/cbv/BizStep-shipping`. */
-export const bareWord = (word: string): string => /^(?:cbv:|https:\/\/ref\.gs1\.org\/cbv\/)[A-Za-z]+-(\w+)$/.exec(word)?.[1] ?? word;
+const SPELT = /^(?:(?:cbv:|https:\/\/ref\.gs1\.org\/cbv\/)[A-Za-z]+-|urn:epcglobal:cbv:[a-z]+:)(\w+)$/;
+/** The bare word, however it was spelt: `shipping`, `cbv:BizStep-shipping`, `https://ref.gs1.org/cbv/BizStep-shipping`, in questions as EPCIS 1.2 has it too. */
+export const bareWord = (word: string): string => SPELT.exec(word)?.[1] ?? word;

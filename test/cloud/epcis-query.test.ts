@@ -36,6 +36,7 @@ const asked: [what: string, query: Record<string, string>, ids: string[]][] = [
     { EQ_bizStep: "https://ref.gs1.org/cbv/BizStep-disassembling|https://ref.gs1.org/cbv/BizStep-packing" },
     [u(2), u(10)],
   ],
+  ["a step as EPCIS 1.2 has it", { EQ_bizStep: "urn:epcglobal:cbv:bizstep:packing" }, [u(2)]],
   ["a step that was spelt otherwise", { EQ_bizStep: "holding|disassembling" }, [u(10), u(15)]],
   ["a disposition of one's own", { EQ_disposition: "https://mill.example/disposition/resting" }, [u(15)]],
   ["a lasting disposition", { EQ_persistentDisposition_set: "conformant|completeness_verified" }, [u(1), u(7)]],
@@ -80,6 +81,7 @@ test("things, steps, places and types have events at addresses of their own, eac
   const at = async (path: string, id: string) => idsOf(found(await all.as.get(`/epcis/${path}/${encodeURIComponent(id)}/events`)));
   expect(await at("epcs", "https://id.gs1.org/01/09506000134352/21/A%2F7")).toEqual([u(1)]);
   expect(await at("bizSteps", "packing")).toEqual([u(2)]);
+  expect(await at("bizSteps", "urn:epcglobal:cbv:bizstep:packing")).toEqual([u(2)]); // as the standard's own example spells one
   expect(await at("dispositions", "https://mill.example/disposition/resting")).toEqual([u(15)]);
   expect(await at("readPoints", "https://mill.example/roller/1")).toEqual([u(13)]);
   expect((await at("bizLocations", "urn:epc:id:sgln:9506000.13437.0")).length).toBeGreaterThan(3);
