@@ -1,5 +1,6 @@
 // From what a scanner saw to what it means for the label that was just printed; every scan gets an answer in words.
 import { limits } from "#shared/limits.ts";
+import { maySkip } from "./answers.ts";
 import { type Ask, askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { FIELD_MS, judgeTag, type RfidEvidence, type Tag } from "./rfid.ts";
@@ -27,6 +28,9 @@ const NOTHING = { moved: false, job_ref: null, why: null };
 const TAGS_KEPT = 200;
 const NEAR = 200; // labels whose chips may still lie about
 const UNDER_WAY = new Set(["sending", "sent", "printed"]);
+const STILL = new Set(["repeated", "not_sealed"]);
+/** As far as is known here: the cloud may not have heard of it, but it hasn't refused it. */
+const isSealed = ({ ended, stage }: Attempt): boolean => ended === "sealed" || (ended === null && stage === "sealing");
 const BLOB_TYPES: [start: string, type: string][] = [
   ["89504e47", "image/png"],
   ["ffd8", "image/jpeg"],
@@ -69,23 +73,23 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     lastText.set(seen.scanner, seen.text);
     // A camera goes on seeing the label that it has verified, for as long as it lies there.
     const isStill = seen.source === "camera";
-    note(seen.scanner, seen.scanned_at, said, said.moved ? "info" : isStill && said.why === "repeated" ? "debug" : "warn", isStill);
+    note(seen.scanner, seen.scanned_at, said, said.moved ? "info" : isStill && STILL.has(said.why ?? "") ? "debug" : "warn", isStill);
     return said;
   }
 
   function unexpected({ text }: Sighting): ScanAnswer {
     const known = store.allOfLink(text)[0];
-    const words = known
-      ? `this is the label of ${known.jobRef}, which is ${known.ended ?? known.stage}: it moves nothing`
-      : "no printed label waits for a scan";
-    return { moved: false, words, job_ref: known?.jobRef ?? null, why: known ? "repeated" : "unexpected" };
+    if (!known) return { moved: false, words: "no printed label waits for a scan", job_ref: null, why: "unexpected" };
+    const { jobRef, ended, stage } = known;
+    const words = `this is the label of ${jobRef}, which is ${ended ?? stage}: it moves nothing`;
+    return { moved: false, words, job_ref: jobRef, why: isSealed(known) ? "repeated" : maySkip(known) ? "before_print" : "not_sealed" };
   }
 
   function judged(seen: Sighting, attempt: Attempt, operator: string | undefined): ScanAnswer {
     const { task, work, jobRef } = attempt;
     const refused = (why: string, words: string): ScanAnswer => ({ moved: false, words, job_ref: jobRef, why });
     const earlier = store.allOfLink(seen.text)[0];
-    if (earlier && earlier.jobRef !== jobRef && (earlier.ended === "sealed" || earlier.stage === "sealing"))
+    if (earlier && earlier.jobRef !== jobRef && isSealed(earlier))
       return refused("repeated", `this is the label of ${earlier.jobRef}, which is sealed; awaited is ${jobRef}`);
     const verdict = judgeScan(task, seen, {
       submittedAt: work.submittedAt ?? "9999-12-31T00:00:00.000Z",

@@ -56,7 +56,7 @@ export function hide(): void {
 const given = new Set<string>();
 export const isTold = (attemptId: string): void => void given.add(attemptId);
 /** What another scan of the same label, or a camera that still sees it, says. */
-export const QUIET = new Set(["repeated", "unexpected", "not_text"]);
+export const QUIET = new Set(["repeated", "not_sealed", "unexpected", "not_text"]);
 /** It counts as soon as it is its turn. */
 export const isKept = (why: string | null): boolean => why === "kept" || why === "tag";
 

@@ -123,6 +123,23 @@ describe.concurrent("what isn't this label moves nothing", () => {
     expect(await station.floor.links()).toHaveLength(2);
   });
 
+  test("a label that was given up, and one whose job ended, aren't said to be sealed when they are scanned again", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const scan = async (text: string) => (await ask(station, "POST", "/api/scan", { text })).body;
+    const { job_ref: bad, digital_link: badLink } = await shop.issue({ max_attempts: 1 });
+    await until(() => jobAt(station, bad)?.state === "PRINTED_ATTESTED");
+    expect((await say(station, bad, "misprint")).status).toBe(200);
+    await until(() => station.state().jobs.length === 0);
+    expect(await scan(badLink)).toMatchObject({ moved: false, why: "not_sealed", job_ref: bad });
+    const { job_ref: voided, digital_link: link, serial } = await shop.issue();
+    await until(() => jobAt(station, voided)?.state === "PRINTED_ATTESTED");
+    await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial });
+    await scan(link);
+    await until(() => jobAt(station, voided)?.stage === "orphan");
+    expect(await scan(link)).toMatchObject({ moved: false, why: "not_sealed", job_ref: voided });
+  });
+
   test.for(["mirrored", "two-labels", "blur", "inverted", "void"] as const)(
     "a camera's view that is %s verifies nothing",
     async (fault, t) => {
