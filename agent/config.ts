@@ -107,6 +107,7 @@ const nestedDefaults = { console: {}, claim: {} };
 export function agentConfigFrom(given: unknown): AgentConfig {
   if (typeof given !== "object" || given === null || Array.isArray(given)) throw new ConfigError("the settings are one JSON object: { … }");
   const settings = structuredClone({ ...nestedDefaults, ...given }) as Given;
+  if (typeof settings["key"] === "string") settings["key"] = settings["key"].trim(); // HTTP does it too, a broker doesn't
   const validate = ajv.compile(Settings);
   if (!validate(settings)) throw new ConfigError(sentenceOf(worstOf(validate.errors ?? [])));
   const config = settings as unknown as AgentConfig;
@@ -232,7 +233,7 @@ function fromFile(file: string, isNamed: boolean): Given {
     if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) throw new Error("it isn't one JSON object: { … }");
     return parsed as Given;
   } catch (error) {
-    throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
+    throw new ConfigError(`--config ${file}: ${(error as Error).message.replaceAll(/\s+/g, " ")}`); // it quotes lines of the file
   }
 }
 

@@ -20,7 +20,10 @@ export function addFace(file: string): void {
   try {
     bwip().loadFont(name, readFileSync(file));
   } catch (error) {
-    throw new Error(`the font ${file} can't be read: ${(error as Error).message}`, { cause: error });
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new Error(`the font ${file} can't be read: ${code ? message : "it isn't a TrueType or OpenType file"}: see fonts`, {
+      cause: error,
+    });
   }
   faces.push({ id: bwip().FontLib.lookup(name), glyphs: new Map() });
 }

@@ -34,6 +34,11 @@ test("the documented example is taken as it is", () => {
   expect(agentConfigFrom(whole)).toMatchObject(whole);
 });
 
+test("what a copy brings along around the key isn't part of it: HTTP drops it, and a broker would take it for another key", () => {
+  for (const key of ["imp_x\n", "  imp_x\r\n", "\uFEFFimp_x"]) expect(agentConfigFrom({ ...least, key }).key).toBe("imp_x");
+  expect(() => agentConfigFrom({ ...least, key: " \n" })).toThrow(/^key /);
+});
+
 test("what may be left out has the documented defaults", () => {
   expect(agentConfigFrom(least)).toMatchObject({
     cloud: "http://127.0.0.1:8080",
@@ -159,7 +164,13 @@ test("every top-level value can come from the environment, and wins there", () =
 test.each([
   [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
   [["--config", fileOf("{ no")], 1, /json: .*JSON/],
+  [["--config", fileOf("// a\r\n{}")], 1, /json: .*JSON/],
   [["--config", fileOf({ ...least, scaners: 1 })], 1, /scaners isn't a setting/],
+  [
+    ["--config", fileOf({ ...least, fonts: [fileOf("no font")] })],
+    1,
+    /json can't be read: it isn't a TrueType or OpenType file: see fonts/,
+  ],
   [
     ["--config", fileOf({ ...least, dataDir: join(folder, "own"), console: { host: "192.0.2.1" } })],
     1,
