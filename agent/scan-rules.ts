@@ -18,6 +18,7 @@ export type WhyNot =
   | "inverted"
   | "other_symbology"
   | "keyboard_layout"
+  | "no_line_end"
   | "not_a_link"
   | "other_gtin"
   | "other_serial"
@@ -48,7 +49,7 @@ function viewFault({ in_view, mirrored, inverted, symbology }: Sighting): Fault 
 function textFault({ digital_link, gtin, serial }: Expected, text: string, { seen }: ScanContext): Fault | undefined {
   if (text === digital_link) return undefined;
   if (/https?:.+https?:/i.test(text))
-    return { why: "not_a_link", words: "two scans ran together: set the scanner to send CR or LF after each code" };
+    return { why: "no_line_end", words: "two scans ran together: set the scanner to send CR or LF after each code" };
   const [item, meant] = [itemOf(text), itemOf(digital_link)];
   if (!item) {
     if (looksMistyped(text))

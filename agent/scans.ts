@@ -199,7 +199,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       note(tag.reader, tag.read_at, { words: `read ${tag.epc}`, ...NOTHING }, "debug");
       again();
     },
-    trouble: ({ scanner, at, words }) => note(scanner, at, { words, ...NOTHING, why: "not_text" }, "warn", true),
+    trouble: ({ scanner, at, words, why = "not_text" }) => note(scanner, at, { words, ...NOTHING, why }, "warn", why === "not_text"),
     last: (scanner) => lastWords.get(scanner) ?? null,
     end: forget,
   };

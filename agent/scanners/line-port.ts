@@ -3,12 +3,12 @@ import { type Clock, instant } from "../clock.ts";
 import { openPort } from "../port.ts";
 import { parsePort } from "../port-url.ts";
 import { reconnecting } from "../reconnecting.ts";
-import { lines } from "./lines.ts";
+import { type LineNews, lines } from "./lines.ts";
 import type { News, Scanner, ScannerSettings } from "./scanner.ts";
 
 export function linePort({ name, port: url }: ScannerSettings, news: News, clock: Clock, line: (text: string) => void): Scanner {
   parsePort(url); // a typo stops the start; only a device may be away
-  const trouble = (words: string) => news.trouble({ scanner: name, at: instant(clock), words });
+  const trouble: LineNews["trouble"] = (words, why) => news.trouble({ scanner: name, at: instant(clock), words, ...(why ? { why } : {}) });
   const connection = reconnecting(() => openPort(url, { clock }), {
     clock,
     onLink: (link) => news.link(name, link),

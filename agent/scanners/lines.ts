@@ -8,7 +8,7 @@ const IDLE_MS = 500;
 const CR = 0x0d;
 const LF = 0x0a;
 
-export type LineNews = { line(text: string): void; trouble(words: string): void };
+export type LineNews = { line(text: string): void; trouble(words: string, why?: "no_line_end"): void };
 export type Lines = {
   push(bytes: Uint8Array): void;
   /** The line was cut off with the cable: what there is of it is no line. */
@@ -38,7 +38,8 @@ export function lines(clock: Clock, { line, trouble }: LineNews): Lines {
     trouble(`a line of more than ${LINE_MAX_BYTES} bytes is ignored up to its end`);
   };
   const expire = () => {
-    if (held.length > 0) trouble(`${held.length} bytes without a line end were ignored: set the scanner to send CR or LF after each code`);
+    const words = `${held.length} bytes without a line end were ignored: set the scanner to send CR or LF after each code`;
+    if (held.length > 0) trouble(words, "no_line_end");
     held = Buffer.alloc(0); // half a serial number can be another item's whole one, so that a line without its end is never believed
     // A line that is too long goes on until its end, however long it pauses: its tail would look like a line.
   };

@@ -29,7 +29,7 @@ export type Sighting = {
   simulated?: true;
 };
 /** Something came in that is no sighting: for the operator's eyes, it never moves a job. */
-export type Trouble = { scanner: string; at: string; words: string };
+export type Trouble = { scanner: string; at: string; words: string; why?: "no_line_end" };
 
 export type News = {
   sighting(sighting: Sighting): void;

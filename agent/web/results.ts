@@ -57,8 +57,8 @@ const given = new Set<string>();
 export const isTold = (attemptId: string): void => void given.add(attemptId);
 /** What another scan of the same label, or a camera that still sees it, says. */
 export const QUIET = new Set(["repeated", "not_sealed", "unexpected", "not_text"]);
-/** It counts as soon as it is its turn. */
-export const isKept = (why: string | null): boolean => why === "kept" || why === "tag";
+/** It would count, but for one thing. */
+export const isKept = (why: string | null): boolean => why === "kept" || why === "tag" || why === "no_line_end";
 
 function ended(next: State, before: State): void {
   const known = new Set(before.recent.map(({ attempt_id, ended }) => `${attempt_id} ${ended}`));

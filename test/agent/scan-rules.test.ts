@@ -57,7 +57,7 @@ describe("no other text moves it", () => {
     [`${ORIGIN}/01/${GTIN}/21/123456789012#`, "not_a_link"],
     [`${ORIGIN}/01/${GTIN}/21/123456789012?`, "not_a_link"],
     [`https://me@id.example.com/01/${GTIN}/21/123456789012`, "not_a_link"],
-    [`${expected.digital_link}${expected.digital_link}`, "not_a_link"], // two scans run together
+    [`${expected.digital_link}${expected.digital_link}`, "no_line_end"], // two scans run together
     [`${ORIGIN}/01/${GTIN}/21/%zz`, "not_a_link"],
     [`ps://id.example.com/01/${GTIN}/21/123456789012`, "not_a_link"], // what a template without its mode prefix prints
     [`${ORIGIN}/01\\${GTIN}/21/123456789012`, "not_a_link"],

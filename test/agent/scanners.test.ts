@@ -129,7 +129,7 @@ describe("a line scanner over TCP", () => {
     const verdicts = sightings.map((sighting) => judgeScan(job, sighting, { submittedAt: "2020-01-01T00:00:00.000Z", seen: [] }));
     expect(verdicts.map((verdict) => (verdict.advance ? "advance" : verdict.why))).toEqual([
       "other_serial",
-      "not_a_link",
+      "no_line_end",
       "keyboard_layout",
       "other_symbology",
       "other_serial",

@@ -123,6 +123,24 @@ describe.concurrent("what isn't this label moves nothing", () => {
     expect(await station.floor.links()).toHaveLength(2);
   });
 
+  test("a scanner that sends no line end is told of by that name, at each of its scans", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.floor.scanner?.listeners() === 1);
+    const last = () => station.state().scanners[0]?.last;
+    for (const n of [1, 2]) {
+      await station.floor.scanner?.scan(link, { fault: "no-suffix" });
+      await until(() => last()?.n === n);
+      expect(last()).toMatchObject({
+        moved: false,
+        why: "no_line_end",
+        words: expect.stringContaining("set the scanner to send CR or LF"),
+      });
+    }
+    expect((await ask(station, "POST", "/api/scan", { text: link + link })).body).toMatchObject({ moved: false, why: "no_line_end" });
+  });
+
   test("a label that was given up, and one whose job ended, aren't said to be sealed when they are scanned again", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { eyes: "hand" });

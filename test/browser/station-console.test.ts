@@ -127,6 +127,10 @@ describe.skipIf(!executable)("the console", async () => {
       await outcome(page, "bad").click();
       await outcome(page, "bad").waitFor({ state: "detached" });
     }
+    await shows(page, ["warn", /One thing is missing[^]*sends no line end/], async () =>
+      station.floor.scanner?.scan(link, { fault: "no-suffix" }),
+    );
+    await dismissed(page, "warn");
     await shows(page, ["bad", "Unknown code"], () => wedge(page, "B-9999"));
     expect(station.lines.join("\n")).not.toContain("B-9999");
     await shows(page, ["good", ""], () => wedge(page, link)); // the right one clears it away

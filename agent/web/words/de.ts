@@ -168,6 +168,7 @@ export const de: Words = {
     inverted: "Der Code ist hell auf dunkel; unsere sind dunkel auf hell.",
     other_symbology: "Das ist eine andere Art von Code. Den QR-Code des Etiketts scannen.",
     keyboard_layout: "Der Scanner tippt mit einer anderen Tastaturbelegung. Auf die dieses Rechners einstellen lassen.",
+    no_line_end: "Der Scanner sendet kein Zeilenende. Ihn auf CR oder LF nach jedem Code einstellen lassen.",
     not_a_link: "Das ist kein Etikett von uns.",
     other_gtin: "Dieses Etikett gehört zu einem anderen Produkt.",
     other_serial: "Dieses Etikett hat eine andere Seriennummer.",

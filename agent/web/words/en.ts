@@ -167,6 +167,7 @@ export const en = {
     inverted: "The code is light on dark; ours are dark on light.",
     other_symbology: "This is another kind of code. Scan the label's QR code.",
     keyboard_layout: "The scanner types with another keyboard layout. Have it set to this computer's.",
+    no_line_end: "The scanner sends no line end. Have it set to send CR or LF after each code.",
     not_a_link: "This is not a label of ours.",
     other_gtin: "This label is another product's.",
     other_serial: "This label has another serial number.",

@@ -168,6 +168,7 @@ export const es: Words = {
     inverted: "El código es claro sobre oscuro; los nuestros, oscuro sobre claro.",
     other_symbology: "Es otro tipo de código. Escanee el QR de la etiqueta.",
     keyboard_layout: "El lector escribe con otra distribución de teclado. Pida que la ajusten a este equipo.",
+    no_line_end: "El lector no envía fin de línea. Pida que lo ajusten para enviar CR o LF después de cada código.",
     not_a_link: "No es una etiqueta nuestra.",
     other_gtin: "Esta etiqueta es de otro producto.",
     other_serial: "Esta etiqueta tiene otro número de serie.",

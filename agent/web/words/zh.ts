@@ -165,6 +165,7 @@ export const zh: Words = {
     inverted: "代码为深底浅色；我们的是浅底深色。",
     other_symbology: "这是另一种代码。请扫描标签上的二维码。",
     keyboard_layout: "扫描器的键盘布局不符。请设为本机的布局。",
+    no_line_end: "扫描器没有发送行尾符。请设为在每个代码后发送 CR 或 LF。",
     not_a_link: "这不是我们的标签。",
     other_gtin: "这张标签属于另一种产品。",
     other_serial: "这张标签的序列号不同。",
