@@ -8,7 +8,7 @@ import { type Clock, steady, systemClock } from "./clock.ts";
 import { cloudTime, spanOf } from "./cloud-time.ts";
 import { cloudClient } from "./cloud.ts";
 import type { AgentConfig } from "./config.ts";
-import { type Console, openConsole } from "./console.ts";
+import { type Console, openConsole, tryAddress } from "./console.ts";
 import { forgettingOf } from "./forgetting.ts";
 import { type Lane, startLane } from "./lane.ts";
 import { leasesOf } from "./leases.ts";
@@ -70,6 +70,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   });
   const cloud = asOwner(client, store, config);
   try {
+    await tryAddress(config.console);
     const aside = store.setAside();
     if (aside)
       say(

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OPERATOR, startFloor, type SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, jobAt, type Running, running, sessionAt, stationOn, until } from "./floor.ts";
+import { ask, jobAt, quietLog, type Running, running, sessionAt, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 const shop = await printShop(w);
@@ -226,4 +226,15 @@ test("only an open label can be explained: of a sealed one is said that it is se
   station.store.label("printer", "unexplained", "its counter moved");
   expect((await explain("2")).status).toBe(200);
   expect(station.state().ledger.counts).toEqual({ sealed: 1, explained: 1 });
+});
+
+test("a station whose console can't listen ends before it asks anything of the cloud or its printer: jobs would wait for it", async (t) => {
+  const device = await shop.newDevice("line 2");
+  const second = await startFloor(w.url, device.secret);
+  t.onTestFinished(second.end);
+  const { log, lines } = quietLog();
+  const config = { ...second.config, console: { host: "127.0.0.1", port: Number(new URL(station.url).port) } };
+  await expect(stationOn({ ...second, config }, { log })).rejects.toThrow("EADDRINUSE");
+  expect(lines).toEqual([]);
+  expect((await shop.admin.get(`/devices/${device.id}`)).body).toMatchObject({ last_seen: null, status: "offline" });
 });
