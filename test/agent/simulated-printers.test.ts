@@ -50,6 +50,7 @@ test.each([
   expect(await http.get("state").json()).toMatchObject({ simulated: true, stuck: "paper-out" });
   expect((await http.post("faults", { json: { name: "on-fire" } })).status).toBe(400);
   expect((await http.post("faults", { json: { name: "paper-out", after: "two" } })).status).toBe(400);
+  expect((await http.post("faults", { json: { name: "paper-out", afer: 1 } })).status).toBe(400); // as on the command line
   expect((await http.post("faults")).status).toBe(400);
   expect((await print()).outcome).toBe("blocked");
   expect(await http.get("labels").json()).toEqual({ data: [] });
