@@ -1,5 +1,5 @@
 // Deliveries as their tenant sees them: listed with every try, sent again by hand, and a first one made to try an endpoint out.
-import { and, asc, desc, eq, inArray, isNull, sql } from "../store/drizzle.ts";
+import { and, asc, eq, inArray, isNull, sql } from "../store/drizzle.ts";
 import type { SQL } from "drizzle-orm";
 import { EVENT_API_VERSION, eventTable } from "#shared/events.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -59,7 +59,6 @@ export async function list(store: Store, { tenantId }: Caller, webhookId: string
     key: deliveries.id,
     whole: and(eq(deliveries.tenantId, tenantId), eq(deliveries.webhookId, webhookId), found),
     fits: status === undefined || found ? undefined : eq(deliveries.state, status),
-    rows: (tx, where, most) => tx.db.select().from(deliveries).where(where).orderBy(desc(deliveries.id)).limit(most),
   });
   return pageReply(rows, page.limit, ({ id }) => id, toWire);
 }

@@ -1,6 +1,6 @@
 // Print jobs: issued for allocated serials of printable passports, looked at, cancelled; and the one way in which any of them changes state.
 import type { SQL } from "drizzle-orm";
-import { and, asc, desc, eq, inArray, sql } from "../store/drizzle.ts";
+import { and, asc, eq, inArray, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { gtin14 } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
@@ -205,7 +205,6 @@ export async function list(store: Store, { tenantId }: Caller, query: JobQuery) 
     key: printJobs.jobRef,
     whole: and(eq(printJobs.tenantId, tenantId), found),
     fits: found ? undefined : and(named, inState),
-    rows: (tx, where, most) => tx.db.select().from(printJobs).where(where).orderBy(desc(printJobs.jobRef)).limit(most),
   });
   return pageReply(rows, page.limit, (row) => row.jobRef, toWire);
 }

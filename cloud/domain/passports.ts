@@ -1,5 +1,5 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
-import { and, asc, desc, eq, gte, isNull, lte, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gte, isNull, lte, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -88,7 +88,6 @@ export async function list(store: Store, { tenantId }: Caller, { status, product
     key: passports.id,
     whole: and(eq(passports.tenantId, tenantId), productId === undefined ? undefined : eq(passports.productId, productId)), // it has one at most
     fits: status === undefined ? undefined : eq(passports.state, status),
-    rows: (tx, where, most) => tx.db.select().from(passports).where(where).orderBy(desc(passports.id)).limit(most),
   });
   return pageReply(rows, page.limit, ({ id }) => id, toWire);
 }

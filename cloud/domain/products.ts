@@ -1,5 +1,5 @@
 // Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
-import { and, desc, eq, gte, inArray, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
+import { and, eq, gte, inArray, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import type { SQL } from "drizzle-orm";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
@@ -200,7 +200,6 @@ export async function list(store: Store, { tenantId }: Caller, query: ProductQue
     key: products.id,
     whole: isFew ? and(ofTenant, few(), filters) : ofTenant,
     fits: isFew ? undefined : and(range, filters),
-    rows: (tx, where, most) => tx.db.select().from(products).where(where).orderBy(desc(products.id)).limit(most),
   });
   return pageReply(rows, page.limit, ({ id }) => id, toWire);
 }
