@@ -139,7 +139,7 @@ function conditionOf(name: string, value: string): Made {
   return kind ? onTerm(kind, (one) => typedValue(type, one))(value) : { fault: "isn't a parameter of this query" };
 }
 
-type Order = { by: "eventTime" | "recordTime"; descending: boolean };
+export type Order = { by: "eventTime" | "recordTime"; descending: boolean };
 export type Page = { at: number; eventId: string; left: number | null };
 
 function pageIn(token: string | undefined): Page | undefined {

@@ -6,7 +6,7 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { column, type OnEvent, type Page, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
+import { column, type OnEvent, type Order, type Page, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
 import type { Json } from "./epcis-rules.ts";
 
 export const CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld";
@@ -29,10 +29,16 @@ async function startOf(tx: Tx, tenantId: string, { conditions }: Plan): Promise<
   return some.length > FEW ? undefined : first;
 }
 
-/** Behind or before a place in the order. */
-const beyond = ({ order }: Plan, sign: "<" | ">" | "<=" | ">=", { at, eventId }: Page): SQL =>
-  sql`(${column(order.by)}, ${column("eventId")}) ${sql.raw(sign)} (${at}, ${eventId})`;
-const directionOf = ({ order }: Plan) => sql.raw(order.descending ? "DESC" : "ASC");
+/** What events are ordered by, and the place of one among them. */
+const placeIn = ({ by }: Order): SQL => sql`${column(by)}, ${column("eventId")}`;
+const compared = (order: Order, sign: "<" | ">" | "<=" | ">=", { at, eventId }: Page): SQL =>
+  sql`(${placeIn(order)}) ${sql.raw(sign)} (${at}, ${eventId})`;
+const behind = (order: Order, place: Page): SQL => compared(order, order.descending ? "<" : ">", place);
+const upTo = (order: Order, place: Page): SQL => compared(order, order.descending ? ">=" : "<=", place);
+const inOrder = (order: Order): SQL => {
+  const direction = sql.raw(order.descending ? "DESC" : "ASC");
+  return sql`ORDER BY ${column(order.by)} ${direction}, ${column("eventId")} ${direction}`;
+};
 
 type Search = { tenantId: string; plan: Plan; start: Term | undefined };
 /** From the plan's page on, up to the end of a stretch. */
@@ -47,15 +53,15 @@ function selection({ tenantId, plan, start }: Search, columns: SQL, limit: numbe
     sql`${column("tenantId")} = ${tenantId}`,
     ...(start ? [sql`${column("eventId")} = t.event_id`] : []),
     ...conditions.filter((condition) => condition !== start).map((condition) => ("term" in condition ? has(condition) : condition.event)),
-    ...(page ? [beyond(plan, order.descending ? "<" : ">", page)] : []),
-    ...(end ? [beyond(plan, order.descending ? ">=" : "<=", end)] : []),
+    ...(page ? [behind(order, page)] : []),
+    ...(end ? [upTo(order, end)] : []),
   ];
   // CROSS JOIN keeps SQLite from beginning at the other end; to PostgreSQL it is a join like another.
   const matches = start
     ? sql`(SELECT DISTINCT event_id FROM ${epcisTerms} WHERE tenant_id = ${tenantId} AND ${start.term(kind, value)}) t CROSS JOIN `
     : sql``;
   return sql`SELECT ${columns} FROM ${matches}${epcisEvents} e WHERE ${sql.join(where, sql` AND `)}
-    ORDER BY ${column(order.by)} ${directionOf(plan)}, ${column("eventId")} ${directionOf(plan)} LIMIT ${limit}`;
+    ${inOrder(order)} LIMIT ${limit}`;
 }
 
 const STRETCH_ROWS = 4_096;
@@ -68,16 +74,12 @@ async function endOf(store: Store, tx: Tx, { tenantId, plan, start }: Search): P
   const narrowing = conditions.flatMap((condition) => ("event" in condition && isNarrow(condition, order) ? condition.event : []));
   const isById = conditions.some((condition) => "event" in condition && condition.on === "eventId");
   if (!store.sole || start || isById || narrowing.length === conditions.length) return undefined;
-  const where = [
-    sql`${column("tenantId")} = ${tenantId}`,
-    ...narrowing,
-    ...(page ? [beyond(plan, order.descending ? "<" : ">", page)] : []),
-  ];
-  const [last] = await tx.db.values<[number, string]>(sql`SELECT ${column(order.by)}, ${column("eventId")} FROM ${epcisEvents} e
-    WHERE ${sql.join(where, sql` AND `)} ORDER BY ${column(order.by)} ${directionOf(plan)}, ${column("eventId")} ${directionOf(plan)} LIMIT 1 OFFSET ${STRETCH_ROWS - 1}`);
+  const where = [sql`${column("tenantId")} = ${tenantId}`, ...narrowing, ...(page ? [behind(order, page)] : [])];
+  const [last] = await tx.db.values<[number, string]>(sql`SELECT ${placeIn(order)} FROM ${epcisEvents} e
+    WHERE ${sql.join(where, sql` AND `)} ${inOrder(order)} LIMIT 1 OFFSET ${STRETCH_ROWS - 1}`);
   return last && { at: last[0], eventId: last[1], left: null };
 }
-const isNarrow = ({ on, values }: OnEvent, { by }: Plan["order"]): boolean =>
+const isNarrow = ({ on, values }: OnEvent, { by }: Order): boolean =>
   on === by || (on === "readPoint" && values === 1 && by === "eventTime");
 
 const FIRST_EVENTS = 10;
@@ -85,7 +87,8 @@ const FIRST_EVENTS = 10;
 async function fetchPage(store: Store, search: Search, size: number): Promise<{ rows: Found[]; isFull: boolean }> {
   const rows: Found[] = [];
   let bytes = 0;
-  for (let [from, count] = [search.plan.page, FIRST_EVENTS]; rows.length < size; count *= 5) {
+  let from = search.plan.page;
+  for (let count = FIRST_EVENTS; rows.length < size; count *= 5) {
     const here = { ...search, plan: { ...search.plan, page: from } };
     const most = Math.min(count, size - rows.length);
     const { more, end } = await store.read("epcis events", async (tx) => {
@@ -129,7 +132,8 @@ async function contextsOf(tx: Tx, tenantId: string, found: Found[]): Promise<Map
 
 async function refuseMany(store: Store, search: Search, ceiling: number): Promise<void> {
   let found = 0;
-  for (let from: Page | undefined, isOver = false; !isOver;) {
+  let from: Page | undefined;
+  do {
     const here = { ...search, plan: { ...search.plan, page: from } };
     const { more, end } = await store.read("epcis events", async (tx) => {
       const end = await endOf(store, tx, here);
@@ -140,9 +144,9 @@ async function refuseMany(store: Store, search: Search, ceiling: number): Promis
     found += more;
     if (found > ceiling)
       throw new Refusal("QUERY_TOO_LARGE", `more than ${ceiling} events match`, { epcisType: "epcisException:QueryTooLargeException" });
-    [from, isOver] = [end, end === undefined];
+    from = end;
     await turn();
-  }
+  } while (from);
 }
 
 export type Answer = { document: Json; next: string | null; found: number };
