@@ -102,26 +102,19 @@ const isSame = (one: Attempt, other: Attempt): boolean =>
   (["at", "status", "error", "latencyMs"] as const).every((name) => one[name] === other[name]);
 
 /** Where the delivery is no longer as it was when the try began (sent again by hand, tried by another node), the try is only noted. */
-async function record(
-  tx: Tx,
-  delivery: Delivery,
-  state: Delivery["state"],
-  attempt: Attempt,
-  dueAt: number | null = null,
-): Promise<boolean> {
+async function record(tx: Tx, delivery: Delivery, state: Delivery["state"], attempt: Attempt, dueAt: number | null = null): Promise<void> {
   const { webhookId, id, tries, dueAt: begunDueAt } = delivery;
   const attempts = JSON.stringify(withAttempt(delivery, attempt));
   const endedAt = dueAt === null ? tx.now : null;
-  if ((await moveOn.run({ webhookId, id, tries, begunDueAt, state, dueAt, attempts, endedAt })) > 0) return true;
+  if ((await moveOn.run({ webhookId, id, tries, begunDueAt, state, dueAt, attempts, endedAt })) > 0) return;
   const now = await whole.get({ webhookId, id });
-  if (!now) return false; // deleted meanwhile
-  if (now.attempts.some((one) => isSame(one, attempt))) return true; // it was written down, and the answer to that was lost
+  if (!now) return; // deleted meanwhile
+  if (now.attempts.some((one) => isSame(one, attempt))) return; // it was written down, and the answer to that was lost
   const noted = withAttempt(now, { ...attempt, nextTryAt: null });
   await tx.db
     .update(deliveries)
     .set({ attempts: noted })
     .where(and(eq(deliveries.webhookId, webhookId), eq(deliveries.id, id)));
-  return false;
 }
 
 const isWebhook = and(eq(table.tenantId, at("tenantId")), eq(table.id, at("webhookId")));
