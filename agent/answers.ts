@@ -1,6 +1,6 @@
 // What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
 import { Refusal } from "#shared/errors.ts";
-import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, type Verdict, type Work } from "./attempt.ts";
+import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, paperMayExist, type Verdict, type Work } from "./attempt.ts";
 import { fail, REASONS } from "./ends.ts";
 import { instant } from "./clock.ts";
 import { type Floor, MAY_BE_HERE } from "./floor.ts";
@@ -11,14 +11,8 @@ const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
   const allowed = allowedFor(attempt);
   const asked = askOf(attempt);
   const words = asked ? `asked is ${asked}` : "nothing is asked about this job now";
-  return new Refusal(
-    "ILLEGAL_TRANSITION",
-    `${verdict} doesn't answer that: ${words}${allowed.length > 0 ? `; say ${allowed.join(", ")}` : ""}`,
-    {
-      ask: asked,
-      allowed: [...allowed],
-    },
-  );
+  const instead = allowed.length > 0 ? `; say ${allowed.join(", ")}` : "";
+  return new Refusal("ILLEGAL_TRANSITION", `${verdict} doesn't answer that: ${words}${instead}`, { ask: asked, allowed: [...allowed] });
 };
 
 const SECOND_WORD_MS = 5_000;
@@ -33,10 +27,7 @@ const secondWord = () =>
   new Refusal(
     "ILLEGAL_TRANSITION",
     "that was said just now, of another label: if the one in hand is destroyed as well, say so again in five seconds",
-    {
-      ask: null,
-      allowed: [...GIVE_UP],
-    },
+    { ask: null, allowed: [...GIVE_UP] },
   );
 
 /** Two people may answer one question one after the other, and the second's word belongs to no other question that was asked meanwhile. */
@@ -80,15 +71,13 @@ export function skip(floor: Floor, jobRef: string, operator: string, isPrinting:
     throw new Refusal(
       "ILLEGAL_TRANSITION",
       "only a job that isn't begun can be skipped; of this one a label may exist: say what became of it",
-      {
-        allowed: known.flatMap((one) => allowedFor(one)),
-      },
+      { allowed: known.flatMap((one) => allowedFor(one)) },
     );
   store.change(attempt.attemptId, { ended: "let go" });
   say("info", { event: "skipped", job_ref: jobRef, operator }, `${operator} skips ${jobRef}: it comes again when its lease is over`);
   news.beat();
 }
-export const maySkip = ({ stage, ended }: Attempt): boolean => ended === null && (stage === "waiting" || stage === "rendered");
+export const maySkip = (attempt: Attempt): boolean => attempt.ended === null && !paperMayExist(attempt);
 
 /** Scans from before this count for nothing any more. */
 const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});
@@ -176,10 +165,7 @@ export function closeAttempt(floor: Floor, attempt: Attempt, flushed: Dropped, i
   const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
   if (disposition && !flushed.clean && !attempt.work.emptied)
-    return lookAgain(floor, attempt, {
-      unknown: mayStillCome(flushed),
-      emptied: true,
-    });
+    return lookAgain(floor, attempt, { unknown: mayStillCome(flushed), emptied: true });
   if (verdict === "not_printed" && !isProven && !attempt.work.emptied)
     return lookAgain(floor, attempt, { unknown: ONCE_MORE, emptied: true });
   if (verdict === "misprint") putAside(floor, attempt);

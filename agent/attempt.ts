@@ -37,6 +37,8 @@ export const stages = {
   orphan: { says: "a label may lie here whose job went on without it", state: "FAILED", paper: true },
 } as const satisfies Record<string, { says: string; state: JobState; paper: boolean }>;
 export type Stage = keyof typeof stages;
+/** A label of it may be about. */
+export const paperMayExist = ({ stage }: { stage: Stage }): boolean => stages[stage].paper;
 
 export const verdicts = ["good", "misprint", "not_printed", "destroyed"] as const;
 export type Verdict = (typeof verdicts)[number];
@@ -116,8 +118,7 @@ export const isRisky = ({ task, work }: Pick<Attempt, "task" | "work">): boolean
 export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "work" | "task" | "ended">): Ask | null {
   if (ended !== null) return null;
   if (stage === "orphan") return work.answered === undefined ? "destroy_earlier" : null;
-  if (stage === "waiting" || stage === "rendered")
-    return isRisky({ task, work }) && work.destroyedAt === undefined ? "destroy_earlier" : null;
+  if (!paperMayExist({ stage })) return isRisky({ task, work }) && work.destroyedAt === undefined ? "destroy_earlier" : null;
   if (stage === "sent") {
     if (work.unknown !== undefined) return "unknown_outcome";
     if (work.failing !== undefined) return "destroy_void";

@@ -1,7 +1,7 @@
 // Claims: as many jobs ahead as the line needs not to wait for the network, each believed only on its envelope.
 import { randomUUID } from "node:crypto";
 import type { ClaimBatch, Claimed } from "#shared/wire/jobs.ts";
-import { askOf, type Attempt } from "./attempt.ts";
+import { askOf, type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { verifyEnvelope } from "./envelope.ts";
 import type { LeaseDeps } from "./leases.ts";
@@ -42,7 +42,7 @@ export function claimsOf(deps: ClaimDeps) {
   }
   let infoAt = -Infinity;
 
-  const ahead = () => store.inHand().filter(({ stage }) => stage === "waiting" || stage === "rendered");
+  const ahead = () => store.inHand().filter((one) => !paperMayExist(one));
   const blocked = () => working().length === 0;
   /** How many more the printers that work need, so that each has labels ready; what none of them may take keeps none of them waiting. */
   function room(): number {

@@ -2,7 +2,7 @@
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
-import { type Attempt, stages, type Verdict } from "./attempt.ts";
+import { type Attempt, paperMayExist, type Verdict } from "./attempt.ts";
 import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
 
 /** What a person's word is in the history. */
@@ -56,7 +56,7 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     store.dropReports(attemptId, why);
     const isGivenUp = attempt.ended === "failed"; // here; the cloud hadn't heard it in time
     if (isOver(attempt) && !isGivenUp) return;
-    if (!stages[attempt.stage].paper) return void store.change(attemptId, { ended: attempt.ended ?? "stale" });
+    if (!paperMayExist(attempt)) return void store.change(attemptId, { ended: attempt.ended ?? "stale" });
     const lying = store.relabel(attemptId, ["unknown", "printed"], "orphan", why);
     const orphan = { job_ref: attempt.jobRef, attempt_id: attemptId };
     if (isGivenUp && lying === 0) {

@@ -1,6 +1,6 @@
 // One printer, one lane: it prints one label after another, and waits for paper, for people, for scans and for its lease.
 import { maySkip } from "./answers.ts";
-import { askOf, type Attempt } from "./attempt.ts";
+import { askOf, type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { type Flight, type FlightFloor, flights } from "./flight.ts";
 import { LOOK_MS, openPress, type PressOptions, type PressState } from "./press.ts";
@@ -34,7 +34,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   /** Tags are written one at a time, so that void labels belong to somebody. */
   const isPlain = ({ task }: Attempt) => !task.needs.includes("rfid");
   const canStart = (attempt: Attempt) =>
-    (attempt.stage === "waiting" || attempt.stage === "rendered") &&
+    !paperMayExist(attempt) &&
     (attempt.printer === null ? takersOf(floor, attempt).some(({ name }) => name === config.name) : isMine(attempt)) &&
     askOf(attempt) === null;
   function pick(open: Attempt[]): Attempt | undefined {

@@ -1,7 +1,7 @@
 // Whose buffer this is: what was heard as one device is said as that device, and shown to no other tenant's cloud.
 import { hash } from "node:crypto";
 import type { Station as StationInfo } from "#shared/wire/devices.ts";
-import { stages } from "./attempt.ts";
+import { paperMayExist } from "./attempt.ts";
 import type { Store } from "./buffer.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
 
@@ -47,7 +47,7 @@ export function asOwner(cloud: CloudClient, store: Store, { key, dataDir }: { ke
 /** Words that the cloud hasn't heard, or labels of which there will be some; what isn't begun another may print. */
 function isOwing(store: Store): boolean {
   const { count, pictures } = store.depth();
-  const attempts = [...store.inHand(), ...store.orphans()].filter(({ stage }) => stages[stage].paper);
+  const attempts = [...store.inHand(), ...store.orphans()].filter(paperMayExist);
   return count + pictures + attempts.length + store.sealing() > 0;
 }
 

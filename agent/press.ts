@@ -1,5 +1,5 @@
 // The printer of a lane, as far as it is one's own: opened and opened again, asked how it is, told of once; and its counter, which tells of labels that nobody sent.
-import type { Attempt } from "./attempt.ts";
+import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { drivers } from "./printers/index.ts";
 import { attests, type Capabilities, type Fault, type FaultName, type Printer, type Status, type Timing } from "./printers/driver.ts";
@@ -150,7 +150,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       }
   }
 
-  const isHeld = ({ printer: its, stage }: Attempt) => its === name && stage !== "waiting" && stage !== "rendered";
+  const isHeld = (attempt: Attempt) => attempt.printer === name && paperMayExist(attempt);
 
   // Labels that came out without a job of ours move the counter; null: one whose end isn't known may move it yet.
   const meta = `odometer:${name}`;

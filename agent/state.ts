@@ -1,6 +1,6 @@
 // How the station is, as one value: what its page shows, what integrators poll, what the cloud is told.
 import { maySkip } from "./answers.ts";
-import { allowedFor, askOf, isRisky, asks, type Attempt, stages } from "./attempt.ts";
+import { allowedFor, askOf, asks, type Attempt, isRisky, paperMayExist, stages } from "./attempt.ts";
 import type { Store } from "./buffer.ts";
 import { OPEN_LABELS } from "./buffer-labels.ts";
 import type { Clock } from "./clock.ts";
@@ -77,7 +77,7 @@ export function stateOf({
     jobs: [...open, ...store.unheard(SHOWN)].map((attempt) => jobOf(attempt, store)),
     sealing: store.sealing(),
     recent: store.recent(SHOWN).map((attempt) => ({ ...jobOf(attempt, store), ended: attempt.ended, ended_at: iso(attempt.updatedAt) })),
-    queue_ahead: open.filter(({ stage, printer }) => (stage === "waiting" || stage === "rendered") && printer === null).length,
+    queue_ahead: open.filter((one) => !paperMayExist(one) && one.printer === null).length,
     buffer_depth: count,
     buffer: {
       depth: count,
