@@ -13,9 +13,8 @@ import { faultsOf, setFault } from "./simulator.ts";
 import type { Floor } from "./floor.ts";
 
 export type ActDeps = { floor: Floor; operators: Operators; lanes: Lane[]; cloud: CloudClient; station: string | undefined };
-const Session = Type.Optional(Type.String({ minLength: 1, maxLength: 4_096 }));
 const bodies = {
-  session: closed({ session: Session }),
+  session: closed({ session: Type.Optional(Type.String({ minLength: 1, maxLength: 4_096 })) }),
   fault: closed({ fault: Type.String({ minLength: 1, maxLength: 64 }), on: Type.Boolean() }),
 };
 type OfJob = { Params: { ref: string } };
@@ -28,23 +27,23 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
     if (!lane) throw new Refusal("NOT_FOUND", `this station has no printer ${JSON.stringify(name)}`);
     return lane;
   };
+  const whoSays = (body: unknown): string => operators.who(bodyOf(bodies.session, body).session).id;
   app.post<OfJob>("/api/jobs/:ref/skip", ({ params, body }) => {
-    const { id } = operators.who(bodyOf(bodies.session, body).session);
-    skip(floor, params.ref, id, (printer) => lanes.some(({ config, state }) => config.name === printer && state().status === "printing"));
+    skip(floor, params.ref, whoSays(body), (printer) =>
+      lanes.some(({ config, state }) => config.name === printer && state().status === "printing"),
+    );
     return { skipped: true };
   });
-  app.post<OfJob>("/api/jobs/:ref/reprint", ({ params, body }) =>
-    reprint(deps, params.ref, operators.who(bodyOf(bodies.session, body).session).id),
-  );
+  app.post<OfJob>("/api/jobs/:ref/reprint", ({ params, body }) => reprint(deps, params.ref, whoSays(body)));
   app.post<OfPrinter>("/api/printers/:name/test", async ({ params, body }) => {
-    const { id } = operators.who(bodyOf(bodies.session, body).session);
-    return { words: await laneOf(params.name).test(id) };
+    const operator = whoSays(body);
+    return { words: await laneOf(params.name).test(operator) };
   });
   app.post<{ Params: { n: string } }>("/api/quarantine/:n/seen", ({ params, body }) => {
-    const { id } = operators.who(bodyOf(bodies.session, body).session);
-    if (!floor.store.seenTo(Number(params.n), id))
+    const operator = whoSays(body);
+    if (!floor.store.seenTo(Number(params.n), operator))
       throw new Refusal("NOT_FOUND", `the cloud has refused nothing of the number ${params.n} that nobody has seen to`);
-    floor.say("info", { event: "seen_to", operator: id }, `${id} has seen to what the cloud refused (${params.n})`);
+    floor.say("info", { event: "seen_to", operator }, `${operator} has seen to what the cloud refused (${params.n})`);
     floor.news.beat();
     return { seen: true };
   });

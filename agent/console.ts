@@ -92,15 +92,12 @@ export async function openConsole({ host, port }: { host: string; port: number }
     explain(floor, Number(request.params.n), `${id}: ${words}`);
     return { explained: true };
   });
-  for (const [name, is] of [
-    ["pause", true],
-    ["resume", false],
-  ] as const)
-    // oxfmt-ignore
-    app.post(`/api/${name}`, () => {
-      setPaused(is);
-      return { paused: is };
-    });
+  const pausing = (is: boolean) => () => {
+    setPaused(is);
+    return { paused: is };
+  };
+  app.post("/api/pause", pausing(true));
+  app.post("/api/resume", pausing(false));
   app.get<{ Params: { ref: string } }>("/api/jobs/:ref/label.png", (request, reply) =>
     reply.type("image/png").send(labelOf(deps, request.params.ref)),
   );

@@ -196,12 +196,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
 }
 
 async function opened(config: PrinterConfig, timing: Partial<Timing> | undefined, { clock }: Floor): Promise<Printer> {
-  const { name, dpi, rfid, simulated, setup, rfidTries, fence, cut, inFlight, driver, port } = config;
-  const profile = {
-    name, dpi, rfid, simulated, ...(setup === undefined ? {} : { setup }), ...(rfidTries === undefined ? {} : { rfidTries }),
-    ...(fence === undefined ? {} : { fence }), ...(cut === undefined ? {} : { cut }), ...(inFlight === undefined ? {} : { inFlight }), ...(timing ? { timing } : {}),
-  }; // oxfmt-ignore
-  const made = await drivers[driver]?.open(port, profile, { clock });
-  if (!made) throw new Error(`there is no driver ${driver}`);
+  const made = await drivers[config.driver]?.open(config.port, { ...config, ...(timing ? { timing } : {}) }, { clock });
+  if (!made) throw new Error(`there is no driver ${config.driver}`);
   return made;
 }
