@@ -7,7 +7,7 @@ import { pulse } from "./pulse.ts";
 import { lost } from "./ends.ts";
 import type { Floor } from "./floor.ts";
 import type { Talks } from "./standing.ts";
-import { fateOf } from "./uplink.ts";
+import { fateOf } from "./fates.ts";
 
 const ROUND_MS = 500;
 const LEASE_MARGIN = 0.15;

@@ -2,52 +2,13 @@
 import { limits } from "#shared/limits.ts";
 import type { Static } from "#shared/wire/common.ts";
 import type { ResultOutcomes } from "#shared/wire/jobs.ts";
+import { batchesOf, type ResultRow } from "./batches.ts";
 import type { Store } from "./buffer.ts";
 import type { ReportRow } from "./buffer-reports.ts";
 import type { Clock } from "./clock.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
+import { fateOf, isStranger, settling } from "./fates.ts";
 import { type Pulse, pulse } from "./pulse.ts";
-
-/** What a refusal means for the report: say it again later, or later than all others, give it up because the job went on, show it to people, or stop working. */
-export type Fate = "retry" | "aside" | "drop" | "quarantine" | "stop";
-const byCode: Record<string, Fate> = {
-  STALE_ATTEMPT: "drop",
-  ENVELOPE_EXPIRED: "drop",
-  SERIAL_VOIDED: "drop",
-  NOT_FOUND: "drop",
-  ILLEGAL_TRANSITION: "quarantine",
-  EVIDENCE_REQUIRED: "quarantine",
-  EVIDENCE_INVALID: "quarantine",
-  SCAN_MISMATCH: "quarantine",
-  BUNDLE_MISMATCH: "quarantine",
-  SIMULATED_EVIDENCE: "quarantine",
-  VALIDATION_ERROR: "quarantine",
-  IDEMPOTENCY_CONFLICT: "quarantine",
-  UNAUTHORIZED: "stop",
-  API_SCOPE_DENIED: "stop",
-  DEVICE_KEY_REQUIRED: "stop",
-  SANDBOX_EXPIRED: "stop",
-  RATE_LIMITED: "retry",
-  OVERLOADED: "retry",
-  STORE_UNAVAILABLE: "retry",
-  TIMED_OUT: "retry",
-  NOT_READY: "retry",
-  INTERNAL_ERROR: "aside",
-};
-/** Those that end it; after the others it is said again. */
-const settling = new Set<Fate>(["drop", "quarantine"]);
-export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fate {
-  const known = byCode[code];
-  if (known) return known;
-  if (isStranger({ status, code })) return "retry";
-  if (status === 401 || status === 403) return "stop";
-  if (status === 0 || status === 404 || status === 408 || status === 425 || status === 429 || status >= 500) return "retry";
-  return status === 409 || status === 410 ? "drop" : "quarantine";
-}
-
-/** A page of something halfway, which can settle nothing; but who may not pass is told, and what is too large for it is so each time. */
-const isStranger = ({ status, code }: Pick<NoAnswer, "status" | "code">): boolean =>
-  code.startsWith("HTTP_") && ![401, 403, 413].includes(status);
 
 export type Pauses = { firstMs: number; mostMs: number };
 const PAUSES: Pauses = { firstMs: 1_000, mostMs: 30_000 };
@@ -96,12 +57,10 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
         { event: now ? "online" : "offline" },
         now ? "the cloud answers" : `${said.ok ? "" : said.message}: working on, reports wait`,
       );
-    if (!said.ok && isStranger(said) && strange !== said.message)
-      say(
-        "warn",
-        { event: "stranger" },
-        `${(strange = said.message)}, and not in its own words: something else took the call, and reports wait`,
-      );
+    if (!said.ok && isStranger(said) && strange !== said.message) {
+      strange = said.message;
+      say("warn", { event: "stranger" }, `${strange}, and not in its own words: something else took the call, and reports wait`);
+    }
     const before = stopped;
     if (said.ok) stopped = askedAs === "us" ? null : stopped; // what anybody may ask for says nothing about our key
     else if (fateOf(said) === "stop") stopped = `${said.code}: ${said.message}`;
@@ -122,42 +81,30 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     if (!said.ok) notBefore = Math.max(notBefore, clock.now() + (said.retryAfterMs ?? 0));
   }
 
-  /** Same attempt, later report: not before the earlier one is settled. */
-  function settle(row: ReportRow, said: { ok: true } | NoAnswer, askedAt: number): "settled" | "retry" {
+  /** Says whether it has to be said again: same attempt, later report, not before the earlier one is settled. */
+  function settle(row: ReportRow, said: { ok: true } | NoAnswer, askedAt: number): boolean {
     if (said.ok) {
       taken(row, askedAt);
-      return "settled";
+      return false;
     }
     const fate = fateOf(said);
-    if (!settling.has(fate)) return "retry";
-    if (!store.isWaiting(row.n)) return "settled"; // what was refused before it in the same batch has settled it
-    const told = `${said.code}: ${said.message}`;
-    store.write(() => {
-      if (fate === "drop") {
-        store.settle(row.n, "dropped", told);
-        if (row.kind === "result") lost(row.attemptId, told);
-        else
-          store.quarantine({
-            jobRef: row.body.job_ref,
-            attemptId: row.attemptId,
-            code: said.code,
-            message: said.message,
-            what: JSON.stringify(row.body),
-          });
-      } else quarantined(row, said);
-    });
+    if (fate === "aside" && setAside(row, said)) return false;
+    if (!settling.has(fate)) return true;
+    if (!store.isWaiting(row.n)) return false; // what was refused before it in the same batch has settled it
+    store.write(() => refused(row, said, fate === "drop"));
     say("warn", { event: "refused", job_ref: row.body.job_ref, code: said.code, fate }, `${row.body.job_ref}: ${said.message}`);
-    return "settled";
+    return false;
   }
 
   /** What follows on it can't be true for the cloud either; a label that lies here is told of. */
-  function quarantined(row: ReportRow, { code, message }: NoAnswer): void {
-    store.settle(row.n, "quarantined", `${code}: ${message}`);
-    store.quarantine({ jobRef: row.body.job_ref, attemptId: row.attemptId, code, message, what: JSON.stringify(row.body) });
-    if (row.kind !== "result") return;
-    store.dropReports(row.attemptId, `after ${code}`);
-    const attempt = store.attempt(row.attemptId);
-    if (attempt && attempt.ended === null) store.change(row.attemptId, { ended: `quarantined: ${code}` });
+  function refused({ n, kind, attemptId, body }: ReportRow, { code, message }: NoAnswer, isDropped: boolean): void {
+    const told = `${code}: ${message}`;
+    store.settle(n, isDropped ? "dropped" : "quarantined", told);
+    if (isDropped && kind === "result") return lost(attemptId, told);
+    store.quarantine({ jobRef: body.job_ref, attemptId, code, message, what: JSON.stringify(body) });
+    if (kind !== "result") return;
+    store.dropReports(attemptId, `after ${code}`);
+    if (store.attempt(attemptId)?.ended === null) store.change(attemptId, { ended: `quarantined: ${code}` });
   }
 
   /** The cloud has renewed the lease, at the earliest when it was asked. */
@@ -175,8 +122,8 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   }
 
   /** Not when it stumbles over everything: then it is the cloud that waits, and not a report. */
-  function setAside({ attemptId, body }: ReportRow, said: { ok: true } | NoAnswer): boolean {
-    if (said.ok || fateOf(said) !== "aside" || stumbled.size >= STUMBLES_MAX) return false;
+  function setAside({ attemptId, body }: ReportRow, said: NoAnswer): boolean {
+    if (stumbled.size >= STUMBLES_MAX) return false;
     stumbled.set(attemptId, clock.now() + pauses.mostMs);
     say("warn", { event: "stumbled", job_ref: body.job_ref, code: said.code }, `${body.job_ref}: ${said.message}; other reports go first`);
     return true;
@@ -217,7 +164,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     if (said.ok && row.correlation)
       say("info", { event: "told", job_ref: row.body.job_ref, requestId: row.correlation }, `${row.body.job_ref}: the cloud took it`);
     answered(said);
-    return settle(row, said, askedAt) === "retry" && !setAside(row, said);
+    return settle(row, said, askedAt);
   }
 
   async function sendMany(fitting: ResultRow[]): Promise<boolean> {
@@ -251,7 +198,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
             };
       // What the attempt gains by its reports it gains by the last of them.
       if (answer.ok && lastOf.get(row.attemptId) !== i) store.settle(row.n, "taken", null);
-      else if (settle(row, answer, askedAt) === "retry" && !setAside(row, answer)) held.add(row.attemptId);
+      else if (settle(row, answer, askedAt)) held.add(row.attemptId);
     }
   }
 
@@ -306,27 +253,6 @@ const STUMBLES_MAX = 8;
 const PICTURES_ABREAST = 8;
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
 const BATCHES = 3 * ABREAST; // read at once
-const ROOM_BYTES = limits.RESULTS_BODY_MAX_BYTES * 0.9;
-const KEY_BYTES = 64; // what a report's key takes beside it
 
-type ResultRow = ReportRow & { kind: "result" };
 type ResultOutcome = Static<typeof ResultOutcomes>["results"][number];
 type Picture = ReturnType<Store["nextPictures"]>[number];
-
-/** Calls' worth of them, in order; an attempt's reports never travel in two calls at once. */
-function batchesOf(rows: ResultRow[], most: number): ResultRow[][] {
-  const batches: ResultRow[][] = [];
-  const taken = new Set<string>();
-  for (let rest = rows; rest.length > 0;) {
-    const batch = withinBytes(rest.slice(0, most));
-    batches.push(batch);
-    for (const { attemptId } of batch) taken.add(attemptId);
-    rest = rest.slice(batch.length).filter(({ attemptId }) => !taken.has(attemptId));
-  }
-  return batches;
-}
-function withinBytes(rows: ResultRow[]): ResultRow[] {
-  let sum = 0;
-  const fitting = rows.filter(({ bytes }) => (sum += bytes + KEY_BYTES) <= ROOM_BYTES);
-  return fitting.length > 0 ? fitting : rows.slice(0, 1);
-}

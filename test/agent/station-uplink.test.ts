@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
 import { cloudClient } from "../../agent/cloud.ts";
-import { fateOf } from "../../agent/uplink.ts";
+import { fateOf } from "../../agent/fates.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";

@@ -1,0 +1,43 @@
+// What becomes of a report that the cloud refused: a table by its codes, and a rule for what speaks in other words than ours.
+import type { NoAnswer } from "./cloud.ts";
+
+/** What a refusal means for the report: say it again later, or later than all others, give it up because the job went on, show it to people, or stop working. */
+type Fate = "retry" | "aside" | "drop" | "quarantine" | "stop";
+const byCode: Record<string, Fate> = {
+  STALE_ATTEMPT: "drop",
+  ENVELOPE_EXPIRED: "drop",
+  SERIAL_VOIDED: "drop",
+  NOT_FOUND: "drop",
+  ILLEGAL_TRANSITION: "quarantine",
+  EVIDENCE_REQUIRED: "quarantine",
+  EVIDENCE_INVALID: "quarantine",
+  SCAN_MISMATCH: "quarantine",
+  BUNDLE_MISMATCH: "quarantine",
+  SIMULATED_EVIDENCE: "quarantine",
+  VALIDATION_ERROR: "quarantine",
+  IDEMPOTENCY_CONFLICT: "quarantine",
+  UNAUTHORIZED: "stop",
+  API_SCOPE_DENIED: "stop",
+  DEVICE_KEY_REQUIRED: "stop",
+  SANDBOX_EXPIRED: "stop",
+  RATE_LIMITED: "retry",
+  OVERLOADED: "retry",
+  STORE_UNAVAILABLE: "retry",
+  TIMED_OUT: "retry",
+  NOT_READY: "retry",
+  INTERNAL_ERROR: "aside",
+};
+/** Those that end it; after the others it is said again. */
+export const settling = new Set<Fate>(["drop", "quarantine"]);
+export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fate {
+  const known = byCode[code];
+  if (known) return known;
+  if (isStranger({ status, code })) return "retry";
+  if (status === 401 || status === 403) return "stop";
+  if (status === 0 || status === 404 || status === 408 || status === 425 || status === 429 || status >= 500) return "retry";
+  return status === 409 || status === 410 ? "drop" : "quarantine";
+}
+
+/** A page of something halfway, which can settle nothing; but who may not pass is told, and what is too large for it is so each time. */
+export const isStranger = ({ status, code }: Pick<NoAnswer, "status" | "code">): boolean =>
+  code.startsWith("HTTP_") && ![401, 403, 413].includes(status);
