@@ -1,6 +1,7 @@
-// What a node keeps: the database and its schema, the log and the audit chains as far as a short look goes, the clock, and what is stuck.
+// What a node keeps: the database and its schema, the log, the audit chains and the evidence as far as a short look goes, the clock, and what is stuck.
 import { join } from "node:path";
 import * as audit from "../domain/audit.ts";
+import { faultIn, judgeChain } from "../domain/audit-check.ts";
 import { backlog, COUNTED_MAX_ROWS } from "../domain/backlog.ts";
 import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
@@ -45,14 +46,14 @@ export const log: Check = async ({ store }) => {
     : well(`${size} leaves; recomputed from leaf ${from} on, all hold`);
 };
 
+const brokenBy = (faults: (string | undefined)[]): Finding[] => faults.flatMap((fault) => (fault === undefined ? [] : bad(fault, RESTORE)));
+
 export const chains: Check = async ({ store }) => {
   if (!store) return [];
   const ids = await store.read("audit chains", audit.chainIds);
-  const broken: Finding[] = [];
-  for (const tenantId of ids.slice(0, CHAINS)) {
-    const { valid, firstBroken } = await audit.verify(store, tenantId, ROWS);
-    if (!valid) broken.push(bad(`the audit chain of tenant ${tenantId} breaks at row ${firstBroken?.seq}: ${firstBroken?.fault}`, RESTORE));
-  }
+  const faults: (string | undefined)[] = [];
+  for (const tenantId of ids.slice(0, CHAINS)) faults.push(faultIn(tenantId, await judgeChain(store, tenantId, ROWS)));
+  const broken = brokenBy(faults);
   return broken.length > 0 ? broken : well(`the last ${ROWS} rows of ${Math.min(CHAINS, ids.length)} of ${ids.length} chains hold`);
 };
 
@@ -60,19 +61,20 @@ export const evidence: Check = async ({ store }) => {
   if (!store) return [];
   const ids = (await store.read("audit chains", audit.chainIds)).slice(0, CHAINS);
   const keys = await keysIn(store);
-  const broken: Finding[] = [];
-  let [bundles, passports] = [0, 0];
+  const faults: (string | undefined)[] = [];
+  let bundles = 0;
+  let passports = 0;
   for (const tenantId of ids) {
     const sealed = await judgeBundles(store, tenantId, BUNDLES);
-    if (sealed.fault !== undefined) broken.push(bad(`sealed evidence doesn't hold: ${sealed.fault}`, RESTORE));
     const signed = await judgePassports(store, tenantId, keys, PASSPORTS);
-    if (signed.fault !== undefined) broken.push(bad(`a passport doesn't hold: ${signed.fault}`, RESTORE));
-    [bundles, passports] = [bundles + sealed.bundles, passports + signed.passports];
+    faults.push(sealed.fault, signed.fault);
+    bundles += sealed.bundles;
+    passports += signed.passports;
   }
-  const lost = await lostBundles(store);
-  if (lost !== undefined) broken.push(bad(`sealed evidence is missing: ${lost}`, RESTORE));
-  if (broken.length > 0) return broken;
-  return well(`the latest of ${ids.length} tenants, ${bundles} sealed bundles and ${passports} passports, are what was sealed and signed`);
+  const broken = brokenBy([...faults, await lostBundles(store)]);
+  return broken.length > 0
+    ? broken
+    : well(`the latest of ${ids.length} tenants, ${bundles} sealed bundles and ${passports} passports, are what was sealed and signed`);
 };
 
 export const clock: Check = async ({ store, now }) => {

@@ -1,20 +1,18 @@
 // The audit log: a hash chain per tenant, appended in the commit of what it tells of, recomputable by anybody who may read it.
-import { setImmediate as turn } from "node:timers/promises";
-import { and, asc, desc, eq, gt, inArray, max, sql } from "../store/drizzle.ts";
+import { and, desc, eq, gt, inArray, max, sql } from "../store/drizzle.ts";
 import type { SQL } from "drizzle-orm";
 import { digestOf } from "#shared/canonical.ts";
 import { type AuditAction, auditActions } from "#shared/audit.ts";
-import type { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
+import type { AuditQuery, AuditRow } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
 import { auditHeads, auditLog, tenants } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { db, type Finale, LOCKED, run, type Store, together, type Tx } from "../store/store.ts";
+import { db, type Finale, LOCKED, run, together, type Tx } from "../store/store.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 import { ranks } from "./ranks.ts";
 
-const FIRST_HASH = "0".repeat(64);
+export const FIRST_HASH = "0".repeat(64);
 const SINCE_MAX_ROWS = 1_000;
-const SLICE_ROWS = 250; // recomputed within some 10 ms
 
 export type Entry = { action: AuditAction; subject: string | null; details?: Record<string, unknown> | undefined; requestId: string };
 
@@ -46,7 +44,7 @@ export async function chainIds(tx: Tx): Promise<string[]> {
   return [...new Set([...theirs, ...begun].map(({ id }) => id))].toSorted();
 }
 
-type Stored = typeof auditLog.$inferSelect;
+export type Stored = typeof auditLog.$inferSelect;
 type Unchained = Omit<Stored, "seq" | "prevHash" | "hash">;
 type Head = { seq: number; hash: string };
 
@@ -56,7 +54,7 @@ const shown = ({ at, hash, ...row }: Stored): Omit<AuditRow, "hash"> => ({
   class: row.action.split(".")[0] ?? "",
 });
 const toWire = (row: Stored): AuditRow => ({ ...shown(row), hash: row.hash });
-const hashOf = (row: Stored): string => digestOf(shown(row));
+export const hashOf = (row: Stored): string => digestOf(shown(row));
 
 type Who = Pick<Caller, "tenantId" | "credential">;
 /** Leaves a row for the end of the commit. */
@@ -143,78 +141,3 @@ export const latestAt = async (tx: Tx, tenantId: string): Promise<number> => {
   const isIts = eq(auditLog.tenantId, tenantId);
   return (await tx.db.select({ at: auditLog.at }).from(auditLog).where(isIts).orderBy(desc(auditLog.seq)).limit(1).get())?.at ?? 0;
 };
-
-/**
- * Walks the chain from its first row, or through its last ones only, to the head seen at the start, a slice a unit with a turn for others between,
- * and names the first row that doesn't hold.
- */
-export async function verify(store: Store, tenantId: string, lastRows = Infinity): Promise<AuditVerdict> {
-  const [head = NO_HEAD, last] = await store.read(
-    "audit head",
-    async (tx) =>
-      [
-        await tx.db.select().from(auditHeads).where(eq(auditHeads.tenantId, tenantId)).get(),
-        await tx.db
-          .select({ seq: max(auditLog.seq) })
-          .from(auditLog)
-          .where(eq(auditLog.tenantId, tenantId))
-          .get(),
-      ] as const,
-  );
-  let seq = Math.max(0, head.seq - lastRows);
-  let hash = seq === 0 ? FIRST_HASH : await hashAt(store, tenantId, seq);
-  const verdict = (fault?: string): AuditVerdict => ({
-    valid: fault === undefined,
-    rows: seq,
-    head: { seq: head.seq, hash: head.hash },
-    firstBroken: fault === undefined ? null : { seq: seq + 1, fault },
-  });
-  while (seq < head.seq) {
-    const rows = await sliceAfter(store, tenantId, seq, Math.min(SLICE_ROWS, head.seq - seq));
-    if (!rows) return verdict("the row can't be read: a column isn't what was written");
-    for (const row of rows) {
-      const fault = faultOf(row, seq + 1, hash);
-      if (fault) return verdict(fault);
-      seq = row.seq;
-      hash = row.hash;
-    }
-    if (rows.length === 0) return verdict("the row is missing: the chain ends before its head");
-    await turn();
-  }
-  if (hash !== head.hash) {
-    seq -= 1;
-    return verdict("the head names another hash: the last rows were written anew");
-  }
-  if ((last?.seq ?? 0) > seq) return verdict("the row lies beyond the head: it was put there, or the head set back");
-  return head === NO_HEAD ? verdict("the chain has no head") : verdict();
-}
-const hashAt = (store: Store, tenantId: string, seq: number): Promise<string> =>
-  store.read("audit row", async (tx) => {
-    const isRow = and(eq(auditLog.tenantId, tenantId), eq(auditLog.seq, seq));
-    return (await tx.db.select({ hash: auditLog.hash }).from(auditLog).where(isRow).get())?.hash ?? "";
-  });
-const NO_HEAD = { seq: 0, hash: FIRST_HASH };
-
-/** Rows in order; undefined where the very first of them can't even be read. */
-async function sliceAfter(store: Store, tenantId: string, seq: number, most: number): Promise<Stored[] | undefined> {
-  try {
-    return await store.read("audit verify", async (tx) =>
-      tx.db
-        .select()
-        .from(auditLog)
-        .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
-        .orderBy(asc(auditLog.seq))
-        .limit(most),
-    );
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    return most === 1 ? undefined : sliceAfter(store, tenantId, seq, Math.ceil(most / 2));
-  }
-}
-
-function faultOf(row: Stored, seq: number, prevHash: string): string | undefined {
-  if (row.seq !== seq) return `the row is missing: ${row.seq} follows ${seq - 1}`;
-  if (row.prevHash !== prevHash) return "the row doesn't point to the one before it";
-  if (hashOf(row) !== row.hash) return "the row's content isn't what its hash says";
-  return undefined;
-}

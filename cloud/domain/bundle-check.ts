@@ -34,7 +34,7 @@ export async function lostBundles(store: Store): Promise<string | undefined> {
     db.select({ n: counted() }).from(printJobs).where(eq(printJobs.state, "SEALED")),
   );
   const lost = (logged[0]?.n ?? 0) - (kept[0]?.n ?? 0);
-  return lost > 0 ? `the log has ${lost} sealed bundles more than there are sealed jobs` : undefined;
+  return lost > 0 ? `sealed evidence is missing: the log has ${lost} sealed bundles more than there are sealed jobs` : undefined;
 }
 
 type Slice = { before: string | undefined; count: number; /** Where the log holds those of the slice before. */ near: number | undefined };
@@ -63,5 +63,5 @@ async function judgeSlice(tx: Tx, tenantId: string, { before, count, near }: Sli
   const isLogged = (digest: string | undefined) => digest !== undefined && !logged.absent.has(digest);
   const faults = bundles.map((bundle) => ({ ref: bundle.job.jobRef, fault: sealFault(bundle, bundle.job, isLogged(bundle.sealed)) }));
   const first = faults.find(({ fault }) => fault !== undefined);
-  return { refs, near: logged.near, fault: first && `the job ${first.ref}: ${first.fault}` };
+  return { refs, near: logged.near, fault: first && `sealed evidence doesn't hold: the job ${first.ref}: ${first.fault}` };
 }

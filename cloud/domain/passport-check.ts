@@ -27,7 +27,7 @@ export async function judgePassports(store: Store, tenantId: string, keys: Ring 
     near = slice.near;
     for (const passport of slice.rows) {
       const fault = slice.lost.get(passport.id) ?? (await faultOf(store, passport, keys));
-      if (fault !== undefined) return { passports: judged, fault: `the passport ${passport.id}: ${fault}` };
+      if (fault !== undefined) return { passports: judged, fault: `a passport doesn't hold: the passport ${passport.id}: ${fault}` };
       judged += 1;
     }
     if (slice.rows.length < count) break;
@@ -47,11 +47,8 @@ async function sliceOf(tx: Tx, tenantId: string, { before, count, near }: Slice)
     .limit(count);
   const ids = rows.map((row) => row.id);
   const anchored = await tx.db.select().from(validations).where(inArray(validations.passportId, ids));
-  const logged = await log.absentOf(
-    tx,
-    anchored.map(({ digest }) => digest),
-    near,
-  );
+  const digests = anchored.map(({ digest }) => digest);
+  const logged = await log.absentOf(tx, digests, near);
   const lost = anchored.filter(({ digest }) => logged.absent.has(digest));
   return {
     rows,

@@ -2,6 +2,7 @@
 import { listOf } from "#shared/wire/common.ts";
 import { AuditQuery, AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import * as audit from "../domain/audit.ts";
+import { judgeChain } from "../domain/audit-check.ts";
 import { read, type Route, serve } from "../route.ts";
 
 export const auditLogs: Route[] = [
@@ -22,6 +23,6 @@ export const auditLogs: Route[] = [
     says: "Recompute the tenant's chain and name the first row that doesn't hold",
     tag: "audit",
     replies: { 200: AuditVerdict },
-    run: async ({ caller, deps }) => ({ status: 200, body: await audit.verify(deps.store, caller.tenantId) }),
+    run: async ({ caller, deps }) => ({ status: 200, body: await judgeChain(deps.store, caller.tenantId) }),
   }),
 ];
