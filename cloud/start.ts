@@ -1,6 +1,4 @@
 // The cloud from settings to listening, and back: what main runs, and what tests run with their own clock and log.
-import { randomUUIDv7 } from "node:crypto";
-import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
@@ -10,12 +8,10 @@ import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
 import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
-import { bootstrapKey, type Config, urlAt } from "./config.ts";
+import { ensureBootstrapKey } from "./bootstrap-key.ts";
+import { type Config, urlAt } from "./config.ts";
 import { connectionsOf } from "./connections.ts";
-import * as bootstrap from "./domain/bootstrap.ts";
 import * as regulations from "./domain/regulations.ts";
-import { mintSecret } from "./domain/secrets.ts";
-import { writeDurably } from "./files.ts";
 import { keyFolder } from "./key-files.ts";
 import { openKeys } from "./keys.ts";
 import { lockout } from "./lockout.ts";
@@ -186,40 +182,6 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
 function urlOf(app: FastifyInstance, host: string): string {
   const address = app.server.address();
   return urlAt(host, typeof address === "object" && address ? address.port : 0);
-}
-
-function wholeKey(key: string, what: string, hint: string): void {
-  try {
-    bootstrapKey(key || " ");
-  } catch (error) {
-    throw new Error(`${what} ${(error as Error).message}: ${hint}`, { cause: error });
-  }
-}
-
-const ANEW = "remove the file to have a new one made";
-const OTHERWISE =
-  "remove the file; the admin key that was made is in the store and none is made anew, but IMPRIMATUR_BOOTSTRAP_KEY sets another";
-/** The operator's key, the one kept from the first start, or a new one if the store has never had any. */
-async function ensureBootstrapKey(store: Store, set: string | undefined, file: string, log: Log): Promise<string | undefined> {
-  const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : undefined;
-  const isMissing = await store.read("bootstrap key", bootstrap.isMissing);
-  if (kept !== undefined) wholeKey(kept, `the key in ${file}`, isMissing ? ANEW : OTHERWISE);
-  const fresh = set === undefined && isMissing;
-  const secret = set ?? (fresh ? (kept ?? mintSecret()) : undefined);
-  if (secret === undefined) return undefined;
-  if (fresh && !kept) writeDurably(file, `${secret}\n`); // before the store knows it: a crash between the two loses nothing
-  const outcome = await store.write("bootstrap key", (tx) => bootstrap.ensure(tx, secret, randomUUIDv7(), { first: set === undefined }));
-  if (outcome === "late") {
-    rmSync(file, { force: true }); // it never opened anything
-    log.warn(
-      { event: "bootstrap-key-elsewhere" },
-      "another node made the bootstrap key at the same moment: it is in that node's data folder",
-    );
-  }
-  if (outcome === "set") log.info({ event: "bootstrap-key-set" }, "the bootstrap key was set");
-  if (outcome === "dead")
-    log.error({ event: "bootstrap-key-dead" }, "IMPRIMATUR_BOOTSTRAP_KEY was replaced or revoked before and stays dead: choose a new one");
-  return fresh && outcome === "set" ? secret : undefined;
 }
 
 /** Its packages are loaded where somebody collects traces, and nowhere else. */
