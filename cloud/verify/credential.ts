@@ -1,0 +1,53 @@
+// What can be said of a credential by itself: its signature, its issuer, its dates and its shape, and its bit in a status list that was saved with it.
+import { gunzipSync } from "node:zlib";
+import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, type Opened, openCredential } from "#shared/credential.ts";
+import type { CredentialCheck } from "#shared/wire/trust.ts";
+import type { Ring } from "./keys.ts";
+import { type Line, said } from "./said.ts";
+
+const MARKS = { passed: "holds", failed: "fails", unknown: "unknown" } as const;
+const lineOf = ({ name, outcome, message }: CredentialCheck): Line => said(MARKS[outcome], `${name}: ${message}`);
+
+type Given = { now: number; keys: Ring | undefined };
+export async function credentialLines(jws: string, { now, keys }: Given, statusList: string | undefined): Promise<Line[]> {
+  const opened = await openCredential(jws).catch((error: unknown) => error as Error);
+  if (opened instanceof Error) return [said("fails", `signature: it isn't a signed credential: ${opened.message}`)];
+  const checks = [
+    await judgeSignature(
+      jws,
+      opened,
+      keys?.find(opened.kid),
+      keys ? undefined : { outcome: "unknown", message: "no key was given: --keys takes the issuer's did.json" },
+    ),
+    ...(keys?.did === undefined ? [] : [judgeIssuer(opened, keys.did)]),
+    judgeValidity(opened, now),
+    await judgeSchema(opened),
+  ];
+  const status =
+    statusList === undefined
+      ? said("note", "whether it was revoked since only its issuer's status list can tell")
+      : await statusLine(opened, statusList, keys);
+  return [...checks.map(lineOf), status];
+}
+
+const LIST_MAX_BYTES = 16_777_216;
+/** What the list said when it was saved. */
+async function statusLine({ status, issuer }: Opened, jws: string, keys: Ring | undefined): Promise<Line> {
+  const list = await openCredential(jws).catch(() => undefined); // the next line says that it isn't one
+  const { encodedList } = (list?.payload["credentialSubject"] ?? {}) as { encodedList?: unknown };
+  if (!list || typeof encodedList !== "string" || !encodedList.startsWith("u"))
+    return said("fails", "status: the status list in the file isn't one");
+  const signature = await judgeSignature(jws, list, keys?.find(list.kid));
+  if (signature.outcome !== "passed" || list.issuer !== issuer)
+    return said("fails", "status: the status list isn't signed by the credential's issuer");
+  if (status === undefined || status["statusListCredential"] !== list.payload["id"])
+    return said("fails", "status: the credential's bit stands in another list than the file's");
+  const bits = gunzipSync(Buffer.from(encodedList.slice(1), "base64url"), { maxOutputLength: LIST_MAX_BYTES });
+  const at = Number(status["statusListIndex"]);
+  const byte = bits[at >> 3];
+  if (!Number.isInteger(at) || at < 0 || byte === undefined) return said("fails", "status: the list has no such bit");
+  const when = String(list.payload["validFrom"]);
+  return (byte >> (7 - (at & 7))) & 1
+    ? said("fails", `status: it was revoked; bit ${at} of the list of ${when} is set`)
+    : said("holds", `status: it wasn't revoked when the list was saved, ${when}`);
+}
