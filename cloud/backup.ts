@@ -7,12 +7,10 @@ import { takeBackup } from "./backup/take.ts";
 import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur backup --to FILE [--config FILE] | imprimatur backup --verify FILE";
+const OPTIONS = { to: { type: "string" }, verify: { type: "string" }, config: { type: "string" } } as const;
+
 await runCommand(async (argv, { config, log, now }) => {
-  const {
-    to,
-    verify,
-    config: file,
-  } = argumentsOf(USAGE, { to: { type: "string" }, verify: { type: "string" }, config: { type: "string" } }, argv);
+  const { to, verify, config: file } = argumentsOf(USAGE, OPTIONS, argv);
   if (to !== undefined && verify === undefined) return `${to}: taken and checked; ${wordsOf(await takeBackup(config(file), to, log, now))}`;
   if (verify === undefined || to !== undefined) throw new ConfigError(`one of --to and --verify is needed (usage: ${USAGE})`, 2);
   const manifest = await verifyBackup(verify, log).catch((cause: Error & { code?: string; path?: string }) => {

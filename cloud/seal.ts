@@ -77,17 +77,18 @@ export async function openSeal(store: Store, dataDir: string, configured: readon
   const own = store.sole ? keysOfFile(join(dataDir, "sealing-key")) : [await keyOfStore(store)];
   const all = [...configured.map(derived), ...own];
   const current = all[0] as Buffer;
+  const id = idOf(current);
   const opener = openerOf(all);
   return {
     ...opener,
-    id: idOf(current),
+    id,
     former: opener.ids.slice(1),
     from: configured.length > 0 ? "setting" : store.sole ? "file" : "store",
     close: (text) => {
       const nonce = randomBytes(NONCE_BYTES);
       const cipher = createCipheriv("aes-256-gcm", current, nonce);
       const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
-      return `${idOf(current)}.${Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64")}`;
+      return `${id}.${Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64")}`;
     },
   };
 }

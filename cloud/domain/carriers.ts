@@ -31,12 +31,12 @@ const takePlaces = prepared(
 
 /** The tenant's next places, and the secret that makes serials of them. Waits for whoever else takes some. */
 async function take(tx: Tx, tenantId: string, count: number, seal: Seal): Promise<{ secret: Buffer; from: number }> {
-  const begin = async () =>
-    tx.db
-      .insert(serialCounters)
-      .values({ tenantId, ...(await fresh(tx, seal)), next: 1 })
-      .onConflictDoNothing();
-  const taken = (await takePlaces.get({ tenantId, count })) ?? (await begin(), await takePlaces.get({ tenantId, count }));
+  let taken = await takePlaces.get({ tenantId, count });
+  if (!taken) {
+    const row = { tenantId, ...(await fresh(tx, seal)), next: 1 };
+    await tx.db.insert(serialCounters).values(row).onConflictDoNothing();
+    taken = await takePlaces.get({ tenantId, count });
+  }
   if (!taken || taken.next - 1 > SERIALS_OF_A_TENANT) throw new Error(`tenant ${tenantId} has no serials left`);
   return { secret: secretOf(taken, seal), from: taken.next - count };
 }

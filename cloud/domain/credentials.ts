@@ -46,26 +46,20 @@ const endOf = ({ sandbox, expiresAt }: typeof tenants.$inferSelect): number | nu
 
 export async function byKey(_tx: Tx, secret: string): Promise<Known | undefined> {
   const found = await keyByLookup.get({ lookup: lookupOf(hashOf(secret)) });
-  return found && matches(secret, found.api_keys.hash) && found.api_keys.revokedAt === null ? knownBy(found) : undefined;
+  return found && matches(secret, found.api_keys.hash) && found.api_keys.revokedAt === null ? keyBy(found) : undefined;
 }
 
-function knownBy({
-  api_keys: key,
-  tenants: tenant,
-}: {
-  api_keys: typeof apiKeys.$inferSelect;
-  tenants: typeof tenants.$inferSelect;
-}): Known {
-  const { id, name, scopes, deviceId } = key;
-  const caller: Caller = {
+type FoundKey = { api_keys: typeof apiKeys.$inferSelect; tenants: typeof tenants.$inferSelect };
+const keyBy = ({ api_keys: { id, name, scopes, deviceId }, tenants: tenant }: FoundKey): Known => ({
+  caller: {
     tenantId: tenant.id,
     credential: { kind: "api_key", id, name },
     scopes,
     deviceId,
     tier: deviceId === null ? tenant.tier : "device",
-  };
-  return { caller, endsAt: endOf(tenant) };
-}
+  },
+  endsAt: endOf(tenant),
+});
 
 type FoundClient = { oauth_clients: typeof oauthClients.$inferSelect; tenants: typeof tenants.$inferSelect };
 const clientBy = ({ oauth_clients: { id, name, scopes: granted }, tenants: tenant }: FoundClient, scopes = granted): Known => ({
@@ -89,7 +83,7 @@ export async function byClient(
 export async function byId(_tx: Tx, kind: "api_key" | "oauth_client", id: string): Promise<Known | undefined> {
   if (kind === "api_key") {
     const found = await keyById.get({ id });
-    return found && knownBy(found);
+    return found && keyBy(found);
   }
   const found = await clientById.get({ id });
   return found && clientBy(found);

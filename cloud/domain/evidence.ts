@@ -133,7 +133,6 @@ const BUNDLED: ReadonlySet<JobState> = new Set(jobPath.slice(jobPath.indexOf("RE
 
 const bundled = (words: readonly jobs.Said[]): BundleItem[] =>
   words.flatMap(({ item, toState }) => (item && BUNDLED.has(toState) ? [item] : []));
-const itemsOf = async (tx: Tx, row: jobs.Row): Promise<BundleItem[]> => bundled(await jobs.wordsOf(tx, row));
 
 /** What is kept of an attempt, and the digest that was sealed, as the word of the seal has it. */
 export function bundleOf(words: readonly jobs.Said[]) {
@@ -163,7 +162,7 @@ export function sealFault(
 /** Recomputed here from what was reported: the station's own sum has to be the same. */
 export async function refuseOtherBundle(tx: Tx, row: jobs.Row, evidence: Evidence): Promise<string> {
   const { sha256 } = evidence["evidence_bundle"] as { sha256: string };
-  const computed = digestOf(await itemsOf(tx, row));
+  const computed = digestOf(bundled(await jobs.wordsOf(tx, row)));
   if (sha256 !== computed)
     throw new Refusal("BUNDLE_MISMATCH", `the bundle's digest is ${computed}, not ${sha256}`, { expected: computed, sent: sha256 });
   return computed;
