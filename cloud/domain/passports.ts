@@ -1,5 +1,5 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
-import { and, asc, eq, gte, isNull, lte, sql } from "../store/drizzle.ts";
+import { and, eq, isNull, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -23,7 +23,6 @@ import { lookedThrough } from "./stretches.ts";
 
 export type Row = typeof passports.$inferSelect;
 type Version = typeof passportVersions.$inferSelect;
-const LEASE_MS = 30_000;
 
 /** The version that counts: the published one where there is one, else the draft. */
 export const currentOf = ({ publishedVersion, draftVersion }: Row): number | null => publishedVersion ?? draftVersion;
@@ -145,7 +144,7 @@ export async function change(tx: Tx, row: Row, changes: Partial<Row>): Promise<R
 }
 
 /** The next version, as the draft. */
-async function addVersion(tx: Tx, row: Row, content: Content, signing: Signing): Promise<Row> {
+export async function addVersion(tx: Tx, row: Row, content: Content, signing: Signing): Promise<Row> {
   const version = row.lastVersion + 1;
   const { id: credentialId, jws: credential } = await issue(tx, { passport: row, version, content }, signing);
   const made: Version = {
@@ -264,45 +263,4 @@ export async function registrable(tx: Tx, tenantId: string, id: string) {
   if (await wasRevoked(tx, version.credentialId))
     throw new Refusal("PASSPORT_NOT_PUBLISHABLE", "the credential of the published version was revoked");
   return { row, product, version };
-}
-
-/** Spelled as the index of those has it. */
-const isWaiting = sql`${passports.state} = 'generating'`;
-
-/** Some passports that wait to be made, for as long as the lease. In the order of that index: in another one all passports would be looked through. */
-export async function claimGenerating(tx: Tx, most: number): Promise<Row[]> {
-  const due = await tx.db
-    .select()
-    .from(passports)
-    .where(and(isWaiting, lte(passports.leaseUntil, tx.now)))
-    .orderBy(asc(passports.leaseUntil))
-    .limit(most);
-  const claimed: Row[] = [];
-  for (const row of due) claimed.push(await change(tx, row, { leaseUntil: tx.now + LEASE_MS }));
-  return claimed;
-}
-
-export async function generate(tx: Tx, { tenantId, id }: Row, signing: Signing): Promise<void> {
-  const row = await find(tx, tenantId, id);
-  if (row.state !== "generating") return; // another node was faster
-  const product = await products.find(tx, tenantId, row.productId);
-  await addVersion(tx, row, contentOf(product, signing.origin()), signing);
-}
-
-/** Likewise, and not the tenant's whole history. */
-export const isGenerating = async (tx: Tx, tenantId: string): Promise<boolean> =>
-  (
-    await tx.db
-      .select({ id: passports.id })
-      .from(passports)
-      .where(sql`${passports.tenantId} || '' = ${tenantId} AND ${isWaiting}`)
-      .limit(1)
-  ).length > 0;
-
-/** A single node that has just begun: whoever held a lease is dead. */
-export async function releaseAll(tx: Tx): Promise<void> {
-  await tx.db
-    .update(passports)
-    .set({ leaseUntil: 0 })
-    .where(and(isWaiting, gte(passports.leaseUntil, 1)));
 }

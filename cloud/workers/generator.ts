@@ -1,6 +1,6 @@
 // Makes passports that were asked for, one a commit; killed anywhere, the rest is made by whoever comes next.
 import type { Logger } from "pino";
-import * as passports from "../domain/passports.ts";
+import * as generation from "../domain/passport-generation.ts";
 import type { Signing } from "../keys.ts";
 import type { Store } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
@@ -12,10 +12,10 @@ export function startGenerator(store: Store, log: Logger, signing: Signing): Wor
   let mayHoldLeases = store.sole !== undefined; // our own from before, if we are the only node
 
   async function step(stopping: () => boolean): Promise<boolean> {
-    if (mayHoldLeases) await store.write("passport leases", passports.releaseAll);
+    if (mayHoldLeases) await store.write("passport leases", generation.releaseAll);
     mayHoldLeases = false;
-    const waiting = await store.write("passport claim", (tx) => passports.claimGenerating(tx, AT_ONCE));
-    for (const row of waiting) if (!stopping()) await store.write("passport", (tx) => passports.generate(tx, row, signing));
+    const waiting = await store.write("passport claim", (tx) => generation.claim(tx, AT_ONCE));
+    for (const row of waiting) if (!stopping()) await store.write("passport", (tx) => generation.generate(tx, row, signing));
     return waiting.length > 0;
   }
   return startWorker(log, { event: "generate-failed", idleMs: IDLE_MS, step });

@@ -9,7 +9,7 @@ import type { Device } from "#shared/wire/devices.ts";
 import * as audit from "../domain/audit.ts";
 import { changedSince } from "../domain/devices.ts";
 import { movedAt } from "../domain/imports.ts";
-import { isGenerating } from "../domain/passports.ts";
+import { isGenerating } from "../domain/passport-generation.ts";
 import { summary } from "../domain/summary.ts";
 import type { Caller } from "../route.ts";
 import type { Store, Tx } from "../store/store.ts";

@@ -14,7 +14,7 @@ import { retained } from "../../cloud/domain/retention.ts";
 import { DEFAULT_TENANT, ensureDefault } from "../../cloud/domain/tenants.ts";
 import * as verifiable from "../../cloud/domain/verifiable.ts";
 import * as schema from "../../cloud/store/schema.ts";
-import * as passports from "../../cloud/domain/passports.ts";
+import * as generation from "../../cloud/domain/passport-generation.ts";
 import * as products from "../../cloud/domain/products.ts";
 import type { Signing } from "../../cloud/keys.ts";
 import { createLog } from "../../cloud/log.ts";
@@ -83,11 +83,9 @@ async function plansOf(work: () => Promise<unknown>): Promise<string[]> {
 const planOf = (work: (tx: Tx) => Promise<unknown>): Promise<string[]> => plansOf(() => store.write("plan", work));
 
 test("passports to be made and imports to be worked off are looked for, five times a second, among themselves", async () => {
-  expect(await planOf((tx) => passports.claimGenerating(tx, 10))).toEqual([
-    "SEARCH passports USING INDEX passports_to_generate (lease_until<?)",
-  ]);
-  expect(await planOf(passports.releaseAll)).toEqual(["SEARCH passports USING INDEX passports_to_generate (lease_until>?)"]);
-  expect(await planOf((tx) => passports.isGenerating(tx, tenantId))).toEqual(["SCAN passports USING INDEX passports_to_generate"]);
+  expect(await planOf((tx) => generation.claim(tx, 10))).toEqual(["SEARCH passports USING INDEX passports_to_generate (lease_until<?)"]);
+  expect(await planOf(generation.releaseAll)).toEqual(["SEARCH passports USING INDEX passports_to_generate (lease_until>?)"]);
+  expect(await planOf((tx) => generation.isGenerating(tx, tenantId))).toEqual(["SCAN passports USING INDEX passports_to_generate"]);
   expect(await planOf(imports.claim)).toEqual(["SEARCH imports USING INDEX imports_open (lease_until<?)"]);
 });
 

@@ -1,0 +1,51 @@
+// Passports that were asked for and wait to be made: taken under a lease by whichever node comes first, made one by one.
+import { and, asc, gte, lte, sql } from "../store/drizzle.ts";
+import type { Signing } from "../keys.ts";
+import { passports as table } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { contentOf } from "./passport-content.ts";
+import * as passports from "./passports.ts";
+import * as products from "./products.ts";
+
+const LEASE_MS = 30_000;
+
+/** Spelled as the index of those that wait has it. */
+const isWaiting = sql`${table.state} = 'generating'`;
+
+/** Some passports that wait to be made, for as long as the lease. In the order of that index: in another one all passports would be looked through. */
+export async function claim(tx: Tx, most: number): Promise<passports.Row[]> {
+  const due = await tx.db
+    .select()
+    .from(table)
+    .where(and(isWaiting, lte(table.leaseUntil, tx.now)))
+    .orderBy(asc(table.leaseUntil))
+    .limit(most);
+  const claimed: passports.Row[] = [];
+  for (const row of due) claimed.push(await passports.change(tx, row, { leaseUntil: tx.now + LEASE_MS }));
+  return claimed;
+}
+
+export async function generate(tx: Tx, { tenantId, id }: passports.Row, signing: Signing): Promise<void> {
+  const row = await passports.find(tx, tenantId, id);
+  if (row.state !== "generating") return; // another node was faster
+  const product = await products.find(tx, tenantId, row.productId);
+  await passports.addVersion(tx, row, contentOf(product, signing.origin()), signing);
+}
+
+/** Found in that index as well, and not in the tenant's whole history. */
+export const isGenerating = async (tx: Tx, tenantId: string): Promise<boolean> =>
+  (
+    await tx.db
+      .select({ id: table.id })
+      .from(table)
+      .where(sql`${table.tenantId} || '' = ${tenantId} AND ${isWaiting}`)
+      .limit(1)
+  ).length > 0;
+
+/** A single node that has just begun: whoever held a lease is dead. */
+export async function releaseAll(tx: Tx): Promise<void> {
+  await tx.db
+    .update(table)
+    .set({ leaseUntil: 0 })
+    .where(and(isWaiting, gte(table.leaseUntil, 1)));
+}
