@@ -1,21 +1,16 @@
-// Print jobs: issued for allocated serials of printable passports, looked at, cancelled; and the one way in which any of them changes state.
-import type { SQL } from "drizzle-orm";
-import { and, asc, eq, inArray, sql } from "../store/drizzle.ts";
+// Print jobs: looked at, cancelled, ended; and the one way in which any of them changes state.
+import { and, asc, eq, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
-import { gtin14 } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { type Assertor, hasEnded, type JobState, jobStateNames, leaseOf, mayCancel } from "#shared/states.ts";
-import { type BundleItem, type Job, type JobHistory, type JobQuery, type Need, needNames } from "#shared/wire/jobs.ts";
+import { type BundleItem, type Job, type JobHistory, type Need, needNames } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
-import { db, LOCKED, overtaken, type Store, together, type Tx } from "../store/store.ts";
-import * as carriers from "./carriers.ts";
+import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { countEnd } from "./job-hours.ts";
-import { pageOf, pageReply } from "./page.ts";
-import { lookedThrough } from "./stretches.ts";
 import { leftBy } from "./stray-labels.ts";
 import { waits } from "./wakes.ts";
 
@@ -168,45 +163,6 @@ export async function tenantOf(tx: Tx, tenantId: string): Promise<Terms> {
   const tenant = await asked;
   if (!tenant) throw new Error(`the tenant ${tenantId} is gone`);
   return tenant;
-}
-
-const REF = /^pj_[0-9A-HJKMNP-TV-Z]{26}$/;
-/** Those in a state, found in the index of states: asked for whole rows, SQLite would look through all jobs that there ever were. */
-const latestIn = (tenantId: string, state: JobState, after: string | undefined, most: number): SQL =>
-  sql`${printJobs.jobRef} IN (SELECT job_ref FROM print_jobs WHERE tenant_id = ${tenantId} AND state = ${state} AND job_ref < ${after ?? "q"}
-    ORDER BY job_ref DESC LIMIT ${most})`; // no reference reaches "q"
-
-/** Spelled as the index of jobs by their serial has it, and so that SQLite takes that one, and not the tenant's whole history. */
-const asideOf = (tenantId: string, serial: string): SQL =>
-  sql`tenant_id || '' = ${tenantId} AND serial = ${serial} AND (state IN ('CANCELLED', 'DEAD_LETTER') OR reprint = 1)`;
-/** All jobs of a serial. Undefined where a reprint was sealed: the first one that was is then named nowhere, and has to be looked for. */
-async function refsOf(tx: Tx, tenantId: string, serial: string): Promise<string[] | undefined> {
-  const carrier = await carriers.find(tx, tenantId, serial);
-  const others = await tx.db.select({ ref: printJobs.jobRef, state: printJobs.state }).from(printJobs).where(asideOf(tenantId, serial));
-  if (others.some(({ state }) => state === "SEALED")) return undefined;
-  return [carrier?.openJob ?? [], carrier?.sealedJob ?? [], others.map(({ ref }) => ref)].flat();
-}
-
-export async function list(store: Store, { tenantId }: Caller, query: JobQuery) {
-  const page = pageOf(query, REF);
-  const { state, gtin, serial, device } = query;
-  const refs = serial === undefined ? undefined : await store.read("jobs", (tx) => refsOf(tx, tenantId, serial));
-  const named = and(
-    gtin === undefined ? undefined : eq(printJobs.gtin, gtin14(gtin)),
-    serial === undefined ? undefined : eq(printJobs.serial, serial),
-    device === undefined ? undefined : eq(printJobs.deviceId, device),
-  );
-  const inState = state === undefined ? undefined : eq(printJobs.state, state);
-  const found =
-    (refs && and(inArray(printJobs.jobRef, refs), named, inState)) ??
-    (named || state === undefined ? undefined : latestIn(tenantId, state, page.after, page.limit + 1));
-  const rows = await lookedThrough(store, "jobs", page, {
-    table: printJobs,
-    key: printJobs.jobRef,
-    whole: and(eq(printJobs.tenantId, tenantId), found),
-    fits: found ? undefined : and(named, inState),
-  });
-  return pageReply(rows, page.limit, (row) => row.jobRef, toWire);
 }
 
 const eventsByRef = prepared(

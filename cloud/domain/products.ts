@@ -1,22 +1,19 @@
 // Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
-import { and, eq, gte, inArray, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
+import { and, eq, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
-import type { SQL } from "drizzle-orm";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
-import { gtin14 } from "#shared/gs1.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
-import type { BatchResult, Product, ProductCreate, ProductPatch, ProductQuery, ProductVersion, Transition } from "#shared/wire/products.ts";
+import type { BatchResult, Product, ProductCreate, ProductPatch, ProductVersion, Transition } from "#shared/wire/products.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type events, products } from "../store/schema.ts";
-import { db, LOCKED, overtaken, run, type Store, type Tx } from "../store/store.ts";
+import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import { revokeOf } from "./credential.ts";
 import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { pageReply } from "./page.ts";
 import { duplicate, type Judged, judged, moreFaults, shaped } from "./product-rules.ts";
-import { lookedThrough } from "./stretches.ts";
 
 export type Row = typeof products.$inferSelect;
 type EventType = "product.created" | "product.updated" | "product.deleted" | "product.published";
@@ -27,7 +24,7 @@ const byId = prepared(db.select().from(products).where(isMine));
 
 const statusOf = ({ voidedAt, stage }: Row): Product["status"] => (voidedAt === null ? productStages[stage].status : VOIDED);
 /** Without case and accents: upper case, because lower case knows two sigmas and two i. */
-const fold = (text: string) => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toUpperCase();
+export const fold = (text: string) => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toUpperCase();
 
 export const toWire = (row: Row): Product => ({
   id: row.id,
@@ -156,53 +153,6 @@ export const isVoided = async (_tx: Tx, tenantId: string, id: string): Promise<b
 
 export const exists = async (_tx: Tx, tenantId: string, id: string): Promise<boolean> => (await byId.get({ tenantId, id })) !== undefined;
 export const get = async (tx: Tx, caller: Caller, id: string): Promise<Product> => toWire(await find(tx, caller.tenantId, id));
-
-const stageOf = (status: string): ProductStage | undefined =>
-  (Object.keys(productStages) as ProductStage[]).find((stage) => productStages[stage].status === status);
-
-function filtersOf({ status, q, updatedSince }: ProductQuery): (SQL | undefined)[] {
-  const stage = status === undefined ? undefined : stageOf(status);
-  return [
-    status === VOIDED ? isNotNull(products.voidedAt) : undefined,
-    stage === undefined ? undefined : and(eq(products.stage, stage), isNull(products.voidedAt)),
-    q === undefined
-      ? undefined
-      : like(products.nameFolded, sql`${`%${(fold(q) || q).replaceAll(/[\\%_]/g, String.raw`\$&`)}%`} ESCAPE '\\'`),
-    updatedSince === undefined ? undefined : gte(products.updatedAt, Date.parse(updatedSince)),
-  ];
-}
-
-const FEW = 1_000;
-/** The identity begins with the GTIN, and "0" is what follows "/": a range of the unique index, which is looked at where it is short. */
-async function ofGtin(store: Store, tenantId: string, gtin: string): Promise<{ range: SQL | undefined; isFew: boolean }> {
-  const range = and(gte(products.identity, gtin14(gtin)), lt(products.identity, `${gtin14(gtin)}0`));
-  const isIts = and(eq(products.tenantId, tenantId), range);
-  const some = await store.read("products", ({ db }) => db.select({ identity: products.identity }).from(products).where(isIts).limit(FEW + 1)); // oxfmt-ignore
-  return { range, isFew: some.length <= FEW };
-}
-
-export async function list(store: Store, { tenantId }: Caller, query: ProductQuery) {
-  const page = pageOf(query);
-  const { category, gtin } = query;
-  const { range, isFew = false } = gtin === undefined ? {} : await ofGtin(store, tenantId, gtin);
-  const filters = and(...filtersOf(query));
-  const ofTenant = and(eq(products.tenantId, tenantId), category === undefined ? undefined : eq(products.category, category));
-  const few = () =>
-    inArray(
-      products.id,
-      db
-        .select({ id: products.id })
-        .from(products)
-        .where(and(eq(products.tenantId, tenantId), range)),
-    );
-  const rows = await lookedThrough(store, "products", page, {
-    table: products,
-    key: products.id,
-    whole: isFew ? and(ofTenant, few(), filters) : ofTenant,
-    fits: isFew ? undefined : and(range, filters),
-  });
-  return pageReply(rows, page.limit, ({ id }) => id, toWire);
-}
 
 /** Writes the changes if nobody was faster, and tells of them. */
 async function change(

@@ -32,6 +32,7 @@ import { byOf } from "../domain/events.ts";
 import * as evidence from "../domain/evidence.ts";
 import * as claims from "../domain/job-claims.ts";
 import { issue, issueBatch } from "../domain/job-issue.ts";
+import { list } from "../domain/job-list.ts";
 import * as results from "../domain/job-results.ts";
 import * as domain from "../domain/jobs.ts";
 import * as orphans from "../domain/orphans.ts";
@@ -98,7 +99,7 @@ export const jobs: Route[] = [
     query: JobQuery,
     judge: ({ gtin }) => gtinFaults(gtin),
     replies: { 200: listOf(Job) },
-    run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
+    run: async ({ caller, query, deps }) => ({ status: 200, body: await list(deps.store, caller, query) }),
   }),
   write({
     method: "POST",

@@ -16,6 +16,7 @@ import {
 import { limits } from "#shared/limits.ts";
 import * as categories from "../domain/categories.ts";
 import { byOf } from "../domain/events.ts";
+import { list } from "../domain/product-list.ts";
 import { gtinFaults, moreFaults } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
 import { voidIt } from "../domain/voids.ts";
@@ -81,7 +82,7 @@ export const products: Route[] = [
     query: ProductQuery,
     judge: ({ gtin }) => gtinFaults(gtin),
     replies: { 200: listOf(Product) },
-    run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
+    run: async ({ caller, query, deps }) => ({ status: 200, body: await list(deps.store, caller, query) }),
   }),
   write({
     method: "POST",

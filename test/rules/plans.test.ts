@@ -9,13 +9,14 @@ import { judgeChain } from "../../cloud/domain/audit-check.ts";
 import * as devices from "../../cloud/domain/devices.ts";
 import * as epcis from "../../cloud/domain/epcis-query.ts";
 import * as imports from "../../cloud/domain/imports.ts";
+import { list as listJobs } from "../../cloud/domain/job-list.ts";
 import * as jobs from "../../cloud/domain/jobs.ts";
 import { retained } from "../../cloud/domain/retention.ts";
 import { DEFAULT_TENANT, ensureDefault } from "../../cloud/domain/tenants.ts";
 import * as verifiable from "../../cloud/domain/verifiable.ts";
 import * as schema from "../../cloud/store/schema.ts";
 import * as generation from "../../cloud/domain/passport-generation.ts";
-import * as products from "../../cloud/domain/products.ts";
+import { list as listProducts } from "../../cloud/domain/product-list.ts";
 import type { Signing } from "../../cloud/keys.ts";
 import { createLog } from "../../cloud/log.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
@@ -151,8 +152,8 @@ test("a list by what no index says is looked through a stretch at a time, by its
   );
   const { counted, end } = turnsOf();
   const steps = await plansOf(async () => {
-    const first = await products.list(counted, caller, { q: "red", limit: 2 });
-    const next = await products.list(counted, caller, { q: "red", limit: 2, cursor: first.nextCursor ?? "" });
+    const first = await listProducts(counted, caller, { q: "red", limit: 2 });
+    const next = await listProducts(counted, caller, { q: "red", limit: 2, cursor: first.nextCursor ?? "" });
     const found = [...first.data, ...next.data].map(({ id }) => id);
     expect([found, next.nextCursor]).toEqual([[7999, 4500, 1000].map((n) => `${PRODUCT}${n}`), null]);
   });
@@ -161,18 +162,18 @@ test("a list by what no index says is looked through a stretch at a time, by its
   expect(new Set(looks.slice(1)).size).toBeGreaterThan(looks.length - 3);
   const search = "SEARCH products USING INDEX sqlite_autoindex_products_1 (tenant_id=? AND id>?";
   expect(steps.filter((step) => step.startsWith(search)).length).toBeGreaterThan(0);
-  const bySome = await plansOf(() => products.list(store, caller, { gtin: "04006381333931", category: "textile" }));
+  const bySome = await plansOf(() => listProducts(store, caller, { gtin: "04006381333931", category: "textile" }));
   expect(bySome.join()).toContain("SEARCH products USING COVERING INDEX products_by_identity (tenant_id=? AND identity>? AND identity<?)");
   expect(long(bySome)).toEqual([]);
 });
 
 test("jobs in a state are found by it, and those of a serial by their names", async () => {
-  const inState = await plansOf(() => jobs.list(store, caller, { state: "DEAD_LETTER" }));
+  const inState = await plansOf(() => listJobs(store, caller, { state: "DEAD_LETTER" }));
   expect(inState).toContain("SEARCH print_jobs USING COVERING INDEX print_jobs_state (tenant_id=? AND state=? AND job_ref<?)");
   expect(long(inState)).toEqual([]);
   const serial = { tenantId, serial: "1", gtin: "04006381333931", productId: PRODUCT, n: 1, openJob: "pj_1", createdAt: 1 };
   await store.write("serial", ({ db }) => db.insert(schema.serials).values(serial));
-  const ofSerial = await plansOf(() => jobs.list(store, caller, { serial: "1" }));
+  const ofSerial = await plansOf(() => listJobs(store, caller, { serial: "1" }));
   expect(ofSerial).toContain("SEARCH print_jobs USING INDEX print_jobs_of_serial (serial=?)");
   expect(long(ofSerial)).toEqual([]);
 });
