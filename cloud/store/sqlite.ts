@@ -112,7 +112,8 @@ const sessionAt = (now: number, execute: Execute, finales: Finales = new Map()):
 /** Reads run one after another too: each sees one snapshot, and none waits for anything but memory and disk. */
 function readsOf(reader: Database.Database, clock: () => number) {
   const execute = executor(reader);
-  const [begin, end] = ["BEGIN", "COMMIT"].map((sql) => reader.prepare(sql)) as [Database.Statement, Database.Statement];
+  const begin = reader.prepare("BEGIN");
+  const end = reader.prepare("COMMIT");
   let last: Promise<unknown> = Promise.resolve();
   return {
     unit: <T>(work: (session: Session) => Promise<T>): Promise<T> => {
@@ -164,21 +165,12 @@ export function openSqlite({
   const reader = connect(file, "read", synchronous);
   const write = executor(writer);
   const reads = readsOf(reader, clock);
-  const [begin, commit, rollback, mark, release, undo] = [
-    "BEGIN IMMEDIATE",
-    "COMMIT",
-    "ROLLBACK",
-    "SAVEPOINT unit",
-    "RELEASE unit",
-    "ROLLBACK TO unit",
-  ].map((sql) => writer.prepare(sql)) as [
-    Database.Statement,
-    Database.Statement,
-    Database.Statement,
-    Database.Statement,
-    Database.Statement,
-    Database.Statement,
-  ];
+  const begin = writer.prepare("BEGIN IMMEDIATE");
+  const commit = writer.prepare("COMMIT");
+  const rollback = writer.prepare("ROLLBACK");
+  const mark = writer.prepare("SAVEPOINT unit");
+  const release = writer.prepare("RELEASE unit");
+  const undo = writer.prepare("ROLLBACK TO unit");
 
   // Moves when another connection wrote: ours is the only one, unless somebody took the lock file away and began beside us.
   const seenVersion = writer.prepare("PRAGMA data_version").pluck();
