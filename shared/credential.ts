@@ -55,11 +55,8 @@ export async function judgeSignature(
 ): Promise<CredentialCheck> {
   if (alg !== ALGORITHM) return said("signature", "failed", `its algorithm is ${alg.slice(0, 20)}, and only ${ALGORITHM} is taken`);
   if (typ !== "vc+jwt") return said("signature", "failed", `its type is ${typ?.slice(0, 40) ?? "missing"}, not vc+jwt`);
-  if (!key)
-    return {
-      name: "signature",
-      ...(otherwise ?? { outcome: "failed", message: `the issuer has no key ${kid?.slice(0, 200) ?? "without a name"}` }),
-    };
+  if (!key && otherwise) return { name: "signature", ...otherwise };
+  if (!key) return said("signature", "failed", `the issuer has no key ${kid?.slice(0, 200) ?? "without a name"}`);
   const { compactVerify } = await import("jose");
   try {
     await compactVerify(jws, key, { algorithms: [ALGORITHM] });
@@ -103,20 +100,18 @@ const PassportShape = Type.Object({
   credentialSubject: Type.Object({ granularityLevel: Type.Enum(["model", "batch", "item"]), product: Named }),
 });
 
-const TYPES_MAX_ITEMS = 100;
+const TYPES_MAX_ITEMS = 100; // each would be a fault of its own, and a megabyte holds 300,000
 
 export async function judgeSchema({ payload }: Opened): Promise<CredentialCheck> {
-  const { type } = payload;
-  if (Array.isArray(type) && type.length > TYPES_MAX_ITEMS)
-    // each of them would be a fault of its own, and a megabyte holds 300,000
-    return said("schema", "failed", `it has ${type.length} types, and ${TYPES_MAX_ITEMS} are more than any credential needs`);
+  const types = Array.isArray(payload["type"]) ? (payload["type"] as unknown[]) : [];
+  if (types.length > TYPES_MAX_ITEMS)
+    return said("schema", "failed", `it has ${types.length} types, and ${TYPES_MAX_ITEMS} are more than any credential needs`);
   const { Value } = await import("typebox/value");
-  const isPassport = Array.isArray(payload["type"]) && payload["type"].includes("DigitalProductPassport");
+  const isPassport = types.includes("DigitalProductPassport");
   const shapes = isPassport ? [Shape, PassportShape] : [Shape];
   const [fault] = shapes.flatMap((shape) => Value.Errors(shape, payload));
-  const first = (payload["@context"] as unknown[] | undefined)?.[0];
-  if (!fault && first !== VC) return said("schema", "failed", `its @context doesn't begin with ${VC}`);
   if (fault) return said("schema", "failed", `${fault.instancePath.slice(1).replaceAll("/", ".") || "it"} ${fault.message}`);
+  if ((payload["@context"] as unknown[])[0] !== VC) return said("schema", "failed", `its @context doesn't begin with ${VC}`);
   return said("schema", "passed", isPassport ? "it has the shape of a UNTP Digital Product Passport" : "it has the shape of a credential");
 }
 
