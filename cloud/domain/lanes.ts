@@ -129,18 +129,11 @@ async function takeUp(tx: Tx, lane: Lane): Promise<Waiting[]> {
 async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
   const waiting = await due(tx, lane);
   if (waiting.length === 0) return [];
+  const ids = waiting.map(({ id }) => id);
   const held = await tx.db
     .update(deliveries)
     .set({ state: "held", dueAt: null })
-    .where(
-      and(
-        among(
-          lane,
-          waiting.map(({ id }) => id),
-        ),
-        eq(deliveries.byHand, false),
-      ),
-    )
+    .where(and(among(lane, ids), eq(deliveries.byHand, false)))
     .returning({ id: deliveries.id });
   const gone = new Set(held.map(({ id }) => id));
   return waiting.filter(({ id }) => !gone.has(id));
