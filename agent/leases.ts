@@ -35,12 +35,11 @@ export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDe
     return "lost";
   }
   const remains = ({ leaseUntil, leaseSeconds }: Attempt) => (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
-  const isHeld = ({ stage }: Attempt) => stage !== "sealing" && stage !== "orphan";
 
   async function rounds(): Promise<void> {
     while (!over) {
       try {
-        for (const attempt of store.inHand().filter(isHeld)) {
+        for (const attempt of store.inHand()) {
           if (over) break;
           if (remains(attempt) > 0.5) continue;
           if ((await beat(attempt)) === "unknown") break;
