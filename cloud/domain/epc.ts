@@ -98,8 +98,9 @@ const ofGtin =
     const gtin = gtinOf(prefix, item);
     const end = decoded(last.join("."));
     if (gtin === undefined) return { fault: "has a company prefix and item reference that aren't 13 digits together" };
-    const unfit = end === undefined ? "has a percent sign that begins no encoded character" : end === "*" ? undefined : short(end);
-    return unfit || end === undefined ? { fault: unfit ?? "" } : make(gtin, end);
+    if (end === undefined) return { fault: "has a percent sign that begins no encoded character" };
+    const unfit = end === "*" ? undefined : short(end);
+    return unfit === undefined ? make(gtin, end) : { fault: unfit };
   };
 const digits = (parts: string[], length: number) =>
   parts.slice(0, 2).every((part) => /^\d*$/.test(part)) && parts.slice(0, 2).join("").length === length;
