@@ -46,7 +46,7 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
       ) as Work;
       const next: Attempt = { ...before, ...changes, work, updatedAt: clock.now() };
       const [was, is] = [askOf(before), askOf(next)];
-      next.askSince = is === null ? null : is === was ? before.askSince : clock.now();
+      if (is !== was) next.askSince = is === null ? null : clock.now();
       run(
         `UPDATE attempts SET printer = ?, stage = ?, work = ?, lease_until = ?, lease_seconds = ?, ask_since = ?, ended = ?, updated_at = ? WHERE attempt_id = ?`,
         next.printer, next.stage, JSON.stringify(next.work), next.leaseUntil, next.leaseSeconds, next.askSince, next.ended, next.updatedAt, id,

@@ -24,12 +24,7 @@ export async function meetCloud({ cloud: origin, key }: AgentConfig): Promise<Me
 }
 
 export async function cloudLines({ cloud: origin, station }: AgentConfig, { cloud, said, clock, skewMs }: Meeting): Promise<Line[]> {
-  const time: Line =
-    skewMs === null
-      ? { check: "clock", level: "warn", words: "can't be compared: the cloud says no time" }
-      : clock === null
-        ? { check: "clock", level: "ok", words: `${spanOf(skewMs)} from the cloud's` }
-        : { check: "clock", level: "warn", words: `${clock} (timedatectl set-ntp true); labels go on, their times are wrong` };
+  const time = clockLine(clock, skewMs);
   if (!said.ok) return [{ check: "cloud", level: "FAIL", words: whyUnmet(origin, said) }, time];
   const { device, tenant } = said.value;
   const words = `${origin} knows ${JSON.stringify(device.name)} of the tenant ${tenant.id}${tenant.sandbox ? ", a sandbox" : ""}`;
@@ -45,6 +40,13 @@ export async function cloudLines({ cloud: origin, station }: AgentConfig, { clou
     await mayWrite(origin, cloud),
     time,
   ];
+}
+
+function clockLine(wrong: string | null, skewMs: number | null): Line {
+  const check = "clock";
+  if (skewMs === null) return { check, level: "warn", words: "can't be compared: the cloud says no time" };
+  if (wrong === null) return { check, level: "ok", words: `${spanOf(skewMs)} from the cloud's` };
+  return { check, level: "warn", words: `${wrong} (timedatectl set-ntp true); labels go on, their times are wrong` };
 }
 
 /** A heartbeat of a job that isn't: refused for the job where the key may say so, for its scope where it may not. */

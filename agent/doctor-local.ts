@@ -58,7 +58,8 @@ export function bufferLine({ dataDir }: AgentConfig, running: State | undefined)
       ...told,
       ...(quarantine.length > 0 ? [`${quarantine.length} were refused: look at the console`] : []),
     ];
-    return { check, level: buffer.fault === null ? (words.length > 1 ? "warn" : "ok") : "FAIL", words: words.join("; ") };
+    const level = words.length > 1 ? "warn" : "ok";
+    return { check, level: buffer.fault === null ? level : "FAIL", words: words.join("; ") };
   }
   if (!existsSync(file)) return { check, level: "ok", words: `none yet: it begins in ${dataDir}` };
   try {

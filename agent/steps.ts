@@ -168,7 +168,7 @@ export function completed(
     const attempt = store.must(attemptId);
     if (isOver(attempt) || attempt.stage !== "sent") return;
     forgetTwin(floor, attempt, SEEN_AHEAD_MS);
-    const voids = outcome === "confirmed" ? (evidence.voids ?? 0) : outcome === "failed" ? (toDestroy ?? 0) : 0;
+    const voids = voidsOf(completion);
     for (let i = 0; i < voids; i += 1) store.label(printer.name, "void", reason, attempt);
     if (outcome === "confirmed") return confirmed(floor, attempt, completion, printer, voids);
     if (outcome === "failed" && voids > 0) {
@@ -190,6 +190,12 @@ export function completed(
     `${store.must(attemptId).jobRef}: ${reason}`,
   );
   news.beat();
+}
+
+/** Labels that came out void, as far as the printer says. */
+function voidsOf({ outcome, evidence, toDestroy }: Completion): number {
+  if (outcome === "confirmed") return evidence.voids ?? 0;
+  return outcome === "failed" ? (toDestroy ?? 0) : 0;
 }
 
 function confirmed(floor: Floor, { attemptId }: Attempt, { evidence, reason }: Completion, printer: PrinterConfig, voids: number): void {

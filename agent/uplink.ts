@@ -115,7 +115,9 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       const attempt = store.attempt(row.attemptId);
       if (!attempt) return;
       const { status } = row.body;
-      const ended = status === "SEALED" ? "sealed" : status === "FAILED" ? (attempt.ended ?? "failed") : attempt.ended;
+      let { ended } = attempt;
+      if (status === "SEALED") ended = "sealed";
+      if (status === "FAILED") ended ??= "failed";
       store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, askedAt + attempt.leaseSeconds * 1_000), ended });
       if (status === "SEALED") store.relabel(row.attemptId, ["printed", "unknown"], "sealed", "sealed");
     });

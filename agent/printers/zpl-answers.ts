@@ -21,18 +21,18 @@ export function lexer(): (bytes: Buffer) => Answer[] {
     let end = 0;
     for (const match of text.matchAll(FORMS)) {
       end = match.index + match[0].length;
-      const [, framed, quoted, token, what, value = ""] = match;
-      const answer: Answer | undefined =
-        framed !== undefined
-          ? framedAnswer(framed)
-          : quoted !== undefined
-            ? { kind: "sgd", value: quoted }
-            : { kind: "field", token: token ?? "", what: what as "E" | "T" | "F", value };
+      const answer = answerIn(match);
       if (answer) answers.push(answer);
     }
     text = text.slice(end).slice(-LEFT_MAX_CHARACTERS);
     return answers;
   };
+}
+
+function answerIn([, framed, quoted, token = "", what, value = ""]: RegExpMatchArray): Answer | undefined {
+  if (framed !== undefined) return framedAnswer(framed);
+  if (quoted !== undefined) return { kind: "sgd", value: quoted };
+  return { kind: "field", token, what: what as "E" | "T" | "F", value };
 }
 
 function framedAnswer(text: string): Answer | undefined {

@@ -266,17 +266,16 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         const clean = waiting === 0;
         if (clean && faults.length > 0 && faults.every(({ name }) => name === "paused")) await talk.send("~PS", timing.answerMs);
         if (clean) inFlight.length = 0;
-        const words = clean
-          ? "nothing waits in it"
-          : waiting === null
-            ? "it doesn't say what waits in it"
-            : `${waiting} labels still wait in it`;
-        return { clean, waiting, words, counters: await counters() };
+        return { clean, waiting, words: whatWaits(waiting), counters: await counters() };
       }),
     close: () => port.end(),
   };
 }
 
+function whatWaits(waiting: number | null): string {
+  if (waiting === null) return "it doesn't say what waits in it";
+  return waiting === 0 ? "nothing waits in it" : `${waiting} labels still wait in it`;
+}
 const moved = (before: number | null, after: number | null): number | null => (before === null || after === null ? null : after - before);
 
 export const driver = overBytes("zpl", overPort);

@@ -132,23 +132,15 @@ function Strip({ job }: { job: Job & { ended?: string | null } }) {
 // --- the question
 
 type Labels = readonly string[];
-/** Which words stand on a verdict's button: those of the question at hand, else the usual ones. */
-function labelFor({ ask, stage }: Job, verdict: Verdict): Labels {
-  const { verdict: usual, verdictOn } = say();
-  const table: Partial<Record<Verdict, Labels>> =
-    stage === "orphan"
-      ? verdictOn.orphan
-      : ask?.kind === "destroy_earlier"
-        ? stage === "printed"
-          ? verdictOn.destroy_seen
-          : verdictOn.destroy_earlier
-        : ask?.kind === "destroy_void"
-          ? verdictOn.destroy_void
-          : ask === null
-            ? verdictOn.scan
-            : {};
-  return table[verdict] ?? usual[verdict];
+/** What stands on verdicts' buttons for the question at hand alone. */
+function labelsOn({ ask, stage }: Job): Partial<Record<Verdict, Labels>> {
+  const { orphan, destroy_seen, destroy_earlier, destroy_void, scan } = say().verdictOn;
+  if (stage === "orphan") return orphan;
+  if (ask === null) return scan;
+  if (ask.kind === "destroy_earlier") return stage === "printed" ? destroy_seen : destroy_earlier;
+  return ask.kind === "destroy_void" ? destroy_void : {};
 }
+const labelFor = (job: Job, verdict: Verdict): Labels => labelsOn(job)[verdict] ?? say().verdict[verdict];
 const TONES: Record<Verdict, Tone> = { good: "good", misprint: "bad", not_printed: "idle", destroyed: "warn" };
 
 function Question({ job }: { job: Job }) {
