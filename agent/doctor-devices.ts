@@ -3,7 +3,7 @@ import { systemClock } from "./clock.ts";
 import type { AgentConfig, PrinterConfig } from "./config.ts";
 import type { Line } from "./doctor.ts";
 import { attests, type Printer } from "./printers/driver.ts";
-import { drivers } from "./printers/index.ts";
+import { openPrinter } from "./printers/index.ts";
 import type { Link } from "./reconnecting.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { State } from "./state.ts";
@@ -33,17 +33,9 @@ export async function printerLine(config: PrinterConfig, running: State | undefi
 }
 
 async function lookedAt(config: PrinterConfig): Promise<Found> {
-  const { driver, port, name, dpi, rfid, simulated } = config;
   let printer: Printer | undefined;
   try {
-    printer = await drivers[driver]?.open(port, {
-      name,
-      dpi,
-      rfid,
-      simulated,
-      ...(config.fence === undefined ? {} : { fence: config.fence }),
-    });
-    if (!printer) throw new Error(`there is no driver ${driver}`);
+    printer = await openPrinter(config);
     const capabilities = await printer.probe();
     const status = await printer.preflight();
     const isMute = status.source.length === 0 && status.ready === null;

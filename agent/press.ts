@@ -1,7 +1,7 @@
 // The printer of a lane, as far as it is one's own: opened and opened again, asked how it is, told of once; and its counter, which tells of labels that nobody sent.
 import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
-import { drivers } from "./printers/index.ts";
+import { openPrinter } from "./printers/index.ts";
 import { attests, type Capabilities, type Fault, type FaultName, type Printer, type Status, type Timing } from "./printers/driver.ts";
 import { PAUSES_MS } from "./reconnecting.ts";
 import type { Floor } from "./floor.ts";
@@ -84,7 +84,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   async function open(): Promise<Printer | undefined> {
     if (printer) return printer;
     try {
-      printer = await opened(config, timing, floor);
+      printer = await openPrinter(config, { timing, clock });
       // What never answers is spared the questions for a while; it may only have been starting up.
       if (!capabilities || attests(capabilities.ceiling) || clock.now() - probedAt > patience.probeAgainMs) {
         capabilities = await printer.probe();
@@ -193,10 +193,4 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     isStale,
     durable,
   };
-}
-
-async function opened(config: PrinterConfig, timing: Partial<Timing> | undefined, { clock }: Floor): Promise<Printer> {
-  const made = await drivers[config.driver]?.open(config.port, { ...config, ...(timing ? { timing } : {}) }, { clock });
-  if (!made) throw new Error(`there is no driver ${config.driver}`);
-  return made;
 }
