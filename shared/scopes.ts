@@ -45,10 +45,19 @@ export const otherGrants = {
 
 export const grantable: readonly string[] = [...Object.keys(scopes), ...Object.keys(otherGrants)];
 
+/** Names of the same: who has one has the other. */
+const sameAs: Readonly<Record<string, Scope>> = {
+  "products:view": "products:read",
+  "credentials:read": "credential:read",
+  "credentials:write": "credential:write",
+  "credentials:verify": "credential:verify",
+};
+
 /** Does a credential holding `granted` satisfy `wanted`? `*:*` stops at the tenant's door: it never reaches platform scopes. */
 export function holds(granted: readonly string[], wanted: string): boolean {
-  if (granted.includes(wanted)) return true;
+  const name = sameAs[wanted] ?? wanted;
+  if (granted.includes(wanted) || granted.includes(name)) return true;
   if (!wanted.startsWith("platform:") && granted.includes("*:*")) return true;
-  const row: ScopeRow | undefined = scopes[wanted as Scope];
+  const row: ScopeRow | undefined = scopes[name as Scope];
   return row?.satisfiedBy?.some((alias) => granted.includes(alias)) ?? false;
 }

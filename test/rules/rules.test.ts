@@ -9,6 +9,10 @@ import { written } from "../house/readme.ts";
 
 test.each([
   [["products:view"], "products:read", true],
+  [["products:read"], "products:view", true],
+  [["credential:read"], "credentials:read", true],
+  [["credential:read"], "credentials:verify", false],
+  [["aidc:read"], "supply_chain:view", false],
   [["supply_chain:view"], "aidc:read", true],
   [["production:view"], "aidc:read", true],
   [["supply_chain:edit"], "aidc:write", true],
