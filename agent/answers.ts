@@ -1,10 +1,10 @@
 // What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
 import { Refusal } from "#shared/errors.ts";
-import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, paperMayExist, type Verdict, type Work } from "./attempt.ts";
-import { fail, REASONS } from "./ends.ts";
+import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, isLying, paperMayExist, type Verdict, type Work } from "./attempt.ts";
+import { endOrphan, fail, REASONS } from "./ends.ts";
 import { instant } from "./clock.ts";
 import { type Floor, MAY_BE_HERE } from "./floor.ts";
-import { type Dropped, endOrphan, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
+import { type Dropped, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
 import { attested, useEarly } from "./steps.ts";
 
 const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
@@ -120,6 +120,7 @@ const answers: Record<Ask | "scan", Answer> = {
         // What is on its way by now has a label of its own, and its own questions, unless this is one of them.
         if (maySkip(earlier) || askOf(earlier) === "destroy_earlier")
           store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
+        else if (isLying(earlier)) store.change(earlier.attemptId, { work: { answered: { verdict, operator } } });
         continue;
       }
       const { attemptId, work, ended } = earlier;

@@ -40,6 +40,9 @@ export type Stage = keyof typeof stages;
 /** A label of it may be about. */
 export const paperMayExist = ({ stage }: { stage: Stage }): boolean => stages[stage].paper;
 
+/** Its label has come out, and can be found. */
+export const isLying = ({ stage }: { stage: Stage }): boolean => stage === "printed" || stage === "sealing";
+
 export const verdicts = ["good", "misprint", "not_printed", "destroyed"] as const;
 export type Verdict = (typeof verdicts)[number];
 
@@ -88,7 +91,7 @@ export type Work = {
   closing?: { verdict: Verdict; operator: string; reason: string };
   /** Its job went on while the printer may have held it still. */
   held?: true;
-  /** What a person said of it before the printer had dropped it. */
+  /** What a person said of its label before the printer had dropped it, or before it was heard that its job had gone on. */
   answered?: { verdict: Verdict; operator: string };
 };
 

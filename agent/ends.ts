@@ -2,7 +2,7 @@
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
-import { type Attempt, paperMayExist, type Verdict } from "./attempt.ts";
+import { type Attempt, isLying, paperMayExist, type Verdict } from "./attempt.ts";
 import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
 
 /** What a person's word is in the history. */
@@ -68,8 +68,10 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
     const evidence = { stage: attempt.stage, why: readable(why), work: { ...attempt.work } };
     store.reportOrphan({ ...orphan, evidence, disposition: "found", actor: DEVICE });
-    const isOut = attempt.stage === "printed" || attempt.stage === "sealing" || isGivenUp;
+    const isOut = isLying(attempt) || isGivenUp;
     store.change(attemptId, { stage: "orphan", ended: null, work: isOut ? {} : { held: true } });
+    const { answered } = attempt.work;
+    if (isOut && answered) return endOrphan(floor, attempt, answered.verdict, answered.operator);
     say(
       "error",
       { event: "orphan", job_ref: attempt.jobRef },
@@ -77,4 +79,14 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     );
   });
   news.beat();
+}
+
+/** It is gone, as an operator says. */
+export function endOrphan({ store }: Floor, { attemptId, jobRef }: Attempt, verdict: Verdict, operator: string): void {
+  const outcome = verdict === "destroyed" ? "destroyed" : "not_printed";
+  store.relabel(attemptId, MAY_BE_HERE, outcome, REASONS[verdict]);
+  store.reportOrphan({
+    job_ref: jobRef, attempt_id: attemptId, evidence: { outcome }, disposition: "destroyed", actor: { kind: "operator", id: operator },
+  }); // oxfmt-ignore
+  store.change(attemptId, { ended: "orphan, destroyed", work: { held: undefined, answered: undefined } });
 }

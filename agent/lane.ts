@@ -1,6 +1,6 @@
 // One printer, one lane: it prints one label after another, and waits for paper, for people, for scans and for its lease.
 import { maySkip } from "./answers.ts";
-import { askOf, type Attempt, paperMayExist } from "./attempt.ts";
+import { askOf, type Attempt, isLying, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { type Flight, type FlightFloor, flights } from "./flight.ts";
 import { LOOK_MS, openPress, type PressOptions, type PressState } from "./press.ts";
@@ -33,10 +33,14 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   const isMine = (attempt: Attempt) => attempt.printer === config.name;
   /** Tags are written one at a time, so that void labels belong to somebody. */
   const isPlain = ({ task }: Attempt) => !task.needs.includes("rfid");
+  /** Whoever may yet be asked for the label of an earlier attempt must not find the next one's instead. */
+  const isUnsettled = (earlier: Attempt) =>
+    earlier.ended === null && paperMayExist(earlier) && !(isLying(earlier) && earlier.work.answered !== undefined);
   const canStart = (attempt: Attempt) =>
     !paperMayExist(attempt) &&
     (attempt.printer === null ? takersOf(floor, attempt).some(({ name }) => name === config.name) : isMine(attempt)) &&
-    askOf(attempt) === null;
+    askOf(attempt) === null &&
+    !store.allOfLink(attempt.task.digital_link).some(isUnsettled);
   function pick(open: Attempt[]): Attempt | undefined {
     if (floor.paused() || store.fault() !== null) return undefined;
     return open.find((one) => isMine(one) && canStart(one)) ?? open.find(canStart);

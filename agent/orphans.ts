@@ -1,7 +1,7 @@
 // A label whose job went on without it. Where its printer may still hold it, it is dropped first: only then does what a person finds count.
-import type { Attempt, Verdict, Work } from "./attempt.ts";
-import { REASONS } from "./ends.ts";
-import { type Floor, MAY_BE_HERE } from "./floor.ts";
+import type { Attempt, Work } from "./attempt.ts";
+import { endOrphan } from "./ends.ts";
+import type { Floor } from "./floor.ts";
 import type { Flush } from "./printers/driver.ts";
 
 /** What the printer said when it was told to drop what it holds. */
@@ -14,16 +14,6 @@ export function moveOf({ counter }: Work, now: number): string {
 }
 export const mayStillCome = ({ words }: Pick<Dropped, "words">): string =>
   `it may still come out (${words}): switch the printer off and on, empty its print queue where it has one, look again, and say what you found`;
-
-/** It is gone, as an operator says. */
-export function endOrphan({ store }: Floor, { attemptId, jobRef }: Attempt, verdict: Verdict, operator: string): void {
-  const outcome = verdict === "destroyed" ? "destroyed" : "not_printed";
-  store.relabel(attemptId, MAY_BE_HERE, outcome, REASONS[verdict]);
-  store.reportOrphan({
-    job_ref: jobRef, attempt_id: attemptId, evidence: { outcome }, disposition: "destroyed", actor: { kind: "operator", id: operator },
-  }); // oxfmt-ignore
-  store.change(attemptId, { ended: "orphan, destroyed", work: { held: undefined, answered: undefined } });
-}
 
 /** The printer was told to drop it, or couldn't be told (`isTold`); `moved` is its counter where that says more than the person did. */
 export function dropped(

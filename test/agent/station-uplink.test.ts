@@ -357,7 +357,7 @@ describe.concurrent("the cloud refuses", () => {
     },
   );
 
-  test("an orphan that is found late is destroyed, and the next attempt's label stays what it is", async (t) => {
+  test("an earlier label that was destroyed before it was an orphan isn't asked for again: the next attempt's would be found", async (t) => {
     const { own, shop, net, station } = await onBorrowedTime(t);
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
@@ -371,12 +371,50 @@ describe.concurrent("the cloud refuses", () => {
     await say(station, ref, "destroyed");
     await until(() => station.state().jobs.some(({ attempt, state }) => attempt === 2 && state === "PRINTED_ATTESTED"));
     heard = true;
-    await until(() => station.state().jobs.some(({ attempt, stage }) => attempt === 1 && stage === "orphan"));
-    await say(station, ref, "destroyed");
+    const orphans = () => net.passed.filter(({ path }) => path.endsWith("/aidc/orphans"));
+    await until(() => orphans().length === 2 && station.state().buffer_depth === 0);
+    expect(orphans().map(({ body }) => JSON.parse(body) as object)).toMatchObject([
+      { attempt_id: first, disposition: "found" },
+      { attempt_id: first, disposition: "destroyed", actor: { kind: "operator" } },
+    ]);
+    expect(station.state().jobs).toMatchObject([{ attempt: 2, ask: null }]);
     expect(station.state().ledger.counts).toEqual({ destroyed: 1, printed: 1 });
     await ask(station, "POST", "/api/scan", { text });
     await sealed(shop, ref);
     await until(() => station.state().ledger.counts["sealed"] === 1);
+  });
+
+  test("as long as a person may be asked to look for a label again, no other of its serial is printed, and other labels are", async (t) => {
+    const own = await startWorld();
+    t.onTestFinished(() => own.end());
+    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 3, leaseSeconds: 5 } } }, own);
+    const { machine } = station.floor;
+    await until(() => station.state().printers[0]?.status === "ready");
+    machine?.fault("fence-never");
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => asked(station, ref) === "unknown_outcome" && station.state().buffer_depth === 0);
+    const first = jobAt(station, ref)?.attempt_id ?? "";
+    const jobOf = (nth: number) => station.state().jobs.find(({ job_ref, attempt }) => job_ref === ref && attempt === nth);
+    let heard = false; // of the first attempt
+    net.rule(({ body }) => (body.includes(first) && !heard ? "cut" : "pass"));
+    await shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
+    own.later(1_000_000);
+    await until(() => jobOf(2)?.ask?.kind === "destroy_earlier");
+    machine?.fault("busy"); // it can't be told to drop anything
+    expect((await say(station, ref, "destroyed", { attempt_id: jobOf(2)?.attempt_id })).status).toBe(200);
+    heard = true;
+    await until(() => jobOf(1)?.ask?.kind === "destroy_earlier");
+    expect((await say(station, ref, "destroyed", { attempt_id: first })).status).toBe(200);
+    await until(() => /^it may still come out/.test(jobOf(1)?.ask?.words ?? ""));
+    machine?.clear();
+    const { job_ref: other } = await shop.issue();
+    await until(() => jobAt(station, other)?.state === "PRINTED_ATTESTED");
+    expect([jobOf(2)?.stage, jobOf(2)?.ask]).toEqual(["waiting", null]);
+    expect((await say(station, ref, "destroyed", { attempt_id: first })).status).toBe(200);
+    await ask(station, "POST", "/api/scan", { text: (await shop.admin.get(`/aidc/jobs/${other}`)).body.digital_link });
+    await until(() => jobOf(2)?.state === "PRINTED_ATTESTED");
+    await ask(station, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
   });
 
   test("in a burst one attempt's refusal drops what follows on it, and holds up nobody else", async (t) => {
