@@ -78,7 +78,7 @@ async function program(...args: string[]) {
     "0",
     ...args,
   ]);
-  onTestFinished(() => void started.kill("SIGKILL"));
+  onTestFinished(() => void started.kill()); // a killed one would leave its program behind
   const lines: string[] = [];
   for await (const line of createInterface({ input: started.stdout })) if (lines.push(line) === 3) break;
   return { started, lines, url: /tcp:\S+/.exec(lines[1] ?? "")?.[0] ?? "" };
