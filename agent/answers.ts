@@ -111,16 +111,17 @@ export function takeOver(floor: Floor): void {
 const answers: Record<Ask | "scan", Answer> = {
   attest: onOutcome,
   unknown_outcome: onOutcome,
-  destroy_earlier: (floor, { task }, verdict, operator) => {
+  destroy_earlier: (floor, { task, createdAt }, verdict, operator) => {
     const { store, clock } = floor;
     const state = verdict === "destroyed" ? "destroyed" : "not_printed";
     // Whichever job they came from: what lies there carries the serial, and no job.
     for (const earlier of store.allOfLink(task.digital_link)) {
       if (earlier.stage !== "orphan" && earlier.ended === null) {
-        // What is on its way by now has a label of its own, and its own questions, unless this is one of them.
+        // What is on its way by now has a label of its own, and its own questions, unless this is one of them; a later label is no earlier one.
         if (maySkip(earlier) || askOf(earlier) === "destroy_earlier")
           store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
-        else if (isLying(earlier)) store.change(earlier.attemptId, { work: { answered: { verdict, operator } } });
+        else if (isLying(earlier) && earlier.createdAt < createdAt)
+          store.change(earlier.attemptId, { work: { answered: { verdict, operator } } });
         continue;
       }
       const { attemptId, work, ended } = earlier;

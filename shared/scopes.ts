@@ -1,9 +1,10 @@
 // Who may do what: every scope of the spec, its legacy names and what satisfies what. One table; everyone reads it.
 
-type ScopeRow = { says: string; satisfiedBy?: readonly string[] };
+/** Who has an alias has the scope, and the other way round; what else satisfies it is no name of it. */
+type ScopeRow = { says: string; alias?: string; satisfiedBy?: readonly string[] };
 
 export const scopes = {
-  "products:read": { says: "read products, events, categories", satisfiedBy: ["products:view"] },
+  "products:read": { says: "read products, events, categories", alias: "products:view" },
   "products:create": { says: "create products" },
   "products:edit": { says: "update products, register Digital Link, void" },
   "products:delete": { says: "delete products" },
@@ -18,9 +19,9 @@ export const scopes = {
   "dpp:update": { says: "update passports: content, elements, publish", satisfiedBy: ["dpp:*"] },
   "dpp:delete": { says: "delete passports", satisfiedBy: ["dpp:*"] },
   "webhooks:manage": { says: "webhooks, their tests, secrets and deliveries" },
-  "credential:read": { says: "read verifiable credentials", satisfiedBy: ["credentials:read"] },
-  "credential:write": { says: "issue and revoke verifiable credentials", satisfiedBy: ["credentials:write"] },
-  "credential:verify": { says: "verify credentials; not implied by read or write", satisfiedBy: ["credentials:verify"] },
+  "credential:read": { says: "read verifiable credentials", alias: "credentials:read" },
+  "credential:write": { says: "issue and revoke verifiable credentials", alias: "credentials:write" },
+  "credential:verify": { says: "verify credentials; not implied by read or write", alias: "credentials:verify" },
   "production:create": { says: "allocate carriers, report print outcomes" },
   "production:view": { says: "export carriers" },
   "platform:admin": { says: "create and list tenants; `*:*` doesn't imply it", satisfiedBy: ["platform:*"] },
@@ -45,19 +46,17 @@ export const otherGrants = {
 
 export const grantable: readonly string[] = [...Object.keys(scopes), ...Object.keys(otherGrants)];
 
-/** Names of the same: who has one has the other. */
-const sameAs: Readonly<Record<string, Scope>> = {
-  "products:view": "products:read",
-  "credentials:read": "credential:read",
-  "credentials:write": "credential:write",
-  "credentials:verify": "credential:verify",
-};
+const rows = Object.entries(scopes) as [Scope, ScopeRow][];
+const scopeOf = new Map<string, Scope>(rows.flatMap(([name, { alias }]) => (alias ? [[alias, name]] : [])));
+
+/** What satisfies a scope beside itself. */
+export const othersThatDo = ({ alias, satisfiedBy = [] }: ScopeRow): readonly string[] => (alias ? [alias, ...satisfiedBy] : satisfiedBy);
 
 /** Does a credential holding `granted` satisfy `wanted`? `*:*` stops at the tenant's door: it never reaches platform scopes. */
 export function holds(granted: readonly string[], wanted: string): boolean {
-  const name = sameAs[wanted] ?? wanted;
-  if (granted.includes(wanted) || granted.includes(name)) return true;
+  if (granted.includes(wanted)) return true;
   if (!wanted.startsWith("platform:") && granted.includes("*:*")) return true;
+  const name = scopeOf.get(wanted) ?? wanted;
   const row: ScopeRow | undefined = scopes[name as Scope];
-  return row?.satisfiedBy?.some((alias) => granted.includes(alias)) ?? false;
+  return granted.includes(name) || (row !== undefined && othersThatDo(row).some((other) => granted.includes(other)));
 }

@@ -56,12 +56,15 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
   }
 }
 
+/** More than a start ever needs: where that much is free, room isn't what is missing. */
+const ROOM_KB = 65_536;
 /** SQLite calls a disk without room full or an I/O error, as it comes: how much is free says which it was. */
 function roomTold(error: Error & { code?: string }, dataDir: string): Error {
   const code = error.code ?? (error.cause as { code?: string } | undefined)?.code ?? "";
   if (!/^SQLITE_(FULL|IOERR)/.test(code)) return error;
   const { bavail, bsize } = statfsSync(dataDir);
   const kb = Math.floor((bavail * bsize) / 1_024);
+  if (kb > ROOM_KB) return error;
   return new Error(`${error.message}; ${kb} kB are free under ${dataDir}: make room, or see IMPRIMATUR_DATA_DIR`, { cause: error });
 }
 

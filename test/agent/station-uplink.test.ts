@@ -1,5 +1,7 @@
 // A station and a cloud that is away, late, refusing or forgetful: nothing is lost, nothing is doubled, and no label is printed because a report failed.
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import Database from "better-sqlite3";
 import { afterAll, describe, expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
 import { cloudClient } from "../../agent/cloud.ts";
@@ -7,7 +9,7 @@ import { fateOf } from "../../agent/fates.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { type FloorOptions, startFloor } from "../../fixtures/floor.ts";
+import { type FloorOptions, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
@@ -49,6 +51,13 @@ async function onBorrowedTime(t: T) {
   const found = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } }, own);
   await found.shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
   return { own, ...found };
+}
+
+/** In the buffer of a station that isn't running. */
+function forget({ config }: SimulatedFloor, attemptId: string, what: string): void {
+  const db = new Database(join(config.dataDir, "station.db"));
+  db.prepare("UPDATE attempts SET work = json_remove(work, ?) WHERE attempt_id = ?").run(`$.${what}`, attemptId);
+  db.close();
 }
 
 test("a job whose claim was answered to nobody is there after the station's next start, long before its lease ends", async (t) => {
@@ -382,6 +391,41 @@ describe.concurrent("the cloud refuses", () => {
     await ask(station, "POST", "/api/scan", { text });
     await sealed(shop, ref);
     await until(() => station.state().ledger.counts["sealed"] === 1);
+  });
+
+  test("what a person says of a found orphan isn't said of the next attempt's label, which lies there by then", async (t) => {
+    const { own, shop, net, station: before } = await onBorrowedTime(t);
+    const { floor } = before;
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(before, ref)?.state === "PRINTED_ATTESTED" && before.state().buffer_depth === 0);
+    const first = jobAt(before, ref)?.attempt_id ?? "";
+    let heard = false; // of the first attempt
+    net.rule(({ body }) => (body.includes(first) && !heard ? "cut" : "pass"));
+    await ask(before, "POST", "/api/scan", { text });
+    await until(() => before.state().sealing === 1);
+    own.later(1_000_000);
+    await until(() => asked(before, ref) === "destroy_earlier"); // by the second attempt
+    await say(before, ref, "destroyed");
+    const jobOf = (station: Running, nth: number) => station.state().jobs.find(({ job_ref, attempt }) => job_ref === ref && attempt === nth);
+    await until(() => jobOf(before, 2)?.state === "PRINTED_ATTESTED" && before.store.items(jobOf(before, 2)?.attempt_id ?? "").length > 2);
+    await before.end();
+    forget(floor, first, "answered"); // as a station of the version before has left it
+    heard = true;
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(() => jobOf(station, 1)?.ask?.kind === "destroy_earlier");
+    expect(jobOf(station, 2)?.ask).toBeNull();
+    expect((await say(station, ref, "destroyed", { attempt_id: first })).status).toBe(200);
+    await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    net.cut();
+    own.later(1_000_000);
+    await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+    const other = await shop.newDevice("line 2");
+    expect((await other.claim({ station: "line-1" })).job).toMatchObject({ job_ref: ref, attempt: 3 });
+    net.mend();
+    await until(() => jobOf(station, 2)?.stage === "orphan");
+    expect(jobOf(station, 2)?.ask?.kind).toBe("destroy_earlier");
+    expect(station.state().ledger.counts).toEqual({ destroyed: 1, orphan: 1 });
   });
 
   test("as long as a person may be asked to look for a label again, no other of its serial is printed, and other labels are", async (t) => {

@@ -6,7 +6,7 @@ import { outcomes, statuses } from "#shared/compliance.ts";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { eventNames, eventTable } from "#shared/events.ts";
 import { BURST_SHARE, limitTable, tiers } from "#shared/limits.ts";
-import { otherGrants, scopes } from "#shared/scopes.ts";
+import { otherGrants, othersThatDo, scopes } from "#shared/scopes.ts";
 import { grades, jobStateNames, jobStates } from "#shared/states.ts";
 import { Settings as StationSettings } from "../../agent/config.ts";
 import { settings } from "../../cloud/config.ts";
@@ -67,11 +67,7 @@ const tables: Record<string, string> = {
   scopes: table(
     ["scope", "grants", "satisfied by"],
     [
-      ...Object.entries(scopes).map(([name, row]) => [
-        code(name),
-        row.says,
-        "satisfiedBy" in row ? row.satisfiedBy.map(code).join(", ") : "",
-      ]),
+      ...Object.entries(scopes).map(([name, row]) => [code(name), row.says, othersThatDo(row).map(code).join(", ")]),
       ...Object.entries(otherGrants).map(([name, says]) => [code(name), says, ""]),
     ],
   ),
