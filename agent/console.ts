@@ -98,8 +98,8 @@ export async function openConsole({ host, port }: { host: string; port: number }
   };
   app.post("/api/pause", pausing(true));
   app.post("/api/resume", pausing(false));
-  app.get<{ Params: { ref: string } }>("/api/jobs/:ref/label.png", (request, reply) =>
-    reply.type("image/png").send(labelOf(deps, request.params.ref)),
+  app.get<{ Params: { ref: string }; Querystring: { attempt_id?: string } }>("/api/jobs/:ref/label.png", ({ params, query }, reply) =>
+    reply.type("image/png").send(labelOf(deps, params.ref, query.attempt_id)),
   );
   app.get("/healthz", () => {
     const { notices, stopped } = state();
@@ -207,9 +207,11 @@ function explain({ store }: ActDeps["floor"], n: number, words: string): void {
   );
 }
 
-function labelOf({ floor, lanes }: Deps, ref: string): Buffer {
-  const [attempt] = floor.store.ofJob(ref);
-  if (!attempt) throw new Refusal("NOT_FOUND", `this station has no job ${ref}`);
+/** Of the attempt that is named, else of the newest: what is written on them tells them apart. */
+function labelOf({ floor, lanes }: Deps, ref: string, attemptId: string | undefined): Buffer {
+  const attempt = floor.store.ofJob(ref).find((one) => attemptId === undefined || one.attemptId === attemptId);
+  if (!attempt)
+    throw new Refusal("NOT_FOUND", `this station has no ${attemptId === undefined ? "job" : `attempt ${attemptId} of job`} ${ref}`);
   const config = (lanes.find((lane) => lane.config.name === attempt.printer) ?? lanes[0])?.config;
   if (!config) throw new Refusal("NOT_FOUND", "this station has no printer");
   return pngOf(drawingOf(floor, attempt, config).bitmap);

@@ -10,20 +10,21 @@ import { digestOfTemplate, type Template, templateFor } from "./template.ts";
 
 type Drawer = { templates: Template[] };
 
-const marksOf = ({ attempt, reprint }: Attempt["task"]): string[] => {
-  if (reprint) return [attempt > 1 ? `REPRINT ${attempt}` : "REPRINT"];
-  return attempt > 1 ? [`TRY ${attempt}`] : [];
+/** What tells a person this label from others of its serial. */
+export const markOf = ({ attempt, reprint }: Attempt["task"]): string | null => {
+  if (reprint) return attempt > 1 ? `REPRINT ${attempt}` : "REPRINT";
+  return attempt > 1 ? `TRY ${attempt}` : null;
 };
 export function contentOf({ task }: Pick<Attempt, "task">): LabelContent {
   const { digital_link: payload, gtin, serial, needs, product_name: product } = task;
-  const marks = marksOf(task);
+  const mark = markOf(task);
   return {
     payload,
     gtin,
     serial,
     ...(product ? { product } : {}),
     ...(needs.includes("rfid") ? { epc: epcFor(task) } : {}),
-    ...(marks.length > 0 ? { marks } : {}),
+    ...(mark ? { marks: [mark] } : {}),
   };
 }
 

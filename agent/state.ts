@@ -5,6 +5,7 @@ import type { Store } from "./buffer.ts";
 import { OPEN_LABELS } from "./buffer-labels.ts";
 import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
+import { markOf } from "./drawing.ts";
 import type { Lane } from "./lane.ts";
 import type { Notice } from "./notices.ts";
 import type { Scanner } from "./scanners/scanner.ts";
@@ -132,6 +133,8 @@ function jobOf(attempt: Attempt, store: Store) {
     job_ref: jobRef,
     attempt_id: attemptId,
     attempt: task.attempt,
+    /** What stands on the label, beside its serial. */
+    mark: markOf(task),
     state: stage === "sealing" && ended === null ? stages.sealing.state : (store.lastState(attemptId) ?? "CLAIMED"), // sealed is what the cloud has sealed
     stage,
     says: stages[stage].says,

@@ -81,6 +81,9 @@ function Hero({ now, job }: { now: State; job: Job }) {
   );
 }
 
+const pictureOf = ({ job_ref: ref, attempt_id: id }: Job) =>
+  `/api/jobs/${encodeURIComponent(ref)}/label.png?attempt_id=${encodeURIComponent(id)}`;
+
 /** The label's own proportions, and what is drawn on it at its true size within them. */
 function Picture({ job, printer }: { job: Job; printer: PrinterState }) {
   const { width_mm: wide, height_mm: high, dpi } = printer.label;
@@ -94,7 +97,7 @@ function Picture({ job, printer }: { job: Job; printer: PrinterState }) {
     h(
       "div",
       { class: "paper", style: { aspectRatio: `${wide} / ${high}` } },
-      h("img", { src: `/api/jobs/${encodeURIComponent(job.job_ref)}/label.png`, alt: say().labelOf(job.serial), onLoad: fit }),
+      h("img", { src: pictureOf(job), alt: say().labelOf(job.serial), onLoad: fit }),
     ),
     h("figcaption", null, say().size(count(wide), count(high)), printer.simulated && h("b", { class: "sim-tag" }, say().simulated)),
   );
@@ -143,9 +146,18 @@ function labelsOn({ ask, stage }: Job): Partial<Record<Verdict, Labels>> {
 const labelFor = (job: Job, verdict: Verdict): Labels => labelsOn(job)[verdict] ?? say().verdict[verdict];
 const TONES: Record<Verdict, Tone> = { good: "good", misprint: "bad", not_printed: "idle", destroyed: "warn" };
 
+/** Which of several labels of a serial is meant: the one in question, or the one to be kept. */
+function whichOf({ ask, stage, mark }: Job): string | undefined {
+  const { marked, keep, unprinted } = say();
+  if (ask?.kind === "destroy_earlier" && stage !== "orphan") return stage === "printed" ? keep(mark) : unprinted;
+  if (stage === "orphan") return marked(mark);
+  return mark !== null && (ask?.kind === "attest" || ask?.kind === "unknown_outcome") ? marked(mark) : undefined;
+}
+
 function Question({ job }: { job: Job }) {
   const words = say();
   const { ask } = job;
+  const which = whichOf(job);
   const who = here.value?.operator.name;
   const answers = job.allowed.length > 0;
   const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
@@ -159,6 +171,7 @@ function Question({ job }: { job: Job }) {
       h("span", null, question, ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined),
     ),
     ask !== null && ask.kind === "unknown_outcome" && h("p", { class: "detail" }, h(Theirs, { text: ask.words })),
+    which !== undefined && h("p", { class: "detail" }, which),
     answers && h("p", { class: "who" }, who === undefined ? words.signInToAnswer : words.answersAs(who)),
     h(
       "div",

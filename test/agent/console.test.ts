@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OPERATOR, startFloor, type SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, jobAt, quietLog, type Running, running, sessionAt, stationOn, until } from "./floor.ts";
+import { ask, jobAt, quietLog, type Running, running, say, sessionAt, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 const shop = await printShop(w);
@@ -160,6 +160,27 @@ test("the label is shown as it was printed; metrics and health are for machines"
   const { body } = await ask(station, "GET", "/metrics");
   expect(body).toContain('imprimatur_agent_labels{state="printed"} 1');
   expect(body).toMatch(/^imprimatur_agent_online 1$/m);
+});
+
+test("the picture is the named attempt's: what is written on labels tells them apart", async (t) => {
+  const own = await printShop(w);
+  const line = await running(t, w.url, own, { eyes: "hand" });
+  const { job_ref: job } = await own.issue();
+  await until(() => jobAt(line, job)?.state === "PRINTED_ATTESTED");
+  expect((await say(line, job, "destroyed")).status).toBe(200);
+  const second = () => line.state().jobs.find(({ job_ref, mark }) => job_ref === job && mark === "TRY 2");
+  await until(() => second()?.state === "PRINTED_ATTESTED");
+  const first = line.state().recent.find(({ job_ref }) => job_ref === job);
+  expect(first).toMatchObject({ attempt: 1, mark: null });
+  const picture = async (query: string) => {
+    const got = await fetch(`${line.url}/api/jobs/${job}/label.png${query}`);
+    return got.status === 200 ? Buffer.from(await got.arrayBuffer()).toString("base64") : got.status;
+  };
+  const [newest, ofFirst, ofSecond] = await Promise.all(
+    ["", `?attempt_id=${first?.attempt_id}`, `?attempt_id=${second()?.attempt_id}`].map(picture),
+  );
+  expect([newest === ofSecond, newest === ofFirst, typeof ofFirst]).toEqual([true, false, "string"]);
+  expect([await picture(`?attempt_id=${jobAt(station, ref)?.attempt_id}`), await picture("?attempt_id=")]).toEqual([404, 404]);
 });
 
 describe("somebody else's page", () => {

@@ -406,7 +406,8 @@ describe.concurrent("the cloud refuses", () => {
     own.later(1_000_000);
     await until(() => asked(before, ref) === "destroy_earlier"); // by the second attempt
     await say(before, ref, "destroyed");
-    const jobOf = (station: Running, nth: number) => station.state().jobs.find(({ job_ref, attempt }) => job_ref === ref && attempt === nth);
+    const jobOf = (station: Running, nth: number) =>
+      station.state().jobs.find(({ job_ref, attempt }) => job_ref === ref && attempt === nth);
     await until(() => jobOf(before, 2)?.state === "PRINTED_ATTESTED" && before.store.items(jobOf(before, 2)?.attempt_id ?? "").length > 2);
     await before.end();
     forget(floor, first, "answered"); // as a station of the version before has left it

@@ -162,10 +162,29 @@ describe.skipIf(!executable)("the console", async () => {
     await shot(page, "given-up");
     await dismissed(page, "warn");
     await isAsked(station, ref, "destroy_earlier");
+    await page.getByText("The new one isn't printed yet: whatever lies here is an earlier one.").waitFor();
     await shot(page, "destroy-earlier");
     await button(page, /^Earlier label destroyed/).click();
     await button(page, "Yes, so it is").click();
     await isAsked(station, ref, "attest");
+    await page.getByText("It says TRY 2.").waitFor();
+    expect(await station.floor.links()).toHaveLength(2);
+  });
+
+  test("of a reprint and the worn label under the camera it says which to keep", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "camera" });
+    const { serial } = await shop.issue();
+    await until(() => station.state().ledger.counts["sealed"] === 1 && station.state().scanners[0]?.last?.why === "repeated");
+    const { body } = await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial, reprint: true, reason: "worn" });
+    await isAsked(station, body.job_ref, "destroy_earlier");
+    const { page } = await visit(t, station);
+    await page.getByText("Keep the new one: it says REPRINT.").waitFor();
+    await shot(page, "destroy-seen");
+    await wedge(page, OPERATOR.badge);
+    await button(page, /^Earlier label destroyed/).click();
+    await button(page, "Yes, so it is").click();
+    await until(() => station.state().ledger.counts["sealed"] === 2);
     expect(await station.floor.links()).toHaveLength(2);
   });
 
@@ -366,6 +385,8 @@ describe.skipIf(!executable)("the console", async () => {
     await until(() => jobAt(station, ref)?.stage === "orphan");
     const { page } = await visit(t, station);
     await page.getByText("Destroy the label.").waitFor();
+    await page.getByText("It says neither TRY nor REPRINT.").waitFor();
+    await page.locator(`img[src$="label.png?attempt_id=${jobAt(station, ref)?.attempt_id}"]`).waitFor();
     await shot(page, "orphan");
     await wedge(page, OPERATOR.badge);
     await button(page, "Orphan destroyed").click();

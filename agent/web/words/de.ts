@@ -81,6 +81,9 @@ export const de: Words = {
     destroy_void: "Ungültige Etiketten kamen heraus. Bitte vernichten.",
     orphan: "Der Auftrag endete oder ging ohne dieses Etikett weiter. Bitte vernichten.",
   },
+  marked: (mark) => (mark === null ? "Darauf steht weder TRY noch REPRINT." : `Darauf steht ${mark}.`),
+  keep: (mark) => `Das neue behalten: darauf steht ${mark ?? "weder TRY noch REPRINT"}.`,
+  unprinted: "Das neue ist noch nicht gedruckt: was hier liegt, ist ein früheres.",
   since: (age) => `seit ${age}`,
 
   verdict: {

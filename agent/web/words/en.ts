@@ -80,6 +80,9 @@ export const en = {
     destroy_void: "Void labels came out. Destroy them.",
     orphan: "This label's job ended or went on without it. Destroy the label.",
   },
+  marked: (mark: string | null) => (mark === null ? "It says neither TRY nor REPRINT." : `It says ${mark}.`),
+  keep: (mark: string | null) => `Keep the new one: it says ${mark ?? "neither TRY nor REPRINT"}.`,
+  unprinted: "The new one isn't printed yet: whatever lies here is an earlier one.",
   since: (age: string) => `for ${age}`,
 
   verdict: {

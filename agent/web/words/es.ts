@@ -81,6 +81,9 @@ export const es: Words = {
     destroy_void: "Han salido etiquetas nulas. Destrúyalas.",
     orphan: "El trabajo terminó o siguió sin esta etiqueta. Destrúyala.",
   },
+  marked: (mark) => (mark === null ? "No lleva ni TRY ni REPRINT." : `Lleva ${mark}.`),
+  keep: (mark) => (mark === null ? "Conserve la nueva: no lleva ni TRY ni REPRINT." : `Conserve la nueva: lleva ${mark}.`),
+  unprinted: "La nueva aún no está impresa: la que haya aquí es una anterior.",
   since: (age) => `desde hace ${age}`,
 
   verdict: {

@@ -81,6 +81,9 @@ export const zh: Words = {
     destroy_void: "出现了作废标签。请销毁。",
     orphan: "任务已结束或另行继续，这张标签无效。请销毁。",
   },
+  marked: (mark) => (mark === null ? "上面没有 TRY 或 REPRINT 字样。" : `上面印有 ${mark}。`),
+  keep: (mark) => (mark === null ? "保留新标签：上面没有 TRY 或 REPRINT 字样。" : `保留新标签：上面印有 ${mark}。`),
+  unprinted: "新标签尚未打印：现有的都是旧标签。",
   since: (age) => `已 ${age}`,
 
   verdict: {
