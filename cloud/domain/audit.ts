@@ -69,7 +69,7 @@ const chaining: Finale<Unchained> = {
   say: async (rows) => {
     const chains = [...Map.groupBy(rows, ({ tenantId }) => tenantId)].toSorted(([a], [b]) => (a < b ? -1 : 1));
     const heads = await together(chains.map(([tenantId]) => headOf(tenantId)));
-    await together(chains.flatMap(([tenantId, its], i) => chain(tenantId, its, heads[i] as Head)));
+    return () => together(chains.flatMap(([tenantId, its], i) => chain(tenantId, its, heads[i] as Head)));
   },
 };
 

@@ -166,10 +166,10 @@ const touch = prepared(
 const heardAt = new Map<string, number>();
 const hearing: Finale<{ tenantId: string; id: string; now: number }> = {
   rank: ranks.devices,
-  say: (heard) => {
+  say: async (heard) => {
     const latest = new Map(heard.map((each) => [each.id, each]));
     const inOrder = [...latest.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
-    return together(inOrder.map((each) => touch.run(each)));
+    await together(inOrder.map((each) => touch.run(each)));
   },
 };
 /** Heard of now. Written every few seconds only: a line that seals labels would else write its device's row at each of them. */

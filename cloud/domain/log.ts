@@ -8,7 +8,7 @@ import type { LogEntry, LogProof } from "#shared/wire/log.ts";
 import type { Signing } from "../keys.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { logHead, logLeaves, logNodes } from "../store/schema.ts";
-import { db, type Finale, LOCKED, run, together, type Tx } from "../store/store.ts";
+import { db, type Finale, type Parting, LOCKED, run, together, type Tx } from "../store/store.ts";
 import { ranks } from "./ranks.ts";
 
 // Reading the head locks the log until the commit: leaves of all nodes and tenants stand in one order.
@@ -43,15 +43,17 @@ const leafOf = (tx: Tx, { kind, digest }: Pick<LogEntry, "kind" | "digest">): Le
 /** Appends now, for who has to know the place: from here to the commit every other leaf, on all nodes, waits. */
 export async function append(tx: Tx, what: Pick<LogEntry, "kind" | "digest">): Promise<{ index: number; entry: LogEntry }> {
   const leaf = leafOf(tx, what);
-  return { index: await appendAll([leaf]), entry: leaf.entry };
+  const { size, write } = await growth([leaf]);
+  await write();
+  return { index: size, entry: leaf.entry };
 }
 
-const appending: Finale<Leaf> = { rank: ranks.log, say: (leaves) => appendAll(leaves) };
+const appending: Finale<Leaf> = { rank: ranks.log, say: async (leaves) => (await growth(leaves)).write };
 /** Appends at the end of the commit. */
 export const appendLast = (tx: Tx, what: Pick<LogEntry, "kind" | "digest">): void => tx.atEnd(appending, leafOf(tx, what));
 
-/** Appends in order, and closes every subtree that a leaf completes: two rows a leaf in the long run. Says where the first one stands. */
-async function appendAll(leaves: readonly Leaf[]): Promise<number> {
+/** Leaves in order, and every subtree that one completes: two rows a leaf in the long run. The first one stands at `size`. */
+async function growth(leaves: readonly Leaf[]): Promise<{ size: number; write: Parting }> {
   const { rows } = await run(HEAD, [], "get");
   const [size] = (rows ?? []) as [number?];
   if (size === undefined) throw new Error("the log has no head");
@@ -65,9 +67,13 @@ async function appendAll(leaves: readonly Leaf[]): Promise<number> {
       add(level + 1, (n - 1) / 2, hash);
     }
   }
-  const inserts = leaves.map((leaf, i) => insertLeaf.run({ n: size + i, ...leaf }));
-  await together([...inserts, ...[...nodes.values()].map((each) => insertNode.run(each)), moveHead.run({ size: size + leaves.length })]);
-  return size;
+  const write = () =>
+    together([
+      ...leaves.map((leaf, i) => insertLeaf.run({ n: size + i, ...leaf })),
+      ...[...nodes.values()].map((each) => insertNode.run(each)),
+      moveHead.run({ size: size + leaves.length }),
+    ]);
+  return { size, write };
 }
 
 export const sizeNow = async (tx: Tx): Promise<number> => (await tx.db.select({ size: logHead.size }).from(logHead).get())?.size ?? 0;

@@ -5,7 +5,7 @@ import { type Execute, LOCKED, type Mode, type Session, turnsThatBring } from ".
 type Work<T> = (session: Session) => Promise<T>;
 /** Runs work as one of many: resolves after their commit. */
 export type Joint = <T>(work: Work<T>) => Promise<T>;
-type Run = <T>(mode: Mode, work: Work<T>, units?: number) => Promise<T>;
+type Run = <T>(mode: Mode, work: Work<T>, shared?: () => number) => Promise<T>;
 
 const UNITS_MAX = 128;
 const AT_ONCE = 2; // while one commits, the next one works
@@ -18,35 +18,47 @@ const SPOILED = new Error("a unit failed in the middle of a joint transaction: e
 export function jointUnits(mode: Mode, transaction: Run, alone: Run): Joint {
   const waiting: Waiting[] = [];
   let running = 0;
+  let isBeginning = false; // and takes all that come until it has begun
 
-  async function drain(): Promise<void> {
+  function next(): void {
+    if (waiting.length > 0 && running < AT_ONCE && !isBeginning) void turn();
+  }
+  async function turn(): Promise<void> {
     running += 1;
-    while (waiting.length > 0) {
-      await turnsThatBring(() => waiting.length);
-      await share(waiting.splice(0, UNITS_MAX));
-    }
+    isBeginning = true;
+    await turnsThatBring(() => waiting.length);
+    await (waiting.length === 1 ? Promise.all(taken().map(byItself)) : share());
     running -= 1;
+    next();
+  }
+  function taken(): Waiting[] {
+    isBeginning = false;
+    const units = waiting.splice(0, UNITS_MAX);
+    next();
+    return units;
   }
 
   const byItself = ({ work, resolve, reject }: Waiting): Promise<void> => alone(mode, work).then(resolve, reject);
 
-  async function share(units: Waiting[]): Promise<void> {
-    if (units.length < 2) return void (await Promise.all(units.map(byItself)));
+  async function share(): Promise<void> {
+    let units: Waiting[] | undefined;
     let outcomes: Outcome[] = [];
     try {
       await transaction(
         mode,
         async (session) => {
+          units = taken();
           outcomes = await Promise.all(units.map((unit) => outcomeOf(unit, session)));
           if (!outcomes.every(({ isWhole }) => isWhole)) throw SPOILED;
         },
-        units.length,
+        () => outcomes.length,
       );
       for (const outcome of outcomes)
         if ("error" in outcome) outcome.unit.reject(outcome.error);
         else outcome.unit.resolve(outcome.value);
     } catch (error) {
       const faultOf = (i: number) => [error, outcomes[i]?.error].find(isFault);
+      units ??= taken(); // it couldn't even begin
       await Promise.all(units.map(async (unit, i) => (faultOf(i) === undefined ? byItself(unit) : unit.reject(faultOf(i)))));
     }
   }
@@ -54,7 +66,7 @@ export function jointUnits(mode: Mode, transaction: Run, alone: Run): Joint {
   return <T>(work: Work<T>) =>
     new Promise<T>((resolve, reject) => {
       waiting.push({ work: refusingLocks(work), resolve, reject });
-      if (running < AT_ONCE) void drain();
+      next();
     });
 }
 

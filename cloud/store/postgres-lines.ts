@@ -87,11 +87,14 @@ export function linesOn(client: PoolClient): Lines {
 }
 
 /** The driver writes each query by itself, and each write wakes the server: a third of all our time, if nothing is done about it. */
-function inOneWrite(client: PoolClient, write: () => void): void {
+export function inOneWrite<T>(client: PoolClient, write: () => T): T {
   const { stream } = (client as unknown as { connection: { stream: Writable } }).connection;
   stream.cork();
-  write();
-  stream.uncork();
+  try {
+    return write();
+  } finally {
+    stream.uncork();
+  }
 }
 
 async function send(client: PoolClient, calls: Call[]): Promise<void> {

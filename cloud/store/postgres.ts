@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type CustomTypesConfig, Pool, type PoolClient, types } from "pg";
 import { limits } from "#shared/limits.ts";
 import { type Joint, jointUnits } from "./postgres-joint.ts";
-import { ask, linesOn } from "./postgres-lines.ts";
-import { type Engine, type Mode, RUN_AGAIN, sayFinales, type Session, unavailable } from "./store.ts";
+import { ask, inOneWrite, linesOn } from "./postgres-lines.ts";
+import { type Engine, type Mode, RUN_AGAIN, sayFinales, type Session, together, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
   url: string;
@@ -37,6 +37,11 @@ async function again<T>(isWorthIt: (error: unknown) => boolean, act: () => Promi
   }
 }
 const NOW = { name: "now", text: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint" };
+/**
+ * All that is asked at every turn has its index. Of tables that grew since they were last analyzed the server takes it that they are small, and goes
+ * through all of them for each row of a set; so it does as SQLite does, and only what no index says is looked for row by row.
+ */
+const BY_INDEX = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off";
 /** A row that somebody holds for longer is waited for by the unit that wants it, and not by all that share its transaction. */
 const JOINT_PATIENCE = "SET LOCAL lock_timeout = '500ms'";
 /** Behind who waits to change a table all wait who write to it: so it waits for a moment, and comes again. The work itself may take its time. */
@@ -63,7 +68,7 @@ export function openPostgres({
     application_name: "imprimatur",
     statement_timeout: 30_000,
     idle_in_transaction_session_timeout: limits.UNIT_MAX_MS, // a node that is frozen, or cut off, keeps nobody waiting for longer
-    options: "-c synchronous_commit=on",
+    options: `-c synchronous_commit=on ${BY_INDEX}`,
     pipeline: true, // statements that don't wait for one another share a round trip
     types: { getTypeParser: parserOf },
   });
@@ -81,12 +86,14 @@ export function openPostgres({
   }
 
   /** The database's clock, so that several nodes agree; asked for in the same round trip that begins the transaction. */
-  async function begin(client: PoolClient, mode: Mode, units: number): Promise<number> {
-    const [, now] = await Promise.all([
-      ask(client, { text: BEGIN[mode] }),
-      clock ? undefined : ask(client, NOW),
-      units > 1 && mode === "write" ? ask(client, { text: JOINT_PATIENCE }) : undefined,
-    ]);
+  async function begin(client: PoolClient, mode: Mode, isShared: boolean): Promise<number> {
+    const [, now] = await inOneWrite(client, () =>
+      Promise.all([
+        ask(client, { text: BEGIN[mode] }),
+        clock ? undefined : ask(client, NOW),
+        isShared && mode === "write" ? ask(client, { text: JOINT_PATIENCE }) : undefined,
+      ]),
+    );
     return clock ? clock() : Number(now?.rows[0]?.[0]);
   }
 
@@ -96,23 +103,30 @@ export function openPostgres({
     if (mode === "write") onCommit?.(units, (performance.now() - began) / 1000);
   }
 
-  async function transaction<T>(mode: Mode, work: (session: Session) => Promise<T>, units = 1): Promise<T> {
+  /** `shared`: how many units it is for, where those that come while it begins may share it. */
+  async function transaction<T>(mode: Mode, work: (session: Session) => Promise<T>, shared?: () => number): Promise<T> {
     const client = await connect();
     const { line, end } = linesOn(client);
-    let broken = false;
     try {
-      const session: Session = { now: await begin(client, mode, units), execute: line(), beside: line, finales: new Map() };
+      const session: Session = { now: await begin(client, mode, shared !== undefined), execute: line(), beside: line, finales: new Map() };
       const value = await work(session);
-      await sayFinales(session);
-      end();
-      await commit(client, mode, units);
+      const { last } = await sayFinales(session);
+      const committed = inOneWrite(client, () => {
+        end();
+        return commit(client, mode, shared?.() ?? 1);
+      });
+      // A commit behind a statement that failed undoes all, as a rollback does.
+      const done = together([last, committed]);
+      if (mode === "write") await done;
+      void done.then(
+        () => client.release(),
+        () => client.release(true), // after a read only: what was read is read
+      );
       return value;
     } catch (error) {
       end();
-      broken = await undo(client);
+      client.release(await undo(client));
       throw error;
-    } finally {
-      client.release(broken);
     }
   }
   const alone = <T>(mode: Mode, work: (session: Session) => Promise<T>): Promise<T> => again(isConflict, () => transaction(mode, work));

@@ -216,7 +216,8 @@ export function openSqlite({
         done.push(await runUnit(current, finales));
         current = undefined;
       }
-      await sayFinales(sessionAt(clock(), write, finales));
+      const { last } = await sayFinales(sessionAt(clock(), write, finales));
+      await last;
       durable(done.length);
     } catch (error) {
       if (writer.inTransaction) rollback.run();

@@ -19,7 +19,9 @@ export const LOCKED = "/* locked */";
  * What many units of one commit have to say to the same row (the end of a chain, a counter) is said once, just before it: by those whose work held,
  * in the order of ranks, which is the order in which all nodes lock such rows.
  */
-export type Finale<Item> = { rank: number; say(items: readonly Item[]): Promise<unknown> };
+export type Finale<Item> = { rank: number; say(items: readonly Item[]): Promise<Parting | void> };
+/** Writes of which nothing has to be known but that they held: all are begun at once, and leave with the commit. */
+export type Parting = () => Promise<unknown>;
 export type Finales = Map<Finale<never>, unknown[]>;
 
 /** What an engine lends to the unit that it is running. Units that share a commit share its finales. */
@@ -131,13 +133,17 @@ export async function turnsThatBring(count: () => number): Promise<void> {
   }
 }
 
-/** To be called by an engine when all units of a commit have done their work: what they left for its end. */
-export async function sayFinales(session: Session): Promise<void> {
+/** To be called by an engine when all units of a commit have done their work: what they left for its end, the last of which is under way then. */
+export async function sayFinales(session: Session): Promise<{ last: Promise<unknown> }> {
   const unit: Unit = { label: "end of a commit", session, over: false, began: performance.now(), abort: () => {} };
   const inOrder = [...session.finales].toSorted(([a], [b]) => a.rank - b.rank) as [Finale<unknown>, unknown[]][];
   // They begin in the order of their ranks, and so do their statements: the first of each takes its locks.
-  await running.run({ unit, execute: session.execute }, () => together(inOrder.map(([finale, items]) => finale.say(items))));
+  const last = await running.run({ unit, execute: session.execute }, async () => {
+    const partings = await together(inOrder.map(([finale, items]) => finale.say(items)));
+    return { last: together(partings.map((part) => part?.())) };
+  });
   unit.over = true;
+  return last;
 }
 
 /** Thrown by a unit that found itself overtaken: it is undone and begun anew, and then sees what overtook it. */
