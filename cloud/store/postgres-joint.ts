@@ -1,11 +1,11 @@
 // Short units that come in great numbers share a transaction, beside one another: a begin, a commit and a round trip a statement for all of them.
 import { Refusal } from "#shared/errors.ts";
-import { type Execute, LOCKED, type Mode, type Session, turnsThatBring } from "./store.ts";
+import { type Execute, LOCKED, type Session, turnsThatBring } from "./store.ts";
 
 type Work<T> = (session: Session) => Promise<T>;
 /** Runs work as one of many: resolves after their commit. */
 export type Joint = <T>(work: Work<T>) => Promise<T>;
-type Run = <T>(mode: Mode, work: Work<T>, shared?: () => number) => Promise<T>;
+type Run = <T>(work: Work<T>, shared?: () => number) => Promise<T>;
 
 const UNITS_MAX = 128;
 const AT_ONCE = 2; // while one commits, the next one works
@@ -15,7 +15,7 @@ type Waiting = { work: Work<unknown>; resolve(value: unknown): void; reject(erro
 type Outcome = { unit: Waiting; value?: unknown; error?: unknown; isWhole: boolean };
 const SPOILED = new Error("a unit failed in the middle of a joint transaction: each has to run by itself");
 
-export function jointUnits(mode: Mode, transaction: Run, alone: Run): Joint {
+export function jointUnits(transaction: Run, alone: Run): Joint {
   const waiting: Waiting[] = [];
   let running = 0;
   let isBeginning = false; // and takes all that come until it has begun
@@ -38,14 +38,13 @@ export function jointUnits(mode: Mode, transaction: Run, alone: Run): Joint {
     return units;
   }
 
-  const byItself = ({ work, resolve, reject }: Waiting): Promise<void> => alone(mode, work).then(resolve, reject);
+  const byItself = ({ work, resolve, reject }: Waiting): Promise<void> => alone(work).then(resolve, reject);
 
   async function share(): Promise<void> {
     let units: Waiting[] | undefined;
     let outcomes: Outcome[] = [];
     try {
       await transaction(
-        mode,
         async (session) => {
           units = taken();
           outcomes = await Promise.all(units.map((unit) => outcomeOf(unit, session)));
@@ -80,7 +79,14 @@ function looking(session: Session, look: Look): Session {
     (execute: Execute): Execute =>
     (sql, values, method) =>
       look(sql, () => execute(sql, values, method));
-  return { ...session, execute: over(session.beside()), beside: () => over(session.beside()) };
+  return {
+    get now() {
+      return session.now; // which who only reads doesn't know at first
+    },
+    execute: over(session.beside()),
+    beside: () => over(session.beside()),
+    finales: session.finales,
+  };
 }
 
 /** Others would wait for the lock as well, and there is one savepoint for all: whoever needs that is told, even when there are no others just now. */

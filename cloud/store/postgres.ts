@@ -4,7 +4,7 @@ import { type CustomTypesConfig, Pool, type PoolClient, types } from "pg";
 import { limits } from "#shared/limits.ts";
 import { type Joint, jointUnits } from "./postgres-joint.ts";
 import { ask, inOneWrite, linesOn } from "./postgres-lines.ts";
-import { type Engine, type Mode, RUN_AGAIN, sayFinales, type Session, together, unavailable } from "./store.ts";
+import { type Engine, type Execute, type Mode, RUN_AGAIN, sayFinales, type Session, together, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
   url: string;
@@ -129,8 +129,52 @@ export function openPostgres({
       throw error;
     }
   }
+  /** One statement each: it needs no transaction around it, and brings the moment along. */
+  async function glance<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    const client = await connect();
+    const { line, end } = linesOn(client);
+    let now = clock?.();
+    const moment = now ?? line()(NOW.text, [], "get").then(({ rows: [at] }) => (now = Number(at)));
+    const lookOnce = (): Execute => {
+      const execute = line();
+      let isDone = false;
+      return async (...statement) => {
+        if (isDone) throw new Error(`a joint read has one statement, and this is another: ${statement[0]}`);
+        isDone = true;
+        const [found] = await together([execute(...statement), moment]);
+        return found;
+      };
+    };
+    const session: Session = {
+      get now() {
+        if (now === undefined) throw new Error("a joint read knows its moment when its statement is answered");
+        return now;
+      },
+      execute: lookOnce(),
+      beside: lookOnce,
+      finales: new Map(),
+    };
+    try {
+      const value = await work(session);
+      await moment;
+      end();
+      client.release();
+      return value;
+    } catch (error) {
+      end();
+      await Promise.allSettled([moment]);
+      client.release(await undo(client));
+      throw error;
+    }
+  }
   const alone = <T>(mode: Mode, work: (session: Session) => Promise<T>): Promise<T> => again(isConflict, () => transaction(mode, work));
-  const joint: Record<Mode, Joint> = { read: jointUnits("read", transaction, alone), write: jointUnits("write", transaction, alone) };
+  const joint: Record<Mode, Joint> = {
+    read: jointUnits(glance, (work) => again(isConflict, () => glance(work))),
+    write: jointUnits(
+      (work, units) => transaction("write", work, units),
+      (work) => alone("write", work),
+    ),
+  };
 
   return {
     name: "postgres",

@@ -75,7 +75,7 @@ export type Store = Pick<Engine, "sole"> & {
   engine: Engine["name"];
   read: Begin;
   write: Begin;
-  /** For short units that come in great numbers: see `transact`. */
+  /** For short units that come in great numbers: see `transact`. What only reads is one statement, and knows its moment when that is answered. */
   joint: { read: Begin; write: Begin };
   pending(): number;
   close(): Promise<void>;
@@ -195,7 +195,9 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
       afterwards = []; // the engine may run a unit again
       const left: Left[] = [];
       const tx: Tx = {
-        now: session.now,
+        get now() {
+          return session.now;
+        },
         db,
         traceparent,
         after: (act) => void afterwards.push(act),
