@@ -26,7 +26,7 @@ const insertEvent = prepared(db.insert(events).values(placesOf(events)));
 export async function record(tx: Tx, by: By, { snapshot = null, ...entry }: Entry): Promise<void> {
   const id = newId();
   await insertEvent.run({ ...by, ...entry, snapshot, id, at: tx.now } satisfies Row);
-  if (isEventName(entry.type)) await emit(tx, by, entry.type, entry.data as EventData[typeof entry.type], id);
+  if (isEventName(entry.type)) await emit(tx, by, entry.type, entry.data as EventData[typeof entry.type], { id });
 }
 
 const toWire = ({ id, type, at, requestId, actor, data }: Row): DomainEvent => ({

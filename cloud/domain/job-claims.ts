@@ -47,7 +47,7 @@ function claimSql(offered: number, withStation: boolean): string {
       FROM (${ranges}) AS found ORDER BY priority DESC, job_ref LIMIT ${NUMBER}
     ) AS picked
     WHERE print_jobs.tenant_id = picked.tenant_id AND print_jobs.job_ref = picked.job_ref
-    RETURNING print_jobs.job_ref`;
+    RETURNING print_jobs.job_ref, print_jobs.product_id`;
 }
 const statements = new Map<string, string>();
 function statementOf(offered: number, withStation: boolean): string {
@@ -59,7 +59,8 @@ function statementOf(offered: number, withStation: boolean): string {
 
 type Wanted = { tenantId: string; deviceId: string; most: number; offered: number; station: string | undefined; leaseSeconds: number };
 
-async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseSeconds }: Wanted): Promise<string[]> {
+type Taken = { ref: string; productId: string };
+async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseSeconds }: Wanted): Promise<Taken[]> {
   const until = tx.now + leaseSeconds * 1000;
   const attempts = Array.from({ length: most }, () => randomUUIDv7()).join("");
   const at = station === undefined ? [] : [station];
@@ -81,7 +82,7 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
     most,
   ];
   const { rows } = await run(statementOf(offered, station !== undefined), values, "all");
-  return rows.map((row) => String((row as unknown[])[0]));
+  return (rows as [string, string][]).map(([ref, productId]) => ({ ref, productId }));
 }
 
 /** The row's part of the statement: what a station has to know to print it, in our name. */
@@ -125,18 +126,21 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
   const who = { tenantId: caller.tenantId, deviceId, offered: jobs.maskOf(needs), station, leaseSeconds };
   const claimed: Claimed[] = [];
   for (let round = 0, ended = true; ended && claimed.length < max && round < limits.CLAIMS_MAX_ITEMS; round += 1) {
-    const refs = await take(tx, { ...who, most: max - claimed.length });
-    const granted = await grant(tx, caller.tenantId, deviceId, refs, signing);
+    const taken = await take(tx, { ...who, most: max - claimed.length });
+    const granted = await grant(tx, caller.tenantId, deviceId, taken, signing);
     claimed.push(...granted);
-    ended = granted.length < refs.length; // in the place of those that had to end, others may wait
+    ended = granted.length < taken.length; // in the place of those that had to end, others may wait
   }
   return claimed;
 }
 
-async function grant(tx: Tx, tenantId: string, deviceId: string, refs: string[], signing: Signing): Promise<Claimed[]> {
-  const rows = await together(refs.map((ref) => jobs.find(tx, tenantId, ref)));
-  const ids = [...new Set(rows.map(({ productId }) => productId))];
-  const named = new Map(await together(ids.map(async (id) => [id, await products.find(tx, tenantId, id)] as const)));
+async function grant(tx: Tx, tenantId: string, deviceId: string, taken: Taken[], signing: Signing): Promise<Claimed[]> {
+  const ids = [...new Set(taken.map(({ productId }) => productId))];
+  const [rows, found] = await together([
+    together(taken.map(({ ref }) => jobs.find(tx, tenantId, ref))),
+    together(ids.map(async (id) => [id, await products.find(tx, tenantId, id)] as const)),
+  ]);
+  const named = new Map(found);
   const granted = await eachBeside(rows.toSorted(bySooner), async (row): Promise<Claimed[]> => {
     const product = named.get(row.productId) as products.Row;
     if (product.voidedAt !== null) {

@@ -36,12 +36,7 @@ const open = prepared(
 const insertJob = prepared(db.insert(printJobs).values(placesOf(printJobs)));
 
 /** What many jobs of one call have in common, looked up once. */
-type Issue = { origin: string; tenant: Awaited<ReturnType<typeof jobs.tenantOf>>; ready: Map<string, Promise<boolean>> };
-const issuing = async (tx: Tx, by: By, origin: string): Promise<Issue> => ({
-  origin,
-  tenant: await jobs.tenantOf(tx, by.tenantId),
-  ready: new Map(),
-});
+type Issue = { origin: string; ready: Map<string, Promise<boolean>> };
 
 async function whyNotReady(tx: Tx, { tenantId, gtin, serial, productId }: carriers.Row): Promise<Refusal> {
   if (!(await products.exists(tx, tenantId, productId)))
@@ -70,9 +65,9 @@ async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Pr
 
 async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promise<jobs.Row> {
   const { needs = ["qr"], template, priority = 0, station, max_attempts: most, reprint = false, reason = null } = input;
-  const carrier = await printable(tx, by, input, common);
+  const [carrier, tenant] = await together([printable(tx, by, input, common), jobs.tenantOf(tx, by.tenantId)]);
   const { gtin, serial, productId, strayJob } = carrier;
-  const named = carriers.epcOf(common.tenant.prefixes, gtin, serial);
+  const named = carriers.epcOf(tenant.prefixes, gtin, serial);
   if (needs.includes("rfid") && "fault" in named) throw new Refusal("EPC_UNAVAILABLE", named.fault);
   const row: jobs.Row = {
     tenantId: by.tenantId,
@@ -87,7 +82,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
     digitalLink: digitalLink(common.origin, gtin, { serial }),
     sgtin96Epc: "epc" in named ? named.epc : null,
     needs: jobs.maskOf(needs),
-    template: template ?? common.tenant.template ?? ANY_TEMPLATE,
+    template: template ?? tenant.template ?? ANY_TEMPLATE,
     priority,
     station: station ?? jobs.ANY_STATION,
     reprint,
@@ -95,7 +90,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
     dueAt: null,
     attemptId: null,
     attempt: 0,
-    maxAttempts: most ?? common.tenant.maxAttempts,
+    maxAttempts: most ?? tenant.maxAttempts,
     deviceId: null,
     leaseSeconds: null,
     leaseExpiresAt: null,
@@ -118,7 +113,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
 }
 
 export const issue = async (tx: Tx, by: By, input: JobCreate, origin: string): Promise<Job> =>
-  jobs.toWire(await issueOne(tx, by, input, await issuing(tx, by, origin)));
+  jobs.toWire(await issueOne(tx, by, input, { origin, ready: new Map() }));
 
 const shape = judgeOf(JobCreate);
 /** As a job that is asked for by itself is judged: all its faults, by the names of its own fields. */
@@ -131,7 +126,7 @@ function faultsOf(item: unknown): FieldFault[] {
 type Outcome = { index: number; job: Job } | { index: number; error: string };
 /** Each item by itself: what is refused is told with its place, the others stand. Items of one serial stay in order. */
 export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], origin: string): Promise<JobsMade> {
-  const common = await issuing(tx, by, origin);
+  const common: Issue = { origin, ready: new Map() };
   const judged = items.map((item, index) => ({ index, item: item as JobCreate, faults: faultsOf(item) }));
   const bySerial = Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.serial));
   const done = await eachBeside([...bySerial.values()], async (line) => {

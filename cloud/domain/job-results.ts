@@ -17,7 +17,7 @@ import * as idempotency from "./idempotency.ts";
 import { deviceOf, dueOf, refuseExpired, refuseForeign, stale } from "./job-claims.ts";
 import * as jobs from "./jobs.ts";
 import * as log from "./log.ts";
-import { emit } from "./outbox.ts";
+import { emit, listenersOf } from "./outbox.ts";
 import * as products from "./products.ts";
 import { isAccountedFor } from "./stray-labels.ts";
 
@@ -27,8 +27,10 @@ function actorOf({ actor }: Result, caller: Caller): JobActor {
   return actor ?? (caller.deviceId === null ? { kind: "operator" } : { kind: "device" });
 }
 
-/** Where a label begins and where it counts: a void that hasn't reached all of many jobs yet stops them there. */
-const WRITES_PAPER: ReadonlySet<JobState> = new Set(["SPOOL_SUBMITTED", "SEALED"]);
+/** Asked where a label begins and where it counts: a void that hasn't reached all of many jobs yet stops them there. */
+async function refuseVoided(tx: Tx, row: jobs.Row): Promise<void> {
+  if (await products.isVoided(tx, row.tenantId, row.productId)) throw stale(row, "the product was voided: this attempt is over");
+}
 
 /** How far along the path a state is; -1 for those beside it. */
 const rankOf = (state: JobState): number => jobPath.indexOf(state as PathState);
@@ -76,8 +78,7 @@ async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: R
   const actor = actorOf(result, caller);
   refuseIllegal(row, result.status, actor);
   const { simulated } = evidence.judge(row, result, actor);
-  if (WRITES_PAPER.has(result.status) && (await products.isVoided(tx, row.tenantId, row.productId)))
-    throw stale(row, "the product was voided: this attempt is over");
+  if (result.status === "SPOOL_SUBMITTED") await refuseVoided(tx, row);
   if (caller.deviceId !== null) seen(tx, caller.tenantId, caller.deviceId);
   const word: jobs.Word = {
     actor: { kind: actor.kind, id: (actor.kind === "device" ? caller.deviceId : actor.id) ?? caller.deviceId ?? caller.credential.id },
@@ -117,7 +118,11 @@ async function fail(tx: Tx, row: jobs.Row, word: jobs.Word, { reason }: Result):
 }
 
 async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: sent = {} }: Result): Promise<jobs.Row> {
-  const sha256 = await evidence.refuseOtherBundle(tx, row, sent);
+  const [, sha256, listeners] = await together([
+    refuseVoided(tx, row),
+    evidence.refuseOtherBundle(tx, row, sent),
+    listenersOf(tx, row.tenantId, "print.confirmed"),
+  ]);
   if (row.simulated && !(await jobs.tenantOf(tx, row.tenantId)).sandbox) throw new Refusal("SIMULATED_EVIDENCE");
   const { serial, deviceId, gtin, productId, jobRef, attemptId } = row;
   const told = { serials: [serial], gtin, productId, job_ref: jobRef, attempt_id: attemptId as string, deviceId };
@@ -128,7 +133,7 @@ async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: 
     epcis.commissioned(tx, row.tenantId, label),
   ]);
   // Once the serial is held: who had a word on its print until then has told of it before.
-  await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() });
+  await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() }, { listeners });
   log.appendLast(tx, { kind: "print_bundle", digest: sha256 });
   return sealed;
 }

@@ -52,18 +52,27 @@ const appending: Finale<Leaf> = { rank: ranks.log, say: async (leaves) => (await
 /** Appends at the end of the commit. */
 export const appendLast = (tx: Tx, what: Pick<LogEntry, "kind" | "digest">): void => tx.atEnd(appending, leafOf(tx, what));
 
+/** By their level, the subtrees at the log's right edge that so many more leaves complete a larger one with. */
+async function leftOf(size: number, more: number): Promise<(Hash | undefined)[]> {
+  const at = (level: number, count: number) => Math.floor(count / 2 ** level);
+  const levels = Array.from({ length: Math.ceil(Math.log2(size + more + 1)) }, (_, level) => level);
+  const isJoined = (level: number) => at(level, size) % 2 === 1 && at(level + 1, size + more) > at(level + 1, size);
+  return together(levels.map(async (level) => (isJoined(level) ? node(level, at(level, size) - 1) : undefined)));
+}
+
 /** Leaves in order, and every subtree that one completes: two rows a leaf in the long run. The first one stands at `size`. */
 async function growth(leaves: readonly Leaf[]): Promise<{ size: number; write: Parting }> {
   const { rows } = await run(HEAD, [], "get");
   const [size] = (rows ?? []) as [number?];
   if (size === undefined) throw new Error("the log has no head");
+  const left = await leftOf(size, leaves.length);
   const nodes = new Map<string, { level: number; n: number; hash: Hash }>();
   const add = (level: number, n: number, hash: Hash) => void nodes.set(`${level} ${n}`, { level, n, hash });
   for (const [i, { entry }] of leaves.entries()) {
     let hash = leafHash(Buffer.from(canonical(entry)));
     add(0, size + i, hash);
     for (let [level, n] = [0, size + i]; n % 2 === 1; level += 1, n = (n - 1) / 2) {
-      hash = nodeHash(nodes.get(`${level} ${n - 1}`)?.hash ?? (await node(level, n - 1)), hash);
+      hash = nodeHash(nodes.get(`${level} ${n - 1}`)?.hash ?? (left[level] as Hash), hash);
       add(level + 1, (n - 1) / 2, hash);
     }
   }

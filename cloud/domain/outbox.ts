@@ -8,12 +8,14 @@ import { type Judge, judgeOf } from "../validate.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
 
-const listeners = prepared(
+const listening = prepared(
   db
     .select({ id: subscriptions.webhookId })
     .from(subscriptions)
     .where(and(eq(subscriptions.tenantId, sql.placeholder("tenantId")), eq(subscriptions.type, sql.placeholder("type")))),
 );
+export const listenersOf = async (_tx: Tx, tenantId: string, type: EventName): Promise<string[]> =>
+  (await listening.all({ tenantId, type })).map(({ id }) => id);
 const insert = prepared(db.insert(outbox).values(placesOf(outbox)));
 const judges = Object.fromEntries(eventNames.map((name) => [name, judgeOf(envelopeOf(name))])) as Record<EventName, Judge>;
 
@@ -35,13 +37,13 @@ export async function emit<Name extends EventName>(
   { tenantId, requestId = null }: Pick<By, "tenantId"> & { requestId?: string | null },
   type: Name,
   data: EventData[Name],
-  id = newId(),
+  { id = newId(), listeners }: { id?: string; listeners?: string[] } = {},
 ): Promise<number> {
   const envelope = { id, type, timestamp: new Date(tx.now).toISOString(), apiVersion: EVENT_API_VERSION, data };
   const faults = judges[type](envelope);
   if (faults.length > 0)
     throw new Error(`${type} can't be emitted: ${faults.map(({ field, message }) => `${field} ${message}`).join("; ")}`);
-  const targets = (await listeners.all({ tenantId, type })).map((row) => row.id);
+  const targets = listeners ?? (await listenersOf(tx, tenantId, type));
   if (targets.length === 0) return 0;
   await send(tx, { id, tenantId, type, body: JSON.stringify(envelope), targets, requestId });
   return targets.length;

@@ -1,5 +1,5 @@
 // The validation chain: the current version, signed and anchored in the transparency log. From it follows whether carriers may be printed.
-import { and, asc, desc, eq } from "../store/drizzle.ts";
+import { and, asc, desc, eq, isNull } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -8,10 +8,10 @@ import type { PassportBundle, Receipt } from "#shared/wire/trust.ts";
 import type { Anchor } from "../adapters/anchor.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
-import { prepared, unseen, unseenNumber } from "../store/prepared.ts";
-import { passportVersions, validations } from "../store/schema.ts";
+import { prepared, unseen } from "../store/prepared.ts";
+import { issuedCredentials, passports as passportsTable, passportVersions, validations } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
-import { statusListFor, wasRevoked } from "./credential.ts";
+import { statusListFor } from "./credential.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
 import * as passports from "./passports.ts";
@@ -30,11 +30,15 @@ const toWire = ({ id, at, digest, algorithm, anchor }: Row) => ({
   jrcAnchor: anchor,
 });
 
-/** A version as it was anchored: a draft that was changed since says something else. */
-const covered = prepared(
+/** Its passport is published, neither it nor its credential is revoked, and an anchored validation covers that version as it is: a draft changed since says something else. */
+const ready = prepared(
   db
-    .select({ credentialId: passportVersions.credentialId })
-    .from(passportVersions)
+    .select({ passportId: passportsTable.id })
+    .from(passportsTable)
+    .innerJoin(
+      passportVersions,
+      and(eq(passportVersions.passportId, passportsTable.id), eq(passportVersions.version, passportsTable.publishedVersion)),
+    )
     .innerJoin(
       validations,
       and(
@@ -43,26 +47,25 @@ const covered = prepared(
         eq(validations.digest, passportVersions.digest),
       ),
     )
-    .where(and(eq(passportVersions.passportId, unseen("passportId")), eq(passportVersions.version, unseenNumber("version")))),
+    .leftJoin(issuedCredentials, eq(issuedCredentials.id, passportVersions.credentialId))
+    .where(
+      and(
+        eq(passportsTable.tenantId, unseen("tenantId")),
+        eq(passportsTable.productId, unseen("productId")),
+        eq(passportsTable.state, "published"),
+        isNull(passportsTable.revokedAt),
+        isNull(issuedCredentials.revokedAt),
+      ),
+    ),
 );
-
-/** Published now, not revoked, and an anchored validation covers the version that is published. */
-async function isReady(tx: Tx, { id: passportId, state, publishedVersion: version, revokedAt }: passports.Row): Promise<boolean> {
-  if (state !== "published" || version === null || revokedAt !== null) return false;
-  const anchored = await covered.get({ passportId, version });
-  return anchored !== undefined && !(await wasRevoked(tx, anchored.credentialId));
-}
-
-/** May labels of this product be printed? */
-export async function isPrintable(tx: Tx, tenantId: string, productId: string): Promise<boolean> {
-  const row = await passports.ofProduct(tx, tenantId, productId);
-  return row !== undefined && isReady(tx, row);
-}
+/** May labels of this product be printed? In one look, as every label asks. */
+export const isPrintable = async (_tx: Tx, tenantId: string, productId: string): Promise<boolean> =>
+  (await ready.get({ tenantId, productId })) !== undefined;
 
 export async function list(tx: Tx, caller: Caller, id: string): Promise<Validations> {
   const row = await passports.find(tx, caller.tenantId, id);
   const rows = await tx.db.select().from(validations).where(eq(validations.passportId, id)).orderBy(asc(validations.id));
-  return { upi: id, validations: rows.map(toWire), readyToPrint: await isReady(tx, row) };
+  return { upi: id, validations: rows.map(toWire), readyToPrint: await isPrintable(tx, caller.tenantId, row.productId) };
 }
 
 /** The version that a validation is of. */
@@ -106,7 +109,7 @@ export async function validate(tx: Tx, by: events.By, id: string, { anchor: wher
     type: "passport.anchored",
     data: { passportId: id, productId: row.productId, version: made.version, digest, anchor: made.anchor },
   });
-  return { data: toWire(made), readyToPrint: await isReady(tx, changed) };
+  return { data: toWire(made), readyToPrint: await isPrintable(tx, by.tenantId, row.productId) };
 }
 
 /** All that `imprimatur verify` needs to judge the current version without us. */
