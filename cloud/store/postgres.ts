@@ -133,15 +133,16 @@ export function openPostgres({
   async function glance<T>(work: (session: Session) => Promise<T>): Promise<T> {
     const client = await connect();
     const { line, end } = linesOn(client);
-    let now = clock?.();
-    const moment = now ?? line()(NOW.text, [], "get").then(({ rows: [at] }) => (now = Number(at)));
+    let now: number | undefined;
+    const moment = (async () => clock?.() ?? Number((await line()(NOW.text, [], "get")).rows[0]))();
     const lookOnce = (): Execute => {
       const execute = line();
       let isDone = false;
       return async (...statement) => {
         if (isDone) throw new Error(`a joint read has one statement, and this is another: ${statement[0]}`);
         isDone = true;
-        const [found] = await together([execute(...statement), moment]);
+        const [found, at] = await together([execute(...statement), moment]);
+        now = at;
         return found;
       };
     };

@@ -1,6 +1,7 @@
 // Units of work: whole or not at all, never nested, never used after, with work that waits for the commit.
 import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
+import { setForm } from "../../cloud/store/postgres-sets.ts";
 import { eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
 import { Refusal } from "#shared/errors.ts";
 import { world } from "../world.ts";
@@ -176,6 +177,38 @@ test("what is left for the end of a commit is said once for all whose work held,
   expect(said.at(-1)).toEqual(["kept"]);
   await expect(w.store.read("sly", async (tx) => tx.atEnd(finale, "unread"))).rejects.toThrow(/only reads/);
   expect(await named("said kept")).toBe(1);
+});
+
+test("what is written last leaves with the commit: where it fails nothing of it stands, and who left it is told", async () => {
+  const last: Finale<string> = {
+    rank: 9,
+    say: async (items) => {
+      await run(INSERT, [`first of ${items.join(" ")}`], "run");
+      return () => together(items.map((item) => run(INSERT, [item === "no name" ? null : item], "run")));
+    },
+  };
+  const leave = (item: string) => w.store.joint.write("leave last", async (tx) => (tx.atEnd(last, item), item));
+  const outcomes = await Promise.allSettled(["last a", "no name", "last b"].map(leave));
+  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  expect([await named("last a"), await named("last b"), await named("first of no name")]).toEqual([1, 1, 0]);
+});
+
+test("a set goes by its index through a table that grew and that nobody has analyzed since", async ({ skip }) => {
+  skip(w.store.engine === "sqlite", "on SQLite test/rules/plans.test.ts reads the plans");
+  const update = setForm("update signing_keys set created_at = ? where kid = ?", ["bigint", "text"]) ?? "";
+  await w.store.write("grow", async () =>
+    run("INSERT INTO signing_keys (kid, public_jwk, created_at) SELECT 'many ' || n, '{}', 1 FROM generate_series(1, 3000) n", [], "run"),
+  );
+  const { rows } = await w.store.read("plan", async () => run(`EXPLAIN (GENERIC_PLAN) ${update}`, [[1], ["one"]], "all"));
+  expect(rows.join("\n")).toContain("Index Scan using signing_keys_pkey");
+});
+
+test("a joint read has one statement, and knows its moment when that is answered", async ({ skip }) => {
+  skip(w.store.engine === "sqlite", "on SQLite it is a read like any other");
+  const look = () => run(FIND, ["one"], "get");
+  expect(await w.store.joint.read("look", async (tx) => (await look(), typeof tx.now))).toBe("number");
+  await expect(w.store.joint.read("too early", async (tx) => (tx.now, look()))).rejects.toThrow(/when its statement is answered/);
+  await expect(w.store.joint.read("twice", async () => (await look(), look()))).rejects.toThrow(/one statement, and this is another/);
 });
 
 const ALONE_ON_SQLITE = "on SQLite units run one after another and take no locks";
