@@ -36,7 +36,6 @@ export function prepared<Get, All>(query: Buildable<Get, All>, end = ""): Prepar
  * statement anew for every value (30 µs); it can't look into an expression, and the plan stays.
  */
 export const unseen = (name: string) => sql<string>`(${sql.placeholder(name)} || '')`;
-export const unseenNumber = (name: string) => sql<number>`CAST(${sql.placeholder(name)} AS BIGINT)`;
 
 /** A place for every column of a row. */
 export const placesOf = <Table extends SQLiteTable>(table: Table): Table["$inferInsert"] =>
