@@ -27,16 +27,23 @@ function metricsIn(expr: string): string[] {
   return words.filter(({ isCall }) => !isCall).map(({ name }) => name);
 }
 
+const named = [...alerts().map(({ expr }) => expr), ...panels().flatMap(({ targets }) => targets.map(({ expr }) => expr))];
+
 test("every metric that an alert or a panel names is exported", async (t) => {
   const w = await startWorld();
   t.onTestFinished(w.end);
   const text = (await w.admin.get("/metrics")).text; // answered once before: what counts answers has series
   await w.admin.get("/metrics");
   const exported = new Set([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = "", type]) => (type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => name + end) : [name]))); // oxfmt-ignore
-  const named = [...alerts().map(({ expr }) => expr), ...panels().flatMap(({ targets }) => targets.map(({ expr }) => expr))];
   const strangers = named.flatMap((expr) => metricsIn(expr).filter((name) => !exported.has(name) && name !== "up")); // Prometheus's own
   expect(strangers).toEqual([]);
   expect(named.length).toBeGreaterThan(20);
+});
+
+test("nobody is alarmed by what another program exports under the same name", () => {
+  const anybodys = named.filter((expr) => metricsIn(expr).some((name) => !expr.includes(`${name}{job="imprimatur"`)));
+  expect(anybodys).toEqual([]);
+  expect(named.filter((expr) => expr.match(/\bjob="/g)?.length !== metricsIn(expr).length)).toEqual([]);
 });
 
 test.each(["rate(http_requests_total[5m]", "rates(x[5m])", "x{a=b}", "x[5 minutes]", "sum by le (x)"])(
