@@ -1,6 +1,6 @@
 // The tarball as a stranger meets it: packed, read through, installed into an empty folder, run from somewhere else.
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import { promisify } from "node:util";
@@ -18,7 +18,9 @@ mkdirSync(elsewhere);
 const manifest = JSON.parse(readFileSync("package.json", "utf8"));
 const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { maxBuffer: 8_000_000 });
 const said = JSON.parse(stdout);
-const [{ filename, files }] = Array.isArray(said) ? said : Object.values<{ filename: string; files: { path: string }[] }>(said);
+type Packed = { filename: string; files: { path: string }[] };
+const packedOf = (said: unknown) => (Array.isArray(said) ? said : Object.values(said as object))[0] as Packed;
+const { filename, files } = packedOf(said);
 const paths = new Set<string>(files.map(({ path }: { path: string }) => path));
 
 /** Every name that the module brings in: by import, by export from, and by the doors that take a name as text. */
@@ -53,6 +55,20 @@ test("the tarball has what runs, and neither tests nor anybody's data", () => {
     /(\.(test\.ts|pem|db|log)|\/\.env|bootstrap-key|sealing-key)$|\.npmrc|node_modules/.test(path),
   );
   expect(private_).toEqual([]);
+});
+
+test("what lies beside the sources is nobody else's: secrets of the deployment, the tarball before, a data folder", async () => {
+  const clone = join(folder, "clone");
+  const own = ["cloud/deploy/.env", "cloud/deploy/mosquitto.passwords", "cloud/deploy/imprimatur.tgz", "agent/.imprimatur-agent/config.json", "cloud/.imprimatur/sealing-key", "cloud/deploy/node-1.log"]; // oxfmt-ignore
+  const sources = ["cloud/deploy/compose.yaml", "cloud/deploy/example.env", "cloud/main.ts"];
+  for (const path of [...own, ...sources]) {
+    mkdirSync(join(clone, posix.dirname(path)), { recursive: true });
+    writeFileSync(join(clone, path), "");
+  }
+  for (const file of ["package.json", ".gitignore"]) copyFileSync(file, join(clone, file));
+  const { stdout } = await run("npm", ["pack", "--dry-run", "--json"], { cwd: clone });
+  const found = packedOf(JSON.parse(stdout)).files.map(({ path }) => path);
+  expect(found.toSorted()).toEqual([...sources, "package.json"]);
 });
 
 const isReachable = () =>
