@@ -9,7 +9,7 @@ import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
-import { claimFolder, CUT_OFF, openStore } from "../store/open.ts";
+import { claimFolder, CUT_OFF, openStore, UNPACKED } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
 import { type Manifest, unfit, unpack } from "./archive.ts";
@@ -39,7 +39,6 @@ function refuseOtherHead({ log: { size, root, checkpoint } }: Manifest, found: I
 export const verifyBackup = (from: string, log: Logger): Promise<Manifest> =>
   inScratch(join(tmpdir(), "imprimatur-verify-"), (folder) => checked(from, folder, log));
 
-const UNPACKED = ".restoring-";
 type Options = { from: string; dataDir: string; force: boolean; log: Logger; now: number };
 export type Restored = { manifest: Manifest; /** Where what was there before lies now. */ before: string | undefined };
 

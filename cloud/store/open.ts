@@ -1,5 +1,5 @@
 // Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
-import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -113,7 +113,17 @@ export function isClaimed(dataDir: string): boolean {
 const CLAIM_WAIT_MS = 5_000;
 /** A file that says so while a restore is under way: half of one isn't to be served. */
 export const CUT_OFF = "restore-under-way";
+/** What a restore unpacks into, before it touches anything else. */
+export const UNPACKED = ".restoring-";
 type Claim = { waitMs?: number; evenCutOff?: boolean };
+
+/** What to do about a restore that was killed here; undefined where none was. */
+function afterCutOff(dataDir: string): string | undefined {
+  const there = readdirSync(dataDir);
+  const unpacked = there.find((name) => name.startsWith(UNPACKED));
+  if (there.includes(CUT_OFF)) return "run it again with --force";
+  return unpacked && `run it again with --force, or remove ${join(dataDir, unpacked)} to go on with what was there before`;
+}
 
 /**
  * One process a SQLite folder: the lock is the operating system's, so it ends with its holder however that dies.
@@ -122,11 +132,13 @@ type Claim = { waitMs?: number; evenCutOff?: boolean };
 export async function claimFolder(dataDir: string, { waitMs = CLAIM_WAIT_MS, evenCutOff = false }: Claim = {}): Promise<() => void> {
   makeFolder(dataDir, 0o700);
   const lock = new Database(join(dataDir, "lock"), { timeout: 0 });
+  let todo: string | undefined;
   for (let waited = 0; ; waited += 100) {
     try {
       lock.exec("BEGIN EXCLUSIVE");
       lock.pragma("user_version = 1"); // a file that can't be written is opened for reading, and then excludes nobody
-      if (!existsSync(join(dataDir, CUT_OFF)) || evenCutOff) return () => void lock.close();
+      todo = evenCutOff ? undefined : afterCutOff(dataDir);
+      if (todo === undefined) return () => void lock.close();
       break;
     } catch (error) {
       if (waited < waitMs && isBusy(error)) await sleep(100);
@@ -138,5 +150,5 @@ export async function claimFolder(dataDir: string, { waitMs = CLAIM_WAIT_MS, eve
     }
   }
   lock.close();
-  throw new Error(`a restore into ${dataDir} was cut off: run it again with --force`);
+  throw new Error(`a restore into ${dataDir} was cut off: ${todo}`);
 }

@@ -275,12 +275,16 @@ test("of the store of a newer version this one makes no backup", async () => {
   expect(existsSync(join(root, "newer.backup"))).toBe(false);
 });
 
-test("a restore that was cut off stops the start", async () => {
+test.each([
+  ["while it put things in their place", ["restore-under-way", ".restoring-a1b2c3"], /was cut off: run it again with --force\n$/],
+  ["before it touched anything", [".restoring-a1b2c3"], /was cut off: run it again with --force, or remove \S+\.restoring-a1b2c3 to go on/],
+])("a restore that was cut off %s stops the start", async (_when, left, says) => {
   const folder = mkdtempSync(join(root, "half-"));
-  writeFileSync(join(folder, "restore-under-way"), "");
+  for (const name of left) writeFileSync(join(folder, name), "");
   const { code, out } = await imprimatur(["main"], env(folder));
-  expect([code, out]).toEqual([1, expect.stringContaining("was cut off: run it again with --force")]);
+  expect({ code, out }).toEqual({ code: 1, out: expect.stringMatching(says) });
   expect((await imprimatur(["restore", "--from", file, "--data", folder, "--force"])).code).toBe(0);
+  expect(readdirSync(folder).filter((name) => name.includes("restor"))).toEqual([]);
 });
 
 const bytes = () => readFileSync(file);
