@@ -70,6 +70,7 @@ async function cases(): Promise<{ good: Case[]; bad: Case[] }> {
       signed(signature.slice(0, -2)),
       signed(`t=${at},v2=`),
       signed(`t=,v2=${"0".repeat(64)}`),
+      signed(`t=${"9".repeat(400)},v2=${"0".repeat(64)}`), // more than Python's numbers with a point hold
       signed(`t=${at},v2=${"é".repeat(64)}`),
     ],
   };
