@@ -94,6 +94,18 @@ describe("a label through a queue", () => {
     expect((await printed(fault)).completion).toMatchObject({ outcome, reason: expect.stringContaining(says) });
   });
 
+  test.each(["held", "queue-paused", "media-empty"] as const)(
+    "%s is mended at the control port, and the label comes out",
+    async (fault) => {
+      const { queue, printer, label } = await connected(fault);
+      await printer.submit(label);
+      expect(queue.labels).toEqual([]);
+      await fetch(queue.control.url, { method: "POST", body: '{"fault":"none"}' });
+      await expect.poll(() => queue.labels.length).toBe(1);
+      expect(queue.jobs().map(({ state }) => state)).toEqual(["completed"]);
+    },
+  );
+
   test("a refusal for good isn't tried again, one for now is", async () => {
     expect((await printed("document-refused")).submission).toMatchObject({ retryable: false, bytesAccepted: 0 });
     expect((await printed("busy")).submission).toMatchObject({ retryable: true, bytesAccepted: 0 });

@@ -1,0 +1,64 @@
+// Simulators that a person starts: the receiver says why it refuses what it doesn't believe, a taken port and a typo are told, and nothing typed ends one.
+import { spawn, spawnSync } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { expect, onTestFinished, test } from "vitest";
+import { startQueue } from "../../fixtures/printers/ipp.ts";
+import { startCamera } from "../../fixtures/scanners/camera.ts";
+import { startLineScanner } from "../../fixtures/scanners/line.ts";
+
+const SECRET = "whsec_c2VjcmV0";
+
+/** What it says, line by line. */
+function started(file: string, ...given: string[]): () => Promise<string> {
+  const child = spawn(process.execPath, [`fixtures/${file}`, ...given], { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(async () => {
+    child.kill();
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+  });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return async () => String((await lines.next()).value);
+}
+
+test("who starts the receiver with the wrong secret is told so", async () => {
+  const said = started("receiver.ts", "--secret", SECRET, "--port", "0");
+  const url = (await said()).replace("listening at ", "");
+  const send = (secret: string, at = Math.floor(Date.now() / 1000)) => {
+    const body = '{"id":"e1","type":"product.created","data":{}}';
+    const signature = createHmac("sha256", secret).update(`${at}.${body}`).digest("hex");
+    return fetch(url, {
+      method: "POST",
+      body,
+      headers: { "x-service-delivery": "d1", "x-service-signature-v2": `t=${at},v2=${signature}` },
+    });
+  };
+  expect((await send("whsec_another")).status).toBe(401);
+  expect(await said()).toBe("refused: the signature is wrong");
+  expect((await send(SECRET, 1_000)).status).toBe(401);
+  expect(await said()).toBe("refused: the timestamp is more than five minutes off");
+  expect((await send(SECRET)).status).toBe(204);
+  expect(await said()).toBe("product.created e1 {}");
+});
+
+test.each(["anchor", "registry"])("a simulated %s outlives what isn't JSON, and says in a line that its port is taken", async (name) => {
+  const said = started(`${name}.ts`, "--port", "0");
+  const url = new URL(/http:[^,]+/.exec(await said())?.[0] ?? "");
+  const post = (body: string) => fetch(url, { method: "POST", body });
+  expect((await post("junk")).status).toBe(400);
+  expect((await post('{"digest":"d"}')).status).toBe(201);
+  const { status, stderr } = spawnSync(process.execPath, [`fixtures/${name}.ts`, "--port", url.port], { encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 1, stderr: `listen EADDRINUSE: address already in use ${url.host}\n` });
+});
+
+test.each([
+  ["a scanner", () => startLineScanner(), { text: "x", falt: "wrong" }, "text, fault, suffix, aim"],
+  ["a camera", () => startCamera({ shows: () => undefined }), { falt: "mirrored" }, "fault, seed"],
+  ["a print queue", () => startQueue(), { falt: "held" }, "fault"],
+])("a typo at the control port of %s isn't taken for nothing", async (_name, start, order, known) => {
+  const { control, end } = await start();
+  onTestFinished(() => end());
+  const post = async (body: unknown) => (await fetch(control.url, { method: "POST", body: JSON.stringify(body) })).json();
+  expect(await post(order)).toEqual({ error: `there is no "falt" here; there are ${known}` });
+  expect(await post(null)).toEqual({ error: `send an object with ${known}` });
+});
