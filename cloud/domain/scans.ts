@@ -7,16 +7,23 @@ import { scans } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 import { emit } from "./outbox.ts";
 
-export type Scan = Omit<typeof scans.$inferSelect, "id">;
+/** What is kept of it, and the request that it is told under. */
+export type Scan = Omit<typeof scans.$inferSelect, "id"> & { requestId: string };
 
 const insertScan = prepared(db.insert(scans).values(placesOf(scans)));
 
 /** Kept, and told to whoever listens. */
 export async function recordScans(tx: Tx, seen: readonly Scan[]): Promise<void> {
-  for (const scan of seen) {
+  for (const { requestId, ...scan } of seen) {
     await insertScan.run({ ...scan, id: randomUUIDv7() });
     const { tenantId, productId, gtin, serial, at } = scan;
-    await emit(tx, { tenantId }, "scan.recorded", { gtin, serial, productId, at: new Date(at).toISOString(), source: "resolver" });
+    await emit(tx, { tenantId, requestId }, "scan.recorded", {
+      gtin,
+      serial,
+      productId,
+      at: new Date(at).toISOString(),
+      source: "resolver",
+    });
   }
 }
 

@@ -35,7 +35,7 @@ const fromEpc =
 const linksetAt = (origin: string, key: LinkKey) => `<${linkOf(origin, key)}?linkType=linkset>; rel="linkset"; type="${LINKSET}"`;
 const joined = (...links: (string | undefined)[]) => links.filter((link) => link !== undefined).join(", ");
 
-async function answer(asked: Asked, { origin: originOf, store, scans }: Deps, read: Read): Promise<Reply> {
+async function answer(asked: Asked, requestId: string, { origin: originOf, store, scans }: Deps, read: Read): Promise<Reply> {
   const origin = originOf();
   const { host } = new URL(origin);
   const { key, query, sameAs } = questionIn(asked, read, origin);
@@ -50,7 +50,7 @@ async function answer(asked: Asked, { origin: originOf, store, scans }: Deps, re
   const [first] = contexts as [LinkContext, ...LinkContext[]];
   const href = targetOf(first, linkType, asked);
   if (href === undefined) throw noLink(key, host, linkType, LINK_TYPES);
-  if (asked.method === "GET") tell(scans, found, asked);
+  if (asked.method === "GET") tell(scans, found, asked, requestId);
   return { status: 302, headers: { location: withQuery(href, query), link: joined(linksetAt(origin, key), sameAs) } };
 }
 
@@ -82,10 +82,12 @@ function targetOf({ defaultLink, dpp }: LinkContext, linkType: string | undefine
 /** The whole query goes along as it was sent: Node's parser lets nothing into an address that a header couldn't carry. */
 const withQuery = (href: string, query: string): string => (query === "" ? href : `${href}${href.includes("?") ? "&" : "?"}${query}`);
 
-function tell(scans: Deps["scans"], { tenantId, at, levels: [{ key, productId }] }: Resolution, { headers: { accept } }: Asked): void {
+function tell(scans: Deps["scans"], found: Resolution, { headers: { accept } }: Asked, requestId: string): void {
+  const { tenantId, at, levels } = found;
+  const [{ key, productId }] = levels;
   const { gtin, serial } = key;
   if (serial === undefined) return;
-  scans.add({ tenantId, productId, gtin, serial, at, agent: accept?.includes("text/html") ? "browser" : "program" });
+  scans.add({ tenantId, productId, gtin, serial, at, agent: accept?.includes("text/html") ? "browser" : "program", requestId });
 }
 
 const link = (path: string, says: string, params: Parameters<typeof closed>[0], read: Read): Route =>
@@ -108,7 +110,7 @@ const link = (path: string, says: string, params: Parameters<typeof closed>[0], 
     replies: { 200: [LINKSET, "text/html"], 302: "To the public passport, the whole query kept" },
     sends: ["Location"],
     refusals: ["INVALID_GTIN", "INVALID_SERIAL", "PRODUCT_NOT_FOUND", "SERIAL_VOIDED"],
-    run: ({ asked, deps }) => answer(asked, deps, read),
+    run: ({ asked, requestId, deps }) => answer(asked, requestId, deps, read),
   });
 
 const gtin = Type.String({ pattern: "^[0-9]{14}$", description: "GTIN, 14 digits" });

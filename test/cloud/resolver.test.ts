@@ -7,9 +7,10 @@ import { forgetScans, recordScans } from "../../cloud/domain/scans.ts";
 import { scans } from "../../cloud/store/schema.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
+import { receiving } from "../hooks.ts";
 import { world } from "../world.ts";
 
-const w = await world();
+const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
 const { published, publish, tenant } = publishing(w, 700_000);
 const LINKSET = { accept: "application/linkset+json" };
 const at = (path: string, headers: Record<string, string> = {}, method = "GET") => w.nobody.send(method, `/${path}`, { headers });
@@ -354,9 +355,18 @@ test("a scan is recorded for a GET that resolved a serial, once, after the answe
   expect(await seen()).toHaveLength(3);
 });
 
+test("a webhook hears of a scan under the request's own correlation id", async () => {
+  const receiver = await receiving();
+  await w.admin.post("/webhooks", { url: receiver.url, events: ["scan.recorded"] });
+  await at(`${model}/21/1001`, { "x-correlation-id": "a-door-in-hall-3" });
+  await expect.poll(() => receiver.received.length).toBe(1);
+  const [{ headers, event } = expect.fail("nothing came")] = receiver.received;
+  expect([headers["x-correlation-id"], event.data]).toEqual(["a-door-in-hall-3", expect.objectContaining({ serial: "1001" })]);
+});
+
 test("a scan is forgotten once it is older than it is kept", async () => {
   const at = Date.UTC(2026, 0, 1);
-  const scan = { tenantId: "t", productId: "p", gtin: "g", serial: "old", at, agent: "program" as const };
+  const scan = { tenantId: "t", productId: "p", gtin: "g", serial: "old", at, agent: "program" as const, requestId: "r" };
   const forgotten = await w.store.write("scans", async (tx) => {
     await recordScans(tx, [scan, { ...scan, at: tx.now }]);
     return forgetScans({ ...tx, now: at + limits.SCAN_KEEP_MS + 1 }, 10);

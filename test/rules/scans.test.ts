@@ -4,7 +4,7 @@ import { limits } from "#shared/limits.ts";
 import { createMetrics } from "../../cloud/metrics.ts";
 import { scanQueue } from "../../cloud/workers/scan-recorder.ts";
 
-const scan = (at: number) => ({ tenantId: "t", productId: "p", gtin: "g", serial: "s", at, agent: "program" as const });
+const scan = (at: number) => ({ tenantId: "t", productId: "p", gtin: "g", serial: "s", at, agent: "program" as const, requestId: "r" });
 
 test("the queue of scans holds its limit, drops and counts what comes beyond it, and has room again once some were taken", async () => {
   const metrics = createMetrics();
