@@ -8,26 +8,37 @@ import { type Line, said } from "./said.ts";
 const MARKS = { passed: "holds", failed: "fails", unknown: "unknown" } as const;
 const lineOf = ({ name, outcome, message }: CredentialCheck): Line => said(MARKS[outcome], `${name}: ${message}`);
 
+/** A key set doesn't say whose it is: who holds one of its keys may name anybody as the issuer, but not sign in another's name than that. */
+function issuerLine(opened: Opened, { did }: Ring): Line {
+  const check = judgeIssuer(opened, did ?? opened.issuer ?? "");
+  if (did !== undefined || check.outcome === "failed") return lineOf(check);
+  return said(
+    "note",
+    `that the keys are those of ${opened.issuer}, its issuer, wasn't checked: a key set doesn't say whose it is (did.json does)`,
+  );
+}
+
 type Given = { now: number; keys: Ring | undefined };
 export async function credentialLines(jws: string, { now, keys }: Given, statusList: string | undefined): Promise<Line[]> {
   const opened = await openCredential(jws).catch((error: unknown) => error as Error);
   if (opened instanceof Error) return [said("fails", `signature: it isn't a signed credential: ${opened.message}`)];
-  const checks = [
-    await judgeSignature(
-      jws,
-      opened,
-      keys?.find(opened.kid),
-      keys ? undefined : { outcome: "unknown", message: "no key was given: --keys takes the issuer's did.json" },
-    ),
-    ...(keys?.did === undefined ? [] : [judgeIssuer(opened, keys.did)]),
-    judgeValidity(opened, now),
-    await judgeSchema(opened),
-  ];
+  const signature = await judgeSignature(
+    jws,
+    opened,
+    keys?.find(opened.kid),
+    keys ? undefined : { outcome: "unknown", message: "no key was given: --keys takes the issuer's did.json" },
+  );
   const status =
     statusList === undefined
       ? said("note", "whether it was revoked since only its issuer's status list can tell")
       : await statusLine(opened, statusList, keys);
-  return [...checks.map(lineOf), status];
+  return [
+    lineOf(signature),
+    ...(keys ? [issuerLine(opened, keys)] : []),
+    lineOf(judgeValidity(opened, now)),
+    lineOf(await judgeSchema(opened)),
+    status,
+  ];
 }
 
 const LIST_MAX_BYTES = 16_777_216;

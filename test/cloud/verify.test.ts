@@ -233,7 +233,26 @@ test("judged by keys of one's own, a file that brings others isn't said to hold 
     ]);
   }
   expect((await verify(bundle, "--keys", didFile)).marks["note"]).toBe(0);
-  expect((await verify(bundle, "--keys", jwksFile)).marks["note"]).toBe(0);
+  expect((await verify(bundle, "--keys", jwksFile)).said).not.toMatch("the didDocument in the file");
+});
+
+test("a key set doesn't say whose it is: that is said, and who signs in another's name than the issuer's isn't believed by it either", async () => {
+  const { privateKey, publicKey } = stranger();
+  const jwk = { ...publicKey.export({ format: "jwk" }), kid: "k1" };
+  const { payload } = partsOf(bundle.credential);
+  const by = (kid: string) => {
+    const issuer = { ...(payload["issuer"] as object), id: "did:web:famous.example" };
+    const credential = signedBy(privateKey, { header: { alg: "EdDSA", typ: "vc+jwt", kid }, payload: { ...payload, issuer } });
+    return verify(credential, "--keys", saved({ keys: [jwk] }));
+  };
+  const own = await by("did:web:famous.example#k1");
+  expect([own.code, own.said]).toEqual([
+    0,
+    expect.stringMatching(/note: that the keys are those of did:web:famous\.example, its issuer, wasn't/),
+  ]);
+  const another = await by("did:web:elsewhere.example#k1");
+  expect([another.code, another.said]).toEqual([1, expect.stringMatching(/fails: issuer: .*signed with a key of another's/)]);
+  expect((await verify(bundle, "--keys", didFile)).said).toMatch(/holds: issuer: /);
 });
 
 test("forged, tampered, foreign or revoked, it says what doesn't hold and ends with 1", async () => {
