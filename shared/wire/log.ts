@@ -7,7 +7,10 @@ const Size = Type.Integer({ minimum: 0 });
 
 export const LogEntry = closed({
   kind: Type.Enum(["passport", "print_bundle"]),
-  digest: Hex,
+  digest: Type.String({
+    ...Hex,
+    description: "SHA-256 in hex of RFC 8785's form: of a passport's credentialSubject, or of a print's evidence (its items)",
+  }),
   at: Type.String({ description: "When it was logged" }),
 });
 export type LogEntry = Static<typeof LogEntry>;
@@ -16,7 +19,7 @@ export const LogProof = closed({
   entry: LogEntry,
   index: Size,
   size: Size,
-  leafHash: Hex,
+  leafHash: Type.String({ ...Hex, description: "SHA-256 in hex of a zero byte and RFC 8785's form of `entry` (RFC 6962, 2.1)" }),
   proof: Type.Array(Hex, { description: "Siblings from the leaf up (RFC 6962, 2.1.1)" }),
   root: Hex,
   checkpoint: Type.String({ description: "The signed head of this size, a C2SP signed note" }),
