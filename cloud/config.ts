@@ -41,8 +41,9 @@ const url =
 const origin = (value: string): string | undefined => {
   const parsed = url("http", "https")(value);
   if (parsed === undefined) return undefined;
-  const { pathname, search, hash, username } = new URL(parsed);
-  if (pathname !== "/" || search || hash || username) throw new Error("must be an origin: scheme, host and port, nothing after it");
+  const { pathname, search, hash, username, password } = new URL(parsed);
+  if (pathname !== "/" || search || hash || username || password)
+    throw new Error("must be an origin: scheme, host and port, nothing after it");
   return new URL(parsed).origin;
 };
 function refusePassword(parsed: string | undefined): string | undefined {
@@ -52,6 +53,12 @@ function refusePassword(parsed: string | undefined): string | undefined {
 }
 /** fetch takes no URL that carries a password, and a log would show it. */
 const service = (value: string): string | undefined => refusePassword(url("http", "https")(value));
+/** Paths are put behind it. */
+const base = (value: string): string | undefined => {
+  const parsed = service(value);
+  if (parsed !== undefined && /[?#]/.test(parsed)) throw new Error("must end with its path: no query, and no fragment");
+  return parsed;
+};
 const broker = (value: string): string | undefined => {
   const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
   if (parsed === undefined) return undefined;
@@ -133,7 +140,7 @@ export const settings = {
     says: "the embedded broker's port, on `IMPRIMATUR_HOST`; 0, or where it is taken: any free one",
     parse: port,
   },
-  IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry; absent: 503 REGISTRY_UNAVAILABLE", parse: service },
+  IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry; absent: 503 REGISTRY_UNAVAILABLE", parse: base },
   IMPRIMATUR_ANCHOR: {
     default: "log",
     says: "`log`: the built-in transparency log; `off`; or the URL of an anchoring service",
@@ -164,7 +171,7 @@ export const settings = {
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     default: "",
     says: "a collector of OpenTelemetry traces (OTLP over HTTP), such as `http://127.0.0.1:4318`; absent: none are made",
-    parse: service,
+    parse: base,
   },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
