@@ -1,6 +1,10 @@
 // Anchors and registries outside: what they answer is kept, what they do wrong leaves nothing behind, and asking twice does it once.
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Type } from "typebox";
 import { afterAll, expect, test } from "vitest";
 import { sql } from "drizzle-orm";
+import { asking } from "../../cloud/adapters/outside.ts";
 import { startAnchor } from "../../fixtures/anchor.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import type { Way } from "../../fixtures/misbehaving.ts";
@@ -75,6 +79,22 @@ test("an answer that is lost half-way is asked for again under the same key: anc
   expect([anchor.done.size - done, anchor.heard.length - heard]).toEqual([1, 3]);
   expect(new Set(anchor.heard.slice(heard).map(({ key }) => key)).size).toBe(1);
   expect((await w.admin.get(`/passports/${id}/validations`)).body.validations).toHaveLength(1);
+});
+
+test("whatever 5xx a service answers, or a proxy before it that can't reach it, it is asked again; another refusal is its last word", async () => {
+  const answers = [520, 507, 201, 501, 201, 400, 201];
+  const service = createServer((request, response) => {
+    request.resume();
+    response.writeHead(answers.shift() ?? 201, { "content-type": "application/json" }).end('{ "digest": "0", "anchor": "a" }');
+  });
+  await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
+  afterAll(() => service.close());
+  const ask = asking(Type.Object({ digest: Type.String(), anchor: Type.String() }));
+  const asked = () => ask({ url: `http://127.0.0.1:${(service.address() as AddressInfo).port}`, body: {}, key: "k" });
+  expect([await asked(), answers.length]).toEqual([{ digest: "0", anchor: "a" }, 4]);
+  expect([await asked(), answers.length]).toEqual([{ digest: "0", anchor: "a" }, 2]);
+  await expect(asked()).rejects.toThrow("it answered 400");
+  expect(answers).toEqual([201]);
 });
 
 test("a replay answers without asking the anchor; the same key at once has one effect", async () => {
