@@ -20,6 +20,7 @@ export const passportCommands = {
   revise: { from: ["published"], draft: false },
   suspend: { from: ["published"], draft: false },
   archive: { from: ["published", "suspended"], draft: false },
+  validate: { from: ["draft", "published", "suspended"], draft: false },
 } as const satisfies Record<string, { from: readonly PassportState[]; draft: boolean }>;
 
 export const passportStates = ["generating", "draft", "published", "suspended", "archived"] as const;

@@ -11,7 +11,11 @@ const mine = (tenantId: string, sha256: string) => and(eq(blobs.tenantId, tenant
 /** Says whether it is new. */
 export async function keep(tx: Tx, { tenantId }: Caller, sha256: string, mediaType: string, bytes: Buffer): Promise<boolean> {
   const digest = hash("sha256", bytes);
-  if (digest !== sha256) throw new Refusal("EVIDENCE_INVALID", `the bytes have the digest ${digest}, not ${sha256}`, { sha256: digest });
+  if (digest !== sha256)
+    throw new Refusal("EVIDENCE_INVALID", `the bytes have the digest ${digest}, not ${sha256}`, {
+      sha256: digest,
+      fields: [{ field: "sha256", rule: "digest", message: `isn't the digest of the bytes, which is ${digest}` }],
+    });
   const known = await tx.db.select({ sha256: blobs.sha256 }).from(blobs).where(mine(tenantId, sha256)).get();
   if (known) return false;
   const row = { tenantId, sha256, mediaType, bytes, createdAt: tx.now };

@@ -3,6 +3,7 @@ import { and, asc, desc, eq, isNull } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
+import { passportCommands } from "#shared/states.ts";
 import type { Validations } from "#shared/wire/passports.ts";
 import type { PassportBundle, Receipt } from "#shared/wire/trust.ts";
 import type { Anchor } from "../adapters/anchor.ts";
@@ -76,6 +77,7 @@ export async function subjectOf(tx: Tx, tenantId: string, id: string) {
     throw new Refusal("GUARD_REJECTED", `there is nothing to validate: the passport is ${row.state}`, {
       state: row.state,
       command: "validate",
+      from: passportCommands.validate.from,
     });
   return { row, version };
 }

@@ -420,7 +420,8 @@ describe("pictures", () => {
 
   test("are refused with a digest that lies, beyond 2 MiB, or as another type", async () => {
     const bytes = Buffer.from("a picture");
-    expect((await put(hash("sha256", "another"), bytes)).body.error.code).toBe("EVIDENCE_INVALID");
+    const { code, details } = (await put(hash("sha256", "another"), bytes)).body.error;
+    expect([code, details.fields[0].field]).toEqual(["EVIDENCE_INVALID", "sha256"]);
     expect((await put("xyz", bytes)).status).toBe(400);
     const huge = Buffer.alloc(2 * 1024 * 1024 + 1);
     expect((await put(hash("sha256", huge), huge)).status).toBe(413);

@@ -202,6 +202,12 @@ test("commands out of place are GUARD_REJECTED with what they would take", async
   expect(refusal(await w.admin.get(`/passports/${id}?version=1e308`))).toEqual([400, "VALIDATION_ERROR"]);
   expect((await w.admin.post(`/passports/${id}/archive`)).body.status).toBe("archived");
   expect(refusal(await w.admin.post(`/passports/${id}/archive`))).toEqual([403, "GUARD_REJECTED"]);
+  const gone = await w.admin.post(`/passports/${id}/validations`);
+  expect([...refusal(gone), gone.body.error.details]).toEqual([
+    403,
+    "GUARD_REJECTED",
+    { state: "archived", command: "validate", from: ["draft", "published", "suspended"] },
+  ]);
 });
 
 test("an edit that isn't possible is refused as that, whatever its body says; nothing is told of a passport that isn't there", async () => {
