@@ -17,6 +17,9 @@ export type Given<O extends Options> = {
   [Name in keyof O]?: O[Name] extends { multiple: true } ? string[] : O[Name]["type"] extends "string" ? string : boolean;
 };
 
+/** A key whose --key was forgotten isn't shown again, in a log of a script maybe. */
+const shown = (word: string): string => (word.startsWith("imp_") ? "a key" : `"${word}"`);
+
 /** Made by each program of what it has: Node's parser, and a way to show the usage and end. */
 export const argumentsWith = (parse: typeof parseArgs, help: (usage: string) => never) =>
   /** The options' values, and the words between them: at most so many. */
@@ -31,8 +34,9 @@ export const argumentsWith = (parse: typeof parseArgs, help: (usage: string) => 
       if (token.value === "") throw typo(`${token.rawName} has nothing behind it`); // what a script says with a variable that isn't set
     }
     try {
-      const { values, positionals } = parse({ args: argv, options, strict: true, allowPositionals: words > 0 });
-      if (positionals.length > words) throw new Error(`"${positionals[words]}" is one word too many`);
+      const { values, positionals } = parse({ args: argv, options, strict: true, allowPositionals: true });
+      const [extra] = positionals.slice(words);
+      if (extra !== undefined) throw new Error(`${shown(extra)} is one word too many`);
       return { ...(values as Given<O>), words: positionals };
     } catch (error) {
       throw typo((error as Error).message.replaceAll(/\s+/g, " "));

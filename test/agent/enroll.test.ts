@@ -150,6 +150,8 @@ test("a key that may not register, one that nobody knows, another web site and a
     [["--cloud", w.url, "--key", key, "--label", "wide"], 2, /--label is WIDTHxHEIGHT/],
     [["--clod", w.url], 2, /did you mean --cloud\?/],
     [["--tenant", ""], 2, /--tenant has nothing behind it/],
+    [["--cloud", w.url, key], 2, /^a key is one word too many \(usage: .*--key KEY/],
+    [["line 1"], 2, /^"line 1" is one word too many/],
   ];
   for (const [args, exitCode, says] of cases) {
     const file = newFile();
