@@ -1,7 +1,7 @@
 // What a proof says of the log: the leaf is this one, it stands in that tree, somebody signed the tree's head, and it is the log you know.
 import { verify } from "node:crypto";
 import { canonical } from "#shared/canonical.ts";
-import { isConsistent, isIncluded, leafHash } from "#shared/merkle.ts";
+import { EMPTY_ROOT, isConsistent, isIncluded, leafHash } from "#shared/merkle.ts";
 import { type Head, keyHash, type Note, parseNote } from "#shared/note.ts";
 import type { LogConsistency, LogProof } from "#shared/wire/log.ts";
 import type { Ring } from "./keys.ts";
@@ -54,6 +54,10 @@ export function sameLogLine(known: Head, head: Head, consistency: LogConsistency
     return known.root.equals(head.root)
       ? said("holds", `the file's head is the one that you know`)
       : said("fails", `the log was forked: you know another root of its first ${head.size} leaves`);
+  if (known.size === 0)
+    return known.root.equals(EMPTY_ROOT)
+      ? said("holds", "the log that you know was still empty: every log goes on from there")
+      : said("fails", "the head that you know is of no log: it has no leaves, and another root than that gives");
   const [older, newer] = known.size < head.size ? [known, head] : [head, known];
   const shorter =
     known.size > head.size ? "the file's log is shorter than the one that you know: the file is older, or the log was rolled back; " : "";

@@ -36,6 +36,7 @@ const verify = (content: unknown, ...args: string[]) => run(saved(content), ...a
 /** All that is verified below is saved here, from a cloud that is gone before the first check. */
 async function collected() {
   const w = await startWorld({ databaseUrl: await freshDatabase() });
+  const empty = (await w.nobody.get("/log/checkpoint")).text;
   const { id, productId } = await publishedPassport(w.admin, { gtin: gtinOf(560_001) });
   await w.admin.post(`/passports/${id}/validations`);
   const proofOf = async (digest: string) => (await w.nobody.get(`/log/proof?digest=${digest}`)).body;
@@ -63,9 +64,9 @@ async function collected() {
   await w.admin.post(`/products/${productId}/void`, { reason: "recalled" });
   const revoked = (await w.admin.get(`/passports/${id}/proof`)).body;
   await w.end();
-  return { bundle, later, print, first, last, consistency, did, jwks, revoked };
+  return { bundle, later, print, empty, first, last, consistency, did, jwks, revoked };
 }
-const { bundle, later, print, first, last, consistency, did, jwks, revoked } = await collected();
+const { bundle, later, print, empty, first, last, consistency, did, jwks, revoked } = await collected();
 const [didFile, jwksFile, firstFile, lastFile, consistencyFile] = [did, jwks, first, last, consistency].map(saved) as [
   string,
   string,
@@ -327,6 +328,16 @@ test("a checkpoint that you know shows whether the log was rolled back, rewritte
   const rolledBack = await verify(bundle, "--checkpoint", head(7, otherRoot), "--consistency", consistencyFile);
   expect([rolledBack.code, rolledBack.said]).toEqual([1, expect.stringMatching("it was rolled back, rewritten or forked")]);
   expect((await verify(bundle, "--keys", didFile, "--checkpoint", head(1, otherRoot))).said).toMatch("fails: the checkpoint that you know");
+});
+
+test("a head that was saved while the log was empty is the beginning of every log, and takes no proof", async () => {
+  const { code, said } = await verify(later, "--keys", didFile, "--checkpoint", saved(empty));
+  expect([code, said]).toEqual([
+    0,
+    expect.stringMatching(/holds: the checkpoint that you know was signed[^]*holds: the log that you know was/),
+  ]);
+  const other = saved(empty.replace(/\n0\n[^\n]+\n/, `\n0\n${Buffer.alloc(32, 7).toString("base64")}\n`));
+  expect((await verify(later, "--checkpoint", other)).said).toMatch("fails: the head that you know is of no log");
 });
 
 test("an outside anchor's receipt is in the file, and is said to be the service's word", async () => {
