@@ -45,6 +45,20 @@ test.each(["/console", "/console/app.css", "/console/app.js", "/nowhere", "/cons
   },
 );
 
+test("any web page may read what a stranger verifies with, and is told why where it can't; so may it what EN 18222 opens to all", async () => {
+  const ids = "/v1/dppsByProductIds";
+  const asked = ["/.well-known/did.json", "/status/0", "/status/x", "/v1/dpps/1", "/v1/dppsByProductId/1", ids].map((path) => `/${path}`);
+  for (const path of [...asked, "/log/checkpoint", "/log/proof?digest=x", "/log/consistency?from=1&to=1"]) {
+    const preflight = await w.nobody.send("OPTIONS", path);
+    const answer = path.endsWith(ids) ? await w.nobody.post(path, { productIds: ["1"] }) : await w.nobody.get(path);
+    const method = path.endsWith(ids) ? "POST" : "GET";
+    expect([path, preflight.status, answer.headers.get("access-control-allow-origin")]).toEqual([path, 204, "*"]);
+    expect(preflight.headers.get("access-control-allow-methods")?.split(", ")).toContain(method);
+    expect(answer.headers.get("cross-origin-resource-policy")).toBe("cross-origin");
+  }
+  expect((await w.nobody.send("OPTIONS", `/${ids}`)).headers.get("access-control-allow-headers")).toContain("Content-Type");
+});
+
 test("the documentation page runs its own scripts and nothing else", async () => {
   const { headers } = await w.nobody.get("//docs/");
   expect(headers.get("content-security-policy")).not.toMatch(/unsafe-eval|script-src[^;]*\*/);
