@@ -97,6 +97,10 @@ test("whatever 5xx a service answers, or a proxy before it that can't reach it, 
   expect(answers).toEqual([201]);
 });
 
+test("a simulated service outlives what isn't for it", async () => {
+  for (const body of ["not json", "5", "null"]) expect((await fetch(anchor.url, { method: "POST", body })).status).toBe(400);
+});
+
 test("a replay answers without asking the anchor; the same key at once has one effect", async () => {
   const { id } = await draftPassport(w.admin, kettle());
   const headers = { "idempotency-key": crypto.randomUUID() };
