@@ -54,6 +54,8 @@ export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId
             bytes: Buffer.byteLength(String(row["body"])), body: JSON.parse(String(row["body"])),
           }) as ReportRow, // oxfmt-ignore
       ),
+    /** The number of the last one that was ever written here; 0 where there is none. */
+    lastReport: (): number => Number(get("SELECT max(n) AS n FROM reports")?.["n"] ?? 0),
     isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,
     settle: (n: number, fate: Fate, told: string | null) =>
       void write(() =>

@@ -43,6 +43,11 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   let notBefore = 0;
   /** Attempts over whose reports the cloud stumbles, each with when it is asked about them again: nobody else waits for that. */
   const stumbled = new Map<string, number>();
+  /** How often each report has left. What left before, perhaps in the run before this one, may be answered as it was then: that renews no lease. */
+  const departures = new Map<number, number>();
+  const earlier = store.lastReport();
+  const isFirst = ({ n }: ReportRow) => n > earlier && departures.get(n) === 1;
+  const depart = (rows: readonly ReportRow[]) => rows.forEach(({ n }) => departures.set(n, 1 + (departures.get(n) ?? 0)));
   let strange = "";
   /** Reports in one call, which is one unit of the cloud's: one that is too much for it now would be too much each time. */
   let chunk: number = limits.RESULTS_MAX_ITEMS;
@@ -107,7 +112,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     if (store.attempt(attemptId)?.ended === null) store.change(attemptId, { ended: `quarantined: ${code}` });
   }
 
-  /** The cloud has renewed the lease, at the earliest when it was asked. */
+  /** The cloud has renewed the lease, at the earliest when it was asked, unless this isn't the first time. */
   function taken(row: ReportRow, askedAt: number): void {
     store.write(() => {
       store.settle(row.n, "taken", null);
@@ -118,7 +123,8 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       let { ended } = attempt;
       if (status === "SEALED") ended = "sealed";
       if (status === "FAILED") ended ??= "failed";
-      store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, askedAt + attempt.leaseSeconds * 1_000), ended });
+      const renewed = isFirst(row) ? askedAt + attempt.leaseSeconds * 1_000 : 0;
+      store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, renewed), ended });
       if (status === "SEALED") store.relabel(row.attemptId, ["printed", "unknown"], "sealed", "sealed");
     });
   }
@@ -136,6 +142,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
       for (const [attemptId, until] of stumbled) if (until <= clock.now()) stumbled.delete(attemptId);
       const rows = store.waiting(chunk * BATCHES, [...stumbled.keys()]);
       const [first] = rows;
+      if (!first && stumbled.size === 0) departures.clear();
       if (!first) return false;
       const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
       const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
@@ -159,6 +166,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 
   async function sendOne(row: ReportRow): Promise<boolean> {
     const askedAt = clock.now();
+    depart([row]);
     const said =
       row.kind === "result"
         ? await cloud.result(row.body, row.key, row.correlation)
@@ -171,6 +179,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 
   async function sendMany(fitting: ResultRow[]): Promise<boolean> {
     const askedAt = clock.now();
+    depart(fitting);
     const said = await cloud.results(fitting.map(({ body, key }) => ({ ...body, idempotency_key: key })));
     answered(said);
     if (!said.ok) {

@@ -215,6 +215,39 @@ describe.concurrent("answers get lost", () => {
   });
 });
 
+test("an answer that was given before renews no lease: what was drawn then isn't printed for a job that is another's by now", async (t) => {
+  const own = await startWorld();
+  t.onTestFinished(() => own.end());
+  const shop = await printShop(own);
+  const net = await startNetwork(() => own.url);
+  t.onTestFinished(net.end);
+  const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
+  t.onTestFinished(floor.end);
+  const first = await stationOn(floor);
+  await until(() => first.state().printers[0]?.status === "ready");
+  net.rule(({ body }) => (body.includes('"RENDERED"') ? "lose" : "pass"));
+  const { job_ref: ref } = await shop.issue();
+  const isBegun = () => first.store.inHand().some(({ stage }) => stage === "sending");
+  for (const end = Date.now() + 50_000; !isBegun() && Date.now() < end;) await new Promise((resolve) => setImmediate(resolve));
+  floor.machine?.fault("dont-answer"); // before it is asked where its counter stands: nothing leaves
+  await until(async () => first.state().printers[0]?.status === "offline" && (await stateInCloud(shop, ref)) === "RENDERED");
+  await first.end();
+  floor.machine?.clear();
+  own.later(120_000);
+  const other = await shop.newDevice("line 2");
+  await until(async () => (await other.api.post("/aidc/jobs/claim", { station: "line-1" })).status === 200);
+  const late = Promise.withResolvers<"pass">();
+  net.rule(({ path }) => (path.endsWith("/heartbeat") ? late.promise : "pass"));
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => station.state().buffer_depth === 0 && station.state().printers[0]?.status === "ready");
+  await sleep(1_000);
+  late.resolve("pass");
+  await until(() => station.state().jobs.length === 0);
+  expect(await floor.links()).toEqual([]);
+  expect((await shop.admin.get("/aidc/orphans")).body.data).toEqual([]);
+});
+
 describe.concurrent("answers overtake each other", () => {
   /** A printed label whose heartbeat is on its way while this word is said; the word's answer is lost until the heartbeat's is here. */
   async function overtaken(
