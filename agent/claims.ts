@@ -117,11 +117,13 @@ export function claimsOf(deps: ClaimDeps) {
     news.beat();
   }
 
-  /** What waits behind a printer that can't print, or at a station that was paused, others could do. */
+  let standsSince: number | undefined;
+  /** What waits behind a printer that can't print for so long, or at a station that was paused, others could do. */
   function letGo(): void {
-    if (!blocked() && !paused()) return;
+    if (!blocked() && !paused()) return void (standsSince = undefined);
+    standsSince ??= clock.now();
     for (const attempt of ahead())
-      if (clock.now() - attempt.createdAt > Math.max(LET_GO_MS, config.claim.leaseSeconds * 4_000))
+      if (clock.now() - Math.max(attempt.createdAt, standsSince) > Math.max(LET_GO_MS, config.claim.leaseSeconds * 4_000))
         store.change(attempt.attemptId, { ended: "let go" });
   }
 

@@ -156,6 +156,29 @@ test("a claim that nobody heard answered before the clock was set right brings n
   expect(await floor.links()).toEqual([]);
 });
 
+test("what waits is let go once the station has stood still for two minutes, however long it waited for its turn before", async (t) => {
+  const shop = await printShop(w);
+  const { clock, turn } = wrongBy(0);
+  const station = await running(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 30 } } }, { clock });
+  const first = await shop.issue({ priority: 2 });
+  const { job_ref: ref } = await shop.issue({ priority: 1 });
+  await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(station, ref) !== undefined);
+  const waiting = () => station.store.ofJob(ref)[0];
+  const minute = async () => {
+    for (let n = 0; n < 3; n += 1) {
+      const before = waiting()?.leaseUntil ?? 0;
+      turn(20_000);
+      await until(() => (waiting()?.leaseUntil ?? 0) > before, 10_000);
+    }
+  };
+  for (let n = 0; n < 3; n += 1) await minute();
+  await ask(station, "POST", "/api/pause");
+  await minute();
+  expect(waiting()?.ended).toBeNull();
+  turn(90_000);
+  await until(() => waiting()?.ended === "let go");
+});
+
 test("the station's own time never goes back, passes as fast as the clock's, and closes up", () => {
   let wall = 1_000_000;
   const told: number[] = [];
