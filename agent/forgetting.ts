@@ -11,13 +11,13 @@ const AT_ONCE = 50; // a label under way waits for no more
 const PAUSE_MS = 500;
 
 type Deps = { store: Store; clock: Clock; time: Pick<CloudTime, "now" | "skew">; say: Say };
-/** A month of the cloud's: a station's own clock may leap by one. */
+/** A month by the cloud's clock and by the station's own, which may leap by one, or be months behind: what it writes down is dated by that. */
 export function forgettingOf({ store, clock, time, say }: Deps) {
   let over = false;
   const stop = pulse(clock);
   function forgotten(): number {
     try {
-      return store.fault() === null ? store.forget(time.now() - KEPT_MS, AT_ONCE) : 0;
+      return store.fault() === null ? store.forget(Math.min(time.now(), clock.now()) - KEPT_MS, AT_ONCE) : 0;
     } catch (error) {
       say("error", { event: "buffer" }, `what is over can't be forgotten: ${(error as Error).message}`);
       return 0;

@@ -179,6 +179,22 @@ test("what waits is let go once the station has stood still for two minutes, how
   await until(() => waiting()?.ended === "let go");
 });
 
+test("a clock that is months behind makes nothing old: what was sealed a moment ago is still known after the next start", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop);
+  const { clock } = wrongBy(-60 * 24 * H);
+  const first = await stationOn(floor, { clock });
+  const { job_ref: ref } = await shop.issue();
+  const known = (station: { state: typeof first.state }) => station.state().recent.map(({ job_ref }) => job_ref);
+  await until(() => known(first).includes(ref));
+  await first.end();
+  const station = await stationOn(floor, { clock });
+  t.onTestFinished(station.end);
+  await until(() => station.state().notices.some(({ code }) => code === "clock_off")); // what time it is in the cloud is known
+  await new Promise((resolve) => setTimeout(resolve, 1_500)); // more than a look for what is over
+  expect(known(station)).toEqual([ref]);
+});
+
 test("the station's own time never goes back, passes as fast as the clock's, and closes up", () => {
   let wall = 1_000_000;
   const told: number[] = [];
