@@ -117,11 +117,14 @@ const unseen = (tenantId: string): Watched => ({
   devices: new Map(),
 });
 
+/** Also where the clock was set back since: else nobody would be told anything until it is there again. */
+const isTime = (since: number, everyMs: number, now: number): boolean => now < since || now - since >= everyMs;
+
 async function beat(store: Store, tenant: Watched): Promise<void> {
   const { news, now, isWhole } = await store.read("console pulse", async (tx) => {
     const news = await glance(tx, tenant);
     // Whoever has just lost a key is told nothing more: sessions are looked at before any news of a change of keys.
-    const isWhole = news.hasAuth || tx.now - tenant.lookedAt >= LOOK_EVERY_MS;
+    const isWhole = news.hasAuth || isTime(tenant.lookedAt, LOOK_EVERY_MS, tx.now);
     if (isWhole) await look(tx, tenant, news);
     await addSummary(tx, tenant, news);
     Object.assign(tenant, { seq: news.seq, glancedAt: tx.now }); // last: a glance that failed has seen nothing
@@ -153,7 +156,7 @@ async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
   if (lookedAt > 0 && importsAt !== tenant.importsAt) news.topics.add("import");
   if (lookedAt > 0 && tenant.awaitsPassports) news.topics.add("passport");
   const awaitsPassports = tenant.awaitsPassports && (await isGenerating(tx, tenantId));
-  const { devices, removed } = await changedSince(tx, tenantId, (lookedAt || tx.now) - OVERLAP_MS);
+  const { devices, removed } = await changedSince(tx, tenantId, Math.min(lookedAt || tx.now, tx.now) - OVERLAP_MS);
   news.devices = devices.filter((device) => isNew(tenant.devices, device));
   news.removed = removed.filter((id) => tenant.devices.delete(id));
   Object.assign(tenant, { importsAt, awaitsPassports, lookedAt: tx.now });
@@ -161,7 +164,7 @@ async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
 
 async function addSummary(tx: Tx, tenant: Watched, news: News): Promise<void> {
   const { tenantId, summary: known } = tenant;
-  if (news.seq === tenant.seq && news.devices.length === 0 && tx.now - (known?.at ?? 0) < SUMMARY_EVERY_MS) return;
+  if (news.seq === tenant.seq && news.devices.length === 0 && !isTime(known?.at ?? 0, SUMMARY_EVERY_MS, tx.now)) return;
   const value = await summary(tx, { tenantId });
   const text = JSON.stringify({ ...value, at: "" });
   if (text !== known?.text) news.summary = value;
@@ -194,7 +197,7 @@ function tell(follower: Follower, { summary: known }: Watched, news: News, now: 
     ...(devices.length + removed.length > 0 && may("device") ? [event("devices", { devices, removed })] : []),
     ...(changed.length > 0 ? [event("changed", { topics: changed })] : []),
   ].join("");
-  const quiet = text === "" && now - follower.saidAt < SIGN_OF_LIFE_MS;
+  const quiet = text === "" && !isTime(follower.saidAt, SIGN_OF_LIFE_MS, now);
   Object.assign(follower, { owed: "nothing", readyAt: now, ...(quiet ? {} : { saidAt: now }) });
   if (!quiet) follower.ready = stream.push(text || ": still here\n\n");
 }

@@ -308,6 +308,28 @@ describe("the stream", () => {
     expect((gone.data as { devices: { id: string }[] }).devices.map((device) => device.id)).not.toContain(id);
   });
 
+  test(
+    "goes on where the clock is set back by an hour: with its stations, and the figures of the hour that it is then",
+    { timeout: 60_000 },
+    async () => {
+      const own = await world();
+      const shop = await printShop(own);
+      const seen = await follow(`${own.url}/console/events`, { authorization: `Bearer ${shop.adminKey}` });
+      open.push(seen);
+      await seen.heard(({ event }) => event === "summary");
+      await expect.poll(() => seen.all().some(({ event }) => event === "devices")).toBe(true); // it has looked at the stations
+      own.later(-3_600_000);
+      const { id } = await shop.newDevice("line 9");
+      await seen.heard(({ event, data }) => event === "devices" && JSON.stringify(data).includes(id));
+      const hours = seen
+        .all()
+        .flatMap((heard) =>
+          heard.event === "summary" ? [(heard.data as { sealed_by_hour: { hour: string }[] }).sealed_by_hour.at(-1)?.hour] : [],
+        );
+      expect(new Set(hours).size).toBeGreaterThan(1);
+    },
+  );
+
   test("ends with the session: revoked, it says so and closes", async () => {
     const { secret, id } = await keyOf(w.admin, ["aidc:read"]);
     const seen = await watch(await cookieFor(secret));
