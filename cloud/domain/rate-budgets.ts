@@ -11,7 +11,8 @@ export type Spending = { key: string; perMinute: number; tokens: number };
 const MINUTE_MS = 60_000;
 const at = sql.placeholder;
 
-// A bucket is one instant: when it will be full again. Taking moves it on, and time alone fills it.
+// A bucket is one instant: when it will be full again. Taking moves it on, and time alone fills it. It is never further off than a minute, whatever
+// many nodes let through at once: where the clock was set back by an hour, everybody would be refused for that hour.
 const book = prepared(
   db
     .insert(rateBudgets)
@@ -19,7 +20,7 @@ const book = prepared(
     .onConflictDoUpdate({
       target: [sql.identifier("key") as unknown as typeof rateBudgets.key],
       set: {
-        fullAt: sql`CASE WHEN ${rateBudgets.fullAt} > ${at("now")} THEN ${rateBudgets.fullAt} ELSE ${at("now")} END + ${at("tookMs")}`,
+        fullAt: sql`CASE WHEN ${rateBudgets.fullAt} > ${at("latest")} THEN ${at("latest")} WHEN ${rateBudgets.fullAt} > ${at("now")} THEN ${rateBudgets.fullAt} ELSE ${at("now")} END + ${at("tookMs")}`,
       },
     })
     .returning({ fullAt: rateBudgets.fullAt }),
@@ -32,7 +33,7 @@ export async function settle(tx: Tx, spendings: readonly Spending[]): Promise<Ma
   const left = inOrder.map(async ({ key, perMinute, tokens }) => {
     const tokenMs = MINUTE_MS / perMinute;
     const tookMs = Math.round(tokens * tokenMs);
-    const { fullAt } = await book.get({ key, now, tookMs, fullAt: now + tookMs });
+    const { fullAt } = await book.get({ key, now, latest: now + MINUTE_MS, tookMs, fullAt: now + tookMs });
     return [key, burstOf(perMinute) - (fullAt - now) / tokenMs] as const;
   });
   return new Map(await Promise.all(left));

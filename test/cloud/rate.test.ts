@@ -1,5 +1,6 @@
 // Rate budgets: a bucket per credential, a tenth of the minute at once, headers that say where one stands.
 import { expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
 import { world } from "../world.ts";
 
 test("a sandbox may do twelve at once, is then told when to come back, and nobody else feels it", async () => {
@@ -50,4 +51,19 @@ test("an address is the proxy's, unless the proxy is one whose word is taken", a
   expect(await burst({})).toEqual([true, true]);
   expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8, 127.0.0.1" })).toEqual([true, false]);
   expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8" })).toEqual([true, true]);
+});
+
+test("a clock that is set back by an hour refuses nobody for that hour", async () => {
+  const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
+  const { adminKey } = (await w.admin.post("/tenants", { name: "s", tier: "pro" })).body;
+  const caller = w.as(adminKey.secret);
+  const settled = () => new Promise((resolve) => setTimeout(resolve, 2 * limits.RATE_SHARE_MS)); // nodes have booked what was taken
+  expect((await caller.get("/tenant")).status).toBe(200);
+  await settled();
+  w.later(-3_600_000);
+  expect((await caller.get("/tenant")).status).toBe(200);
+  await settled();
+  const { status, headers } = await caller.get("/tenant");
+  expect([200, 429]).toContain(status);
+  expect(Number(headers.get("retry-after") ?? 0)).toBeLessThanOrEqual(60);
 });
