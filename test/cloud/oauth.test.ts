@@ -1,6 +1,6 @@
 // Tokens: fetched with an off-the-shelf client, used like a key, replayed the same, dead with their client.
 import { randomUUID } from "node:crypto";
-import { createRemoteJWKSet, jwtVerify } from "jose";
+import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import * as oauth from "oauth4webapi";
 import { expect, test } from "vitest";
 import { world } from "../world.ts";
@@ -93,4 +93,26 @@ test("another grant is told so whatever else is wrong; a scope that doesn't exis
     expect((await ask(other)).body.error.code).toBe("unsupported_grant_type");
   expect((await ask({ scope: "bogus:thing dpp:read" })).body.error.code).toBe("invalid_scope");
   expect((await ask({ scope: "dpp:read dpp:read" })).body.scope).toBe("dpp:read");
+});
+
+test("the replay of a token ends before the token does: nobody is answered with a dead one", async () => {
+  const own = await world({ clock: "stopped" });
+  const client = (await own.admin.post("/oauth/clients", { name: "erp", scopes: ["products:read"] })).body;
+  const { client_id, client_secret } = client;
+  const now = () => own.store.read("now", async (tx) => tx.now);
+  own.later(1_999 - ((await now()) % 1_000)); // as late in a second as can be
+  const key = randomUUID();
+  const token = async (): Promise<string> => {
+    const asked = { grant_type: "client_credentials", client_id, client_secret };
+    return (await own.nobody.post("/oauth/token", asked, { "idempotency-key": key })).body.access_token;
+  };
+  const status = async (secret: string) => (await own.as(secret).get("/tenant")).status;
+  const first = await token();
+  const { exp } = decodeJwt(first);
+  own.later(Number(exp) * 1_000 - (await now()) - 1);
+  expect(await status(first)).toBe(200);
+  expect(await status(await token())).toBe(200);
+  own.later(1);
+  expect(await status(first)).toBe(401);
+  expect(await status(await token())).toBe(200);
 });
