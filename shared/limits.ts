@@ -114,7 +114,7 @@ export const limitTable = {
   WEBHOOK_ATTEMPTS_SHOWN_MAX: [50, "Tries that a delivery shows, the last ones"],
   WEBHOOK_KEEP_MS: [
     30 * 24 * 3_600_000,
-    "How long a delivery that has ended can be seen and sent again, and one that is held waits for its webhook",
+    "How long a delivery can be seen after it ended; it can be sent again, and one that is held waits for its webhook, as long after its event",
   ],
   UPLOAD_ABANDONED_MS: [3_600_000, "How long slices of a file are kept that never became an import"],
   JOB_HOURS_KEEP_MS: [90 * 24 * 3_600_000, "How long ended jobs are counted by the hour; of older ones only the totals are kept"],
