@@ -35,6 +35,7 @@ export function claimsOf(deps: ClaimDeps) {
   /** The same request until it is answered, over a restart as well: a lost answer's jobs come again instead of waiting for their leases to end. */
   let asked = JSON.parse(store.meta("unanswered_claim") ?? "null") as Asked | null;
   let keptKey = asked?.key;
+  const earlierKey = asked?.key; // of the run before: how long ago that was, a clock that stood still meanwhile doesn't know
   function keep(unanswered: Asked | null): void {
     asked = unanswered;
     if (asked?.key !== keptKey) store.setMeta("unanswered_claim", JSON.stringify(asked));
@@ -82,7 +83,8 @@ export function claimsOf(deps: ClaimDeps) {
       keep(said.status > 0 ? null : asked);
       return 0;
     }
-    for (const claimed of said.value.claims) await take(claimed, at);
+    const leaseUntil = key === earlierKey ? 0 : at + leaseSeconds * 1_000;
+    for (const claimed of said.value.claims) await take(claimed, leaseUntil);
     keep(null);
     return said.value.claims.length;
   }
@@ -95,7 +97,7 @@ export function claimsOf(deps: ClaimDeps) {
     await standing.refreshKeys();
     return judge();
   }
-  async function take(claimed: Claimed, at: number): Promise<void> {
+  async function take(claimed: Claimed, leaseUntil: number): Promise<void> {
     const { job, attempt_id: attemptId, envelope } = claimed;
     const verdict = await verified(claimed);
     if (!verdict.good) {
@@ -110,7 +112,7 @@ export function claimsOf(deps: ClaimDeps) {
       task: verdict.task,
       envelope,
       leaseSeconds,
-      leaseUntil: at + leaseSeconds * 1_000,
+      leaseUntil,
       envelopeUntil: verdict.until - (time.skew() ?? 0),
     });
     if (taken) say("info", { event: "claimed", job_ref: job.job_ref, attempt: verdict.task.attempt }, `claimed ${job.job_ref}`);

@@ -156,6 +156,32 @@ test("a claim that nobody heard answered before the clock was set right brings n
   expect(await floor.links()).toEqual([]);
 });
 
+test("nor does one that is answered after a start whose clock doesn't know how long the station was off", async (t) => {
+  const own = await startWorld();
+  t.onTestFinished(() => own.end());
+  const shop = await printShop(own);
+  const net = await startNetwork(() => own.url);
+  t.onTestFinished(net.end);
+  const floor = await floorOf(t, net.url, shop, { eyes: "hand" });
+  net.rule(({ path }) => (path.endsWith("/claim/batch") ? "lose" : "pass"));
+  const first = await stationOn(floor);
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, ref)) === "CLAIMED");
+  const claims = () => net.passed.filter(({ path }) => path.endsWith("/claim/batch")).length;
+  const asked = claims();
+  await until(() => claims() > asked); // it has seen that nobody answered, and asked again
+  await first.end();
+  own.later(2 * LEASE_S * 1_000); // by its own clock no time has passed
+  const other = await shop.newDevice("line 2");
+  await until(async () => (await other.api.post("/aidc/jobs/claim", { station: "line-1" })).status === 200);
+  net.rule(() => "pass");
+  const station = await stationOn(floor);
+  const { store } = station;
+  t.onTestFinished(station.end);
+  await until(() => store.ofJob(ref).some(({ ended, stage }) => ended === "stale" || stage === "orphan"));
+  expect(await floor.links()).toEqual([]);
+});
+
 test("what waits is let go once the station has stood still for two minutes, however long it waited for its turn before", async (t) => {
   const shop = await printShop(w);
   const { clock, turn } = wrongBy(0);
