@@ -40,8 +40,9 @@ const NOW = { name: "now", text: "SELECT floor(extract(epoch FROM clock_timestam
 /**
  * All that is asked at every turn has its index. The server would keep the plans that it made while a table was small, and go through all of it for each
  * row of a set (250 ms for 64 of 10,000 serials); so it does as SQLite does, and only what no index says is looked for row by row.
+ * Before version 18 that would count as so dear that it is compiled first.
  */
-const BY_INDEX = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off";
+const BY_INDEX = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
 /** A row that somebody holds for longer is waited for by the unit that wants it, and not by all that share its transaction. */
 const JOINT_PATIENCE = "SET LOCAL lock_timeout = '500ms'";
 /** Behind who waits to change a table all wait who write to it: so it waits for a moment, and comes again. The work itself may take its time. */
