@@ -112,6 +112,8 @@ export function openPostgres({
       const session: Session = { now: await begin(client, mode, shared !== undefined), execute: line(), beside: line, finales: new Map() };
       const value = await work(session);
       const { last } = await sayFinales(session);
+      // What fails before it has left spoils nothing on the server: no commit may follow it.
+      await Promise.race([last, new Promise((resolve) => process.nextTick(resolve))]);
       const committed = inOneWrite(client, () => {
         end();
         return commit(client, mode, shared?.() ?? 1);

@@ -184,13 +184,18 @@ test("what is written last leaves with the commit: where it fails nothing of it 
     rank: 9,
     say: async (items) => {
       await run(INSERT, [`first of ${items.join(" ")}`], "run");
-      return () => together(items.map((item) => run(INSERT, [item === "no name" ? null : item], "run")));
+      const say = async (item: string) => {
+        if (item === "no words") throw new Error("no statement was begun");
+        await run(INSERT, [item === "no name" ? null : item], "run");
+      };
+      return () => together(items.map(say));
     },
   };
   const leave = (item: string) => w.store.joint.write("leave last", async (tx) => (tx.atEnd(last, item), item));
-  const outcomes = await Promise.allSettled(["last a", "no name", "last b"].map(leave));
-  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
-  expect([await named("last a"), await named("last b"), await named("first of no name")]).toEqual([1, 1, 0]);
+  const outcomes = await Promise.allSettled(["last a", "no name", "last b", "no words"].map(leave));
+  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "rejected"]);
+  expect([await named("last a"), await named("last b")]).toEqual([1, 1]);
+  expect([await named("first of no name"), await named("first of no words")]).toEqual([0, 0]);
 });
 
 test("a set goes by its index from the first row on: its plan is kept while the table grows", async ({ skip }) => {
