@@ -26,7 +26,7 @@ const NUMBER = "CAST(? AS BIGINT)";
  * that is read from its front, so that a million jobs for others cost nothing; whose lease just ran out is beside them until the reaper has put it there.
  * The fresh attempt ids come in as one text, a place each.
  */
-function claimSql(offered: number, withStation: boolean): string {
+export function claimSql(offered: number, withStation: boolean): string {
   const doable = doableOf(offered);
   const stations = withStation ? [TEXT, "''"] : ["''"];
   const first = (where: string) =>
@@ -35,8 +35,8 @@ function claimSql(offered: number, withStation: boolean): string {
     doable.map((mask) => first(`tenant_id = ${TEXT} AND pool = 1 AND station = ${station} AND needs = ${mask}`)),
   );
   const lost = first(
-    // Spelled so that the index of what is due is taken, and not the tenant's whole history.
-    `tenant_id || '' = ${TEXT} AND pool = 0 AND due_at <= ${NUMBER} AND state IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+    // Spelled so that the index of what is due is taken, and no engine thinks of another: not the tenant's whole history, nor all that is in these states.
+    `tenant_id || '' = ${TEXT} AND pool = 0 AND due_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
   const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
   return `UPDATE print_jobs
