@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import autocannon from "autocannon";
+import { endsWithUs } from "../../fixtures/with-us.ts";
 import { duel, type Line, ratioLine } from "./measure.ts";
 
 const CONNECTIONS = 64;
@@ -17,10 +18,12 @@ type Server = { url: string; end(): Promise<void>; pid: number };
 
 /** Starts a program that logs one line with the event "ready" and its url. */
 export async function startServer(file: string, env: Record<string, string>, given: string[] = []): Promise<Server> {
-  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, path(file), ...given], {
-    env: { ...process.env, ...env },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const child: ChildProcess = endsWithUs(
+    spawn(process.execPath, [...process.execArgv, path(file), ...given], {
+      env: { ...process.env, ...env },
+      stdio: ["ignore", "pipe", "inherit"],
+    }),
+  );
   if (!child.stdout) throw new Error("no stdout");
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.includes('"ready"')) continue;

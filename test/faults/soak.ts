@@ -93,7 +93,8 @@ async function manySeeds({ seeds, seed: first, engine }: Options): Promise<strin
   return broken;
 }
 
-if (import.meta.main)
+if (import.meta.main) {
+  process.once("SIGTERM", () => process.exit(1)); // and with it what it started
   try {
     const options = optionsFrom(process.argv.slice(2));
     const broken = await (options.seeds > 0 ? manySeeds(options) : oneLong(options));
@@ -102,5 +103,6 @@ if (import.meta.main)
     process.exit(broken.length === 0 ? 0 : 1); // fifty seeds left Node spinning in its own clean-up
   } catch (error) {
     process.stderr.write(`imprimatur soak: ${(error as Error).message}\n`);
-    process.exitCode = 2;
+    process.exit(2);
   }
+}
