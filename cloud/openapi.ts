@@ -109,6 +109,19 @@ export function schemaOf(route: Route): FastifySchema {
   };
 }
 
+type Operation = { requestBody?: { required: boolean } };
+/** No body at all is an object without fields: where such a one is taken, none has to come. The plugin says so of no route. */
+function withBodies<Api extends object>(api: Api, routes: readonly Route[]): Api {
+  const { paths = {} } = api as { paths?: Record<string, Record<string, Operation>> };
+  for (const route of routes) {
+    const { requestBody } = paths[pathOf(route)]?.[route.method.toLowerCase()] ?? {};
+    const { type, required = [], minProperties = 0 } = (route.body ?? {}) as { type?: string; required?: string[]; minProperties?: number };
+    const isRefused = required.length > 0 || minProperties > 0 || (route.judge?.({}, []) ?? []).length > 0;
+    if (requestBody && type === "object") requestBody.required = isRefused;
+  }
+  return api;
+}
+
 // The viewer is served whole from here: nothing is fetched from outside, so it works on a floor without internet.
 const DOCS_CSP =
   "default-src 'self'; base-uri 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; object-src 'none'";
@@ -159,7 +172,8 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         },
       },
     },
-    transformObject: (made) => ("openapiObject" in made ? withWebhooks(withHeaders(made.openapiObject, routes)) : made.swaggerObject),
+    transformObject: (made) =>
+      "openapiObject" in made ? withWebhooks(withHeaders(withBodies(made.openapiObject, routes), routes)) : made.swaggerObject,
     refResolver: { buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === "string" ? json.$id : `def-${i}`) },
   });
   // The plugin's types know only hooks with a callback; fastify takes those that answer with a promise as well.
