@@ -4,14 +4,15 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const common = { root, testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } };
+/** Files share a process and what it has loaded: to load the product anew for each took as long as a third of its tests. */
+const common = { root, isolate: false, testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } };
 const engines = ["test/cloud/**/*.test.ts", "test/journeys/**/*.test.ts"];
 
 export default defineConfig({
   root,
   test: {
     globalSetup: "test/setup.ts",
-    maxWorkers: Math.min(8, Math.max(2, availableParallelism())), // a file alone leaves a core idle: most of a test is waiting
+    maxWorkers: Math.min(8, availableParallelism() + 1), // a file leaves its core idle while it waits, which is often
     projects: [
       {
         test: {
