@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { byClient, byKey, credentialEpoch, hasEnded, type Known } from "./domain/credentials.ts";
+import { byClient, byKey, credentialEpoch, hasEnded, type Known } from "./domain/callers.ts";
 import { looksWhole } from "./domain/secrets.ts";
 import { cookieIn } from "./console-cookie.ts";
 import * as sessions from "./domain/console-sessions.ts";

@@ -8,7 +8,7 @@ import { holds, type Scope } from "#shared/scopes.ts";
 import { answerOf, replyChecker, send, type Sent, sentOf } from "./answer.ts";
 import type { Deps } from "./app.ts";
 import { append } from "./domain/audit.ts";
-import { byClient, hasEnded } from "./domain/credentials.ts";
+import { byClient, hasEnded } from "./domain/callers.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
 import type { Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";

@@ -8,7 +8,7 @@ import type { Caller } from "../route.ts";
 import { apiKeys, devices } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
-import { credentialDied } from "./credentials.ts";
+import { credentialDied } from "./callers.ts";
 import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { hashOf, lookupOf, mintSecret, shownOf } from "./secrets.ts";

@@ -4,7 +4,7 @@ import { apiKeys } from "../store/schema.ts";
 import { LOCKED, run, type Tx } from "../store/store.ts";
 import * as keys from "./api-keys.ts";
 import * as audit from "./audit.ts";
-import { byKey } from "./credentials.ts";
+import { byKey } from "./callers.ts";
 import { DEFAULT_TENANT, ensureDefault } from "./tenants.ts";
 
 const ROLE = { name: "bootstrap", scopes: ["*:*", "platform:*"], bootstrap: true };

@@ -14,7 +14,7 @@ import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
 import { type Facts, judge } from "./judgement.ts";
 import { emit } from "./outbox.ts";
-import { wasRevoked } from "./credential.ts";
+import { wasRevoked } from "./issued-credentials.ts";
 import * as passports from "./passports.ts";
 import * as products from "./products.ts";
 import { judged, packFor, sectorOf } from "./regulations.ts";

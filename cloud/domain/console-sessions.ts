@@ -6,7 +6,7 @@ import type { Caller } from "../route.ts";
 import { prepared } from "../store/prepared.ts";
 import { consoleSessions } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
-import { byId, credentialDied, type Known } from "./credentials.ts";
+import { byId, credentialDied, type Known } from "./callers.ts";
 import { hashOf } from "./secrets.ts";
 
 const keptAs = (cookie: string): string => hashOf(cookie).toString("hex");

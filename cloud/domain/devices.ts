@@ -12,7 +12,7 @@ import { prepared } from "../store/prepared.ts";
 import { devices, printJobs, tenants } from "../store/schema.ts";
 import { db, type Finale, overtaken, together, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
-import { byId, hasEnded } from "./credentials.ts";
+import { byId, hasEnded } from "./callers.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { ANY_STATION, maskOf } from "./jobs.ts";

@@ -5,7 +5,7 @@ import { Refusal } from "#shared/errors.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { UNTP_DPP } from "./credential.ts";
+import { UNTP_DPP } from "./issued-credentials.ts";
 import { pageOf, pageReply, UUID } from "./page.ts";
 import { type Content, linkOf } from "./passport-content.ts";
 import { uriOf } from "./registrations.ts";

@@ -12,7 +12,7 @@ import { oauthClients } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Tx } from "../store/store.ts";
 import { mayGrant } from "./api-keys.ts";
-import { credentialDied } from "./credentials.ts";
+import { credentialDied } from "./callers.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { hashOf, mintSecret, shownOf } from "./secrets.ts";
 

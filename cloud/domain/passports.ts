@@ -12,7 +12,7 @@ import { prepared } from "../store/prepared.ts";
 import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import { claim } from "./claims.ts";
-import { issue, revoke, wasRevoked } from "./credential.ts";
+import { issue, revoke, wasRevoked } from "./issued-credentials.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";

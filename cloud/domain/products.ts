@@ -8,7 +8,7 @@ import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type events, products } from "../store/schema.ts";
 import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
-import { revokeOf } from "./credential.ts";
+import { revokeOf } from "./issued-credentials.ts";
 import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";

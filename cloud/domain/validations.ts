@@ -12,7 +12,7 @@ import type { Caller } from "../route.ts";
 import { prepared, unseen } from "../store/prepared.ts";
 import { issuedCredentials, passports as passportsTable, passportVersions, validations } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
-import { statusListFor } from "./credential.ts";
+import { statusListFor } from "./issued-credentials.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
 import * as passports from "./passports.ts";

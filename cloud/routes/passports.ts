@@ -17,7 +17,7 @@ import {
 } from "#shared/wire/passports.ts";
 import { PassportBundle } from "#shared/wire/trust.ts";
 import type { Registry } from "../adapters/registry.ts";
-import { didDocument, statusList } from "../domain/credential.ts";
+import { didDocument, statusList } from "../domain/issued-credentials.ts";
 import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/passports.ts";
 import * as registrations from "../domain/registrations.ts";

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { closed } from "#shared/wire/common.ts";
 import { Credential, CredentialVerdict, CredentialVerify } from "#shared/wire/trust.ts";
-import * as domain from "../domain/verifiable.ts";
+import * as domain from "../domain/verifiable-credentials.ts";
 import { read, type Route, write } from "../route.ts";
 
 const tag = "verifiable credentials";

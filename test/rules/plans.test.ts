@@ -13,7 +13,7 @@ import { list as listJobs } from "../../cloud/domain/job-list.ts";
 import * as jobs from "../../cloud/domain/jobs.ts";
 import { retained } from "../../cloud/domain/retention.ts";
 import { DEFAULT_TENANT, ensureDefault } from "../../cloud/domain/tenants.ts";
-import * as verifiable from "../../cloud/domain/verifiable.ts";
+import * as verifiable from "../../cloud/domain/verifiable-credentials.ts";
 import * as schema from "../../cloud/store/schema.ts";
 import * as generation from "../../cloud/domain/passport-generation.ts";
 import { list as listProducts } from "../../cloud/domain/product-list.ts";

@@ -91,7 +91,7 @@ test("patterns are written down, or made of fixed words by these files alone", (
   const made = sources.filter(({ nodes }) => nodes.some(({ type, callee }) => type === "NewExpression" && callee?.name === "RegExp"));
   expect(made.map(({ file }) => file).toSorted()).toEqual([
     "cloud/console-cookie.ts",
-    "cloud/domain/verifiable.ts",
+    "cloud/domain/verifiable-credentials.ts",
     "cloud/unrouted.ts",
     "shared/correlation.ts",
   ]);

@@ -6,7 +6,7 @@ import type { Credential, CredentialCheck, CredentialVerdict } from "#shared/wir
 import type { Signing } from "../keys.ts";
 import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
 import { overtaken, type Tx } from "../store/store.ts";
-import { didOf, isRevoked, listUrl, revoke } from "./credential.ts";
+import { didOf, isRevoked, listUrl, revoke } from "./issued-credentials.ts";
 import { instant } from "./instant.ts";
 import { currentOf } from "./passports.ts";
 

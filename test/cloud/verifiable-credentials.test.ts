@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
-import { statusList } from "../../cloud/domain/credential.ts";
+import { statusList } from "../../cloud/domain/issued-credentials.ts";
 import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
