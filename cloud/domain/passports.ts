@@ -11,7 +11,7 @@ import { passports, passportVersions } from "../store/schema.ts";
 import { prepared } from "../store/prepared.ts";
 import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
-import { claim } from "./claims.ts";
+import { claim } from "./gtin-claims.ts";
 import { issue, revoke, wasRevoked } from "./issued-credentials.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";

@@ -5,7 +5,7 @@ import { Refusal } from "#shared/errors.ts";
 import { prepared, unseen } from "../store/prepared.ts";
 import { claims, passports, passportVersions, products, serials } from "../store/schema.ts";
 import { db, together, type Tx } from "../store/store.ts";
-import { ownersOf } from "./claims.ts";
+import { ownersOf } from "./gtin-claims.ts";
 
 /** A key of which something is said in public, and the product that says it. */
 type Level = { key: LinkKey; productId: string };
