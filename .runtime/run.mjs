@@ -19,7 +19,7 @@ const programs = {
   start: { file: "fixtures/start.ts", does: "a cloud and a simulated print station here: takes one label to SEALED, and stays up" },
   cloud: { file: "cloud/main.ts", does: "the cloud alone" },
   agent: { file: "agent/main.ts", does: "one print station; also its enroll, install and doctor" },
-  floor: { file: "fixtures/simulate.ts", does: "a simulated print floor of many stations, labels and faults" },
+  floor: { file: "fixtures/run-floor.ts", does: "a simulated print floor of many stations, labels and faults" },
   simulate: { file: "", does: "one simulated device or service, named next" },
   verify: { file: "cloud/verify.ts", does: "what holds of a passport, a proof or a print's evidence" },
   backup: { file: "cloud/backup.ts", does: "a copy of a SQLite cloud while it runs" },

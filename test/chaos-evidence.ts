@@ -4,7 +4,7 @@ import type { Kept } from "../fixtures/chaos/clients.ts";
 import type { Ear } from "../fixtures/chaos/ear.ts";
 import type { Figures, Site, Tenant } from "../fixtures/chaos/site.ts";
 import type { Client } from "../fixtures/client.ts";
-import { lying } from "../fixtures/simulate.ts";
+import { lying } from "../fixtures/person.ts";
 import type { JobState } from "#shared/states.ts";
 import type { Growth, Head, Leaf } from "./cluster-checker.ts";
 import type { Arrival, Asked, Delivery, History, Job, Line, Print } from "./history-checker.ts";

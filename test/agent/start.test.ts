@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { startProgram } from "../../fixtures/program.ts";
-import { mishaps } from "../../fixtures/simulate.ts";
+import { mishaps } from "../../fixtures/run-floor.ts";
 
 const run = (file: string, args: string[], env: Record<string, string> = {}) =>
   new Promise<{ code: number; said: string }>((resolve) => {
@@ -132,9 +132,9 @@ test("what waits for a reader who stands still is bounded, and how many lines we
 });
 
 test("npm run floor explains every label, with faults and without", { timeout: 120_000 }, async () => {
-  const { code, said } = await run("fixtures/simulate.ts", ["--stations", "2", "--labels", "12", "--faults", "mixed", "--seed", "5"]);
+  const { code, said } = await run("fixtures/run-floor.ts", ["--stations", "2", "--labels", "12", "--faults", "mixed", "--seed", "5"]);
   expect([code, said]).toEqual([0, expect.stringMatching(/sealed\s+12\n[^]*every label is sealed or explained/)]);
-  expect(await run("fixtures/simulate.ts", ["--faults", "gremlins"])).toEqual({
+  expect(await run("fixtures/run-floor.ts", ["--faults", "gremlins"])).toEqual({
     code: 2,
     said: expect.stringContaining("gremlins isn't one"),
   });

@@ -15,7 +15,7 @@ import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { random } from "../../fixtures/random.ts";
 import { type Receiver, startReceiver } from "../../fixtures/receiver.ts";
-import { lookAfter, lying, type Watched } from "../../fixtures/simulate.ts";
+import { lookAfter, lying, type Watched } from "../../fixtures/person.ts";
 import { type Exchange, startProxy } from "../../fixtures/tcp-proxy.ts";
 import { answeredOf } from "../chaos-evidence.ts";
 import { brokenCluster, type Cluster, type Growth, type Head } from "../cluster-checker.ts";

@@ -47,7 +47,7 @@ test("what the modules of the tarball import is in it, or is a dependency", () =
 });
 
 test("the tarball has what runs, and neither tests nor anybody's data", () => {
-  for (const path of [".runtime/run.mjs", "cloud/main.ts", "agent/main.ts", "fixtures/simulate.ts", "cloud/web/console/index.html"])
+  for (const path of [".runtime/run.mjs", "cloud/main.ts", "agent/main.ts", "fixtures/run-floor.ts", "cloud/web/console/index.html"])
     expect(paths).toContain(path);
   const foreign = [...paths].filter((path) => !/^(agent|cloud|shared|fixtures|\.runtime)\/|^(README\.md|package\.json)$/.test(path));
   expect(foreign).toEqual([]);
