@@ -1,12 +1,12 @@
 // A station between a real cloud and a simulated floor, for tests: one call each for what they all do.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { onTestFailed, onTestFinished } from "vitest";
-import { type Bitmap, pictureOf } from "../../agent/bitmap.ts";
+import { pictureOf } from "../../agent/bitmap.ts";
 import { decode } from "../../agent/decode.ts";
 import { createAgentLog } from "../../agent/log.ts";
 import { logTo } from "../../shared/log-out.ts";
 import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
-import { type FloorOptions, OPERATOR, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
+import { type FloorOptions, linkOn, OPERATOR, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { decodeGraphic } from "../../fixtures/printers/zpl.ts";
 import type { Shop } from "../../fixtures/print-shop.ts";
 import { Writable } from "node:stream";
@@ -102,13 +102,6 @@ function linkIn(source: string): Promise<string | undefined> {
   const graphic = /\^GF(A[^^]*)\^FS/.exec(source)?.[1] ?? "";
   const known = drawnAs.get(source) ?? decode(pictureOf(decodeGraphic(graphic))).then(([symbol]) => symbol?.text);
   drawnAs.set(source, known);
-  return known;
-}
-const seen = new WeakMap<Bitmap, Promise<string | undefined>>();
-/** Of a label whose language keeps no source: as it came out. */
-function linkOn(dots: Bitmap): Promise<string | undefined> {
-  const known = seen.get(dots) ?? decode(pictureOf(dots)).then(([symbol]) => symbol?.text);
-  seen.set(dots, known);
   return known;
 }
 /** The numbers of the good labels of this link that came out. */
