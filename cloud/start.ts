@@ -10,7 +10,7 @@ import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
 import { ensureBootstrapKey } from "./bootstrap-key.ts";
 import { type Config, urlAt } from "./config.ts";
-import { connectionsOf } from "./connections.ts";
+import { type Connections, connectionsOf } from "./connections.ts";
 import * as regulations from "./domain/regulations.ts";
 import { keyFolder } from "./key-files.ts";
 import { openKeys } from "./keys.ts";
@@ -76,13 +76,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const bootstrapFile = join(config.DATA_DIR, "bootstrap-key");
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
-    const seal = await openSeal(store, config.DATA_DIR, keysSetIn(config));
-    const keyFiles = keyFolder(config.DATA_DIR);
-    await tellUnopenable(store, log, seal, keyFiles);
-    if (seal.from === "store")
-      log.warn({ event: "sealing-key-in-store" }, "what is sealed is as safe as the database: set IMPRIMATUR_SEALING_KEY");
-    const keys = await openKeys(store, config.DATA_DIR, seal);
-    await sealAtStart(store, log, seal);
+    const { seal, keyFiles, keys } = await openSecrets(store, log, config);
     const allowPrivate = config.WEBHOOK_PRIVATE === "on";
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
@@ -157,16 +151,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       draining = true;
       await sleep(config.DRAIN_NOTICE_S * 1000); // who balances has to see it before the door is shut
       await pulse.stop(); // its answers end only when somebody ends them
-      // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
-      const closing = setInterval(() => connections.closeIdle(), 50);
-      const cutting = setTimeout(() => {
-        const cut = connections.cutSlow();
-        if (cut > 0) log.warn({ event: "slow-clients-cut", connections: cut }, "clients that were slow to send or to read were cut off");
-      }, limits.DRAIN_CLIENTS_MS);
-      await app.close().finally(() => {
-        clearInterval(closing);
-        clearTimeout(cutting);
-      });
+      await shutDoor(app, connections, log);
       await Promise.all(workers.map((worker) => worker.stop()));
       await broker.end(); // nobody listens any more: that we go doesn't make a station offline
       await store.close();
@@ -177,6 +162,32 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     await store.close();
     throw error;
   }
+}
+
+/** What is sealed, what it is sealed with, and what we sign with. */
+async function openSecrets(store: Store, log: Log, config: Config) {
+  const seal = await openSeal(store, config.DATA_DIR, keysSetIn(config));
+  const keyFiles = keyFolder(config.DATA_DIR);
+  await tellUnopenable(store, log, seal, keyFiles);
+  if (seal.from === "store")
+    log.warn({ event: "sealing-key-in-store" }, "what is sealed is as safe as the database: set IMPRIMATUR_SEALING_KEY");
+  const keys = await openKeys(store, config.DATA_DIR, seal);
+  await sealAtStart(store, log, seal);
+  return { seal, keyFiles, keys };
+}
+
+/** What was begun is answered, to whoever reads in time. */
+async function shutDoor(app: FastifyInstance, connections: Connections, log: Log): Promise<void> {
+  // A kept-alive connection that falls idle after the close has begun would hold it up for as long as it may idle.
+  const closing = setInterval(() => connections.closeIdle(), 50);
+  const cutting = setTimeout(() => {
+    const cut = connections.cutSlow();
+    if (cut > 0) log.warn({ event: "slow-clients-cut", connections: cut }, "clients that were slow to send or to read were cut off");
+  }, limits.DRAIN_CLIENTS_MS);
+  await app.close().finally(() => {
+    clearInterval(closing);
+    clearTimeout(cutting);
+  });
 }
 
 function urlOf(app: FastifyInstance, host: string): string {
