@@ -13,6 +13,9 @@ export const sectors = {
 export type Sector = keyof typeof sectors;
 export const sectorNames = Object.keys(sectors) as Sector[];
 
+/** Categories whose law isn't judged here (its pack is quarantined): their products stay drafts. */
+export const unjudgedCategories: readonly string[] = ["battery"];
+
 /** The weight counts in the score; a violation that forbids makes the whole NonCompliant. */
 export const severities = {
   critical: { weight: 4, forbids: true, says: "the product may not be placed on the market" },

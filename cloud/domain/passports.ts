@@ -17,6 +17,7 @@ import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { type Content, contentOf, identified } from "./passport-content.ts";
+import { refuseUnjudged } from "./product-rules.ts";
 import * as products from "./products.ts";
 import { latestOf } from "./registrations.ts";
 import { lookedThrough } from "./stretches.ts";
@@ -94,7 +95,7 @@ export async function list(store: Store, { tenantId }: Caller, { status, product
 /** Counted on the product in the same commit, so that its guards see it. */
 async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): Promise<{ row: Row; product: products.Row }> {
   const product = await products.hold(tx, by.tenantId, productId);
-  if (product.category === "battery") throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
+  refuseUnjudged(product);
   if (product.stage !== "ready_for_dpp" || product.voidedAt !== null)
     throw new Refusal("PRODUCT_NOT_READY", `the product is ${product.voidedAt === null ? product.stage : "voided"}, not ready_for_dpp`);
   const row: Row = {

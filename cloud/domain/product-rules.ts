@@ -1,4 +1,5 @@
 // What makes a product acceptable, in the order in which the spec lists its refusals; single, batch, PATCH and import ask here.
+import { unjudgedCategories } from "#shared/compliance.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { gtin14, gtinFault, serialFault } from "#shared/gs1.ts";
 import { ProductCreate } from "#shared/wire/products.ts";
@@ -67,6 +68,10 @@ export function effectiveSchema(category: string, at: number): CategoryVersion {
       availableCategories,
     },
   );
+}
+
+export function refuseUnjudged({ category }: { category: string }): void {
+  if (unjudgedCategories.includes(category)) throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
 }
 
 export const duplicate = ({ gtin, serialNumber, granularity }: Judged): Refusal =>

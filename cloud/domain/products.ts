@@ -13,7 +13,7 @@ import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { pageReply } from "./page.ts";
-import { duplicate, type Judged, judged, moreFaults, shaped } from "./product-rules.ts";
+import { duplicate, type Judged, judged, moreFaults, refuseUnjudged, shaped } from "./product-rules.ts";
 
 export type Row = typeof products.$inferSelect;
 type EventType = "product.created" | "product.updated" | "product.deleted" | "product.published";
@@ -246,7 +246,7 @@ export async function transition(tx: Tx, by: By, id: string, { stage: to, reason
       to,
       allowed,
     });
-  if (row.category === "battery") throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
+  refuseUnjudged(row);
   return change(tx, by, row, { stage: to }, { from, to, reason: reason ?? null });
 }
 
