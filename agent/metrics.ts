@@ -1,5 +1,6 @@
 // Figures for those who watch many stations: depth and age of the buffer, labels by what became of them, whether the cloud is there.
 import { Gauge, Registry } from "prom-client";
+import { isWorking } from "./press.ts";
 import type { State } from "./state.ts";
 
 export function metricsOf(now: () => State) {
@@ -24,7 +25,7 @@ export function metricsOf(now: () => State) {
   gauge("imprimatur_agent_asks", "Jobs that wait for a person's answer", () => now().jobs.filter(({ ask }) => ask !== null).length);
   gauges("imprimatur_agent_labels", "Physical labels by what is known of them", "state", () => Object.entries(now().ledger.counts));
   gauges("imprimatur_agent_printer_ready", "1 while the printer is ready or printing", "printer", () =>
-    now().printers.map(({ name, status }) => [name, Number(status === "ready" || status === "printing")]),
+    now().printers.map((printer) => [printer.name, Number(isWorking(printer))]),
   );
   return { text: () => registry.metrics(), contentType: registry.contentType };
 }

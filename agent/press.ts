@@ -17,6 +17,10 @@ export type PressState = {
   /** What keeps it from printing, by name. */
   faults: FaultName[];
 };
+/** It prints, or could at once. */
+export const isWorking = ({ status }: Pick<PressState, "status">): boolean => status === "ready" || status === "printing";
+/** Somebody has to see to it. */
+const isStuck = ({ status }: Pick<PressState, "status">): boolean => status === "blocked" || status === "offline";
 export type Patience = {
   /** How long a label may wait in a printer that needs a person, before it is taken back. */
   blockedMs: number;
@@ -70,11 +74,9 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   /** A change is told once. */
   function become(status: PressState["status"], words: string, warnings: string[] = [], faults: Fault[] = []): void {
     const isNews = status !== state.status || words !== state.words;
-    if (isNews && (status === "blocked" || status === "offline"))
-      say("warn", { event: "printer", printer: name, status }, `${name}: ${words}`);
-    if (isNews && status === "ready" && (state.status === "blocked" || state.status === "offline"))
-      say("info", { event: "printer", printer: name, status }, `${name} is ready again`);
-    const isBack = status === "ready" && state.status !== "ready" && state.status !== "printing";
+    if (isNews && isStuck({ status })) say("warn", { event: "printer", printer: name, status }, `${name}: ${words}`);
+    if (isNews && status === "ready" && isStuck(state)) say("info", { event: "printer", printer: name, status }, `${name} is ready again`);
+    const isBack = status === "ready" && !isWorking(state);
     const since = isNews ? clock.now() : state.since;
     state = { ...state, status, words, warnings, faults: faults.map((fault) => fault.name), capabilities, since };
     if (isNews) news.beat();

@@ -8,6 +8,7 @@ import type { AgentConfig } from "./config.ts";
 import { markOf } from "./drawing.ts";
 import type { Lane } from "./lane.ts";
 import type { Notice } from "./notices.ts";
+import { isWorking } from "./press.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import type { Link } from "./reconnecting.ts";
 import type { Scans } from "./scans.ts";
@@ -51,8 +52,7 @@ export function stateOf({
   const open = [...store.inHand(), ...store.orphans()].toSorted((a, b) => a.createdAt - b.createdAt);
   const { count, oldestAt, pictures } = store.depth();
   const printers = lanes.map((lane) => printerOf(lane, open));
-  const isWell =
-    printers.every(({ status }) => status === "ready" || status === "printing") && uplink.stopped() === null && notices.length === 0;
+  const isWell = printers.every(isWorking) && uplink.stopped() === null && notices.length === 0;
   return {
     station: config.station ?? null,
     device_id: standing.info()?.device.id ?? null,

@@ -16,7 +16,7 @@ import type { AgentLog } from "./log.ts";
 import { noticesOf } from "./notices.ts";
 import { operatorsOf } from "./operator.ts";
 import { asOwner } from "./owner.ts";
-import { PATIENCE, type Patience, type PressState } from "./press.ts";
+import { isWorking, PATIENCE, type Patience } from "./press.ts";
 import type { Timing } from "./printers/driver.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
@@ -49,7 +49,6 @@ export type Station = {
   store: Store;
   end(): Promise<void>;
 };
-const WORKING = new Set<PressState["status"]>(["ready", "printing"]);
 export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
   const { log } = options;
   const say: Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
@@ -94,7 +93,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const standing = standingOf({ cloud, store, say, uplink });
   const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
   const adoption = adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds: config.claim.leaseSeconds });
-  const working = () => lanes.filter((lane) => WORKING.has(lane.state().status)).map((lane) => lane.config);
+  const working = () => lanes.filter((lane) => isWorking(lane.state())).map((lane) => lane.config);
   const claims = claimsOf({
     config, store, clock, cloud, uplink, standing, floor, time, adoption, working, paused: () => paused,
   }); // oxfmt-ignore

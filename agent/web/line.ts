@@ -4,7 +4,7 @@ import { jobPath } from "#shared/states.ts";
 import { attest, busy, setPaused, skip } from "./acts.ts";
 import { Button, Fact, shape, Theirs, type Tone } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
-import { here, isCut, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
+import { here, isCut, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
 
 const picked = signal<string | undefined>(undefined);
 const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
@@ -243,7 +243,7 @@ export function PrinterRow({ printer }: { printer: PrinterState }) {
       ? words.waitsAnswer
       : undefined;
   const named = [...new Set(faults.map((fault) => wordFor(words.fault, fault)))].join(", ");
-  const isBad = status === "blocked" || status === "offline";
+  const isBad = isStuck(printer);
   return h(
     "li",
     { class: classes("device", isBad && "is-bad") },

@@ -1,7 +1,7 @@
 // What became of a label, told once, unmistakably: the whole screen in a colour with its shape, its word and its sound.
 import { signal } from "#shared/web/dom.ts";
 import { sound } from "./sound.ts";
-import { here, isUrgent, onState, type State, state } from "./station.ts";
+import { here, isStuck, isUrgent, onState, type State, state } from "./station.ts";
 
 export type Colour = "good" | "bad" | "warn";
 export type Result = {
@@ -113,8 +113,7 @@ function asked(next: State, before: State): void {
   const questions = (of: State) =>
     new Set(of.jobs.flatMap((job) => (isUrgent(job) && job.stage !== "orphan" ? `${job.attempt_id} ${job.ask?.kind}` : []))); // orphans are shown
   const known = questions(before);
-  const stuck = (of: State) =>
-    new Set(of.printers.filter(({ status }) => status === "blocked" || status === "offline").map(({ name }) => name));
+  const stuck = (of: State) => new Set(of.printers.filter(isStuck).map(({ name }) => name));
   const knownStuck = stuck(before);
   if ([...questions(next)].some((one) => !known.has(one)) || [...stuck(next)].some((one) => !knownStuck.has(one))) sound("warn");
 }

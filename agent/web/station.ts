@@ -28,6 +28,9 @@ export const stationNow = (): number => tick.value + skewMs;
 export const isUrgent = ({ ask, stage }: Job): boolean =>
   ask !== null && (ask.kind !== "destroy_earlier" || stage === "orphan" || stage === "printed");
 
+/** Somebody has to see to it. */
+export const isStuck = ({ status }: PrinterState): boolean => status === "blocked" || status === "offline";
+
 type Listener = (next: State, before: State | undefined) => void;
 const listeners: Listener[] = [];
 export const onState = (listener: Listener): void => void listeners.push(listener);
