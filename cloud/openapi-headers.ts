@@ -1,6 +1,6 @@
 // The headers of answers in the OpenAPI document: every answer has some, so they are put in once, at the end.
 
-import { pathOf, type Route, sentWith } from "./route.ts";
+import { needsCredential, pathOf, type Route, sentWith } from "./route.ts";
 
 type Response = { headers?: Record<string, unknown> };
 type Document = { paths?: Record<string, Record<string, { responses?: Record<string, Response> }>>; components?: Record<string, unknown> };
@@ -29,7 +29,7 @@ function namesFor(route: Route, status: number): Name[] {
     ...(route.always ? [] : RATE),
     ...(status === 429 || status === 503 ? (["Retry-After"] as const) : []),
     ...(route.kind === "write" && status < 500 ? (["Idempotency-Replayed"] as const) : []),
-    ...(status === 401 && route.scope !== "public" && route.scope !== "client" ? (["WWW-Authenticate"] as const) : []),
+    ...(status === 401 && needsCredential(route) ? (["WWW-Authenticate"] as const) : []),
     ...sentWith(route, status),
   ];
 }

@@ -11,7 +11,7 @@ import { isEn18222 } from "./en18222.ts";
 import type { Limit } from "./http.ts";
 import { withHeaders } from "./openapi-headers.ts";
 import { withWebhooks } from "./openapi-webhooks.ts";
-import { isSchema, mediaOf, pathOf, type Route } from "./route.ts";
+import { isSchema, mediaOf, needsCredential, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
 
@@ -22,9 +22,7 @@ function refusalsOf(route: Route): ErrorCode[] {
     "MALFORMED_REQUEST",
     ...(route.kind === "write" || route.body ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
     ...(route.params ? (["URI_TOO_LONG"] as const) : []),
-    ...(route.scope === "public" || route.scope === "client"
-      ? []
-      : (["UNAUTHORIZED", route.deniedAs ?? "API_SCOPE_DENIED", "CROSS_SITE"] as const)),
+    ...(needsCredential(route) ? (["UNAUTHORIZED", route.deniedAs ?? "API_SCOPE_DENIED", "CROSS_SITE"] as const) : []),
     ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),
     ...(route.params ? (["NOT_FOUND"] as const) : []),
     ...(route.kind === "write" ? (["IDEMPOTENCY_CONFLICT"] as const) : []),
@@ -97,7 +95,7 @@ export function schemaOf(route: Route): FastifySchema {
     description: access(route),
     operationId,
     tags: [route.tag],
-    security: route.scope === "public" || route.scope === "client" ? [] : [{ bearer: [] }, { apiKey: [] }, { session: [] }],
+    security: needsCredential(route) ? [{ bearer: [] }, { apiKey: [] }, { session: [] }] : [],
     ...(route.body || route.takesFile || route.takesBytes ? { consumes: mediaOf(route) } : {}),
     ...(route.params ? { params: route.params } : {}),
     ...(route.query ? { querystring: route.query } : {}),

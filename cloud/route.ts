@@ -161,6 +161,9 @@ export const serve = <P extends S = undefined, Q extends S = undefined, B extend
 export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
 
+/** Who calls it says so in the headers, by a credential or a console's session. */
+export const needsCredential = ({ scope }: Route): boolean => scope !== "public" && scope !== "client";
+
 /** The content types that its body may have. */
 export const mediaOf = ({ takesFile, takesForm, takesBytes, takesJsonAs = [] }: Route): string[] =>
   takesFile

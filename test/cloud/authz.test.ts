@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { holds } from "#shared/scopes.ts";
-import { pathOf, type Route } from "../../cloud/route.ts";
+import { needsCredential, pathOf, type Route } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import type { Client } from "../../fixtures/client.ts";
 import { type Parts, tampered } from "../../fixtures/forge.ts";
@@ -65,7 +65,7 @@ const strangers: Record<string, Client> = {
 const NOTHING = "019a0000-0000-7000-8000-000000000000";
 const at = (route: Route) => (route.root ? "/" : "") + route.path.replaceAll(/\{\w+\}/g, NOTHING);
 const codeOf = ({ body }: { body?: { error?: { code?: string } } }) => body?.error?.code;
-const closed = routes.filter(({ scope }) => scope !== "public" && scope !== "client");
+const closed = routes.filter(needsCredential);
 
 test.each(Object.entries(strangers))(
   "with %s no route but the public ones lets anybody in, and the answer tells nothing",
