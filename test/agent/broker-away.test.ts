@@ -6,7 +6,7 @@ import { freePort } from "../../fixtures/free-port.ts";
 import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type WorldOptions } from "../../fixtures/world.ts";
-import { running, type Running, stateInCloud, until } from "./floor.ts";
+import { running, type Running, sealed, until } from "./floor.ts";
 
 if (mosquittoMissing) process.stdout.write(`skipped: a station beside an external MQTT broker: ${mosquittoMissing}\n`);
 const after: (() => unknown)[] = [];
@@ -52,7 +52,7 @@ async function lineTo(port: number) {
 const told = ({ lines }: Running, event: string) => lines.filter((line) => line.includes(`"event":"${event}"`)).length;
 async function isSealed(shop: Shop): Promise<void> {
   const { job_ref: ref } = await shop.issue();
-  await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+  await sealed(shop, ref);
 }
 
 /** Sealed with it, without it, and with it again: one label a job, each change told once. */

@@ -4,7 +4,7 @@ import { type Received, startReceiver } from "../../fixtures/receiver.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { startCollector } from "../../fixtures/collector.ts";
-import { ask, asked, running, sessionAt, stateInCloud, until } from "./floor.ts";
+import { ask, asked, running, sealed, sessionAt, until } from "./floor.ts";
 
 test("a click's id is found in every log and record that it leads to, and at the receiver; so is its trace", async (t) => {
   const collector = await startCollector();
@@ -23,7 +23,7 @@ test("a click's id is found in every log and record that it leads to, and at the
   await ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict: "good", session }, { "x-correlation-id": good });
   const { digital_link: link } = (await shop.admin.get(`/aidc/jobs/${ref}`)).body;
   await ask(station, "POST", "/api/scan", { text: link, session }, { "x-correlation-id": scan });
-  await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+  await sealed(shop, ref);
   await until(() => receiver.received.length > 0);
 
   const agentSaid = (id: string) => station.lines.map((line) => JSON.parse(line)).filter(({ requestId }) => requestId === id).map(({ event }) => event); // oxfmt-ignore

@@ -95,6 +95,10 @@ export const until = async (isSo: () => boolean | Promise<boolean>, ms = 100_000
 };
 export const stateInCloud = async (shop: Shop, ref: string): Promise<string> =>
   (await shop.admin.get(`/aidc/jobs/${ref}`)).body.state as string;
+export const sealed = (shop: Shop, ref: string): Promise<void> => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+/** The states that it came to, in their order. */
+export const movesOf = async (shop: Shop, ref: string): Promise<string[]> =>
+  (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
 
 const drawnAs = new Map<string, Promise<string | undefined>>();
 /** Whose label it is, however badly it came out. */

@@ -9,7 +9,7 @@ import type { SimulatedFloor } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, jobAt, type Running, say, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, floorOf, jobAt, type Running, say, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -48,7 +48,6 @@ const damages: [what: string, how: (file: string) => void, why: RegExp][] = [
 const fileOf = (floor: SimulatedFloor) => join(floor.config.dataDir, "station.db");
 const asideIn = (floor: SimulatedFloor) =>
   readdirSync(floor.config.dataDir).filter((name) => name.startsWith("station.db.damaged-") && !/-(wal|shm)$/.test(name));
-const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
 const printed = (station: Running, ref: string) => until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
 
 /** One label printed and waiting for its scan, the next one claimed and not begun; then the station ends. */

@@ -5,14 +5,12 @@ import { spanOf } from "../../agent/cloud-time.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, jobAt, running, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, floorOf, jobAt, running, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
 const H = 3_600_000;
 const LEASE_S = 60;
-type Shop = Awaited<ReturnType<typeof printShop>>;
-const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
 
 /** The machine's clock, as wrong as wanted. */
 function wrongBy(ms: number) {

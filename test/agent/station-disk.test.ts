@@ -7,7 +7,7 @@ import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, stateInCloud, until } from "./floor.ts";
+import { ask, sealed, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -44,7 +44,7 @@ test("a full disk stops the claiming and loses nothing; with room again all is p
   for (const { job_ref: ref, digital_link: text } of [first, second, third]) {
     await isPrinted(ref);
     await ask(agent, "POST", "/api/scan", { text });
-    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    await sealed(shop, ref);
   }
   expect(await floor.links()).toEqual([first, second, third].map(({ digital_link: link }) => link));
   expect((await state()).quarantine).toEqual([]);

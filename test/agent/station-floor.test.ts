@@ -8,12 +8,10 @@ import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, jobAt, running, say, stateInCloud, stationOn, statuses, until } from "./floor.ts";
+import { ask, asked, floorOf, jobAt, running, say, sealed, stateInCloud, stationOn, statuses, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
-type Shop = Awaited<ReturnType<typeof printShop>>;
-const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
 
 /** The same words in another's hand. */
 function signedAnew(envelope: string, kid?: string): string {

@@ -6,7 +6,7 @@ import type { FloorOptions } from "../../fixtures/floor.ts";
 import type { FaultName, Machine } from "../../fixtures/printers/machine.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, HASTY, lyingOf, running, say, stateInCloud, until } from "./floor.ts";
+import { ask, HASTY, lyingOf, running, say, sealed, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -39,7 +39,7 @@ async function atWork(t: Parameters<typeof running>[0], options: FloorOptions = 
 
 test("labels follow one another in the printer, each attested by its own answer, printed once and scanned as its own", async (t) => {
   const { shop, jobs, station } = await atWork(t);
-  for (const { job_ref: ref } of jobs) await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+  for (const { job_ref: ref } of jobs) await sealed(shop, ref);
   expect((await station.floor.links()).toSorted()).toEqual(jobs.map(({ digital_link }) => digital_link).toSorted());
   for (const { job_ref: ref } of jobs) {
     const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;

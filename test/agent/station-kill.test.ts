@@ -9,7 +9,7 @@ import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
 import { random } from "../../fixtures/random.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, say, stateInCloud, until } from "./floor.ts";
+import { ask, say, sealed, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -144,7 +144,7 @@ test("SIGTERM in the middle of a label ends with 0 and leaves nothing unwritten"
   // It heard the printer out before it ended: what is left is the scan, or nothing.
   expect((await job())?.ask ?? null).toBeNull();
   if ((await job())?.state === "PRINTED_ATTESTED") await ask(second, "POST", "/api/scan", { text: (await floor.links())[0] });
-  await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+  await sealed(shop, ref);
   expect(await floor.links()).toHaveLength(1);
 });
 

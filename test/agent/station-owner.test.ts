@@ -3,7 +3,7 @@ import { afterAll, expect, onTestFinished, test } from "vitest";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { floorOf, jobAt, stateInCloud, stationOn, until } from "./floor.ts";
+import { floorOf, jobAt, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -38,7 +38,7 @@ test.each(["of the same tenant", "of another tenant"])(
 
     const again = await stationOn(floor);
     onTestFinished(again.end);
-    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    await sealed(shop, ref);
     expect(again.state().stopped).toBe(null);
   },
 );
@@ -55,6 +55,6 @@ test("where all is told the buffer goes on with the next device", async () => {
   const next = await stationOn({ ...floor, config: { ...floor.config, key: secret } });
   onTestFinished(next.end);
   const { job_ref: more } = await shop.issue();
-  await until(async () => (await stateInCloud(shop, more)) === "SEALED");
+  await sealed(shop, more);
   expect(next.state().stopped).toBe(null);
 });

@@ -10,7 +10,7 @@ import { type Fate, type Network, type Passing, startNetwork } from "../../fixtu
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { type FloorOptions, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
-import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, jobAt, movesOf, type Running, running, say, sealed, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -23,11 +23,8 @@ async function behind(t: T, options: FloorOptions = {}, cloud = w): Promise<Sett
   t.onTestFinished(net.end);
   return { shop, net, station: await running(t, net.url, shop, options) };
 }
-const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
 const statusOf = ({ path, body }: Passing): string | undefined =>
   path.endsWith("/result") ? (JSON.parse(body) as { status: string }).status : undefined;
-const movesOf = async (shop: Shop, ref: string): Promise<string[]> =>
-  (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
 const resultOf = (ref: string) => ({ job_ref: ref, attempt_id: ref, status: "FAILED" as const, occurred_at: new Date().toISOString() });
 const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"];
 

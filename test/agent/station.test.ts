@@ -3,15 +3,12 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, jobAt, type Running, running, say, sessionAt, stateInCloud, until } from "./floor.ts";
+import { ask, asked, jobAt, movesOf, type Running, running, say, sealed, sessionAt, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
 type Shop = Awaited<ReturnType<typeof printShop>>;
-const sealed = (shop: Shop, ref: string) => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
 const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
-const historyOf = async (shop: Shop, ref: string): Promise<string[]> =>
-  (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body.data.map(({ to }: { to: string }) => to);
 
 describe.concurrent("what goes well", () => {
   test("a job with RFID goes from claim to SEALED on a ZPL printer, with evidence that the cloud and the log take", async (t) => {
@@ -210,7 +207,7 @@ describe.concurrent("when nobody knows what came out", () => {
     const other = await shop.issue();
     await until(() => station.state().printers[0]?.words.startsWith("waits for an answer") ?? false);
     expect(await station.floor.links()).toEqual([]);
-    expect(await historyOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
+    expect(await movesOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
     const wrong = await ask(station, "POST", `/api/jobs/${ref}/attest`, { verdict: "perhaps", session: await sessionAt(station) });
     expect(wrong.status).toBe(400);
     await say(station, ref, "not_printed");
@@ -310,7 +307,7 @@ describe.concurrent("a printer that waits for a person", () => {
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
     const { job_ref: ref } = await shop.issue();
-    await until(async () => (await historyOf(shop, ref)).includes("FAILED"));
+    await until(async () => (await movesOf(shop, ref)).includes("FAILED"));
     expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ duplicate_risk: false });
     expect(station.floor.machine?.waiting()).toBe(0);
     station.floor.machine?.clear();
@@ -325,7 +322,7 @@ describe.concurrent("a printer that waits for a person", () => {
     station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "unknown_outcome");
-    expect(await historyOf(shop, ref)).not.toContain("FAILED");
+    expect(await movesOf(shop, ref)).not.toContain("FAILED");
     station.floor.machine?.clear();
     await say(station, ref, "not_printed");
     await sealed(shop, ref);
@@ -375,7 +372,7 @@ describe.concurrent("tags", () => {
     const { shop, station, ref } = await rfid(t, "rfid-void", { times: 3 });
     await isAsked(station, ref, "destroy_void");
     expect(station.state().ledger.counts["void"]).toBe(3);
-    expect(await historyOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
+    expect(await movesOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
     await say(station, ref, "destroyed");
     await sealed(shop, ref);
     expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ attempt: 2, duplicate_risk: false });
@@ -397,7 +394,7 @@ describe.concurrent("tags", () => {
   test("a tag that reads back wrong is no good label", async (t) => {
     const { shop, station, ref } = await rfid(t, "epc-shift");
     await isAsked(station, ref, "destroy_void");
-    expect(await historyOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
+    expect(await movesOf(shop, ref)).not.toContain("PRINTED_ATTESTED");
     station.floor.machine?.clear();
     await say(station, ref, "destroyed");
     await sealed(shop, ref);

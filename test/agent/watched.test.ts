@@ -8,7 +8,7 @@ import { OPERATOR } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, stateInCloud, until } from "./floor.ts";
+import { ask, floorOf, sealed, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -51,7 +51,7 @@ test("its log is JSON lines, its health and figures are for machines, and neithe
   const agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
   t.onTestFinished(async () => void (await agent.end("SIGKILL")));
   const { job_ref: ref } = await shop.issue();
-  await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+  await sealed(shop, ref);
   const { session } = (await ask(agent, "POST", "/api/operator", { badge: OPERATOR.badge })).body;
   await ask(agent, "POST", "/api/scan", { text: "x", session });
   await until(async () => (await ask(agent, "GET", "/api/state")).body.buffer_depth === 0);

@@ -10,7 +10,7 @@ import { openBrowser } from "../../fixtures/browser.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { asked, jobAt, running, type Running, say, stateInCloud, stationOn, until } from "../agent/floor.ts";
+import { asked, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
 import { world } from "../world.ts";
 import { axeSays, cutTexts, executable, LANGUAGES, overflow, PANEL, PHONE, shot as picture, smallTargets } from "./eyes.ts";
 
@@ -100,7 +100,7 @@ describe.skipIf(!executable)("the console", async () => {
     await shot(page, "scan");
     await shows(page, ["good", serial as string], () => wedge(page, link));
     await shot(page, "sealed");
-    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    await sealed(shop, ref);
     await outcome(page, "good").waitFor({ state: "detached" }); // by itself: the next label comes
     await page.getByText("No label in hand").waitFor();
     expect(await page.locator(".strip .done").count()).toBe(7);
@@ -237,7 +237,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.locator(".banner.offline", { hasText: "waiting, the oldest for" }).waitFor();
     await shot(page, "offline-sealed");
     network.mend();
-    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    await sealed(shop, ref);
     await page.locator(".banner.offline").waitFor({ state: "detached" });
   });
 
@@ -452,7 +452,7 @@ describe.skipIf(!executable)("the console", async () => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { printer: { scale: 0 } });
     const { job_ref: ref } = await shop.issue();
-    await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+    await sealed(shop, ref);
     await until(() => station.state().recent.length === 1);
     station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
     const message = "the evidence is of another attempt, and says nothing of this one";
