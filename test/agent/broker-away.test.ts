@@ -1,7 +1,7 @@
 // A broker that dies costs a station time and nothing else: labels go on to be sealed by polling, and it is woken again when the broker is back, whoever's it is.
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
-import { afterEach, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../fixtures/free-port.ts";
 import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
@@ -9,14 +9,9 @@ import { startWorld, type WorldOptions } from "../../fixtures/world.ts";
 import { running, type Running, sealed, until } from "./floor.ts";
 
 if (mosquittoMissing) process.stdout.write(`skipped: a station beside an external MQTT broker: ${mosquittoMissing}\n`);
-const after: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const act of after.splice(0).toReversed()) await act();
-});
-
 async function aShop(options: WorldOptions = {}) {
   const w = await startWorld(options);
-  after.push(() => w.end());
+  onTestFinished(() => w.end());
   return { w, shop: await printShop(w) };
 }
 /** A line to a broker that can be cut, and laid again at the same address. */
@@ -45,7 +40,7 @@ async function lineTo(port: number) {
     for (const socket of open) socket.destroy();
     await closed;
   };
-  after.push(() => server.listening && cut());
+  onTestFinished(async () => void (server.listening && (await cut())));
   return { url: `mqtt://127.0.0.1:${address.port}`, cut, mend: () => lay(address.port) };
 }
 
@@ -70,21 +65,20 @@ async function outlives(station: Running, shop: Shop, broker: { die(): Promise<u
   return { ...meanwhile, labels: (await station.floor.links()).length };
 }
 const WELL = { up: 1, labels: 3 };
-const ends = { onTestFinished: (act: () => unknown) => void after.push(act) } as never;
 
 test("with the cloud's own broker cut off, labels are sealed by polling, and by hints again when it is back", async () => {
   const { w, shop } = await aShop();
   const { mqtt } = (await shop.device.api.get("/aidc/station")).body;
   const line = await lineTo(Number(new URL(mqtt.url).port));
-  const station = await running(ends, w.url, shop, { settings: { mqtt: line.url } });
+  const station = await running({ onTestFinished }, w.url, shop, { settings: { mqtt: line.url } });
   expect(await outlives(station, shop, { die: line.cut, back: line.mend })).toEqual(WELL);
 });
 
 test.skipIf(mosquittoMissing)("with a mosquitto that is killed, the same, and it is found again by itself", async () => {
   const broker = await startMosquitto();
-  after.push(() => broker.end());
+  onTestFinished(() => broker.end());
   const { w, shop } = await aShop({ settings: { IMPRIMATUR_MQTT_URL: broker.url } });
   broker.addUser(shop.device.id, shop.device.secret);
-  const station = await running(ends, w.url, shop);
+  const station = await running({ onTestFinished }, w.url, shop);
   expect(await outlives(station, shop, { die: () => broker.stop("SIGKILL"), back: () => broker.start() })).toEqual(WELL);
 });

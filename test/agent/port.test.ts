@@ -4,17 +4,12 @@ import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rm
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../agent/clock.ts";
 import { openPort, type Port } from "../../agent/port.ts";
 import { parsePort } from "../../agent/port-url.ts";
 import { type Link, reconnecting } from "../../agent/reconnecting.ts";
 import { hasSocat, plugIn } from "../../fixtures/pty.ts";
-
-const after: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const act of after.splice(0).toReversed()) await act();
-});
 
 /** A far end on TCP; each connection is handed to `meet`. */
 async function listening(meet: (socket: Socket) => void): Promise<{ url: string; server: Server; port: number }> {
@@ -25,7 +20,7 @@ async function listening(meet: (socket: Socket) => void): Promise<{ url: string;
     meet(socket);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  after.push(() => {
+  onTestFinished(() => {
     for (const socket of sockets) socket.destroy();
     server.close();
   });
@@ -34,7 +29,7 @@ async function listening(meet: (socket: Socket) => void): Promise<{ url: string;
 }
 const opened = async (url: string, options = {}): Promise<Port> => {
   const port = await openPort(url, options);
-  after.push(() => port.destroy());
+  onTestFinished(() => port.destroy());
   return port;
 };
 const whyOf = (port: Port) => new Promise<{ by: string; words: string }>((resolve) => port.onClose(resolve));
@@ -48,7 +43,7 @@ const text = (port: Port, until: (text: string) => boolean) =>
   });
 const folder = () => {
   const made = mkdtempSync(join(tmpdir(), "imprimatur-port-"));
-  after.push(() => rmSync(made, { recursive: true, force: true }));
+  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
   return made;
 };
 
@@ -192,7 +187,7 @@ describe("over TCP", () => {
 describe.skipIf(!hasSocat)("over a serial line", () => {
   const cable = async (in_ = folder()) => {
     const plugged = await plugIn(in_);
-    after.push(() => plugged.unplug());
+    onTestFinished(() => plugged.unplug());
     return plugged;
   };
   const serial = (path: string, query = "?baud=115200") => opened(`serial:${path}${query}`);
@@ -271,7 +266,7 @@ describe.skipIf(!hasSocat)("over a serial line", () => {
       onPort: (port) => void ports.push(port),
       onLink: (link) => void news.push(link),
     });
-    after.push(() => line.end());
+    onTestFinished(() => line.end());
     await expect.poll(() => news.length).toBe(1);
     await plugged.unplug();
     await expect.poll(() => news.length).toBe(2);
@@ -323,7 +318,7 @@ describe("a device file", () => {
 
   test.skipIf(!hasSocat)("a character device is read as well as written", async () => {
     const plugged = await plugIn(folder());
-    after.push(() => plugged.unplug());
+    onTestFinished(() => plugged.unplug());
     const [printer, port] = [await opened(`serial:${plugged.far}`), await opened(`file:${plugged.near}`)];
     const status = text(port, (got) => got === "ok");
     await port.write(Buffer.from("~HS"));
@@ -385,7 +380,7 @@ describe("a port that comes back", () => {
     const { clock, advance, waits } = handClock();
     const open = () => openPort(url, { clock: systemClock });
     const line = reconnecting(open, { clock, onPort: () => {} });
-    after.push(() => line.end());
+    onTestFinished(() => line.end());
     for (const [held, pause] of [
       [0, 1_000],
       [0, 2_000],

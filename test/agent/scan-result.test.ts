@@ -1,5 +1,5 @@
 // From the printed dots through a lens to the evidence: the label that we drew is the one that the camera finds, and its faults are told.
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type Bitmap, blank, isBlack, pngOf, setDot } from "../../agent/bitmap.ts";
 import { renderLabel } from "../../agent/label.ts";
 import { scanResultOf } from "../../agent/scan-result.ts";
@@ -14,21 +14,16 @@ const digital_link = `https://id.example.com/01/${gtin}/21/${serial}`;
 const template = templateFor(loadTemplates(), { widthMm: 50, heightMm: 25 });
 const drawn = () => renderLabel({ payload: digital_link, gtin, serial, product: "Wärmepumpe" }, { template, dpi: 203, simulated: true });
 
-const after: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const act of after.splice(0).toReversed()) await act();
-});
-
 /** The first sighting of a camera that looks at these dots. */
 async function seenBy(dots: Bitmap): Promise<Sighting> {
   const camera = await startCamera({ shows: () => pngOf(dots) });
-  after.push(() => camera.end());
+  onTestFinished(() => camera.end());
   const sightings: Sighting[] = [];
   const scanner = openScanner(
     { name: "eye", driver: "camera", port: camera.url, simulated: true },
     { sighting: (sighting) => void sightings.push(sighting), tag: () => {}, trouble: () => {}, link: () => {} },
   );
-  after.push(() => scanner.end());
+  onTestFinished(() => scanner.end());
   await expect.poll(() => sightings.length).toBeGreaterThan(0);
   return sightings[0] as Sighting;
 }

@@ -4,7 +4,7 @@ import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../agent/clock.ts";
 import type { Link } from "../../agent/reconnecting.ts";
 import type { Tag } from "../../agent/rfid.ts";
@@ -23,11 +23,6 @@ const linkOf = (serial: string) => `https://id.example.com/01/${GTIN}/21/${seria
 const LINK = linkOf("123456789012");
 const EPC = "30364433400D1EDCBE991A14";
 
-const after: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const act of after.splice(0).toReversed()) await act();
-});
-
 type Heard = { sightings: Sighting[]; tags: Tag[]; troubles: Trouble[]; links: Link[]; scanner: Scanner };
 function opened(settings: ScannerSettings & { driver: ScannerDriver }, clock: Clock = systemClock): Heard {
   const [sightings, tags, troubles, links]: [Sighting[], Tag[], Trouble[], Link[]] = [[], [], [], []];
@@ -41,7 +36,7 @@ function opened(settings: ScannerSettings & { driver: ScannerDriver }, clock: Cl
     },
     clock,
   );
-  after.push(() => scanner.end());
+  onTestFinished(() => scanner.end());
   return { sightings, tags, troubles, links, scanner };
 }
 const [LINE_MS, FRAME_MS] = [500, 3_000];
@@ -58,7 +53,7 @@ const watchful = clockOf((ms) => (ms === FRAME_MS ? 60_000 : shorter(ms, 2_000))
 
 async function overTcp(clock: Clock) {
   const far = await startLineScanner();
-  after.push(() => far.end());
+  onTestFinished(() => far.end());
   const heard = opened({ name: "fixed", driver: "line", port: far.url ?? "", simulated: true }, clock);
   await expect.poll(() => far.listeners()).toBe(1);
   return { far, ...heard };
@@ -167,9 +162,9 @@ describe("a line scanner over TCP", () => {
 describe.skipIf(!hasSocat)("a line scanner on a serial line", () => {
   test("scans come over it, a half line is lost with the cable, and a replugged one goes on", async () => {
     const folder = mkdtempSync(join(tmpdir(), "imprimatur-scan-"));
-    after.push(() => rmSync(folder, { recursive: true, force: true }));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const cable = await plugIn(folder);
-    after.push(() => cable.unplug());
+    onTestFinished(() => cable.unplug());
     const { sightings, links, troubles } = opened({ name: "hand", driver: "line", port: `serial:${cable.near}?baud=115200` }, patient);
     await expect.poll(() => links.length).toBe(1);
     const far = await startLineScanner({ serial: cable.far });
@@ -181,10 +176,10 @@ describe.skipIf(!hasSocat)("a line scanner on a serial line", () => {
     await expect.poll(() => links.length).toBe(2);
     expect(links[1]).toEqual({ up: false, why: expect.stringContaining("was it unplugged?") });
     const again = await plugIn(folder);
-    after.push(() => again.unplug());
+    onTestFinished(() => again.unplug());
     await expect.poll(() => links.length).toBe(3);
     const farAgain = await startLineScanner({ serial: again.far });
-    after.push(() => farAgain.end());
+    onTestFinished(() => farAgain.end());
     await farAgain.scan(linkOf("9"), { fault: "fragmented" });
     await expect.poll(() => sightings.map(({ text }) => text)).toEqual([LINK, linkOf("9")]);
     expect(troubles).toEqual([]);
@@ -262,7 +257,7 @@ describe("a tag reader", () => {
     const sockets: Socket[] = [];
     const server = createServer((socket) => void sockets.push(socket.on("error", () => {})));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    after.push(() => {
+    onTestFinished(() => {
       for (const socket of sockets) socket.destroy();
       server.close();
     });
@@ -286,7 +281,7 @@ describe("a camera", () => {
   const label = symbolOf(LINK);
   const watching = async (fault: CameraFault = "none", clock: Clock = watchful) => {
     const camera = await startCamera({ shows: () => label, beside: () => symbolOf(linkOf("9")), fault });
-    after.push(() => camera.end());
+    onTestFinished(() => camera.end());
     return { camera, ...opened({ name: "eye", driver: "camera", port: camera.url, simulated: true }, clock) };
   };
   const job = { digital_link: LINK, gtin: GTIN, serial: "123456789012" };
@@ -392,7 +387,7 @@ describe("a camera", () => {
 
   test("a picture in a file is as good as one at a URL", async () => {
     const folder = mkdtempSync(join(tmpdir(), "imprimatur-eye-"));
-    after.push(() => rmSync(folder, { recursive: true, force: true }));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const file = join(folder, "frame.png");
     writeFileSync(file, pngOfGray(throughLens(label)));
     const { sightings } = opened({ name: "eye", driver: "camera", port: `file:${file}` });

@@ -1,6 +1,6 @@
 // The station's line to the broker, against a real cloud with its broker and a real mosquitto: hints come, breaks heal, and nothing waits for it.
 import { createServer, type Server } from "node:http";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { topicsOf } from "#shared/mqtt.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
 import { type Clock, systemClock } from "../../agent/clock.ts";
@@ -12,11 +12,6 @@ import { startWorld, type World, type WorldOptions } from "../../fixtures/world.
 
 if (mosquittoMissing) process.stderr.write(`skipped: a station at an external MQTT broker: ${mosquittoMissing}\n`);
 const SOON = { timeout: 30_000, interval: 20 };
-const after: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const act of after.splice(0).toReversed()) await act();
-});
-
 type Station = { wake: Wake; wakes: () => number; lines: string[]; state: StationReport };
 function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: readonly number[] = [20, 50]): Station {
   const lines: string[] = [];
@@ -25,12 +20,12 @@ function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: r
   const note = (_line: object, words: string) => void lines.push(words);
   const log = { info: note, warn: note } as never;
   const wake = startWake({ settings, onWake: () => (wakes += 1), report: () => state, log, clock, pausesMs });
-  after.push(() => wake.stop());
+  onTestFinished(() => wake.stop());
   return { wake, wakes: () => wakes, lines, state };
 }
 async function aWorld(options: WorldOptions = {}): Promise<{ w: World; shop: Shop }> {
   const w = await startWorld(options);
-  after.push(() => w.end());
+  onTestFinished(() => w.end());
   return { w, shop: await printShop(w) };
 }
 const isUp = async ({ wake }: Station) => {
@@ -41,7 +36,7 @@ const topics = ({ tenantId, device }: Shop) => topicsOf({ tenantId, deviceId: de
 async function witness(shop: Shop): Promise<Peer> {
   const { url } = (await shop.device.api.get("/aidc/station")).body.mqtt;
   const made = await peer(url, { username: shop.device.id, password: shop.device.secret });
-  after.push(() => made.leave());
+  onTestFinished(() => made.leave());
   return made;
 }
 
@@ -121,7 +116,7 @@ describe("at the cloud's own broker", () => {
     const everywhere = JSON.stringify({ ...told, mqtt: { ...told.mqtt, url: told.mqtt.url.replace("127.0.0.1", "[::]") } });
     const cloud = createServer((_, response) => response.end(everywhere));
     await new Promise<void>((resolve) => cloud.listen(0, "127.0.0.1", resolve));
-    after.push(() => cloud.close());
+    onTestFinished(() => void cloud.close());
     const it = station({ cloud: `http://127.0.0.1:${(cloud.address() as { port: number }).port}`, key: shop.device.secret });
     await isUp(it);
     await expect.poll(async () => (await shown(shop)).status, SOON).toBe("online");
@@ -176,7 +171,7 @@ describe("without a broker", () => {
     cloud.on("request", () => (asked += 1));
     answer(cloud);
     await new Promise<void>((resolve) => cloud.listen(0, "127.0.0.1", resolve));
-    after.push(() => cloud.close());
+    onTestFinished(() => void cloud.close());
     const it = station({ cloud: `http://127.0.0.1:${(cloud.address() as { port: number }).port}`, key: "k" });
     await expect.poll(() => asked, SOON).toBeGreaterThan(2);
     expect(it.wake.link()).toMatchObject({ up: false, why: expect.stringMatching(why) });
@@ -193,7 +188,7 @@ describe("without a broker", () => {
     const held = new Set<{ destroy(): void }>();
     const broker = listenTcp((socket) => void held.add(socket.on("error", () => {})));
     await new Promise<void>((resolve) => broker.listen(0, "127.0.0.1", resolve));
-    after.push(() => {
+    onTestFinished(() => {
       for (const socket of held) socket.destroy();
       broker.close();
     });
@@ -210,7 +205,7 @@ describe("without a broker", () => {
 describe.skipIf(mosquittoMissing)("at an external broker", () => {
   test("it is woken there, shown there, and back after the broker was killed", async () => {
     const broker = await startMosquitto();
-    after.push(() => broker.end());
+    onTestFinished(() => broker.end());
     const { w, shop } = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: broker.url } });
     broker.addUser(shop.device.id, shop.device.secret);
     const it = station({ cloud: w.url, key: shop.device.secret });
@@ -234,14 +229,14 @@ describe.skipIf(mosquittoMissing)("at an external broker", () => {
 
   test("an address in its settings is used instead of the cloud's, with a user of its own where it names one", async () => {
     const broker = await startMosquitto();
-    after.push(() => broker.end());
+    onTestFinished(() => broker.end());
     const { w, shop } = await aWorld();
     broker.addUser(shop.device.id, "the operator's choice");
     const own = broker.address.replace("//", `//${shop.device.id}:${encodeURIComponent("the operator's choice")}@`);
     const it = station({ cloud: w.url, key: shop.device.secret, mqtt: own });
     await isUp(it);
     const cloud = await peer(broker.address, { username: "cloud", password: "cloud's own" });
-    after.push(() => cloud.leave());
+    onTestFinished(() => cloud.leave());
     const before = it.wakes();
     await cloud.say(topics(shop).wake, "");
     await expect.poll(it.wakes, SOON).toBe(before + 1);

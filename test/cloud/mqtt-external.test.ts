@@ -1,5 +1,5 @@
 // The cloud beside a broker that somebody else runs: a real mosquitto with passwords and the README's ACL, killed and started again at will.
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { topicsOf } from "#shared/mqtt.ts";
 import { type Mosquitto, mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
@@ -8,14 +8,9 @@ import { engine, freshDatabase } from "../world.ts";
 
 if (mosquittoMissing) process.stderr.write(`skipped: an external MQTT broker: ${mosquittoMissing}\n`);
 const SOON = { timeout: 30_000, interval: 20 };
-const after: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const act of after.splice(0).toReversed()) await act();
-});
-
 async function aWorld(options: WorldOptions): Promise<World> {
   const made = await startWorld({ databaseUrl: await freshDatabase(), ...options });
-  after.push(() => made.end());
+  onTestFinished(() => made.end());
   return made;
 }
 const degraded = async (w: World) => (await w.nobody.get("//readyz")).body.degraded as string[] | undefined;
@@ -27,7 +22,7 @@ const topics = ({ tenantId }: Shop, { id }: Shop["device"]) => topicsOf({ tenant
 
 async function beside(settings: Record<string, string> = {}) {
   const broker = await startMosquitto();
-  after.push(() => broker.end());
+  onTestFinished(() => broker.end());
   const w = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: broker.url, ...settings } });
   await isUp(w);
   return { broker, w, shop: await printShop(w) };
@@ -39,7 +34,7 @@ async function connected(broker: Mosquitto, device: Shop["device"], more: object
   await expect
     .poll(async () => (made = await peer(broker.address, { ...credentials, ...more }).catch(() => undefined)) !== undefined, SOON)
     .toBe(true);
-  after.push(() => made?.leave());
+  onTestFinished(() => made?.leave());
   return made as Peer;
 }
 
@@ -188,7 +183,7 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
 
   test.skipIf(engine === "sqlite")("each of several nodes tells of its own work, and all hear the stations", async () => {
     const broker = await startMosquitto();
-    after.push(() => broker.end());
+    onTestFinished(() => broker.end());
     const settings = { IMPRIMATUR_MQTT_URL: broker.url, IMPRIMATUR_BOOTSTRAP_KEY: "a-key-for-two-nodes-of-one-cloud" };
     const databaseUrl = await freshDatabase();
     const first = await startWorld({ databaseUrl, settings });

@@ -1,6 +1,6 @@
 // The embedded broker as stations and their enemies meet it: real sockets, real keys, and everything still there when it isn't.
 import { connect, createServer, type Socket } from "node:net";
-import { afterEach, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import { topicsOf } from "#shared/mqtt.ts";
 import { type Peer, peer } from "../../fixtures/mqtt.ts";
@@ -12,14 +12,9 @@ import { freshDatabase, world } from "../world.ts";
 const w = await world();
 const SOON = { timeout: 30_000, interval: 20 };
 
-const after: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const act of after.splice(0).toReversed()) await act();
-});
-
 async function another(options: WorldOptions = {}): Promise<World> {
   const made = await startWorld({ databaseUrl: await freshDatabase(), ...options });
-  after.push(() => made.end());
+  onTestFinished(() => made.end());
   return made;
 }
 type Device = Shop["device"];
@@ -27,7 +22,7 @@ const toldOf = async ({ api }: Device) => (await api.get("/aidc/station")).body.
 const topics = ({ tenantId }: Shop, { id }: Device) => topicsOf({ tenantId, deviceId: id });
 async function connected(device: Device, more: object = {}): Promise<Peer> {
   const made = await peer((await toldOf(device)).url, { username: device.id, password: device.secret, ...more });
-  after.push(() => made.leave());
+  onTestFinished(() => made.leave());
   return made;
 }
 const shown = async ({ admin }: Shop, { id }: Device) => (await admin.get(`/devices/${id}`)).body;
@@ -42,7 +37,7 @@ async function dialled(port: number) {
   let closed = false;
   socket.on("error", () => {});
   socket.once("close", () => (closed = true));
-  after.push(() => socket.destroy());
+  onTestFinished(() => void socket.destroy());
   await new Promise<void>((resolve) => socket.once("connect", resolve).once("close", () => resolve()));
   return Object.assign(socket, { isClosed: () => closed });
 }
@@ -238,7 +233,7 @@ test("a console is told of a station whose line breaks, however long ago it was 
   const session = { "content-type": "application/json", origin: w.url };
   const { headers } = await w.nobody.post("//console/session", { key: shop.adminKey }, session);
   const seen = await follow(`${w.url}/console/events`, { cookie: headers.get("set-cookie")?.split(";")[0] ?? "" });
-  after.push(() => seen.close());
+  onTestFinished(() => seen.close());
   await seen.heard(({ event }) => event === "summary");
   one.cut();
   const told = await seen.heard(({ event, data }) => event === "devices" && JSON.stringify(data).includes(shop.device.id));
@@ -401,7 +396,7 @@ test("who connects too often, or says too much, is turned away", async () => {
 test("a port that is taken is no reason not to start: stations are told another", async () => {
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
-  after.push(() => taken.close());
+  onTestFinished(() => void taken.close());
   const { port } = taken.address() as { port: number };
   const beside = await another({ settings: { IMPRIMATUR_MQTT_PORT: String(port) } });
   const { device } = await printShop(beside);
@@ -449,7 +444,7 @@ test("a key without the scopes of the print loop connects and may nothing", asyn
   const key = (await shop.admin.post("/api-keys", { name: "reader", scopes: ["aidc:read"] })).body.data;
   const { device } = (await shop.admin.post("/devices", { name: "reader", api_key_id: key.id })).body;
   const one = await peer((await toldOf(shop.device)).url, { username: device.id, password: key.secret });
-  after.push(() => one.leave());
+  onTestFinished(() => one.leave());
   const own = topicsOf({ tenantId: shop.tenantId, deviceId: device.id });
   expect(await one.subscribe(own.wake)).toBe(1);
   await one.say(own.status, "online", true);
