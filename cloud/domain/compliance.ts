@@ -17,7 +17,7 @@ import { emit } from "./outbox.ts";
 import { wasRevoked } from "./issued-credentials.ts";
 import * as passports from "./passports.ts";
 import * as products from "./products.ts";
-import { judged, packFor, sectorOf } from "./regulations.ts";
+import { judgedSectors, packFor, sectorOf } from "./regulations.ts";
 
 type Row = typeof evaluations.$inferSelect;
 export type Judging = { store: Store; packs: Packs; log: Log };
@@ -197,7 +197,7 @@ export async function overview(judging: Judging, by: By, productId: string): Pro
   const rows = await evaluateAll(
     judging,
     by,
-    judged(judging.packs, at).map((sector) => ({ productId, sector })),
+    judgedSectors(judging.packs, at).map((sector) => ({ productId, sector })),
   );
   return rows.map((row) => summary(orThrow(row)));
 }
@@ -208,7 +208,7 @@ const SLICE_EVALUATIONS = 48;
 /** Each product by itself: what can't be judged is told with its place, the others stand. */
 export async function evaluateBatch(judging: Judging, by: By, { productIds, sectors }: EvaluationBatch): Promise<EvaluationBatchResult> {
   const at = await judging.store.read("compliance sectors", async ({ now }) => now);
-  const asked = sectors ?? judged(judging.packs, at);
+  const asked = sectors ?? judgedSectors(judging.packs, at);
   const most = Math.max(1, Math.floor(SLICE_EVALUATIONS / asked.length));
   const answer: EvaluationBatchResult = { data: [], errors: [] };
   const placeOf = (from: number, n: number) => {

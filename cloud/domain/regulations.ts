@@ -74,5 +74,5 @@ export function packFor({ ofSector, select }: Packs, sector: Sector, category: s
 }
 
 /** The sectors in which anything is judged. */
-export const judged = ({ ofSector }: Packs, at: number): Sector[] =>
+export const judgedSectors = ({ ofSector }: Packs, at: number): Sector[] =>
   sectorNames.filter((sector) => ofSector(sector, at)?.quarantined === false);
