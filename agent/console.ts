@@ -64,7 +64,10 @@ export async function openConsole({ host, port }: { host: string; port: number }
     logger: false,
     frameworkErrors: (error, _request, reply: FastifyReply) => refuse(reply, refusalOf(error)),
   });
+  takeJson(app);
   guard(app, host);
+  answerUnrouted(app);
+  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, _request, reply) => refuse(reply, refusalOf(error)));
   followClicks(app, deps.floor);
   let metrics: ReturnType<typeof import("./metrics.ts").metricsOf> | undefined;
   servePages(app);
@@ -117,8 +120,7 @@ export async function openConsole({ host, port }: { host: string; port: number }
   return { url: `http://${host.includes(":") ? `[${host}]` : host}:${bound}`, app, close: () => app.close() };
 }
 
-/** A page of another origin can neither read nor do anything here, whatever name it gives this machine. */
-function guard(app: FastifyInstance, host: string): void {
+function takeJson(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "string" }, (_request, text, done) => {
     try {
@@ -127,6 +129,9 @@ function guard(app: FastifyInstance, host: string): void {
       done(new Refusal("MALFORMED_JSON", `the body isn't JSON: ${(error as Error).message}`));
     }
   });
+}
+/** A page of another origin can neither read nor do anything here, whatever name it gives this machine. */
+function guard(app: FastifyInstance, host: string): void {
   app.addHook("onRequest", async ({ headers, method }, reply) => {
     void reply.headers({
       "cache-control": "no-store",
@@ -143,6 +148,9 @@ function guard(app: FastifyInstance, host: string): void {
     if (method !== "GET" && origin !== undefined && origin !== `http://${headers.host}` && origin !== `https://${headers.host}`)
       throw new Refusal("FORBIDDEN", "only the station's own page may do this");
   });
+}
+/** An address that exists is told which methods it takes. */
+function answerUnrouted(app: FastifyInstance): void {
   const verbs = new Map<string, string[]>();
   app.addHook("onRoute", ({ url, method }) => void verbs.set(url, [...(verbs.get(url) ?? []), method].flat()));
   app.setNotFoundHandler(({ url, method }) => {
@@ -154,7 +162,6 @@ function guard(app: FastifyInstance, host: string): void {
     const allow = [...new Set(allowed)].toSorted().join(", ");
     throw new Refusal("METHOD_NOT_ALLOWED", `${method} isn't for this path: it takes ${allow}`, undefined, { allow });
   });
-  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, _request, reply) => refuse(reply, refusalOf(error)));
 }
 const refuse = (reply: FastifyReply, { status, headers, body }: Refusal): void => void reply.code(status).headers(headers).send(body);
 /** What a person does here has an id, which goes on with all that follows from it. */
