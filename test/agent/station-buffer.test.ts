@@ -7,13 +7,12 @@ import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../agent/clock.ts";
 import type { SimulatedFloor } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
-import { printShop } from "../../fixtures/print-shop.ts";
+import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ask, asked, floorOf, jobAt, type Running, say, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
-type Shop = Awaited<ReturnType<typeof printShop>>;
 
 const PAGE_BYTES = 4_096;
 const inFile = (file: string, sql: string) => {

@@ -7,14 +7,13 @@ import { errors } from "#shared/errors.ts";
 import { cloudClient } from "../../agent/cloud.ts";
 import { fateOf } from "../../agent/fates.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
-import { printShop } from "../../fixtures/print-shop.ts";
+import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { type FloorOptions, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { ask, asked, jobAt, movesOf, type Running, running, say, sealed, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
-type Shop = Awaited<ReturnType<typeof printShop>>;
 type T = Parameters<typeof running>[0];
 type Setting = { shop: Shop; net: Network; station: Running };
 async function behind(t: T, options: FloorOptions = {}, cloud = w): Promise<Setting> {

@@ -1,13 +1,12 @@
 // One station from claim to seal, against a real cloud and simulated printers on real sockets: what goes well, and what a person is asked.
 import { afterAll, describe, expect, test } from "vitest";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
-import { printShop } from "../../fixtures/print-shop.ts";
+import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ask, asked, jobAt, movesOf, type Running, running, say, sealed, sessionAt, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
-type Shop = Awaited<ReturnType<typeof printShop>>;
 const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
 
 describe.concurrent("what goes well", () => {

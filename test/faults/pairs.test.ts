@@ -4,7 +4,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { gtin14 } from "#shared/gs1.ts";
 import type { Answer, Client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { type Claim, goodItems, printShop, sealOf, type Shop } from "../../fixtures/print-shop.ts";
 import { productMaker, type Made } from "../../fixtures/publishing.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { type Act, overlapsOn, type Scene } from "../overlap.ts";
@@ -30,7 +30,6 @@ async function tenant(): Promise<Tenant> {
   return { tenantId: data.id, admin: w.as(adminKey.secret), names: { "its tenant": data.id } };
 }
 
-type Shop = Awaited<ReturnType<typeof printShop>>;
 type Floor = Scene & Pick<Shop, "admin" | "device" | "product" | "gtin"> & { serial: string; former: Claim[]; ref: string; claimed: Claim };
 /** A serial with two labels that were given up, and a job that is about to seal a third. */
 const floor = {
