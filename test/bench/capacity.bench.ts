@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Cost, needOf } from "./factories.ts";
 import { leanClient, well } from "./lean-client.ts";
-import { callers, type Line } from "./measure.ts";
+import { callers, type Line, median } from "./measure.ts";
 import { printCloud } from "./print-cloud.ts";
 
 const ROUNDS = 3;
@@ -70,7 +70,6 @@ async function labelsIn(ms: number, count: number, act: () => Promise<number>): 
   return done;
 }
 
-const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 const NAMES = ["nodeCpuMs", "databaseCpuMs", "walBytes", "storedBytes", "commits"] as const;
 
 export async function capacityBench(): Promise<Line[]> {

@@ -1,10 +1,13 @@
 // Measuring as ratios within one run: contestants take turns, so that a noisy machine slows them alike; the median of the rounds counts.
+import { readFileSync } from "node:fs";
+
 export type Contestant = { name: string; /** Runs for about this long and says how many it did. */ run(ms: number): Promise<number> };
 
 const ROUNDS = 5;
 const ROUND_MS = 1_000;
 const WARM_MS = 3_000;
-const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+export const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
+export const median = (values: number[]) => percentile(values, 0.5);
 
 /** Rates a second of each contestant, and the median of the first's over the second's, round by round. */
 export async function duel(first: Contestant, second: Contestant): Promise<{ rates: [number, number]; ratio: number }> {
@@ -34,7 +37,7 @@ export async function callers(count: number, ms: number, call: () => Promise<unk
 }
 
 export type Line = { name: string; figure: string; target: string; met: boolean };
-const rate = (value: number) => Math.round(value).toLocaleString("en-US");
+export const rate = (value: number) => Math.round(value).toLocaleString("en-US");
 
 export function ratioLine(name: string, { rates, ratio }: { rates: [number, number]; ratio: number }, least: number, unit: string): Line {
   return {
@@ -44,3 +47,5 @@ export function ratioLine(name: string, { rates, ratio }: { rates: [number, numb
     met: ratio >= least,
   };
 }
+
+export const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;

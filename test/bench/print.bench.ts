@@ -1,18 +1,15 @@
 // The print loop over real HTTP, every answer durable: labels a second from claim to seal, what a million jobs change, serials and exports.
-import { readFileSync } from "node:fs";
 import { manyJobs } from "../../fixtures/many-jobs.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { leanClient, well } from "./lean-client.ts";
-import type { Line } from "./measure.ts";
-import { BATCH, type Cloud, cloudOn, freshFolder, inBatches, issue, oneByOne } from "./print-cloud.ts";
+import { type Line, percentile, rate, residentMb } from "./measure.ts";
+import { BATCH, cloudOn, freshFolder, inBatches, issue, oneByOne } from "./print-cloud.ts";
 
 const LINES = 64; // stations at once
 const ROUND_MS = 5_000;
 const FEW = 1_000;
 const MANY = 1_000_000;
 const EXPORTED = 1_000_000;
-const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
-const rate = (value: number) => Math.round(value).toLocaleString("en-US");
 
 /** So many stations at once until the time is over or nothing waits; labels a second. */
 async function labels(lines: number, act: () => Promise<number>): Promise<number> {
@@ -93,13 +90,11 @@ async function claims(): Promise<Line> {
   };
 }
 
-const residentMb = ({ pid }: Cloud) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
-
 async function exports(): Promise<Line> {
   const cloud = await cloudOn(freshFolder());
   const shop = await printShop(cloud);
   for (let made = 0; made < EXPORTED; made += 10_000) await shop.allocate(10_000);
-  const before = residentMb(cloud);
+  const before = residentMb(cloud.pid);
   let most = before;
   const began = performance.now();
   const answer = await fetch(`${cloud.url}/api/v2/carriers/export?productId=${shop.product.id}`, {
@@ -108,7 +103,7 @@ async function exports(): Promise<Line> {
   let rows = -1; // the header
   for await (const chunk of answer.body ?? []) {
     for (const byte of chunk as Uint8Array) if (byte === 10) rows += 1;
-    most = Math.max(most, residentMb(cloud));
+    most = Math.max(most, residentMb(cloud.pid));
   }
   const seconds = (performance.now() - began) / 1000;
   await cloud.end();

@@ -1,5 +1,5 @@
 // Products: a thousand in one call against a thousand calls, a file of 100,000 rows, and what a million products change.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,7 +7,7 @@ import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { manyProducts } from "../../fixtures/many-products.ts";
 import { startServer } from "./http.bench.ts";
-import { duel, type Line, ratioLine } from "./measure.ts";
+import { duel, type Line, ratioLine, residentMb } from "./measure.ts";
 
 const KEY = "a-bench-key-of-24-characters";
 const IMPORT_ROWS = 100_000;
@@ -36,7 +36,6 @@ async function cloudOn(folder: string): Promise<Cloud> {
   return { admin: client(() => server.url, { authorization: `Bearer ${KEY}` }), pid: server.pid, end: server.end };
 }
 const freshFolder = () => mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 
 /** Does it one after another for about so long; how many it did. */
 async function repeat(ms: number, act: () => Promise<{ status: number; text: string }>, each = 1): Promise<number> {

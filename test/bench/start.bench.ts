@@ -1,15 +1,13 @@
 // Starting on an empty data folder, as npm run cloud does: how long until ready, and how much memory then.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startServer } from "./http.bench.ts";
-import type { Line } from "./measure.ts";
+import { type Line, residentMb } from "./measure.ts";
 
 const READY_MAX_MS = 1_000;
 const RESIDENT_MAX_MB = 150;
 const TRIES = 5;
-
-const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 
 export async function startBench(): Promise<Line[]> {
   const times: number[] = [];

@@ -20,7 +20,7 @@ import { type FloorOptions, startFloor } from "../../fixtures/floor.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { startServer } from "./http.bench.ts";
-import type { Line } from "./measure.ts";
+import { type Line, residentMb } from "./measure.ts";
 
 const KEY = "a-bench-key-of-24-characters";
 const AWAY_MS = 50; // each way
@@ -164,7 +164,6 @@ async function gradesOf({ shop }: Cloud, jobs: SealedJob[]): Promise<string> {
   return [...counts].map(([grade, count]) => `${grade} ${count}`).join(", ");
 }
 
-const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 function cpuSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /s, "")

@@ -17,7 +17,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { manyDeliveries } from "../../fixtures/many-deliveries.ts";
 
 import { startServer } from "./http.bench.ts";
-import { duel, type Line, ratioLine } from "./measure.ts";
+import { duel, type Line, percentile, ratioLine } from "./measure.ts";
 
 const KEY = "a-bench-key-of-24-characters";
 const ENDPOINTS = 100;
@@ -52,7 +52,6 @@ const usedS = (pid: number): number => {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
 };
-const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
 
 let n = 500_000;
 /** A tenant with serials, and a way to report the next of them as printed. */
