@@ -34,10 +34,18 @@ type Printed = { serial: string; status: "printed" | "failed"; reason: string | 
 const keyOf = (results: readonly Outcome[]): Buffer => hash("sha256", canonical(results), "buffer");
 const scopeOf = (tenantId: string): Buffer => hash("sha256", `${tenantId}\nprint-status`, "buffer").subarray(0, 16);
 
-/** Only while this batch is the last word on all of its serials is saying it again a repeat. */
-async function isLatest(tx: Tx, tenantId: string, { updated, unknown }: PrintStatusTaken, key: Buffer): Promise<boolean> {
-  for (const serial of updated) if (!(await find(tx, tenantId, serial))?.printBatch?.equals(key)) return false;
-  for (const serial of unknown) if (await find(tx, tenantId, serial)) return false; // allocated since
+/** What a batch says last of each of its serials. */
+const lastWords = (results: readonly Outcome[]): Map<string, Printed> =>
+  new Map(results.map(({ serial, status, reason = null, deviceId = null }) => [serial, { serial, status, reason, deviceId }]));
+
+/** Only while all of its serials stand as this batch said, be it in other batches too, is saying it again a repeat. */
+async function isLatest(tx: Tx, tenantId: string, { unknown }: PrintStatusTaken, results: readonly Outcome[]): Promise<boolean> {
+  const notThen = new Set(unknown);
+  for (const { serial, status, reason, deviceId } of lastWords(results).values()) {
+    const row = await find(tx, tenantId, serial);
+    if (notThen.has(serial) ? row : !row?.printBatch) return false; // allocated since, or a job's word
+    if (row && (row.printStatus !== status || row.printReason !== reason || row.printDeviceId !== deviceId)) return false;
+  }
   return true;
 }
 
@@ -68,7 +76,7 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], keyles
   const before = keyless ? await idempotency.kept(tx, known) : undefined;
   if (typeof before === "string") {
     const taken = JSON.parse(before) as PrintStatusTaken;
-    if (await isLatest(tx, by.tenantId, taken, key)) return { taken, replayed: true };
+    if (await isLatest(tx, by.tenantId, taken, results)) return { taken, replayed: true };
   }
   const taken = await takeAll(tx, by, results, { batch: key, open });
   await idempotency.remember(tx, { ...known, body: JSON.stringify(taken) });
@@ -77,7 +85,7 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], keyles
 
 type Given = { batch: Buffer; open: Jobs };
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, open }: Given): Promise<PrintStatusTaken> {
-  const last = new Map(results.map(({ serial, status, reason = null, deviceId = null }) => [serial, { serial, status, reason, deviceId }]));
+  const last = lastWords(results);
   const updated: Printed[] = [];
   const unknown: string[] = [];
   const productOf = new Map<string, string>();

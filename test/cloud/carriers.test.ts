@@ -252,6 +252,18 @@ describe("print-status", () => {
     expect((await admin.get(`/carriers/${serial}`)).body.metadata.print.status).toBe("failed");
   });
 
+  test("the same batch again replays as long as another changed none of its outcomes", async () => {
+    const [one = "", two = "", three = ""] = await shop.allocate(3);
+    const said = (...serials: string[]) => serials.map((serial) => ({ serial, status: "failed", reason: "torn" }));
+    const first = await report(said(one, two));
+    w.later(1_000);
+    await report(said(two, three));
+    const again = await report(said(one, two));
+    expect([again.headers.get("idempotency-replayed"), again.body]).toEqual(["true", first.body]);
+    await report([{ serial: two, status: "failed", reason: "smudged" }]);
+    expect((await report(said(one, two))).headers.get("idempotency-replayed")).toBe(null);
+  });
+
   test("a key of one's own makes an identical batch a request of its own", async () => {
     const [serial = ""] = await shop.allocate(1);
     const batch = [{ serial, status: "printed" }];
