@@ -109,7 +109,9 @@ export function identified(content: Content, row: Product, origin: string): Cont
   const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
     is === must ? [] : [fault(field, "const", `must be ${String(must)}: it names the product`)];
   const { serialNumber } = row;
+  const { id } = whole; // the subject's own, which it may go without
   const faults = [
+    ...(id === undefined || (typeof id === "string" && URL.canParse(id)) ? [] : [fault("id", "format", "must be a URL")]),
     ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
     ...["serialNumber", "batchNumber"].flatMap((field) => other(`product.${field}`, names[field] ?? serialNumber, serialNumber)),
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),

@@ -239,6 +239,16 @@ test("content of one's own is completed by what names its product, and can't nam
     expect(refusal(await w.admin.patch(`/passports/${made.body.id}`, { content: { product } }))).toEqual([400, "VALIDATION_ERROR"]);
 });
 
+test("content of one's own has a URL for its id, as the credential's subject must, or none", async () => {
+  const { id } = (await w.admin.post("/dpps", { productId: await ready() })).body;
+  const edit = (content: object) => w.admin.patch(`/passports/${id}`, { content });
+  for (const good of [{ id: "https://x.example/kettle" }, { id: "urn:uuid:1" }, {}]) expect((await edit(good)).status).toBe(200);
+  for (const bad of [5, null, "", "not a URL"]) {
+    const refused = await edit({ id: bad });
+    expect([refused.status, refused.body.error?.details.fields[0].field]).toEqual([400, "content.id"]);
+  }
+});
+
 test("content is kept under the names that it was sent with, whatever a stranger sent before; names that need an escape are refused", async () => {
   const { body } = await w.admin.post("/dpps", { productId: await ready() });
   const raw = (json: string) => ({ body: json, headers: { "content-type": "application/json" } });
