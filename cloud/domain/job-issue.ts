@@ -9,10 +9,12 @@ import { printJobs, serials } from "../store/schema.ts";
 import { db, eachBeside, overtaken, together, type Tx } from "../store/store.ts";
 import { judgeOf } from "../validate.ts";
 import * as carriers from "./carriers.ts";
+import { wasRevoked } from "./issued-credentials.ts";
 import type { By } from "./events.ts";
 import { jobRef } from "./ids.ts";
 import { instant } from "./instant.ts";
 import * as jobs from "./jobs.ts";
+import * as passports from "./passports.ts";
 import { gtinFaults } from "./product-rules.ts";
 import * as products from "./products.ts";
 import { isRisky } from "./stray-labels.ts";
@@ -36,24 +38,37 @@ const open = prepared(
 const insertJob = prepared(db.insert(printJobs).values(placesOf(printJobs)));
 
 /** What many jobs of one call have in common, looked up once. */
-type Issue = { origin: string; ready: Map<string, Promise<boolean>> };
+type Issue = { origin: string; obstacles: Map<string, Promise<string | undefined>> };
 
-async function whyNotReady(tx: Tx, { tenantId, gtin, serial, productId }: carriers.Row): Promise<Refusal> {
+/** What stands between a product and its labels, and what to do about it. */
+async function obstacleOf(tx: Tx, tenantId: string, productId: string): Promise<string | undefined> {
+  if (await isPrintable(tx, tenantId, productId)) return undefined;
+  if (await products.isVoided(tx, tenantId, productId)) return "the product is voided: it gets no more labels";
+  const passport = await passports.ofProduct(tx, tenantId, productId);
+  if (!passport) return "the product has no passport: generate one, publish it and anchor a validation of it";
+  if (passport.state !== "published") return `the product's passport is ${passport.state}, and only a published one is readyToPrint`;
+  const version = await passports.currentVersion(tx, passport);
+  if (await wasRevoked(tx, version?.credentialId ?? null))
+    return "the credential of the passport's published version was revoked: revise the passport and publish the next one";
+  return "the passport's published version isn't readyToPrint: anchor a validation of it";
+}
+
+async function whyNotReady(tx: Tx, { tenantId, gtin, serial, productId }: carriers.Row, obstacle: string): Promise<Refusal> {
   if (!(await products.exists(tx, tenantId, productId)))
     return new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${serial} was allocated for a product with ${gtin} that was deleted since`);
-  const what = "the product's passport isn't readyToPrint: publish it and anchor a validation of that version";
-  return new Refusal("PASSPORT_NOT_READY", what, { productId });
+  return new Refusal("PASSPORT_NOT_READY", obstacle, { productId });
 }
 
 /** The serial, if a label of it may be printed now. */
-async function printable(tx: Tx, by: By, input: JobCreate, { ready }: Issue): Promise<carriers.Row> {
+async function printable(tx: Tx, by: By, input: JobCreate, { obstacles }: Issue): Promise<carriers.Row> {
   const gtin = gtin14(input.gtin);
   const row = await carriers.find(tx, by.tenantId, input.serial);
   if (row?.gtin !== gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${input.serial} isn't allocated under ${gtin}`);
   if (row.voidedAt !== null) throw new Refusal("SERIAL_VOIDED", `serial: ${input.serial} was voided at ${instant(row.voidedAt)}`);
-  const isReady = ready.get(row.productId) ?? isPrintable(tx, by.tenantId, row.productId);
-  ready.set(row.productId, isReady);
-  if (!(await isReady)) throw await whyNotReady(tx, row);
+  const looked = obstacles.get(row.productId) ?? obstacleOf(tx, by.tenantId, row.productId);
+  obstacles.set(row.productId, looked);
+  const obstacle = await looked;
+  if (obstacle !== undefined) throw await whyNotReady(tx, row, obstacle);
   if (row.openJob !== null)
     throw new Refusal("JOB_EXISTS", `the serial has the open job ${row.openJob}: cancel it first`, { job_ref: row.openJob });
   if (row.sealedJob !== null && !(input.reprint && input.reason))
@@ -113,7 +128,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
 }
 
 export const issue = async (tx: Tx, by: By, input: JobCreate, origin: string): Promise<Job> =>
-  jobs.toWire(await issueOne(tx, by, input, { origin, ready: new Map() }));
+  jobs.toWire(await issueOne(tx, by, input, { origin, obstacles: new Map() }));
 
 const shape = judgeOf(JobCreate);
 /** As a job that is asked for by itself is judged: all its faults, by the names of its own fields. */
@@ -126,7 +141,7 @@ function faultsOf(item: unknown): FieldFault[] {
 type Outcome = { index: number; job: Job } | { index: number; error: string };
 /** Each item by itself: what is refused is told with its place, the others stand. Items of one serial stay in order. */
 export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], origin: string): Promise<JobsMade> {
-  const common: Issue = { origin, ready: new Map() };
+  const common: Issue = { origin, obstacles: new Map() };
   const judged = items.map((item, index) => ({ index, item: item as JobCreate, faults: faultsOf(item) }));
   const bySerial = Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.serial));
   const done = await eachBeside([...bySerial.values()], async (line) => {

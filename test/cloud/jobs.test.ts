@@ -184,6 +184,31 @@ describe("a job isn't issued", () => {
     expect(await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial })).toEqual(refused("PASSPORT_NOT_READY", 422));
   });
 
+  test("and its refusal says what stands in the way, not that what was done should be done", async () => {
+    const home = await printShop(w);
+    const [serial] = await home.allocate(1);
+    const publish = () => home.admin.post(`/products/${home.product.id}/publish-dpp`, {}, { "idempotency-key": crypto.randomUUID() });
+    const message = async () => {
+      const { status, body } = await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial });
+      return [status, body.error?.code, body.error?.message];
+    };
+    const says = (what: string) => [422, "PASSPORT_NOT_READY", expect.stringContaining(what)];
+    await home.admin.post(`/passports/${home.passportId}/suspend`);
+    expect(await message()).toEqual(says("is suspended"));
+    await publish();
+    await home.admin.post(`/credentials/${home.passportId}/revoke`);
+    expect(await message()).toEqual(says("was revoked"));
+    await home.admin.post(`/passports/${home.passportId}/revise`);
+    await publish();
+    expect(await message()).toEqual(says("anchor a validation"));
+    await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
+    expect(await message()).toEqual(says("is voided"));
+    const bare = await productMaker(home.admin)({ gtin: gtinOf(690_003) }, "none");
+    const { serials } = (await home.admin.post("/carriers/batch", { productId: bare.id, count: 1 })).body;
+    const { body } = await home.admin.post("/aidc/jobs", { gtin: bare.gtin, serial: serials[0] });
+    expect([body.error.code, body.error.message]).toEqual(["PASSPORT_NOT_READY", expect.stringContaining("has no passport")]);
+  });
+
   test("twice for a serial, nor for a sealed one without saying that it is a reprint", async () => {
     const first = await shop.issue();
     const again = { gtin: shop.gtin, serial: first.serial };
