@@ -1,6 +1,7 @@
 // Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
 import { and, eq, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
+import { canonical } from "#shared/canonical.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductVersion, Transition } from "#shared/wire/products.ts";
@@ -164,7 +165,7 @@ async function change(
   type: EventType = "product.updated",
 ): Promise<Product> {
   const after: Row = { ...before, ...changes, version: before.version + 1, updatedAt: tx.now };
-  const changed = (Object.keys(changes) as (keyof Row)[]).filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  const changed = (Object.keys(changes) as (keyof Row)[]).filter((key) => canonical(before[key]) !== canonical(after[key]));
   if (changed.length === 0 && type === "product.updated" && Object.keys(more).length === 0) return toWire(before); // nothing to tell of
   const written = await tx.db
     .update(products)
