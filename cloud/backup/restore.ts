@@ -1,5 +1,5 @@
 // Bringing a backup back: unpacked and checked beside what is there, and only then put in its place, with a mark against a restore that was cut off.
-import { lchownSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { existsSync, lchownSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
@@ -42,11 +42,14 @@ export const verifyBackup = (from: string, log: Logger): Promise<Manifest> =>
 type Options = { from: string; dataDir: string; force: boolean; log: Logger; now: number };
 export type Restored = { manifest: Manifest; /** Where what was there before lies now. */ before: string | undefined };
 
+/** Root's own, in every disk that Linux has formatted: it is nobody's data, and can't be moved. */
+const OF_THE_DISK = "lost+found";
+
 export async function restoreBackup({ from, dataDir, force, log, now }: Options): Promise<Restored> {
   const isOurs = makeFolder(dataDir, 0o700);
   const release = await claimFolder(dataDir, { waitMs: 0, evenCutOff: true });
   try {
-    const there = readdirSync(dataDir).filter((name) => !name.startsWith("lock"));
+    const there = readdirSync(dataDir).filter((name) => !name.startsWith("lock") && name !== OF_THE_DISK);
     if (there.length > 0 && !force) throw unfit(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
     for (const name of readdirSync(dataDir).filter((left) => left.startsWith(UNPACKED))) rmSync(join(dataDir, name), { recursive: true });
     return await inScratch(join(dataDir, UNPACKED), async (fresh) => {
@@ -112,6 +115,7 @@ function giveToOwner(dataDir: string): void {
 /** Node's own way through all folders follows links, and their owner could lay one to anything of root's. */
 function give(folder: string, to: { uid: number; gid: number }): void {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    if (entry.name === OF_THE_DISK) continue;
     const path = join(folder, entry.name);
     lchownSync(path, to.uid, to.gid);
     if (entry.isDirectory()) give(path, to);
@@ -122,16 +126,40 @@ export type WentBack = { takenAt: string; logSize: number };
 
 /** What was there moves aside, what is new moves in; a start in between is refused by the mark. */
 function putInPlace(fresh: string, dataDir: string, now: number): string | undefined {
-  writeDurably(join(dataDir, CUT_OFF), "a restore was begun here and hasn't ended: run it again with --force\n");
-  const old = readdirSync(dataDir).filter((name) => !/^lock|^\.restoring-|^before-restore-/.test(name) && name !== CUT_OFF);
-  const before = old.length > 0 ? `before-restore-${now}` : undefined;
-  if (before) {
-    mkdirSync(join(dataDir, before), { mode: 0o700 });
-    for (const name of old) renameSync(join(dataDir, name), join(dataDir, before, name));
+  const mark = join(dataDir, CUT_OFF);
+  const wasCutOff = existsSync(mark);
+  writeDurably(mark, "a restore was begun here and hasn't ended: run it again with --force\n");
+  let before: string | undefined;
+  try {
+    before = putAside(dataDir, now);
+  } catch (error) {
+    if (!wasCutOff) rmSync(mark); // all is where it was
+    throw error;
   }
   for (const name of readdirSync(fresh)) renameSync(join(fresh, name), join(dataDir, name));
   syncFolder(dataDir);
-  rmSync(join(dataDir, CUT_OFF));
+  rmSync(mark);
   syncFolder(dataDir);
-  return before && join(dataDir, before);
+  return before;
+}
+
+const STAYS = /^lock|^\.restoring-|^before-restore-/;
+/** All of it or nothing: a folder of another user's can't be moved. */
+function putAside(dataDir: string, now: number): string | undefined {
+  const old = readdirSync(dataDir).filter((name) => !STAYS.test(name) && name !== CUT_OFF && name !== OF_THE_DISK);
+  if (old.length === 0) return undefined;
+  const before = join(dataDir, `before-restore-${now}`);
+  mkdirSync(before, { mode: 0o700 });
+  const moved: string[] = [];
+  try {
+    for (const name of old) {
+      renameSync(join(dataDir, name), join(before, name));
+      moved.push(name);
+    }
+  } catch (error) {
+    for (const name of moved) renameSync(join(before, name), join(dataDir, name));
+    rmdirSync(before);
+    throw error;
+  }
+  return before;
 }

@@ -247,6 +247,30 @@ test("root gives away and overwrites nothing that lies outside of that folder, w
   expect(readFileSync(join(outside, "shadow"), "utf8")).toBe("root's own");
 });
 
+test("a disk's own folder is no reason to refuse it; where another's folder can't be put aside, all stays where it was", async (t) => {
+  if (process.getuid?.() !== 0) return t.skip("only root can be somebody else");
+  chmodSync(root, 0o755);
+  const [folder, theirs] = [join(root, "fresh-disk"), join(root, "theirs.backup")];
+  mkdirSync(join(folder, "lost+found"), { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
+  cpSync(file, theirs);
+  for (const given of [folder, theirs]) chownSync(given, 65_534, 65_534);
+  const restore = (...more: string[]) =>
+    spawnSync(process.execPath, ["cloud/restore.ts", "--from", theirs, "--data", folder, ...more], {
+      uid: 65_534,
+      gid: 65_534,
+      encoding: "utf8",
+    });
+  expect(restore().stderr).toBe("");
+  chownSync(join(folder, "keys"), 0, 0);
+  const there = readdirSync(folder).toSorted();
+  const { status, stderr } = restore("--force");
+  expect([status, stderr]).toEqual([1, expect.stringContaining("EACCES")]);
+  expect(readdirSync(folder).toSorted()).toEqual(there);
+  await restoreBackup({ from: file, dataDir: folder, force: true, log, now: 0 });
+  expect(statSync(join(folder, "lost+found")).uid).toBe(0);
+});
+
 test("a database that this user may not read is named, with the reason", async (t) => {
   if (process.getuid?.() !== 0) return t.skip("only root can be somebody else");
   chmodSync(root, 0o755);
