@@ -1,6 +1,18 @@
 // What stands under a node: settings, its folder and disk, whether a sync is one, the broker, and whether it runs at all.
-import { closeSync, existsSync, fsyncSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { basename, join } from "node:path";
 import { brokerAt } from "../adapters/external-broker.ts";
 import { urlAt } from "../config.ts";
 import { keysSetIn } from "../seal.ts";
@@ -32,11 +44,43 @@ export const settings: Check = ({ config }) => {
 
 export const folder: Check = ({ config: { DATA_DIR: dir } }) => {
   if (!statSync(dir, { throwIfNoEntry: false })) return bad(`${dir} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
-  const open = ["", ...readdirSync(dir)].filter((name) => (statSync(join(dir, name)).mode & OTHERS) !== 0);
-  if (open.length > 0 && process.platform !== "win32")
-    return odd(`others may read ${open.map((name) => join(dir, name)).join(", ")}`, `chmod -R go= ${dir}`);
-  return well(`${dir} is its owner's alone`);
+  const there = ["", ...readdirSync(dir).filter((name) => name !== "lost+found")].map((name) => join(dir, name));
+  const found = [...shutAmong(there), ...(process.platform === "win32" ? [] : [...foreignAmong(there), ...openAmong(there)])];
+  return found.length > 0 ? found : well(`${dir} is its owner's alone`);
 };
+
+/** What SQLite opens to write; that the folder itself takes a file, the sync shows. */
+const WRITTEN = /^(imprimatur\.db|lock)/;
+function shutAmong(paths: string[]): Finding[] {
+  const shut = paths.filter((path) => {
+    if (!WRITTEN.test(basename(path))) return false;
+    try {
+      return accessSync(path, constants.R_OK | constants.W_OK);
+    } catch {
+      return true;
+    }
+  });
+  if (shut.length === 0) return [];
+  return [
+    bad(`this user may not write ${shut.join(", ")}`, "run it as the user that the cloud runs as, or give that user what lies there"),
+  ];
+}
+/** Whoever started the cloud, or copied something, as another user once has left files that its own can't open. */
+function foreignAmong(paths: string[]): Finding[] {
+  const [owner = 0, ...others] = paths.map((path) => statSync(path).uid);
+  const foreign = paths.slice(1).filter((_, at) => others[at] !== owner);
+  if (foreign.length === 0) return [];
+  return [
+    odd(
+      `${foreign.join(", ")} is of another user than the folder`,
+      `chown -R --reference=${paths[0]} ${paths[0]}, if the cloud runs as the folder's owner`,
+    ),
+  ];
+}
+function openAmong(paths: string[]): Finding[] {
+  const open = paths.filter((path) => (statSync(path).mode & OTHERS) !== 0);
+  return open.length > 0 ? [odd(`others may read ${open.join(", ")}`, `chmod -R go= ${paths[0]}`)] : [];
+}
 
 export const disk: Check = ({ config: { DATA_DIR: dir } }) => {
   if (!existsSync(dir)) return []; // said above, once

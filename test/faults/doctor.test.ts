@@ -1,7 +1,20 @@
 // The doctor beside a cloud that runs, and before the faults that it is there to find: each by its real cause.
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { chmodSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -255,6 +268,26 @@ test.runIf(process.getuid?.() === 0)("another user's folder isn't said to be emp
   );
   for (const check of ["data folder", "database"])
     expect(out).toMatch(new RegExp(`FAIL ${check}: EACCES: [^\n]*${dataDir}[^\n]*; run it as the user that the cloud runs as`));
+});
+
+test.runIf(process.getuid?.() === 0)("what a copy or a start as another user has left behind is named", async () => {
+  const folder = mkdtempSync(join(root, "left-"));
+  cpSync(dataDir, folder, { recursive: true });
+  for (const name of ["", ...readdirSync(folder, { recursive: true, encoding: "utf8" })]) chownSync(join(folder, name), 65_534, 65_534);
+  const [database, keys] = [join(folder, "imprimatur.db"), join(folder, "keys")];
+  chmodSync(keys, 0o700);
+  mkdirSync(join(folder, "lost+found"), { mode: 0o700 });
+  expect(notOk(await doctor(settings(folder))).filter(({ check }) => check === "data folder")).toEqual([]);
+  chownSync(keys, 0, 0);
+  expect(notOk(await doctor(settings(folder)))).toContainEqual(
+    expect.objectContaining({ mark: "warn", check: "data folder", says: `${keys} is of another user than the folder` }),
+  );
+  chmodSync(database, 0o444);
+  chmodSync(root, 0o755);
+  const nobody = { uid: 65_534, gid: 65_534, env: { ...process.env, ...settings(folder) }, encoding: "utf8" } as const;
+  const { stdout, status } = spawnSync(process.execPath, ["cloud/doctor.ts"], nobody);
+  chmodSync(root, 0o700);
+  expect([status, stdout]).toEqual([1, expect.stringContaining(`FAIL data folder: this user may not write ${database}`)]);
 });
 
 test("it says which keys are still needed, and by how many secrets", async () => {
