@@ -10,7 +10,7 @@ export type Backlog = {
   /** Deliveries that failed for good, or are held because their webhook is disabled. */
   deliveriesUnwell: number;
   webhooksDisabled: number;
-  /** How long the webhook that is due longest has waited for somebody to work on it. */
+  /** How long the webhook that is due longest has waited for somebody to work on it, or the oldest event for its deliveries. */
   dispatchLateMs: number;
   /** How long the print job that is due longest has waited for the reaper. */
   reapLateMs: number;
@@ -25,8 +25,10 @@ const COUNTS = {
   importsOpen: "imports WHERE status IN ('pending', 'running')",
 } as const;
 const OLDEST_JOB = "SELECT min(due_at) FROM print_jobs WHERE due_at IS NOT NULL";
-// A new delivery makes its lane due at 0, whatever the clock says: the lane's age is then its newest message's, which nobody needs to know.
+// A new delivery makes its lane due at 0, whatever the clock says. Who makes deliveries also takes lanes, so while nobody does, the events wait too.
 const OLDEST_LANE = "SELECT min(due_at) FROM lanes WHERE due_at > 0 AND lease_until <= ?";
+
+const OLDEST_EVENT = "SELECT at FROM outbox WHERE targets IS NOT NULL ORDER BY id LIMIT 1";
 
 export async function backlog(tx: Tx): Promise<Backlog> {
   const one = async (sql: string, params: unknown[]) => ((await run(sql, params, "get")).rows?.[0] ?? null) as number | null;
@@ -37,7 +39,7 @@ export async function backlog(tx: Tx): Promise<Backlog> {
   for (const [name, what] of Object.entries(COUNTS)) counts[name as keyof typeof COUNTS] = await counted(what);
   return {
     ...counts,
-    dispatchLateMs: lateMs(await one(OLDEST_LANE, [tx.now])),
+    dispatchLateMs: Math.max(lateMs(await one(OLDEST_LANE, [tx.now])), lateMs(await one(OLDEST_EVENT, []))),
     reapLateMs: lateMs(await one(OLDEST_JOB, [])),
   };
 }

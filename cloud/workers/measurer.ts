@@ -12,7 +12,11 @@ const FIGURES: Record<keyof Backlog, [name: string, help: string, per: number]> 
   deliveriesWaiting: ["webhook_deliveries_waiting", "Deliveries that will be tried, counted to 10,000", 1],
   deliveriesUnwell: ["webhook_deliveries_unwell", "Deliveries that failed for good or are held, counted to 10,000", 1],
   webhooksDisabled: ["webhooks_disabled", "Webhooks that are disabled", 1],
-  dispatchLateMs: ["webhook_dispatch_late_seconds", "How long the webhook that is due longest has waited for a dispatcher", 1_000],
+  dispatchLateMs: [
+    "webhook_dispatch_late_seconds",
+    "How long the webhook that is due longest, or the oldest event, has waited for a dispatcher",
+    1_000,
+  ],
   reapLateMs: ["print_jobs_late_seconds", "How long the print job that is due longest has waited for the reaper", 1_000],
   importsOpen: ["imports_open", "Imports that aren't worked off yet", 1],
 };

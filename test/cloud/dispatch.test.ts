@@ -4,11 +4,13 @@ import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { backlog } from "../../cloud/domain/backlog.ts";
 import { SCHEDULE_MS, settle } from "../../cloud/domain/tries.ts";
 import { forgetEnded, forgetEvents } from "../../cloud/domain/deliveries.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
+import { run } from "../../cloud/store/store.ts";
 import { limits } from "#shared/limits.ts";
 import { answering, ended, hooked, receiving, serialsOf, tried } from "../hooks.ts";
 import { engine, freshDatabase, world } from "../world.ts";
@@ -266,4 +268,23 @@ test("hundreds of receivers that hang leave the others as they were", async () =
   for (const serial of ["1", "2", "3"]) await other.print(serial);
   await expect.poll(() => serialsOf(other.receiver.received), OFTEN).toEqual(["1", "2", "3"]);
   for (const response of held) response.destroy(); // so that the end doesn't wait for them
+});
+
+test("while no dispatcher can work, how late the events are is told, though no webhook has anything to try again", async () => {
+  const broken = await world({ settings: PRIVATE, clock: "stopped" });
+  const lateMs = async () => (await broken.store.read("backlog", backlog)).dispatchLateMs;
+  const h = await hooked(broken, ["print.confirmed"]);
+  await h.print("1");
+  await expect.poll(() => h.receiver.received.length, OFTEN).toBe(1);
+  broken.later(HOUR_MS);
+  expect(await lateMs()).toBe(0);
+  const unreadable = ["0", h.tenantId, "print.confirmed", Date.now() + HOUR_MS, "{}", "["];
+  await broken.store.write("damage", () =>
+    run("INSERT INTO outbox (id, tenant_id, type, at, body, targets) VALUES (?, ?, ?, ?, ?, ?)", unreadable, "run"),
+  );
+  await h.print("2");
+  await expect.poll(() => broken.logged().some((line) => line.includes("dispatch-failed")), OFTEN).toBe(true);
+  broken.later(HOUR_MS);
+  expect(await lateMs()).toBeGreaterThan(HOUR_MS - 60_000);
+  expect(h.receiver.received.length).toBe(1);
 });
