@@ -1,6 +1,7 @@
 // What watches the cloud names only figures that the cloud has, in expressions that Prometheus can read.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { startWorld } from "../../fixtures/world.ts";
@@ -44,6 +45,21 @@ test("nobody is alarmed by what another program exports under the same name", ()
   const anybodys = named.filter((expr) => metricsIn(expr).some((name) => !expr.includes(`${name}{job="imprimatur"`)));
   expect(anybodys).toEqual([]);
   expect(named.filter((expr) => expr.match(/\bjob="/g)?.length !== metricsIn(expr).length)).toEqual([]);
+});
+
+test("a loop that stands still once shows in the figure by which its alert judges", async (t) => {
+  const { expr = "" } = alerts().find(({ name }) => name === "ImprimaturEventLoop") ?? {};
+  const w = await startWorld();
+  t.onTestFinished(w.end);
+  const figure = async () => {
+    const { text } = await w.admin.get("/metrics");
+    return Number(new RegExp(`^${metricsIn(expr)[0]} (\\S+)$`, "m").exec(text)?.[1]);
+  };
+  await figure(); // from here on
+  await sleep(3_000);
+  for (const until = performance.now() + 700; performance.now() < until;);
+  await sleep(100);
+  expect(await figure()).toBeGreaterThan(Number(/> (\S+)$/.exec(expr)?.[1]));
 });
 
 test.each(["rate(http_requests_total[5m]", "rates(x[5m])", "x{a=b}", "x[5 minutes]", "sum by le (x)"])(
