@@ -3,13 +3,13 @@ import { readFileSync } from "node:fs";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openBrowser } from "../../fixtures/browser.ts";
 import { busyFloor, STATIONS } from "../../fixtures/busy-floor.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
-import { axeSays, cutTexts, executable, LANGUAGES, overflow, PANEL, PHONE, shot, smallTargets } from "./eyes.ts";
+import { axeSays, cutTexts, executable, LANGUAGES, opened, overflow, PANEL, PHONE, type Seen, shot, smallTargets } from "./eyes.ts";
 
 const TOUCH_PX = 48;
 
@@ -25,21 +25,16 @@ describe.skipIf(!executable)("the console", async () => {
   });
   afterAll(() => browser?.close());
 
-  type Seen = { page: Page; context: BrowserContext; requests: string[]; complaints: string[] };
   /** Signs in as somebody would, by hand. */
   async function signedIn(secret: string, options: BrowserContextOptions, look: (seen: Seen) => Promise<void>): Promise<void> {
-    const context = await browser.newContext({ viewport: PANEL, locale: "en", ...options });
-    const page = await context.newPage();
-    const [requests, complaints]: [string[], string[]] = [[], []];
-    page.on("request", (request) => requests.push(request.url()));
-    page.on("console", (message) => complaints.push(message.text()));
-    page.on("pageerror", (error) => complaints.push(error.message));
+    const seen = await opened(browser, { viewport: PANEL, locale: "en", ...options });
+    const { page, context } = seen;
     await page.goto(`${w.url}/console`);
     await page.fill("input[name=key]", secret);
     await page.click("button[type=submit]");
     await page.waitForSelector("nav.views");
     try {
-      await look({ page, context, requests, complaints });
+      await look(seen);
     } finally {
       await context.close();
     }

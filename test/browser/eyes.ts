@@ -1,8 +1,7 @@
 // What both consoles are looked at with: axe, a measure for each way in which a page can go wrong on a small screen, and pictures for people.
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
-import type { Page } from "playwright-core";
+import axe from "axe-core";
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { expect } from "vitest";
 import { browserPath } from "../../fixtures/browser.ts";
 
@@ -10,7 +9,6 @@ export const executable = await browserPath();
 if (!executable)
   process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 export const LANGUAGES = ["en", "de", "es", "zh-Hans"] as const;
 export const PANEL = { width: 1024, height: 600 };
 export const PHONE = { width: 375, height: 740 };
@@ -19,8 +17,20 @@ export const PHONE = { width: 375, height: 740 };
 const PICTURES = fileURLToPath(new URL("../../.screenshots/", import.meta.url));
 export const shot = (page: Page, name: string, fullPage = false) => page.screenshot({ path: `${PICTURES}${name}.png`, fullPage });
 
+export type Seen = { page: Page; context: BrowserContext; requests: string[]; complaints: string[] };
+/** A page in a context of its own, with all that it will ask for and complain of. */
+export async function opened(browser: Browser, options: BrowserContextOptions): Promise<Seen> {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const [requests, complaints]: [string[], string[]] = [[], []];
+  page.on("request", (request) => requests.push(request.url()));
+  page.on("console", (message) => complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  return { page, context, requests, complaints };
+}
+
 export async function axeSays(page: Page): Promise<unknown[]> {
-  await page.evaluate(axe);
+  await page.evaluate(axe.source);
   const { violations, passes } = await page.evaluate<Record<"violations" | "passes", { id: string; nodes: { html: string }[] }[]>>(
     `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`,
   );

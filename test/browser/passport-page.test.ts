@@ -1,17 +1,12 @@
 // The public page in a real browser, as somebody who has just scanned a label sees it: on a phone, in their language, by day and by night.
-import axe from "axe-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { browserPath, openBrowser } from "../../fixtures/browser.ts";
+import type { Browser, BrowserContextOptions } from "playwright-core";
+import { openBrowser } from "../../fixtures/browser.ts";
 import { stationOf } from "../../fixtures/print-shop.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
 import { world } from "../world.ts";
+import { axeSays, executable, opened, overflow, PHONE, type Seen } from "./eyes.ts";
 
-const executable = await browserPath();
-if (!executable)
-  process.stdout.write("skipped: the browser tests need Chromium or Chrome, and this machine has none (apt-get install chromium)\n");
-
-const PHONE = { viewport: { width: 375, height: 740 }, deviceScaleFactor: 2 };
 const SHOTS = process.env["SCREENSHOTS"];
 
 describe.skipIf(!executable)("in a browser", async () => {
@@ -73,18 +68,13 @@ describe.skipIf(!executable)("in a browser", async () => {
     unknown: "/p/nothing",
   };
 
-  type Seen = { page: Page; requests: string[]; complaints: string[] };
   async function visit(path: string, options: BrowserContextOptions, look: (seen: Seen) => Promise<void>) {
-    const context = await browser.newContext({ ...PHONE, ...options });
-    const page = await context.newPage();
-    const [requests, complaints]: [string[], string[]] = [[], []];
-    page.on("request", (request) => requests.push(request.url()));
-    page.on("console", (message) => complaints.push(message.text()));
-    page.on("pageerror", (error) => complaints.push(error.message));
+    const seen = await opened(browser, { viewport: PHONE, deviceScaleFactor: 2, ...options });
+    const { page, context, complaints } = seen;
     page.on("dialog", (dialog) => void complaints.push(`a dialog: ${dialog.message()}`));
     await page.goto(w.url + path);
     try {
-      await look({ page, requests, complaints });
+      await look(seen);
     } finally {
       await context.close();
     }
@@ -100,13 +90,8 @@ describe.skipIf(!executable)("in a browser", async () => {
     "$name in $locale, $colorScheme: nothing for axe to find, nothing runs off the side",
     async ({ name, path, locale, colorScheme }) => {
       await visit(path, { locale, colorScheme, bypassCSP: true }, async ({ page }) => {
-        await page.evaluate(axe.source);
-        const { violations, passes } = await page.evaluate<Record<"violations" | "passes", { id: string; nodes: { html: string }[] }[]>>(
-          `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`,
-        );
-        expect(violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)])).toEqual([]);
-        expect(passes.map(({ id }) => id)).toContain("color-contrast"); // it did look
-        expect(await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")).toBe(0);
+        expect(await axeSays(page)).toEqual([]);
+        expect(await overflow(page)).toBe(0);
         if (name !== "linkset") expect(await page.getAttribute("html", "lang")).toBe(locale);
         if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}-${locale}-${colorScheme}.png`, fullPage: true });
       });

@@ -12,7 +12,19 @@ import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { asked, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
 import { world } from "../world.ts";
-import { axeSays, cutTexts, executable, LANGUAGES, overflow, PANEL, PHONE, shot as picture, smallTargets } from "./eyes.ts";
+import {
+  axeSays,
+  cutTexts,
+  executable,
+  LANGUAGES,
+  opened,
+  overflow,
+  PANEL,
+  PHONE,
+  type Seen,
+  shot as picture,
+  smallTargets,
+} from "./eyes.ts";
 
 const TOUCH_PX = 64;
 const KEY_MS = 2;
@@ -31,15 +43,10 @@ describe.skipIf(!executable)("the console", async () => {
   afterAll(() => browser?.close());
 
   type Ends = { onTestFinished(end: () => Promise<void>): void };
-  type Seen = { page: Page; requests: string[]; complaints: string[] };
   /** Whatever a test does, the page asks nobody else for anything and breaks no rule of its policy. */
   async function visit(t: Ends, { url }: Pick<Running, "url">, options: BrowserContextOptions = {}, hash = ""): Promise<Seen> {
-    const context = await browser.newContext({ viewport: PANEL, locale: "en", ...options });
-    const page = await context.newPage();
-    const [requests, complaints]: [string[], string[]] = [[], []];
-    page.on("request", (request) => requests.push(request.url()));
-    page.on("console", (message) => complaints.push(message.text()));
-    page.on("pageerror", (error) => complaints.push(error.message));
+    const seen = await opened(browser, { viewport: PANEL, locale: "en", ...options });
+    const { page, context, requests, complaints } = seen;
     t.onTestFinished(async () => {
       expect(requests.filter((asked) => !asked.startsWith(url) && !asked.startsWith("data:"))).toEqual([]);
       expect(complaints.filter((text) => !/Failed to load resource/.test(text))).toEqual([]); // a refusal of the station's is an answer
@@ -47,7 +54,7 @@ describe.skipIf(!executable)("the console", async () => {
     });
     await page.goto(`${url}/${hash}`);
     await page.locator(".side, .labels, .upkeep").waitFor();
-    return { page, requests, complaints };
+    return seen;
   }
   const shot = (page: Page, name: string, fullPage = false) => picture(page, `station/${name}`, fullPage);
   /** As a scanner that plays keyboard does: keys come with the times at which they were pressed, however busy the machine is that presses them. */
