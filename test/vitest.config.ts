@@ -12,7 +12,7 @@ export default defineConfig({
   root,
   test: {
     globalSetup: "test/setup.ts",
-    maxWorkers: Math.min(8, availableParallelism() + 1), // a file leaves its core idle while it waits, which is often
+    maxWorkers: Math.min(8, Math.max(2, availableParallelism())), // a file alone leaves a core idle: most of a test is waiting
     projects: [
       {
         test: {
