@@ -36,7 +36,7 @@ export function claimSql(offered: number, withStation: boolean): string {
   );
   const lost = first(
     // Spelled so that the index of what is due is taken, and no engine thinks of another: not the tenant's whole history, nor all that is in these states.
-    `tenant_id || '' = ${TEXT} AND pool = 0 AND due_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+    `tenant_id || '' = ${TEXT} AND pool = 0 AND due_at <= ${NUMBER} AND lease_expires_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
   const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
   return `UPDATE print_jobs
@@ -76,6 +76,7 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
     tx.now,
     ...waiting,
     tenantId,
+    tx.now,
     tx.now,
     ...at,
     most,
@@ -162,9 +163,11 @@ export const stale = ({ attemptId, state }: jobs.Row, message?: string): Refusal
     state,
   });
 
-/** When the reaper has to look at a job whose lease ends then: at once where nothing was printed, after the tenant's grace where paper may exist. */
-export const dueOf = (row: Pick<jobs.Row, "state">, leaseExpiresAt: number, graceSeconds: number): number =>
-  leaseOf(row.state) === "uncertain" ? leaseExpiresAt + graceSeconds * 1000 : leaseExpiresAt;
+/** A lease that begins anew. The reaper looks when the one before would have ended, and sees: so what renews it, at every report, touches no index. */
+export const renewed = ({ dueAt }: jobs.Row, leaseSeconds: number, now: number) => {
+  const leaseExpiresAt = now + leaseSeconds * 1000;
+  return { leaseSeconds, leaseExpiresAt, pool: false, dueAt: Math.min(dueAt ?? leaseExpiresAt, leaseExpiresAt) };
+};
 
 /** Refuses who doesn't hold the job: another attempt, another device, a job that went on without them. */
 export function refuseForeign(row: jobs.Row, { deviceId }: Caller, attemptId: string): void {
@@ -183,15 +186,7 @@ export async function heartbeat(tx: Tx, caller: Caller, ref: string, beat: { att
   refuseExpired(row, tx.now);
   if (caller.deviceId !== null) seen(tx, caller.tenantId, caller.deviceId);
   const leaseSeconds = beat.lease_seconds ?? row.leaseSeconds ?? limits.LEASE_DEFAULT_S;
-  const leaseExpiresAt = tx.now + leaseSeconds * 1000;
-  const { graceSeconds } = await jobs.tenantOf(tx, caller.tenantId);
-  const renewed = await jobs.change(tx, row, {
-    pool: false,
-    leaseSeconds,
-    leaseExpiresAt,
-    dueAt: dueOf(row, leaseExpiresAt, graceSeconds),
-  });
-  const lease = jobs.leaseShown(renewed);
+  const lease = jobs.leaseShown(await jobs.change(tx, row, renewed(row, leaseSeconds, tx.now)));
   if (!lease) throw new Error(`the renewed lease of ${ref} isn't there`);
   return { lease };
 }

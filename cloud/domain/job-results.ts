@@ -14,7 +14,7 @@ import * as epcis from "./epcis.ts";
 import * as evidence from "./evidence.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
-import { deviceOf, dueOf, refuseExpired, refuseForeign, stale } from "./job-claims.ts";
+import { deviceOf, refuseExpired, refuseForeign, renewed, stale } from "./job-claims.ts";
 import * as jobs from "./jobs.ts";
 import * as log from "./log.ts";
 import { emit, listenersOf } from "./outbox.ts";
@@ -67,8 +67,7 @@ const itemOf = ({ status, evidence, actor, occurred_at }: Result): BundleItem =>
 export type Told = { row: jobs.Row; moved: boolean };
 
 export async function report(tx: Tx, by: By, caller: Caller, ref: string, result: Result): Promise<Told> {
-  const [row] = await together([jobs.find(tx, caller.tenantId, ref), jobs.tenantOf(tx, caller.tenantId)]);
-  return reportOf(tx, by, caller, row, result, jobs.move);
+  return reportOf(tx, by, caller, await jobs.find(tx, caller.tenantId, ref), result, jobs.move);
 }
 
 async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: Result, move: typeof jobs.move): Promise<Told> {
@@ -92,17 +91,12 @@ async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: R
 }
 
 /** One state on, with the lease at its full length again. */
-async function advance(tx: Tx, row: jobs.Row, to: JobState, word: jobs.Word, move: typeof jobs.move): Promise<jobs.Row> {
-  const leaseExpiresAt = tx.now + (row.leaseSeconds ?? limits.LEASE_DEFAULT_S) * 1000;
-  const { graceSeconds } = await jobs.tenantOf(tx, row.tenantId);
-  return move(tx, row, to, word, {
+const advance = (tx: Tx, row: jobs.Row, to: JobState, word: jobs.Word, move: typeof jobs.move): Promise<jobs.Row> =>
+  move(tx, row, to, word, {
+    ...renewed(row, row.leaseSeconds ?? limits.LEASE_DEFAULT_S, tx.now),
     reached: rankOf(to),
-    pool: false,
-    leaseExpiresAt,
-    dueAt: dueOf({ state: to }, leaseExpiresAt, graceSeconds),
     simulated: row.simulated,
   });
-}
 
 /** What follows from the end of an attempt: the pool again, or the reaper, who alone ends a job badly. */
 export function afterFailure(row: jobs.Row, now: number): jobs.Change {

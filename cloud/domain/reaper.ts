@@ -1,6 +1,9 @@
 // The reaper: what time does to print jobs. Each act is a compare-and-set like everybody else's, so several nodes may reap at once.
 import { leaseOf } from "#shared/states.ts";
-import { run, SKIP_LOCKED, type Tx } from "../store/store.ts";
+import { and, eq, sql } from "../store/drizzle.ts";
+import { prepared } from "../store/prepared.ts";
+import { printJobs } from "../store/schema.ts";
+import { db, run, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
 import { afterFailure, LEASE_EXPIRED_AFTER_SPOOL } from "./job-results.ts";
@@ -10,6 +13,19 @@ import { emit } from "./outbox.ts";
 const LEASE_EXPIRED = "LEASE_EXPIRED";
 const SYSTEM = { kind: "system", id: "reaper" } as const;
 const DUE = "SELECT tenant_id, job_ref FROM print_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ?";
+
+const lookAgain = prepared(
+  db
+    .update(printJobs)
+    .set({ dueAt: sql`${sql.placeholder("at")}` })
+    .where(
+      and(
+        eq(printJobs.tenantId, sql.placeholder("tenantId")),
+        eq(printJobs.jobRef, sql.placeholder("jobRef")),
+        eq(printJobs.revision, sql.placeholder("revision")),
+      ),
+    ),
+);
 
 /** Is there anything to do? A look that takes no lock. */
 export const isDue = async (tx: Tx): Promise<boolean> => (await run(DUE, [tx.now, 1], "all")).rows.length > 0;
@@ -24,10 +40,20 @@ export async function reap(tx: Tx, most: number): Promise<number> {
 async function act(tx: Tx, row: jobs.Row): Promise<void> {
   if (row.dueAt === null || row.dueAt > tx.now) return; // heard of since
   const lease = leaseOf(row.state);
+  const until = lease === null ? row.dueAt : await grantedUntil(tx, row);
+  if (until > tx.now) return void (await lookAgain.run({ ...row, at: until }));
   if (lease === "uncertain") return expire(tx, row);
   if (lease === "reclaimable" && row.attempt < row.maxAttempts) return void (await jobs.change(tx, row, { pool: true, dueAt: null }));
   if (lease === "reclaimable") return bury(tx, row, LEASE_EXPIRED);
   return bury(tx, row, row.reason ?? LEASE_EXPIRED);
+}
+
+/** What renews a lease leaves the moment of the next look: only now is it asked how long it goes, and how long the tenant waits for word of paper. */
+async function grantedUntil(tx: Tx, row: jobs.Row): Promise<number> {
+  const end = row.leaseExpiresAt ?? tx.now;
+  if (end > tx.now || leaseOf(row.state) !== "uncertain") return end;
+  const { graceSeconds } = await jobs.tenantOf(tx, row.tenantId);
+  return end + graceSeconds * 1000;
 }
 
 /** Paper may exist and nobody says so: the attempt is over, and the next one has to ask for the label first. */

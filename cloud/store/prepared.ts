@@ -3,6 +3,7 @@
 import type { Placeholder } from "drizzle-orm";
 import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { Column, getTableColumns, is, Param, Placeholder as PlaceholderClass, SQL, sql } from "./drizzle.ts";
+import { placed } from "./postgres-sets.ts";
 import { run } from "./store.ts";
 
 type Values = Record<string, unknown>;
@@ -19,7 +20,7 @@ export type Prepared<Get, All> = {
 /** `end` is said after what the builder says, such as LOCKED. */
 export function prepared<Get, All>(query: Buildable<Get, All>, end = ""): Prepared<Get, All> {
   const built = query.prepare();
-  const { sql: whole, params } = built.getQuery();
+  const { whole, params } = withConstants(built.getQuery());
   const text = end ? `${whole} ${end}` : whole;
   const { mapGetResult, mapAllResult } = mapperOf<Get, All>(built);
   const places = params.map(placeOf);
@@ -30,6 +31,17 @@ export function prepared<Get, All>(query: Buildable<Get, All>, end = ""): Prepar
     run: async (values) => (await run(text, fill(values), "run")).changes ?? 0,
   };
 }
+
+/**
+ * What is the same at every run stands in the text. SQLite asks of a bound value whether a partial index holds it, and so would compile the statement
+ * anew at each run: a passport that is 'published' took 43 µs to find instead of 4.
+ */
+function withConstants({ sql: text, params }: { sql: string; params: unknown[] }): { whole: string; params: unknown[] } {
+  const whole = placed(text, (n) => literalOf(params[n - 1]) ?? "?");
+  return { whole, params: params.filter((param) => literalOf(param) === undefined) };
+}
+const literalOf = (param: unknown): string | undefined =>
+  typeof param === "string" ? `'${param.replaceAll("'", "''")}'` : typeof param === "number" ? String(param) : undefined;
 
 /**
  * A place for text in a query over several tables. SQLite is built with STAT4 here, looks at the value to plan a join, and so compiles the
@@ -71,7 +83,7 @@ function decoderOf(field: unknown): Decoder | undefined {
   return field.mapFromDriverValue === Column.prototype.mapFromDriverValue ? undefined : field;
 }
 
-/** Where a parameter comes from: a named value, encoded as its column wants it, or a constant. */
+/** Where a parameter comes from: a named value, encoded as its column wants it, or what can't stand in a text. */
 function placeOf(param: unknown): (values: Values) => unknown {
   if (is(param, PlaceholderClass)) return valueOf(param.name);
   if (is(param, Param) && is(param.value, PlaceholderClass)) {

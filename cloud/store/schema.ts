@@ -425,7 +425,7 @@ export const printJobs = sqliteTable(
     station: text().notNull(), // empty: any
     reprint: integer({ mode: "boolean" }).notNull(),
     pool: integer({ mode: "boolean" }).notNull(), // a claim may take it
-    dueAt: integer("due_at"), // when the reaper has to look at it
+    dueAt: integer("due_at"), // when the reaper looks at it: no later than its lease ends, or the tenant's grace after that
     attemptId: text("attempt_id"),
     attempt: integer().notNull(),
     maxAttempts: integer("max_attempts").notNull(),

@@ -1,5 +1,7 @@
 // Leases: what time does to a claim, who is still heard when it is over, and what devices come and go with.
+import { eq } from "drizzle-orm";
 import { describe, expect, test } from "vitest";
+import { printJobs } from "../../cloud/store/schema.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf, type Shop, stationOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
@@ -34,6 +36,30 @@ test("a heartbeat extends a lease, also one that ran out; once reclaimed it is s
   w.later(120 * SECOND);
   await expect.poll(async () => (await device.api.post("/aidc/jobs/claim")).body?.job.job_ref, SOON).toBe(claimed.job.job_ref);
   expect(code(await beat())).toBe("STALE_ATTEMPT");
+});
+
+test("what renews a lease leaves the moment of the reaper's look, who then sees how long it goes; a shorter one brings it forward", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  const { job_ref: ref } = await shop.issue();
+  const dueAt = () =>
+    w.store.read("due", async ({ db }) => {
+      const [row] = await db.select({ at: printJobs.dueAt }).from(printJobs).where(eq(printJobs.jobRef, ref));
+      return row?.at ?? 0;
+    });
+  const claimed = await device.claim({ lease_seconds: 60 });
+  const beat = (seconds: number) =>
+    device.api.post(`/aidc/jobs/${ref}/heartbeat`, { attempt_id: claimed.attempt_id, lease_seconds: seconds });
+  const first = await dueAt();
+  w.later(40 * SECOND);
+  await beat(60);
+  expect(await dueAt()).toBe(first);
+  w.later(30 * SECOND); // the first lease is over, the second isn't
+  await expect.poll(async () => (await dueAt()) - first, SOON).toBeGreaterThan(30 * SECOND);
+  expect((await device.api.post("/aidc/jobs/claim")).status).toBe(204);
+  expect((await admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ state: "CLAIMED", attempt: 1 });
+  await beat(5);
+  w.later(10 * SECOND);
+  expect((await device.claim()).job).toMatchObject({ job_ref: ref, attempt: 2 });
 });
 
 test("a job that may be on paper waits for its grace, then fails and warns the next one", async () => {
