@@ -109,6 +109,7 @@ const NOTHING = { type: "object", additionalProperties: false } as const satisfi
 export const fitting = (schema: TSchema): ValidateFunction => strict.compile(schema);
 
 function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
+  if (all.length === 0) return [];
   const errors = all.slice(0, 10 * limits.FAULTS_MAX_ITEMS);
   const faults = errors
     .filter(({ keyword }) => keyword !== "anyOf" || errors.length === 1)
@@ -123,6 +124,7 @@ function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
 
 /** The first sentence about each field is enough. */
 function oneEach(faults: FieldFault[]): FieldFault[] {
+  if (faults.length < 2) return faults;
   const firsts = new Map<string, FieldFault>();
   for (const fault of faults) {
     if (firsts.size >= limits.FAULTS_MAX_ITEMS) break;
@@ -148,32 +150,36 @@ const isHarmless = (value: unknown): boolean =>
   typeof value === "string" ? isText(value) : typeof value === "number" ? Number.isFinite(value) : typeof value === "boolean";
 
 /** What no schema sees: text that a database can't hold, numbers that JSON can't, keys that reach for prototypes, nesting that eats the stack. */
-function unsafeIn(value: unknown, path: string, depth = 0, found: FieldFault[] = []): FieldFault[] {
-  const fault = (rule: string, message: string, field = path || "body") => void found.push({ field, rule, message });
+function unsafeIn(value: unknown, path: string): FieldFault[] {
+  const found: FieldFault[] = [];
+  lookInto(value, path === "" ? [] : [path], 0, found);
+  return found;
+}
+
+/** `path` is one list for all of the value, which is put together only where there is a fault. */
+function lookInto(value: unknown, path: string[], depth: number, found: FieldFault[]): void {
+  const fault = (rule: string, message: string, field = path.join(".") || "body") => void found.push({ field, rule, message });
   if (typeof value === "string") {
     if (value.includes("\0")) fault("nul", "contains a NUL character");
     else if (!value.isWellFormed()) fault("unicode", "contains half a surrogate pair, which isn't text");
-    return found;
+    return;
   }
   if (typeof value === "number" && !Number.isFinite(value)) fault("number", "is larger than a number can be");
-  if (typeof value !== "object" || value === null) return found;
-  if (depth >= limits.JSON_MAX_DEPTH) {
-    fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`, path.split(".")[0] || "body");
-    return found;
-  }
+  if (typeof value !== "object" || value === null) return;
+  if (depth >= limits.JSON_MAX_DEPTH)
+    return fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`, path[0]?.split(".")[0] || "body");
   const isList = Array.isArray(value);
   for (const key of isList ? value.keys() : Object.keys(value)) {
     if (found.length >= limits.FAULTS_MAX_ITEMS) break;
     const child = (value as Record<string | number, unknown>)[key];
     if (isList && isHarmless(child)) continue;
-    const inner = path ? `${path}.${key}` : String(key);
-    unsafeIn(key, inner, depth, found);
-    if (key === "__proto__" || key === "constructor" || key === "prototype") fault("key", "isn't a name that a field may have", inner);
-    else if (typeof key === "string" && NEEDS_ESCAPE.test(key))
-      fault("key", "has a quote, a backslash or a control character in its name", inner);
-    else unsafeIn(child, inner, depth + 1, found);
+    path.push(String(key));
+    lookInto(key, path, depth, found);
+    if (key === "__proto__" || key === "constructor" || key === "prototype") fault("key", "isn't a name that a field may have");
+    else if (typeof key === "string" && NEEDS_ESCAPE.test(key)) fault("key", "has a quote, a backslash or a control character in its name");
+    else lookInto(child, path, depth + 1, found);
+    path.pop();
   }
-  return found;
 }
 
 function utf8(bytes: Buffer): string {

@@ -108,8 +108,9 @@ async function put(row: Row, stored: number): Promise<void> {
 export type Word = { actor: Actor; reason?: string | null; item?: BundleItem | null };
 /** Moves a job to another state and keeps the word on which it moved, in the same commit. */
 export async function move(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}): Promise<Row> {
-  const next = { ...changes, state: to, fromState: row.state };
-  const [moved] = await together([change(tx, row, next), record(tx, { ...row, ...next, revision: row.revision + 1 }, word)]);
+  const { jobRef: ref, attemptId, attempt, revision, state: fromState } = row;
+  const told = { jobRef: ref, attemptId, attempt, fromState, state: to, revision: revision + 1 };
+  const [moved] = await together([change(tx, row, { ...changes, state: to, fromState }), record(tx, told, word)]);
   return moved;
 }
 
@@ -135,7 +136,8 @@ export async function catchUp(_tx: Tx, { stored, ...row }: Row): Promise<void> {
 }
 
 /** The row as it is now, and what made it so. */
-export async function record(tx: Tx, { jobRef: ref, revision, fromState, state, attemptId, attempt }: Row, word: Word): Promise<void> {
+type Recorded = Pick<Row, "jobRef" | "revision" | "fromState" | "state" | "attemptId" | "attempt">;
+export async function record(tx: Tx, { jobRef: ref, revision, fromState, state, attemptId, attempt }: Recorded, word: Word): Promise<void> {
   const { actor, reason = null, item = null } = word;
   await tell.run({ jobRef: ref, n: revision, at: tx.now, fromState, toState: state, attemptId, attempt, actor, reason, item });
 }

@@ -120,8 +120,11 @@ export function eachBeside<Item, T>(items: readonly Item[], work: (item: Item) =
 export async function together<const Works extends readonly unknown[]>(
   works: Works,
 ): Promise<{ -readonly [Nth in keyof Works]: Awaited<Works[Nth]> }> {
-  await Promise.allSettled(works);
-  return Promise.all(works);
+  const ends = await Promise.allSettled(works);
+  return ends.map((end) => {
+    if (end.status === "rejected") throw end.reason;
+    return end.value;
+  }) as { -readonly [Nth in keyof Works]: Awaited<Works[Nth]> };
 }
 
 const TURNS_MAX = 16;

@@ -1,9 +1,11 @@
 // Units of work: whole or not at all, never nested, never used after, with work that waits for the commit.
-import { sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { claimSql } from "../../cloud/domain/job-claims.ts";
 import { setForm } from "../../cloud/store/postgres-sets.ts";
-import { eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
+import { prepared } from "../../cloud/store/prepared.ts";
+import { counters } from "../../cloud/store/schema.ts";
+import { db as anyDb, eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
 import { Refusal } from "#shared/errors.ts";
 import { world } from "../world.ts";
 
@@ -30,6 +32,20 @@ test("a unit that throws leaves nothing, and its neighbours in the same commit s
   ]);
   expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   expect([await named("one"), await named("two"), await named("three")]).toEqual([1, 0, 1]);
+});
+
+test("a prepared statement has its constants in its text, whatever they hold, and takes a value for each of its places", async () => {
+  const name = 'what\'s this? a "counter" of $1 and ?';
+  const place = sql.placeholder("value");
+  const insertIt = prepared(anyDb.insert(counters).values({ name, value: place }));
+  const find = prepared(anyDb.select().from(counters).where(and(eq(counters.name, name), eq(counters.value, place)))); // oxfmt-ignore
+  const none = prepared(anyDb.select().from(counters).where(and(eq(counters.name, name), isNull(counters.value)))); // oxfmt-ignore
+  await w.store.write("constant", () => insertIt.run({ value: 7 }));
+  const found = (values: Record<string, unknown>) => w.store.read("constant", () => find.get(values));
+  expect([await found({ value: 7 }), await found({ value: 8 }), await found({ value: null })]).toEqual([{ name, value: 7 }, undefined, undefined]); // oxfmt-ignore
+  expect(await w.store.read("none", () => none.all({}))).toEqual([]);
+  await expect(found({})).rejects.toThrow(/misses a value for "value"/);
+  expect(() => prepared(anyDb.select().from(counters).where(sql`value = ${new Date(0)}`))).toThrow(/give it a placeholder/); // oxfmt-ignore
 });
 
 test("a part that fails is undone by itself", async () => {
