@@ -220,7 +220,7 @@ const argv = [
   // Left alone, V8 takes memory by the size of the machine. A station is idle most of the time; a cloud that collects more often keeps its callers waiting.
   ...(name === "agent"
     ? ["--max-semi-space-size=1", "--heap-growing-percent=60"]
-    : ["--max-semi-space-size=16", "--heap-growing-percent=150"]),
+    : ["--max-semi-space-size=32", "--heap-growing-percent=150"]),
   ...(name === "cloud" ? ["--expose-gc"] : []), // what its start leaves behind is given back at once
   "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
   ...(isClone ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]), // what is packed too: its threads start from the sources
