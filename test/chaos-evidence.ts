@@ -140,6 +140,7 @@ async function linesOf({ lines }: Tenant, sealed: ReadonlySet<string>): Promise<
       return {
         name: line.name,
         backlog: state?.buffer_depth ?? Number.NaN,
+        inHand: state?.jobs.map(({ job_ref: ref, stage, ask }) => `${ref}, ${stage}${ask ? `, asked ${ask.kind}` : ""}`) ?? [],
         quarantined: state?.quarantine.map(({ code, message }) => `${code}: ${message}`) ?? [`it doesn't answer: ${line.complaints()}`],
         ledger: JSON.stringify([
           state?.ledger.counts,

@@ -107,12 +107,13 @@ async function watchFigures(site: Site, { made, onLook }: Watching, looks: Look[
 }
 
 /** Everything comes to its end, however much a slow machine has left of it, or nothing more does: the checker says what hasn't. */
-async function drained(site: Site, byHand: Set<string>): Promise<string[]> {
+export async function drained(site: Site, byHand: Set<string>): Promise<string[]> {
   let least = Infinity;
   for (let until = Date.now() + DRAIN_MS; Date.now() < until; await sleep(300)) {
     const left = await Promise.all(site.tenants.map((tenant) => leftOf(tenant, byHand)));
     const states = await Promise.all(site.lines.map((line) => line.state()));
-    const waiting = [...left, ...states.map((state) => state?.buffer_depth ?? 1)].reduce((sum, count) => sum + count, 0);
+    const held = states.map((state) => (state ? state.buffer_depth + state.jobs.length : 1)); // a label may lie there, or come out yet, of a job that is over
+    const waiting = [...left, ...held].reduce((sum, count) => sum + count, 0);
     if (waiting === 0) return [];
     if (waiting < least) until = Date.now() + DRAIN_MS;
     least = Math.min(least, waiting);
@@ -171,7 +172,7 @@ async function capacity(site: Site, made: Made): Promise<number> {
 const unended = async (admin: Tenant["admin"]) =>
   (await all<{ state: JobState }>(admin, "/aidc/jobs")).filter(({ state }) => !hasEnded(state)).length;
 
-async function ready(site: Site): Promise<void> {
+export async function ready(site: Site): Promise<void> {
   for (const line of site.lines)
     for (let tries = 0; (await line.state())?.printers[0]?.status !== "ready" && tries < 200; tries += 1) await sleep(50);
 }

@@ -33,7 +33,15 @@ export type Sighting = { of: string; by: string; where: string };
 export type Print = { station: string; link: string; at: number };
 export type Bounds = { before: Figures; after: Figures; walMaxBytes: number };
 /** A station at the end: what it still has to say, what it holds, what it counts. */
-export type Line = { name: string; backlog: number; quarantined: string[]; sealedInLedger: number; sealedOnFloor: number; ledger: string };
+export type Line = {
+  name: string;
+  backlog: number;
+  inHand: string[];
+  quarantined: string[];
+  sealedInLedger: number;
+  sealedOnFloor: number;
+  ledger: string;
+};
 
 export type History = Omit<Cluster, "jobs"> & {
   jobs: readonly Job[];
@@ -212,6 +220,7 @@ function lineFaults({ jobs, lines, paper }: History): string[] {
   return [
     ...jobs.filter((job) => !hasEnded(endOf(job) ?? "QUEUED")).map((job) => `I15: ${job.ref} is still ${endOf(job)}`),
     ...lines.filter(({ backlog }) => backlog > 0).map(({ name, backlog }) => `I15: ${name} still has ${backlog} reports to say`),
+    ...lines.flatMap(({ name, inHand }) => inHand.map((what) => `I15: ${name} still has in hand: ${what}`)),
     ...lines.flatMap(({ name, quarantined }) => quarantined.map((what) => `I1: ${name} had to set aside: ${what}`)),
     ...lines
       .filter(({ sealedInLedger, sealedOnFloor }) => sealedInLedger !== sealedOnFloor)

@@ -218,7 +218,8 @@ describe.skipIf(mosquittoMissing)(`three nodes, seed ${SEED}`, () => {
       ]);
       const made = await issue(shop, shop.admin);
       const sealed = () => lines.reduce((sum, { station }) => sum + (station.state().ledger.counts["sealed"] ?? 0), 0);
-      for (const until = Date.now() + MOST_MS; sealed() < LABELS && Date.now() < until;) {
+      const isBusy = () => sealed() < LABELS || lines.some(({ station }) => station.state().jobs.length > 0);
+      for (const until = Date.now() + MOST_MS; isBusy() && Date.now() < until;) {
         await sleep(500);
         for (const line of lines) await lookAfter(line);
       }

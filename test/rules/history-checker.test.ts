@@ -113,7 +113,7 @@ function good(): Truth {
     ]),
     sightings: [],
     bounds: { before: figures, after: { ...figures }, walMaxBytes: 64 * 1_048_576 },
-    lines: [{ name: "A 1", backlog: 0, quarantined: [], sealedInLedger: 2, sealedOnFloor: 2, ledger: "" }],
+    lines: [{ name: "A 1", backlog: 0, inHand: [], quarantined: [], sealedInLedger: 2, sealedOnFloor: 2, ledger: "" }],
     prints: [1, 2].map((n) => ({ station: "A 1", link: `http://labels.example/s${n}`, at: AT + 6 * STEP_MS })),
   };
 }
@@ -271,6 +271,10 @@ const lies: Record<string, [by: RegExp, lie: (truth: Truth) => unknown]> = {
   "a WAL without end": [/^I14: the WAL/, ({ bounds }) => Object.assign(bounds.after, { walBytes: 65 * 1_048_576 })],
   "units that nobody does": [/^I14: 3 units/, ({ bounds }) => Object.assign(bounds.after, { queued: 3 })],
   "a report that nobody hears": [/^I15: A 1 still has 2 reports/, ({ lines }) => Object.assign(lines[0] ?? {}, { backlog: 2 })],
+  "a label that is still asked for": [
+    /^I15: A 1 still has in hand: pj_3, orphan/,
+    ({ lines }) => lines[0]?.inHand.push("pj_3, orphan, asked destroy_earlier"),
+  ],
   "a report set aside": [/^I1: A 1 had to set aside: X/, ({ lines }) => lines[0]?.quarantined.push("X")],
   "a ledger that counts otherwise": [/^I6: A 1 counts 3 sealed/, ({ lines }) => Object.assign(lines[0] ?? {}, { sealedInLedger: 3 })],
   "a serial given twice": [
