@@ -27,7 +27,7 @@ export function dropped(
   if (!isTold && !answered) return; // the lane tries again
   const held = isTold ? undefined : work.held;
   const look = (learned: Work) => store.change(attemptId, { work: { answered: undefined, held, ...learned } });
-  const isDoubted = moved !== null && answered?.verdict !== "destroyed";
+  const isDoubted = moved !== null && (answered?.verdict !== "destroyed" || !emptied); // what he destroyed before may have been a scrap of it
   if (!clean && !emptied) look({ unknown: mayStillCome({ words }), emptied: true });
   else if (isDoubted) look({ unknown: moveOf(work, moved), counter: moved });
   else if (answered?.verdict === "not_printed" && !isProven && !emptied) look({ unknown: ONCE_MORE, emptied: true });

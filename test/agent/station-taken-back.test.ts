@@ -5,7 +5,7 @@ import type { FloorOptions } from "../../fixtures/floor.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { asked, floorOf, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
+import { asked, floorOf, HASTY, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -159,7 +159,7 @@ describe.concurrent("a person says that there is no label, and the printer doesn
   test("a job that was voided meanwhile: its label is an orphan, once, and stays one", async (t) => {
     const { station, ref } = await voidedWhileOff(t);
     station.floor.machine?.clear();
-    await until(() => station.state().printers[0]?.status === "ready");
+    await until(() => station.store.orphans()[0]?.work.held === undefined); // what it held is dropped
     expect([asked(station, ref), station.state().ledger.counts]).toEqual(["destroy_earlier", { orphan: 1 }]);
     expect((await say(station, ref, "destroyed")).status).toBe(200);
     await until(() => station.state().ledger.counts["destroyed"] === 1);
@@ -263,6 +263,41 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     await station.floor.scanner?.scan(link);
     await isIn(shop, ref, "SEALED");
     expect(await floor.links()).toEqual([link]);
+  });
+
+  /** Its job ends while the printer stands still in the middle of it and doesn't answer; a person is asked before the printer is told to drop it. */
+  async function askedInFlight(t: Parameters<typeof floorOf>[0]) {
+    const shop = await printShop(w);
+    const settings = { claim: { ahead: 4, leaseSeconds: 5 } };
+    const station = await running(t, w.url, shop, { eyes: "hand", settings }, { timing: { ...HASTY, completionMs: 60_000 } });
+    const { machine } = station.floor;
+    await until(() => station.state().printers[0]?.status === "ready");
+    machine?.news.once("queued", () => {
+      machine.fault("paper-out", { after: 1, mid: 1 });
+      machine.fault("dont-answer");
+    });
+    const { job_ref: ref, serial } = await issued(shop);
+    await isIn(shop, ref, "SPOOL_SUBMITTED");
+    expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
+    await isAsked(station, ref, "destroy_earlier");
+    expect([machine?.scraps.length, machine?.labels.length]).toEqual([1, 0]);
+    const comesOut = async () => {
+      machine?.clear("paper-out"); // new paper: it prints the whole label again
+      await machine?.printed(1);
+      machine?.fault("power-off");
+      machine?.clear();
+    };
+    return { station, ref, comesOut };
+  }
+
+  test("is asked about again where its job went on, and a person destroyed the scrap of it", async (t) => {
+    const { station, ref, comesOut } = await askedInFlight(t);
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    await comesOut();
+    await isAskedIn(station, ref, LOOK);
+    expect([asked(station, ref), station.state().ledger.counts]).toEqual(["destroy_earlier", { orphan: 1 }]);
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    await until(() => station.state().ledger.counts["destroyed"] === 1 && station.state().jobs.length === 0);
   });
 
   test.for(Object.keys(kinds))("and who looked again is believed, by a printer %s", async (name, t) => {
