@@ -4,6 +4,7 @@ import { asks } from "../../agent/attempt.ts";
 import type { FloorOptions } from "../../fixtures/floor.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
+import { lookAfter, lying } from "../../fixtures/person.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { asked, floorOf, HASTY, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
 
@@ -298,6 +299,21 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     expect([asked(station, ref), station.state().ledger.counts]).toEqual(["destroy_earlier", { orphan: 1 }]);
     expect((await say(station, ref, "destroyed")).status).toBe(200);
     await until(() => station.state().ledger.counts["destroyed"] === 1 && station.state().jobs.length === 0);
+  });
+
+  test("is asked about again where its job went on: the simulated person found nothing and says so, and destroys it then", async (t) => {
+    const { station, ref, comesOut } = await askedInFlight(t);
+    const line = { station, floor: station.floor, destroyed: new Set<number>(), asked: 0 };
+    await lookAfter(line);
+    await comesOut();
+    await until(async () => {
+      await lookAfter(line);
+      return station.state().jobs.length === 0;
+    });
+    expect(await lying(line)).toEqual([]);
+    const said = station.lines.flatMap((text) => new RegExp(`says of ${ref}: (\\w+)`).exec(text)?.[1] ?? []);
+    expect(said).toEqual(["not_printed", "destroyed"]);
+    expect(station.state().ledger.counts).toEqual({ destroyed: 1 });
   });
 
   test.for(Object.keys(kinds))("and who looked again is believed, by a printer %s", async (name, t) => {
