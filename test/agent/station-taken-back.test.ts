@@ -316,6 +316,30 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     expect(station.state().ledger.counts).toEqual({ destroyed: 1 });
   });
 
+  test("doesn't come out any more where the simulated person was told to switch the printer off and on", async (t) => {
+    const shop = await printShop(w);
+    const settings = { claim: { ahead: 4, leaseSeconds: 5 } };
+    const station = await running(t, w.url, shop, { eyes: "hand", settings }, IMPATIENT);
+    const line = { station, floor: station.floor, destroyed: new Set<number>(), asked: 0 };
+    const { machine } = station.floor;
+    await until(() => station.state().printers[0]?.status === "ready");
+    machine?.news.once("queued", () => {
+      machine.fault("head-open");
+      machine.fault("half-open");
+    });
+    const { job_ref: ref, serial } = await issued(shop);
+    await isIn(shop, ref, "SPOOL_SUBMITTED");
+    expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
+    await until(() => AGAIN.test(wordsAt(station, ref) ?? ""));
+    await until(async () => {
+      await lookAfter(line);
+      return station.state().jobs.length === 0;
+    });
+    machine?.clear();
+    await machine?.idle();
+    expect(await lying(line)).toEqual([]);
+  });
+
   test.for(Object.keys(kinds))("and who looked again is believed, by a printer %s", async (name, t) => {
     const { shop, station, ref } = await lookedTooEarly(t, kinds[name] as Kind);
     const question = questionAt(station, ref);
