@@ -143,7 +143,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
       new Refusal("RATE_LIMITED", `over the rate budget: come back in ${Math.ceil(ttl / 1000)} s`),
   });
   const limit = deps.rateLimited ? (app.rateLimit() as unknown as Limit) : async () => {};
-  answerErrors(app, limit);
+  answerErrors(app, deps.metrics, limit);
   await describe(app, routes, limit);
   mount(app, routes, deps, limit);
   const files = new Set(serveConsole(app));
@@ -243,11 +243,12 @@ async function counted(error: unknown, request: FastifyRequest, reply: FastifyRe
   );
 }
 
-function answerErrors(app: FastifyInstance, limit: Limit): void {
+function answerErrors(app: FastifyInstance, metrics: Metrics, limit: Limit): void {
   app.setErrorHandler(async (thrown, request, reply) => {
     const error = await counted(thrown, request, reply, limit);
     const refusal = asRefusal(error);
-    if (refusal.status >= 500) {
+    if (refusal.isFault) {
+      metrics.fault(refusal.code);
       const err = refusal === error ? (refusal.cause ?? refusal) : error;
       app.log.error({ event: "fault", requestId: request.id, code: refusal.code, err }, refusal.message);
     }

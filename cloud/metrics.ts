@@ -1,5 +1,6 @@
 // Figures in Prometheus text. Labels are route templates, never what a caller typed.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { type ErrorCode, errors } from "#shared/errors.ts";
 import type { Mode } from "./store/store.ts";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -18,6 +19,13 @@ export function createMetrics() {
     labelNames: ["method", "endpoint", "status"],
     registers,
   });
+  const faults = new Counter({
+    name: "http_faults_total",
+    help: "Answers of 5xx that somebody has to look into, by code; what this cloud wasn't set up for is none",
+    labelNames: ["code"],
+    registers,
+  });
+  for (const [code, { status }] of Object.entries(errors)) if (status >= 500) faults.inc({ code }, 0); // the first of its kind is then seen to come
   const latency = new Histogram({
     name: "http_request_duration_seconds",
     help: "From the first byte read to the last byte written",
@@ -61,6 +69,7 @@ export function createMetrics() {
       count();
       time(seconds);
     },
+    fault: (code: ErrorCode) => faults.inc({ code }),
     unit: (mode: Mode, seconds: number) => unitsOf[mode].observe(seconds),
     commit(count: number, seconds: number) {
       commits.observe(seconds);

@@ -1,6 +1,8 @@
 // The error catalogue: a code is only ever thrown from here, so OpenAPI, README and the answers can't drift apart.
 import { limits } from "./limits.ts";
 
+/** `code` where one word stands at two statuses; `asConfigured` where it says how this cloud was set up, unless something caused it. */
+type Row = { status: number; says: string; code?: string; asConfigured?: true };
 export const errors = {
   VALIDATION_ERROR: { status: 400, says: "A field, parameter or header is wrong; `details.fields` names every one" },
   MALFORMED_JSON: { status: 400, says: "The body isn't JSON in UTF-8" },
@@ -77,9 +79,17 @@ export const errors = {
     status: 500,
     says: "The anchoring service failed or answered nonsense; nothing was written, and asking again is safe",
   },
-  REGISTRY_UNAVAILABLE: { status: 503, says: "No external registry is configured, or it can't be reached or refused; nothing was written" },
-  ANCHORING_UNAVAILABLE: { status: 503, says: "Anchoring is off: nothing was signed or written" },
-  COMPLIANCE_EVALUATION_UNAVAILABLE: { status: 503, says: "Batteries aren't judged here: nothing was evaluated and nothing changed" },
+  REGISTRY_UNAVAILABLE: {
+    status: 503,
+    says: "No external registry is configured, or it can't be reached or refused; nothing was written",
+    asConfigured: true,
+  },
+  ANCHORING_UNAVAILABLE: { status: 503, says: "Anchoring is off: nothing was signed or written", asConfigured: true },
+  COMPLIANCE_EVALUATION_UNAVAILABLE: {
+    status: 503,
+    says: "Batteries aren't judged here: nothing was evaluated and nothing changed",
+    asConfigured: true,
+  },
   SERIALS_UNAVAILABLE: {
     status: 503,
     says: "What the tenant's serials are made with can't be opened: none is given out, so that none comes twice",
@@ -88,10 +98,9 @@ export const errors = {
   OVERLOADED: { status: 503, says: "More work than can be done now was shed before it began" },
   NOT_READY: { status: 503, says: "This node can't serve now; `details.notReady` names the parts that aren't ready" },
   TIMED_OUT: { status: 503, says: "The answer took too long; a retry with the same Idempotency-Key gives the true one" },
-} as const satisfies Record<string, { status: number; says: string; code?: string }>;
+} as const satisfies Record<string, Row>;
 
 export type ErrorCode = keyof typeof errors;
-type Row = { status: number; says: string; code?: string };
 /** The code as it is sent: one word may stand at two statuses. */
 export const shownCode = (code: ErrorCode): string => (errors[code] as Row).code ?? code;
 export type ErrorBody = { error: { code: string; message: string; details?: Record<string, unknown> } };
@@ -112,6 +121,12 @@ export class Refusal extends Error {
 
   get status(): number {
     return errors[this.code].status;
+  }
+
+  /** Somebody has to look into it: a 5xx that isn't how this cloud was set up. */
+  get isFault(): boolean {
+    const { status, asConfigured } = errors[this.code] as Row;
+    return status >= 500 && !(asConfigured && this.cause === undefined);
   }
 
   /** As one line of a list of many outcomes. */

@@ -218,7 +218,7 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
     if (traced)
       done.then(
         () => traced.end({ isFault: false }),
-        (error: unknown) => traced.end({ isFault: !(error instanceof Refusal) || error.status >= 500 }),
+        (error: unknown) => traced.end({ isFault: !(error instanceof Refusal) || error.isFault }),
       );
     const value = await done;
     for (const act of afterwards) running.exit(() => void settle(act, label, log));

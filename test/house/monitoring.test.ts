@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { gtinOf } from "../../fixtures/gtin.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ALERTS_FILE, alerts, panels } from "./monitoring.ts";
 
@@ -45,6 +46,32 @@ test("nobody is alarmed by what another program exports under the same name", ()
   const anybodys = named.filter((expr) => metricsIn(expr).some((name) => !expr.includes(`${name}{job="imprimatur"`)));
   expect(anybodys).toEqual([]);
   expect(named.filter((expr) => expr.match(/\bjob="/g)?.length !== metricsIn(expr).length)).toEqual([]);
+});
+
+test("what a cloud wasn't set up for is no fault, and alarms nobody; a store that is away is one", async (t) => {
+  const w = await startWorld();
+  t.onTestFinished(w.end);
+  const faults = async () => {
+    const { text } = await w.admin.get("/metrics");
+    return [...text.matchAll(/^http_faults_total\{code="(\w+)"\} (\d+)$/gm)].flatMap(([, code, count]) =>
+      count === "0" ? [] : [code, Number(count)],
+    );
+  };
+  expect(alerts().find(({ name }) => name === "ImprimaturFaults")?.expr).toContain("http_faults_total");
+  const extensions = { batteryCategory: "industrial", ratedCapacityAh: 100 };
+  const battery = { name: "Cell", description: "A cell of a battery", category: "battery", gtin: gtinOf(1), serialNumber: "1", extensions };
+  const { id } = (await w.admin.post("/products", battery)).body;
+  const asked = await w.admin.post(`/products/${id}/lifecycle/transition`, { stage: "validated" });
+  expect([asked.status, asked.body.error.code]).toEqual([503, "COMPLIANCE_EVALUATION_UNAVAILABLE"]);
+  expect([await faults(), w.logged().some((line) => line.includes('"event":"fault"'))]).toEqual([[], false]);
+  await w.store.write("pages", async ({ db }) => void (await db.values("PRAGMA max_page_count = 1")));
+  let full = 0;
+  for (let i = 0; i < 300 && full !== 503; i += 1)
+    full = (await w.admin.post("/oauth/clients", { name: "x".repeat(190), scopes: ["aidc:read"] })).status;
+  expect([await faults(), w.logged().some((line) => line.includes('"code":"STORE_UNAVAILABLE"'))]).toEqual([
+    ["STORE_UNAVAILABLE", 1],
+    true,
+  ]);
 });
 
 test("a loop that stands still once shows in the figure by which its alert judges", async (t) => {
