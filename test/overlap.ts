@@ -18,7 +18,7 @@ const DEADLOCK_MS = 100;
 
 /** Rows that say when, or in which order, and not what; and those that workers go on changing. */
 const COLUMNS_ASIDE = new Set(
-  "print_batch hash prev_hash lookup prefix secret previous_secret n seq at hour due_at revision status_index credential signature anchor digest details targets request_id report".split(
+  "print_batch hash prev_hash lookup prefix secret previous_secret n seq at hour due_at look_at revision status_index credential signature anchor digest details targets request_id report".split(
     " ",
   ),
 );

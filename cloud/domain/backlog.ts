@@ -24,7 +24,7 @@ const COUNTS = {
   webhooksDisabled: "webhooks WHERE enabled = 0",
   importsOpen: "imports WHERE status IN ('pending', 'running')",
 } as const;
-const OLDEST_JOB = "SELECT min(due_at) FROM print_jobs WHERE due_at IS NOT NULL";
+const OLDEST_JOB = "SELECT min(look_at) FROM print_jobs WHERE look_at IS NOT NULL";
 // A new delivery makes its lane due at 0, whatever the clock says. Who makes deliveries also takes lanes, so while nobody does, the events wait too.
 const OLDEST_LANE = "SELECT min(due_at) FROM lanes WHERE due_at > 0 AND lease_until <= ?";
 

@@ -142,7 +142,8 @@ export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
     .update(printJobs)
     .set({
       leaseExpiresAt: tx.now,
-      dueAt: sql`${printJobs.dueAt} - (${printJobs.leaseExpiresAt} - ${tx.now})`,
+      dueAt: null,
+      lookAt: tx.now,
       revision: sql`${printJobs.revision} + 1`,
     })
     .where(

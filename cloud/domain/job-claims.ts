@@ -35,12 +35,12 @@ export function claimSql(offered: number, withStation: boolean): string {
     doable.map((mask) => first(`tenant_id = ${TEXT} AND pool = 1 AND station = ${station} AND needs = ${mask}`)),
   );
   const lost = first(
-    // Spelled so that the index of what is due is taken, and no engine thinks of another: not the tenant's whole history, nor all that is in these states.
-    `tenant_id || '' = ${TEXT} AND pool = 0 AND due_at <= ${NUMBER} AND lease_expires_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+    // Spelled so that the index of what is to be looked at is taken, and no engine thinks of another: not the tenant's whole history, nor all that is in these states.
+    `tenant_id || '' = ${TEXT} AND pool = 0 AND look_at <= ${NUMBER} AND lease_expires_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
   const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
   return `UPDATE print_jobs
-    SET state = 'CLAIMED', from_state = state, reached = 1, revision = revision + 1, pool = 0, due_at = ?, attempt_id = substr(?, picked.place, ${UUID_LENGTH}),
+    SET state = 'CLAIMED', from_state = state, reached = 1, revision = revision + 1, pool = 0, due_at = NULL, look_at = ?, attempt_id = substr(?, picked.place, ${UUID_LENGTH}),
       attempt = attempt + 1, device_id = ?, lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
     FROM (
       SELECT tenant_id, job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
@@ -164,9 +164,9 @@ export const stale = ({ attemptId, state }: jobs.Row, message?: string): Refusal
   });
 
 /** A lease that begins anew. The reaper looks when the one before would have ended, and sees: so what renews it, at every report, touches no index. */
-export const renewed = ({ dueAt }: jobs.Row, leaseSeconds: number, now: number) => {
+export const renewed = ({ lookAt }: jobs.Row, leaseSeconds: number, now: number) => {
   const leaseExpiresAt = now + leaseSeconds * 1000;
-  return { leaseSeconds, leaseExpiresAt, pool: false, dueAt: Math.min(dueAt ?? leaseExpiresAt, leaseExpiresAt) };
+  return { leaseSeconds, leaseExpiresAt, pool: false, lookAt: Math.min(lookAt ?? leaseExpiresAt, leaseExpiresAt) };
 };
 
 /** Refuses who doesn't hold the job: another attempt, another device, a job that went on without them. */

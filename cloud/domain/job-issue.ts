@@ -103,6 +103,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
     reprint,
     pool: true,
     dueAt: null,
+    lookAt: null,
     attemptId: null,
     attempt: 0,
     maxAttempts: most ?? tenant.maxAttempts,

@@ -101,7 +101,7 @@ const advance = (tx: Tx, row: jobs.Row, to: JobState, word: jobs.Word, move: typ
 /** What follows from the end of an attempt: the pool again, or the reaper, who alone ends a job badly. */
 export function afterFailure(row: jobs.Row, now: number): jobs.Change {
   const again = row.attempt < row.maxAttempts;
-  return { pool: again, dueAt: again ? null : now };
+  return { pool: again, lookAt: again ? null : now };
 }
 
 /** A label that may exist makes the next attempt ask first, unless it is said what became of it. */

@@ -76,6 +76,7 @@ const CHANGING = [
   "reached",
   "pool",
   "dueAt",
+  "lookAt",
   "deviceId",
   "leaseSeconds",
   "leaseExpiresAt",
@@ -93,10 +94,10 @@ const write = prepared(
 );
 const tell = prepared(db.insert(printEvents).values(placesOf(printEvents)));
 
-export type Change = Partial<Pick<Row, (typeof CHANGING)[number]>>;
+export type Change = Partial<Omit<Pick<Row, (typeof CHANGING)[number]>, "dueAt">>;
 /** Writes the changes if nobody was faster. */
 export async function change(tx: Tx, { stored, said: _, ...row }: Row, changes: Change): Promise<Row> {
-  const next: Row = { ...row, ...changes, updatedAt: tx.now, revision: row.revision + 1 };
+  const next: Row = { ...row, ...changes, dueAt: null, updatedAt: tx.now, revision: row.revision + 1 };
   await put(next, stored ?? row.revision);
   if (next.pool && !row.pool) waits(tx, next);
   return next;
@@ -121,6 +122,7 @@ export async function moveAhead(tx: Tx, row: Row, to: JobState, word: Word, chan
   const moved = {
     ...row,
     ...changes,
+    dueAt: null,
     state: to,
     fromState: state,
     updatedAt: tx.now,
@@ -229,7 +231,7 @@ export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes:
   const isSealed = to === "SEALED";
   const left = { tenantId, serial, ...(await leftBy(tx, row, isSealed)) };
   const [moved] = await together([
-    move(tx, row, to, word, { pool: false, dueAt: null, ...changes }),
+    move(tx, row, to, word, { pool: false, lookAt: null, ...changes }),
     outcome ? settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null }) : close.run(left),
   ]);
   countEnd(tx, tenantId, to);

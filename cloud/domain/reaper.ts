@@ -12,12 +12,13 @@ import { emit } from "./outbox.ts";
 
 const LEASE_EXPIRED = "LEASE_EXPIRED";
 const SYSTEM = { kind: "system", id: "reaper" } as const;
-const DUE = "SELECT tenant_id, job_ref FROM print_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ?";
+const due = (at: "look_at" | "due_at") => `SELECT tenant_id, job_ref FROM print_jobs WHERE ${at} <= ? ORDER BY ${at} LIMIT ?`;
+const DUE = [due("look_at"), due("due_at")]; // the latter as nodes of a version before left it
 
 const lookAgain = prepared(
   db
     .update(printJobs)
-    .set({ dueAt: sql`${sql.placeholder("at")}` })
+    .set({ dueAt: null, lookAt: sql`${sql.placeholder("at")}` })
     .where(
       and(
         eq(printJobs.tenantId, sql.placeholder("tenantId")),
@@ -28,25 +29,34 @@ const lookAgain = prepared(
 );
 
 /** Is there anything to do? A look that takes no lock. */
-export const isDue = async (tx: Tx): Promise<boolean> => (await run(DUE, [tx.now, 1], "all")).rows.length > 0;
+export async function isDue(tx: Tx): Promise<boolean> {
+  for (const sql of DUE) if ((await run(sql, [tx.now, 1], "all")).rows.length > 0) return true;
+  return false;
+}
 
 /** Does what is due to some jobs; says how many there were. */
 export async function reap(tx: Tx, most: number): Promise<number> {
-  const { rows: found } = await run(`${DUE} ${SKIP_LOCKED}`, [tx.now, most], "all");
-  for (const [tenantId, ref] of found as [string, string][]) await act(tx, await jobs.find(tx, tenantId, ref));
-  return found.length;
+  let count = 0;
+  for (const sql of DUE) {
+    const { rows } = await run(`${sql} ${SKIP_LOCKED}`, [tx.now, most], "all");
+    for (const [tenantId, ref] of rows as [string, string][]) await act(tx, await jobs.find(tx, tenantId, ref));
+    count += rows.length;
+  }
+  return count;
 }
 
 async function act(tx: Tx, row: jobs.Row): Promise<void> {
-  if (row.dueAt === null || row.dueAt > tx.now) return; // heard of since
+  if ((row.lookAt ?? Infinity) > tx.now && (row.dueAt ?? Infinity) > tx.now) return; // heard of since
   const lease = leaseOf(row.state);
-  const until = lease === null ? row.dueAt : await grantedUntil(tx, row);
-  if (until > tx.now) return void (await lookAgain.run({ ...row, at: until }));
+  const isUsedUp = row.attempt >= row.maxAttempts;
+  if (lease === null) return row.state === "FAILED" && isUsedUp ? bury(tx, row, row.reason ?? LEASE_EXPIRED) : lookNext(row, null);
+  const until = await grantedUntil(tx, row);
+  if (until > tx.now) return lookNext(row, until);
   if (lease === "uncertain") return expire(tx, row);
-  if (lease === "reclaimable" && row.attempt < row.maxAttempts) return void (await jobs.change(tx, row, { pool: true, dueAt: null }));
-  if (lease === "reclaimable") return bury(tx, row, LEASE_EXPIRED);
-  return bury(tx, row, row.reason ?? LEASE_EXPIRED);
+  if (isUsedUp) return bury(tx, row, LEASE_EXPIRED);
+  await jobs.change(tx, row, { pool: true, lookAt: null });
 }
+const lookNext = async (row: jobs.Row, at: number | null): Promise<void> => void (await lookAgain.run({ ...row, at }));
 
 /** What renews a lease leaves the moment of the next look: only now is it asked how long it goes, and how long the tenant waits for word of paper. */
 async function grantedUntil(tx: Tx, row: jobs.Row): Promise<number> {

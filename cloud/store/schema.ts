@@ -425,7 +425,7 @@ export const printJobs = sqliteTable(
     station: text().notNull(), // empty: any
     reprint: integer({ mode: "boolean" }).notNull(),
     pool: integer({ mode: "boolean" }).notNull(), // a claim may take it
-    dueAt: integer("due_at"), // when the reaper looks at it: no later than its lease ends, or the tenant's grace after that
+    dueAt: integer("due_at"), // written by versions before only
     attemptId: text("attempt_id"),
     attempt: integer().notNull(),
     maxAttempts: integer("max_attempts").notNull(),
@@ -438,6 +438,7 @@ export const printJobs = sqliteTable(
     reason: text(),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
+    lookAt: integer("look_at"), // when the reaper looks at it: no later than its lease ends, or the tenant's grace after that
   },
   (row) => [primaryKey({ columns: [row.tenantId, row.jobRef] })],
 );

@@ -38,28 +38,52 @@ test("a heartbeat extends a lease, also one that ran out; once reclaimed it is s
   expect(code(await beat())).toBe("STALE_ATTEMPT");
 });
 
+type Looks = Partial<Pick<typeof printJobs.$inferSelect, "lookAt" | "dueAt">>;
+const looksOf = (ref: string) =>
+  w.store.read("looks", async ({ db }) => (await db.select().from(printJobs).where(eq(printJobs.jobRef, ref)))[0] as Required<Looks>);
+const leave = (ref: string, looks: Looks) =>
+  w.store.write("looks", async ({ db }) => void (await db.update(printJobs).set(looks).where(eq(printJobs.jobRef, ref))));
+
 test("what renews a lease leaves the moment of the reaper's look, who then sees how long it goes; a shorter one brings it forward", async () => {
   const { device, admin, ...shop } = await printShop(w);
   const { job_ref: ref } = await shop.issue();
-  const dueAt = () =>
-    w.store.read("due", async ({ db }) => {
-      const [row] = await db.select({ at: printJobs.dueAt }).from(printJobs).where(eq(printJobs.jobRef, ref));
-      return row?.at ?? 0;
-    });
+  const lookAt = async () => (await looksOf(ref)).lookAt ?? 0;
   const claimed = await device.claim({ lease_seconds: 60 });
   const beat = (seconds: number) =>
     device.api.post(`/aidc/jobs/${ref}/heartbeat`, { attempt_id: claimed.attempt_id, lease_seconds: seconds });
-  const first = await dueAt();
+  const first = await lookAt();
   w.later(40 * SECOND);
   await beat(60);
-  expect(await dueAt()).toBe(first);
+  expect(await lookAt()).toBe(first);
   w.later(30 * SECOND); // the first lease is over, the second isn't
-  await expect.poll(async () => (await dueAt()) - first, SOON).toBeGreaterThan(30 * SECOND);
+  await expect.poll(async () => (await lookAt()) - first, SOON).toBeGreaterThan(30 * SECOND);
   expect((await device.api.post("/aidc/jobs/claim")).status).toBe(204);
   expect((await admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ state: "CLAIMED", attempt: 1 });
   await beat(5);
   w.later(10 * SECOND);
   expect((await device.claim()).job).toMatchObject({ job_ref: ref, attempt: 2 });
+});
+
+test("what nodes of a version before left to be done is done, unless the job went on since; what is theirs isn't given to them", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  const { job_ref: ref } = await shop.issue();
+  const show = async () => (await admin.get(`/aidc/jobs/${ref}`)).body;
+  const past = Date.now() - 60 * SECOND;
+  const claimed = await device.claim({ lease_seconds: 60 });
+  expect((await looksOf(ref)).dueAt).toBe(null); // they act on it without a look at the lease
+  await leave(ref, { dueAt: past });
+  await expect.poll(async () => (await looksOf(ref)).dueAt, SOON).toBe(null);
+  expect(await show()).toMatchObject({ state: "CLAIMED", attempt: 1 });
+  await leave(ref, { dueAt: past, lookAt: null });
+  w.later(90 * SECOND);
+  await leave(ref, { dueAt: past, lookAt: null });
+  await expect.poll(async () => (await device.api.post("/aidc/jobs/claim")).body?.job.attempt, SOON).toBe(2);
+  expect(code(await device.say(claimed, goodItems(claimed)[0] ?? {}))).toBe("STALE_ATTEMPT");
+  const again = { ...claimed, attempt_id: (await show()).attempt_id };
+  expect(code(await device.say(again, { status: "FAILED", reason: "ribbon out" }))).toBe("FAILED");
+  await leave(ref, { lookAt: past }); // as a report to one of theirs leaves it
+  await expect.poll(async () => (await looksOf(ref)).lookAt, SOON).toBe(null);
+  expect((await device.claim()).job).toMatchObject({ job_ref: ref, attempt: 3 });
 });
 
 test("a job that may be on paper waits for its grace, then fails and warns the next one", async () => {

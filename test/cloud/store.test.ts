@@ -228,7 +228,7 @@ test("a claim finds leases that ran out among what is due, and not among all tha
   const values = [0, "", "", 0, 0, 0, 0, "", 1, "", 0, 0, 1, 1];
   const { rows } = await w.store.read("plan", async () => run(`EXPLAIN (GENERIC_PLAN) ${claimSql(1, false)}`, values, "all"));
   const [, lost = ""] = rows.join("\n").split("on range1");
-  expect(lost).toContain("print_jobs_due");
+  expect(lost).toContain("print_jobs_look");
 });
 
 test("a joint read has one statement, and knows its moment when that is answered", async ({ skip }) => {

@@ -233,7 +233,7 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "cloud",
     "can't be taken: file is not a database",
   ],
-  ["a job that nobody takes back", sql("UPDATE print_jobs SET due_at = 1"), "warn", "leases", "is due for"],
+  ["a job that nobody takes back", sql("UPDATE print_jobs SET look_at = 1"), "warn", "leases", "is due for"],
 ])("%s is found, by name and with what to do", async (_, harm, mark, check, says) => {
   const folder = mkdtempSync(join(root, "harmed-"));
   cpSync(dataDir, folder, { recursive: true });

@@ -175,7 +175,7 @@ function schedule({ refs, T0, callers, signing }: Floor, n: number, start: Start
     "A reports on": () => say("A", starts[start].says[1]),
     "the reaper": async () => {
       if (breaks.reapsBlindly) {
-        const blind = sql`UPDATE print_jobs SET pool = 1, due_at = NULL WHERE job_ref = ${ref}`;
+        const blind = sql`UPDATE print_jobs SET pool = 1, look_at = NULL WHERE job_ref = ${ref}`;
         if (seenDue) await write(now, async ({ db }) => db.run(blind));
         return seenDue ? "done" : "nothing";
       }
