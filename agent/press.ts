@@ -51,6 +51,8 @@ export const LOOK_MS = 1_000;
 const FRESH_MS = 2_000;
 const LAST_TRIES = 3;
 const UNEXPLAINED_MAX = 20;
+const NO_LONGER_COUNTS =
+  "it no longer tells its label counter, by which its labels were known: switch it off and on; another printer gets a name of its own in the settings";
 
 export function openPress(floor: PressFloor, config: PrinterConfig, { timing, patience: given }: PressOptions, isOver: () => boolean) {
   const { store, clock, news, say } = floor;
@@ -89,7 +91,9 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       printer = await openPrinter(config, { timing, clock });
       // What never answers is spared the questions for a while; it may only have been starting up.
       if (!capabilities || attests(capabilities.ceiling) || clock.now() - probedAt > patience.probeAgainMs) {
-        capabilities = await printer.probe();
+        const found = await printer.probe();
+        if (hasFallenSilent(found)) throw new Error(NO_LONGER_COUNTS);
+        capabilities = found;
         probedAt = clock.now();
       }
       failures = 0;
@@ -156,10 +160,20 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
 
   // Labels that came out without a job of ours move the counter; null: one whose end isn't known may move it yet.
   const meta = `odometer:${name}`;
+  const counted = `counts:${name}`;
   const counter = {
     expected: (): number | null => JSON.parse(store.meta(meta) ?? "null") as number | null,
     expect: (labels: number | null) => store.setMeta(meta, JSON.stringify(labels)),
   };
+  /**
+   * A printer that has told its counter has one, whatever it says later, and its answer alone attests no label: another run may have heard it.
+   * One that gives itself another name is another printer.
+   */
+  function hasFallenSilent({ counter: counts, identity }: Capabilities): boolean {
+    const known = JSON.parse(store.meta(counted) ?? "null") as { identity: string | null } | null;
+    if (counts && known?.identity !== identity) store.setMeta(counted, JSON.stringify({ identity }));
+    return known !== null && !counts && (identity === null || identity === known.identity);
+  }
   function watchCounter({ counters: { labels } }: Status): void {
     const before = counter.expected();
     if (labels === null || labels === before) return;

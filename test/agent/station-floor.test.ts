@@ -8,7 +8,7 @@ import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, jobAt, running, say, sealed, stateInCloud, stationOn, statuses, until } from "./floor.ts";
+import { ask, asked, floorOf, jobAt, type Running, running, say, sealed, stateInCloud, stationOn, statuses, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -129,6 +129,45 @@ describe.concurrent("labels", () => {
     const session = (await ask(station, "POST", "/api/operator", { badge: "B-0007" })).body.session as string;
     expect((await ask(station, "POST", `/api/labels/${label?.n}/explain`, { words: "test print", session })).status).toBe(200);
     expect(station.state().ledger.counts).toMatchObject({ unexplained: 1, explained: 1, sealed: 1 });
+  });
+
+  test("of a printer that told its counter and no longer does wait for it, also after a restart: its answer alone isn't believed", async (t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop);
+    const { machine } = floor;
+    const first = await stationOn(floor);
+    await until(() => statuses(first) === "ready");
+    machine?.fault("no-counter");
+    const { job_ref: ref } = await shop.issue();
+    const isSilent = async (station: Running) => {
+      await until(() => statuses(station) === "offline" && jobAt(station, ref) !== undefined);
+      expect(station.state().printers[0]?.words).toContain("no longer tells its label counter");
+    };
+    await isSilent(first);
+    await first.end();
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await isSilent(station);
+    expect(machine?.labels).toEqual([]);
+    machine?.clear();
+    await sealed(shop, ref);
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body as { items: { evidence?: { completion?: object } }[] };
+    expect(items.flatMap(({ evidence }) => evidence?.completion ?? [])).toMatchObject([{ grade: "A" }]);
+  });
+
+  test("of another printer in its place, which says that it is another, don't wait for a counter that it never had", async (t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop);
+    const first = await stationOn(floor);
+    await until(() => statuses(first) === "ready");
+    await first.end();
+    const other = await startZplPrinter({ scale: 0, dpi: 300, counts: false });
+    t.onTestFinished(other.stop);
+    const printers = floor.config.printers.map((printer) => ({ ...printer, port: other.url, dpi: 300 as const }));
+    const station = await stationOn({ ...floor, config: { ...floor.config, printers } });
+    t.onTestFinished(station.end);
+    await until(() => statuses(station) === "ready");
+    expect(station.state().printers[0]?.ceiling).toBe("B");
   });
 
   test("that come out between two jobs, or beside one, are counted however soon the next job comes", async (t) => {
