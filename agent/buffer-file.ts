@@ -3,6 +3,8 @@ import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, st
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
+import type { Station as StationInfo } from "#shared/wire/devices.ts";
+import { stages } from "./attempt.ts";
 import { type Clock, instant } from "./clock.ts";
 import { makeFolder } from "./terminal.ts";
 
@@ -55,6 +57,9 @@ ALTER TABLE quarantine ADD COLUMN seen_at INTEGER;
 `,
 ];
 const BUFFER_VERSION = VERSIONS.length;
+const ON_PAPER = Object.entries(stages)
+  .flatMap(([stage, { paper }]) => (paper ? `'${stage}'` : []))
+  .join(", ");
 /** The first files didn't say theirs. */
 const versionOf = (db: Database.Database): number => Number(db.pragma("user_version", { simple: true })) || 1;
 
@@ -63,8 +68,8 @@ export type SetAside = { file: string; why: string; at: string };
 /** Held for as long as the process lives: a second agent on this folder would print what the first has printed. */
 export function openFile(dataDir: string, file: string, clock: Clock): Database.Database {
   makeFolder(dataDir, 0o700);
-  const was = existsSync(file) ? judged(dataDir, file) : { good: true as const, waiting: 0 };
-  const setAside = was.good ? lastAside(file, clock) : putAside(file, was.why, clock);
+  const was = existsSync(file) ? judged(dataDir, file) : undefined;
+  const setAside = was?.good === false ? putAside(file, was.why, clock) : lastAside(file, clock);
   const isNew = !existsSync(file);
   const db = held(dataDir, file);
   db.pragma("journal_mode = WAL");
@@ -95,8 +100,9 @@ function held(dataDir: string, file: string): Database.Database {
   }
 }
 
-/** `waiting`: reports that the cloud hasn't settled. */
-export type Judged = { good: true; waiting: number } | { good: false; why: string };
+/** `waiting`: reports that the cloud hasn't settled. `owner`: the device whose words or labels are still in it; null where there are none. */
+type Whole = { good: true; waiting: number; owner: StationInfo["device"] | null; isPaused: boolean };
+export type Judged = Whole | { good: false; why: string };
 /** Opens it for a moment; refuses where another agent has it, or a newer one wrote it. */
 export function judged(dataDir: string, file: string): Judged {
   if (statSync(file).size === 0) return { good: false, why: "it is empty" };
@@ -110,15 +116,22 @@ export function judged(dataDir: string, file: string): Judged {
         `${file} was written by a newer agent (version ${version}, this one knows ${BUFFER_VERSION}): start that agent, or give this one another dataDir`,
       );
     const why = faultIn(db, version);
-    return why === undefined
-      ? { good: true, waiting: Number(db.prepare("SELECT count(*) FROM reports WHERE fate IS NULL").pluck().get()) }
-      : { good: false, why };
+    return why === undefined ? wholeIn(db) : { good: false, why };
   } catch (error) {
     if (!/^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: string }).code))) throw error;
     return { good: false, why: (error as Error).message };
   } finally {
     db?.close();
   }
+}
+
+function wholeIn(db: Database.Database): Whole {
+  const count = (what: string) => Number(db.prepare(`SELECT count(*) FROM ${what}`).pluck().get());
+  const meta = (name: string) => db.prepare("SELECT value FROM meta WHERE name = ?").pluck().get(name) as string | undefined;
+  const waiting = count("reports WHERE fate IS NULL");
+  const isOwing = waiting + count("pictures WHERE sent_at IS NULL") + count(`attempts WHERE ended IS NULL AND stage IN (${ON_PAPER})`) > 0;
+  const station = JSON.parse(meta("station") ?? "null") as StationInfo | null;
+  return { good: true, waiting, owner: isOwing && station ? station.device : null, isPaused: meta("paused") === "true" };
 }
 
 /** Why this isn't a whole buffer of ours; undefined where it is. */

@@ -3,12 +3,14 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { digitalLink } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
+import type { Station } from "#shared/wire/devices.ts";
 import { freeOn, ROOM_MIN_BYTES } from "./buffer-sql.ts";
 import { judged } from "./buffer-file.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Line } from "./doctor.ts";
 import { addFace } from "./font.ts";
 import { drawn } from "./drawing.ts";
+import { otherDevice } from "./owner.ts";
 import { loadTemplates } from "./template.ts";
 import type { State } from "./state.ts";
 
@@ -47,7 +49,8 @@ export function diskLine({ dataDir }: AgentConfig): Line {
 }
 const nearestThere = (folder: string): string => (existsSync(folder) ? folder : nearestThere(dirname(folder)));
 
-export function bufferLine({ dataDir }: AgentConfig, running: State | undefined): Line {
+/** `device`: whose key the settings have, where the cloud says so. */
+export function bufferLine({ dataDir }: AgentConfig, running: State | undefined, device: Station["device"] | null): Line {
   const check = "buffer";
   const file = join(dataDir, "station.db");
   if (running) {
@@ -64,7 +67,16 @@ export function bufferLine({ dataDir }: AgentConfig, running: State | undefined)
   if (!existsSync(file)) return { check, level: "ok", words: `none yet: it begins in ${dataDir}` };
   try {
     const said = judged(dataDir, file);
-    if (said.good) return { check, level: "ok", words: `whole; ${said.waiting} report(s) wait for the cloud` };
+    if (said.good && said.owner && device && said.owner.id !== device.id)
+      return { check, level: "FAIL", words: otherDevice(dataDir, said.owner, device) };
+    const words = said.good ? `whole; ${said.waiting} report(s) wait for the cloud` : "";
+    if (said.good && said.isPaused)
+      return {
+        check,
+        level: "warn",
+        words: `${words}; the station is paused, and begins no label until somebody resumes it at its console`,
+      };
+    if (said.good) return { check, level: "ok", words };
     return {
       check,
       level: "FAIL",

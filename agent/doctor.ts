@@ -46,7 +46,7 @@ async function examine(file: string | undefined): Promise<Line[]> {
     ...configLines(config, file ?? DEFAULT_FILE),
     agentLine(config, running, service !== undefined),
     diskLine(config),
-    bufferLine(config, running),
+    bufferLine(config, running, meeting.said.ok ? meeting.said.value.device : null),
     ...(await cloudLines(config, meeting)),
     await brokerLine(config, meeting, running),
     ...devices,
@@ -56,11 +56,18 @@ async function examine(file: string | undefined): Promise<Line[]> {
 
 function agentLine(config: AgentConfig, running: State | undefined, isService: boolean): Line {
   const check = "agent";
-  if (running) return { check, level: "ok", words: `runs at ${consoleOf(config)}; what it holds is told by it` };
+  if (running) return runningLine(running, consoleOf(config));
   const words = "doesn't run: its devices are looked at from here";
   return isService
     ? { check, level: "warn", words: `${words}; it is a service of this machine: systemctl status ${SERVICE} says why` }
     : { check, level: "ok", words };
+}
+
+function runningLine({ stopped, buffer, paused }: State, at: string): Line {
+  const check = "agent";
+  if (stopped !== null && stopped !== buffer.fault) return { check, level: "FAIL", words: `runs at ${at} and claims nothing: ${stopped}` };
+  if (paused) return { check, level: "warn", words: `runs at ${at} and is paused: no label is begun until somebody resumes it there` };
+  return { check, level: "ok", words: `runs at ${at}; what it holds is told by it` };
 }
 
 const consoleOf = ({ console: { host, port } }: AgentConfig): string => {

@@ -17,7 +17,8 @@ export function asOwner(cloud: CloudClient, store: Store, { key, dataDir }: { ke
     if (!said.ok) return said;
     const [was, is] = [earlier()?.device, said.value.device];
     isOurs = was === undefined || was.id === is.id || !isOwing(store);
-    refusal = isOurs || was === undefined ? undefined : otherDevice(dataDir, was, is);
+    refusal =
+      isOurs || was === undefined ? undefined : { ok: false, status: 403, code: "OTHER_DEVICE", message: otherDevice(dataDir, was, is) };
     if (refusal) return refusal;
     if (store.meta("key") !== mark) store.setMeta("key", mark);
     return said;
@@ -53,9 +54,6 @@ function isOwing(store: Store): boolean {
 
 type Device = StationInfo["device"];
 const named = ({ name, id }: Device) => `${JSON.stringify(name)} (${id})`;
-const otherDevice = (dataDir: string, was: Device, is: Device): NoAnswer => ({
-  ok: false,
-  status: 403,
-  code: "OTHER_DEVICE",
-  message: `the buffer in ${dataDir} holds what the device ${named(was)} hasn't told yet, and this key is of ${named(is)}: start with a key of that device until all is told, or give this agent another dataDir`,
-});
+/** What to do with a buffer in which another device's words wait. */
+export const otherDevice = (dataDir: string, was: Device, is: Device): string =>
+  `the buffer in ${dataDir} holds what the device ${named(was)} hasn't told yet, and this key is of ${named(is)}: start with a key of that device until all is told, or give this agent another dataDir`;

@@ -4,9 +4,10 @@ import { chmodSync, mkdirSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
+import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { floorOf, stationOn, until } from "./floor.ts";
+import { ask, floorOf, jobAt, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -68,6 +69,37 @@ test("a running agent is asked instead of its devices, and works on", async (t) 
   writeFileSync(file, JSON.stringify({ ...floor.config, console: { host: "127.0.0.1", port: 9 } }));
   expect((await checked(file)).of("buffer")).toMatch(/^warn: an agent works in .*, and its console doesn't answer/);
   expect(station.state().stopped).toBeNull();
+});
+
+test("a station that does nothing though nothing is broken: paused, or with the key of another device than the one whose words wait", async (t) => {
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const floor = await floorOf(t, net.url, shop);
+  const file = join(floor.folder, "config.json");
+  const told = async (check: string, key: string, console = floor.config.console) => {
+    writeFileSync(file, JSON.stringify({ ...floor.config, key, console }), { mode: 0o600 });
+    const { code, of } = await checked(file);
+    return [code, of(check)];
+  };
+  const own = shop.device.secret;
+  const station = await stationOn(floor);
+  net.rule(({ path }) => (/result/.test(path) ? "cut" : "pass"));
+  const { job_ref: ref } = await shop.issue();
+  await until(() => jobAt(station, ref)?.stage === "sealing");
+  await ask(station, "POST", "/api/pause");
+  const consoleOf = ({ url }: { url: string }) => ({ host: "127.0.0.1", port: Number(new URL(url).port) });
+  const paused = expect.stringMatching(/paused.* until somebody resumes it/);
+  expect(await told("agent", own, consoleOf(station))).toEqual([0, paused]);
+  await station.end();
+  expect(await told("buffer", own)).toEqual([0, paused]);
+
+  const other = (await shop.newDevice("line 2")).secret;
+  const isOther = expect.stringMatching(/^FAIL: .*the device "line 1" .* hasn't told yet.* start with a key of that device/);
+  expect(await told("buffer", other)).toEqual([1, isOther]);
+  const stopped = await stationOn({ ...floor, config: { ...floor.config, key: other } });
+  t.onTestFinished(stopped.end);
+  await until(() => stopped.state().stopped !== null);
+  expect(await told("agent", other, consoleOf(stopped))).toEqual([1, isOther]);
 });
 
 test("what is wrong is said, each with what to do, and the exit code is 1", async (t) => {
