@@ -2,6 +2,7 @@
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { Refusal } from "#shared/errors.ts";
 import type { Clock } from "./clock.ts";
+import { withoutAim } from "./scanners/lines.ts";
 
 export type Operator = { id: string; name: string };
 export type Operators = {
@@ -22,7 +23,8 @@ export function operatorsOf(known: readonly (Operator & { badge: string; pin?: s
   const sessions = new Map<string, { operator: Operator; until: number }>();
   const wrong: Record<"pin" | "badge", number[]> = { pin: [], badge: [] };
   const find = (kind: "pin" | "badge", word: string) => {
-    const found = known.find((one) => one[kind] !== undefined && isSame(one[kind], word));
+    const spellings = kind === "badge" ? [word, withoutAim(word).text] : [word]; // the scanner that reads labels with it reads badges, too
+    const found = known.find((one) => spellings.some((spelling) => one[kind] !== undefined && isSame(one[kind], spelling)));
     if (found && kind === "badge") return found; // what a scanner reads besides, cartons and all, counts as badges too
     const now = clock.now();
     const recent = wrong[kind].filter((at) => now - at < WRONG_MS);

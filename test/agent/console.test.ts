@@ -121,6 +121,12 @@ test("a badge opens a session; an unknown one doesn't", async () => {
   });
 });
 
+test("a badge opens one also where the scanner sends the AIM identifier before what it reads", async () => {
+  for (const aim of ["]C1", "]Q1", "]d2"])
+    expect((await ask(station, "POST", "/api/operator", { badge: `${aim}B-0007` })).status).toBe(200);
+  expect((await ask(station, "POST", "/api/operator", { badge: "]C1B-0008" })).status).toBe(401);
+});
+
 test("a badge that a line's scanner reads is neither shown nor logged", async () => {
   await floor.scanner?.scan(OPERATOR.badge);
   await until(() => station.state().scanners[0]?.last?.why === "not_a_link");
