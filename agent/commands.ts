@@ -43,7 +43,11 @@ function commandOf(name: string): Command | undefined {
   if (name === "" || name.startsWith("-")) return undefined;
   const names = Object.keys(commands);
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (!command) throw new ConfigError(`there is no command ${name}; did you mean ${nearest(name, names)}?`, 2);
+  if (!command)
+    throw new ConfigError(
+      `there is no command ${name}; did you mean ${nearest(name, names)}? Without a command it runs the station: imprimatur agent [--config FILE]`,
+      2,
+    );
   return command;
 }
 

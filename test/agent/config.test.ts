@@ -178,6 +178,7 @@ test.each([
   ],
   [["--confg", "x"], 2, /there is no option --confg; did you mean --config\?/],
   [["docter"], 2, /there is no command docter; did you mean doctor\?/],
+  [["start"], 2, /there is no command start; .* Without a command it runs the station: imprimatur agent \[--config FILE\]/],
   [["doctor", "--jsn"], 2, /there is no option --jsn; did you mean --json\?/],
   [["enroll", "--cloud"], 2, /--cloud/],
   [["install", "here"], 2, /here/],
