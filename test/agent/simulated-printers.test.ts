@@ -109,12 +109,13 @@ test.each([
   ],
   [["simulate", "zpl", "--port", "0", "--control", "0", "--fault", "rfid-void:tmes=2"], 2, /^rfid-void: times=NUMBER, not tmes=2\n$/],
   [["simulate", "camera", "--label", "not-there.png"], 1, /^ENOENT: .*not-there\.png/],
+  [["simulate", "camera", "--port", "0", "--control", "0", "--label", "package.json"], 1, /^package\.json isn't a PNG file: /],
   [["simulate", "scanner", "--port", "70000"], 2, /^--port is a number from 0 to 65535\n$/],
   [["simulate", "anchor", "--way", "well-ish"], 2, /^--way is one of well, twice, /],
   [["simulate", "registry", "--help"], 0, /^usage: imprimatur simulate registry /],
   [["simulate", "receiver"], 2, /^--secret is missing: /],
 ])("imprimatur %j ends with %i and a line that helps", (args, code, says) => {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [".runtime/run.mjs", ...args], { encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [".runtime/run.mjs", ...args], { encoding: "utf8", timeout: 60_000 });
   expect({ status, said: `${stdout}${stderr}` }).toEqual({ status: code, said: expect.stringMatching(says) });
 });
 

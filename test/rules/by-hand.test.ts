@@ -2,11 +2,15 @@
 import { spawn, spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { startQueue } from "../../fixtures/printers/ipp.ts";
 import { startCamera } from "../../fixtures/scanners/camera.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
+import { pngOfGray } from "../../fixtures/scanners/optics.ts";
 
 const SECRET = "whsec_c2VjcmV0";
 
@@ -61,4 +65,21 @@ test.each([
   const post = async (body: unknown) => (await fetch(control.url, { method: "POST", body: JSON.stringify(body) })).json();
   expect(await post(order)).toEqual({ error: `there is no "falt" here; there are ${known}` });
   expect(await post(null)).toEqual({ error: `send an object with ${known}` });
+});
+
+test("a camera whose picture is being written, or has been moved away, has none now and outlives it", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "imprimatur-eye-")), "label.png");
+  onTestFinished(() => rmSync(dirname(file), { recursive: true }));
+  const picture = pngOfGray({ width: 8, height: 8, gray: new Uint8Array(64) });
+  writeFileSync(file, picture);
+  const said = started("scanners/camera.ts", "--label", file, "--port", "0", "--control", "0");
+  const url = /http:\S+\.png/.exec(await said())?.[0] ?? "";
+  const statusNow = async () => (await fetch(url)).status;
+  expect(await statusNow()).toBe(200);
+  writeFileSync(file, picture.subarray(0, picture.length / 2));
+  expect(await statusNow()).toBe(503);
+  rmSync(file);
+  expect(await statusNow()).toBe(503);
+  writeFileSync(file, picture);
+  expect(await statusNow()).toBe(200);
 });
