@@ -6,9 +6,10 @@ import { limits } from "#shared/limits.ts";
 import { type Behaviour, EpcisDocument, EpcisQueryDocument, type Problem } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
 import { contextFault, eventFaults, extrasOf, type Json, prefixesOf } from "./epcis-rules.ts";
-import { termsOf, type Term } from "./epcis-terms.ts";
+import { declaredAs, isDeclared, termsOf, type Term } from "./epcis-terms.ts";
 
-export type Ready = { eventId: string; event: Json; terms: Term[] };
+/** `key` is what the store holds it under. */
+export type Ready = { eventId: string; key: string; event: Json; terms: Term[] };
 export type Prepared = { behaviour: Behaviour; context: unknown[] | null; events: Ready[]; problems: Problem[] };
 
 const SLICE_EVENTS = 200;
@@ -116,5 +117,5 @@ function ready(event: Json): Ready {
   const { recordTime: _theirs, ...kept } = event;
   const eventId = (kept["eventID"] as string | undefined) ?? `urn:uuid:${randomUUID()}`;
   const whole: Json = { ...kept, eventID: eventId };
-  return { eventId, event: whole, terms: termsOf(whole) };
+  return { eventId, key: isDeclared(whole) ? declaredAs(eventId) : eventId, event: whole, terms: termsOf(whole) };
 }

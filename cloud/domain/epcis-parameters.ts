@@ -8,7 +8,7 @@ import { Instant } from "#shared/wire/common.ts";
 import { epcisEvents } from "../store/schema.ts";
 import { judgeOf } from "../validate.ts";
 import { type Level, type Pattern, patternOf } from "./epc.ts";
-import { typedValue } from "./epcis-terms.ts";
+import { declaredAs, typedValue } from "./epcis-terms.ts";
 
 export type Query = Readonly<Record<string, unknown>>;
 /** On a term's columns, which a plan may have to keep from being looked up by. `wide`: may match more than a handful of values. */
@@ -33,6 +33,11 @@ const listed = (value: string): string[] => value.split("|");
 const onColumn =
   (name: keyof typeof epcisEvents.$inferSelect, spelt: (value: string) => string = (value) => value): Parameter =>
   (value) => ({ event: oneOf(column(name), listed(value).map(spelt)), on: name, values: listed(value).length });
+/** Both events of an id, where there are two. */
+const onId: Parameter = (value) => {
+  const keys = listed(value).flatMap((id) => [id, declaredAs(id)]);
+  return { event: oneOf(column("eventId"), keys), on: "eventId", values: keys.length };
+};
 const onTerm =
   (name: string, spelt: (value: string) => string = (value) => value): Parameter =>
   (text) => ({ term: (kind, value) => sql`${kind} = ${name} AND ${oneOf(value, listed(text).map(spelt))}`, wide: false });
@@ -91,7 +96,7 @@ const PARAMETERS: Record<string, Parameter> = {
   WD_readPoint: onColumn("readPoint"),
   EQ_bizLocation: onColumn("bizLocation"),
   WD_bizLocation: onColumn("bizLocation"),
-  EQ_eventID: onColumn("eventId"),
+  EQ_eventID: onId,
   EQ_transformationID: onTerm("transformation"),
   MATCH_epc: onNames("item", "epc"),
   MATCH_parentID: onNames("item", "parent"),

@@ -5,6 +5,11 @@ import { type Json, objectsIn, textsIn } from "./epcis-rules.ts";
 
 export type Term = readonly [kind: string, value: string];
 
+/** What declares an earlier event to be an error repeats it, its eventID included: the one case in which the standard has two events of one id. */
+export const isDeclared = (event: Json): boolean => event["errorDeclaration"] !== undefined;
+/** Such an event's key; no id has a blank in it. */
+export const declaredAs = (eventId: string): string => `${eventId} error`;
+
 const names = (kind: string, value: unknown): Term[] => textsIn(value).map((name) => [kind, keyOf(name)] as const);
 const texts = (kind: string, value: unknown): Term[] => textsIn(value).map((text) => [kind, text] as const);
 const wordsOf = (kind: string, value: unknown): Term[] => textsIn(value).map((word) => [kind, bareWord(word)] as const);

@@ -15,6 +15,7 @@ import { type Prepared, problemOf, type Ready } from "./epcis-document.ts";
 import { pageSize } from "./epcis-parameters.ts";
 import { absent } from "./epcis-query.ts";
 import { type Json, textsIn } from "./epcis-rules.ts";
+import { isDeclared } from "./epcis-terms.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
 import { emit } from "./outbox.ts";
@@ -26,6 +27,7 @@ const insertNew = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)))
 // Counted, not RETURNING: in SQLite that is a trigger, whose journal is walked anew for every row of a large unit.
 const insertEvent = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)).onConflictDoNothing());
 const mine = and(eq(epcisEvents.tenantId, sql.placeholder("tenantId")), eq(epcisEvents.eventId, sql.placeholder("eventId")));
+const remove = prepared(db.delete(epcisEvents).where(mine));
 const bodyOf = prepared(db.select({ body: epcisEvents.body }).from(epcisEvents).where(mine));
 const insertTerm = prepared(db.insert(epcisTerms).values(placesOf(epcisTerms)));
 const insertContext = prepared(db.insert(epcisContexts).values(placesOf(epcisContexts)).onConflictDoNothing());
@@ -55,8 +57,9 @@ const rowOf = (tx: Tx, tenantId: string, event: Json, eventId: string, contextId
   body: event,
 });
 
-/** Inspecting a label is verifying it: each of this tenant's serials in sight is a scan. */
+/** Inspecting a label is verifying it: each of this tenant's serials in sight is a scan. Saying that it was an error isn't. */
 async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<void> {
+  if (isDeclared(event)) return;
   if (event["type"] !== "ObjectEvent" || event["action"] !== "OBSERVE" || word(event["bizStep"]) !== "inspecting") return;
   const at = new Date(String(event["eventTime"])).toISOString();
   const named = textsIn(event["epcList"]).flatMap((epc) => itemOf(epc) ?? []);
@@ -81,15 +84,19 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
   if (contextId) await insertContext.run({ tenantId: by.tenantId, id: contextId, context });
   const fresh = new Set<Ready>();
   // Taken in the order that everybody takes them in: crosswise, two who capture the same events would wait for each other.
-  for (const slice of slicesOf(events.toSorted((a, b) => (a.eventId < b.eventId ? -1 : Number(a.eventId > b.eventId))))) {
-    const rows = await Promise.all(slice.map(({ event, eventId }) => insertEvent.run(rowOf(tx, by.tenantId, event, eventId, contextId))));
+  for (const slice of slicesOf(events.toSorted((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))))) {
+    const rows = await Promise.all(slice.map(({ event, key }) => insertEvent.run(rowOf(tx, by.tenantId, event, key, contextId))));
     for (const [n, event] of slice.entries()) if (rows[n]) fresh.add(event);
     await turn();
   }
   const clashes: Ready[] = [];
-  for (const known of events) if (!fresh.has(known) && !(await isSame(by.tenantId, known))) clashes.push(known);
+  for (const event of events) {
+    if (fresh.has(event) ? !isDeclared(event.event) || (await mirrors(by.tenantId, event)) : await isSame(by.tenantId, event)) continue;
+    clashes.push(event);
+    if (fresh.delete(event)) await remove.run({ tenantId: by.tenantId, eventId: event.key });
+  }
   for (const slice of slicesOf(events.filter((event) => fresh.has(event)))) {
-    const terms = slice.flatMap(({ terms, eventId }) => terms.map(([kind, value]) => ({ tenantId: by.tenantId, kind, value, eventId })));
+    const terms = slice.flatMap(({ terms, key }) => terms.map(([kind, value]) => ({ tenantId: by.tenantId, kind, value, eventId: key })));
     for (let j = 0; j < terms.length; j += SLICE_TERMS) {
       await Promise.all(terms.slice(j, j + SLICE_TERMS).map((term) => insertTerm.run(term)));
       await turn();
@@ -102,9 +109,16 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
 const slicesOf = (events: readonly Ready[]): Ready[][] =>
   Array.from({ length: Math.ceil(events.length / SLICE_EVENTS) }, (_, n) => events.slice(n * SLICE_EVENTS, (n + 1) * SLICE_EVENTS));
 
-async function isSame(tenantId: string, { eventId, event }: Ready): Promise<boolean> {
-  const known = await bodyOf.get({ tenantId, eventId });
+async function isSame(tenantId: string, { key, event }: Ready): Promise<boolean> {
+  const known = await bodyOf.get({ tenantId, eventId: key });
   return known !== undefined && canonical(known.body) === canonical(event);
+}
+
+/** An event that is declared an error is repeated as it was; another repository may have it. */
+async function mirrors(tenantId: string, { eventId, event }: Ready): Promise<boolean> {
+  const earlier = await bodyOf.get({ tenantId, eventId });
+  const { errorDeclaration: _, ...repeated } = event;
+  return earlier === undefined || canonical(earlier.body) === canonical(repeated);
 }
 
 const clash = ({ eventId }: Ready): string => `the eventID ${eventId} was captured before with other content`;

@@ -536,7 +536,7 @@ export const epcisEvents = sqliteTable(
   "epcis_events",
   {
     tenantId: text("tenant_id").notNull(),
-    eventId: text("event_id").notNull(),
+    eventId: text("event_id").notNull(), // the key that domain/epcis-document.ts gives it
     type: text().notNull(),
     action: text(),
     bizStep: text("biz_step"), // words of the CBV are bare here, however they were spelt

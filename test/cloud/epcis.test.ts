@@ -4,7 +4,7 @@ import { limits } from "#shared/limits.ts";
 import * as domain from "../../cloud/domain/epcis.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { outbox, serials, subscriptions } from "../../cloud/store/schema.ts";
-import { ask, capture, CONTEXT, document, found, idsOf, job, type Json, observed, refusal, tenantOf } from "../epcis.ts";
+import { ask, capture, CONTEXT, document, found, idsOf, job, type Json, observed, refusal, tenantOf, walk } from "../epcis.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -66,6 +66,40 @@ test("what was captured before is a success without effect; with other content i
   expect(idsOf(await ask(as, {})).toSorted()).toEqual(idsOf([known, fresh]).toSorted());
   expect(await ask(as, { EQ_bizStep: "loading" })).toEqual([]);
   expect(refusal(await as.post("/epcis/events", other))).toEqual([409, "EVENT_EXISTS", "epcisException:ResourceAlreadyExistsException"]);
+});
+
+test("what declares an event an error repeats it under its id: both stay, in whichever order they came", async () => {
+  const { as } = await tenant();
+  const [wrong, elsewhere] = [observed(), observed()];
+  const declared = (event: Json, more: Json = {}): Json => ({
+    ...event,
+    errorDeclaration: { declarationTime: "2026-11-22T00:00:00Z", ...more },
+  });
+  const of = ({ eventID }: Json) => ask(as, { EQ_eventID: eventID });
+  expect(await job(as, await capture(as, document([declared(wrong), wrong])))).toMatchObject({ success: true, errors: [] });
+  expect((await as.post("/epcis/events", declared(elsewhere))).status).toBe(201);
+  for (const event of [declared(wrong), wrong, declared(elsewhere), elsewhere])
+    expect(await job(as, await capture(as, document([event])))).toMatchObject({ success: true });
+  for (const event of [wrong, elsewhere]) {
+    expect(await of(event)).toEqual(
+      expect.arrayContaining([expect.objectContaining(declared(event)), expect.not.objectContaining(declared(event))]),
+    );
+    expect(await of(event)).toHaveLength(2);
+  }
+  expect(found(await as.get(`/epcis/events/${encodeURIComponent(wrong["eventID"])}`))).toHaveLength(2);
+  expect(idsOf(await ask(as, { EXISTS_errorDeclaration: "" })).toSorted()).toEqual(idsOf([wrong, elsewhere]).toSorted());
+  expect((await walk(w.url, as, "perPage=1")).flat().toSorted()).toEqual(idsOf([wrong, wrong, elsewhere, elsewhere]).toSorted());
+
+  const proceed = { "gs1-capture-error-behaviour": "proceed" };
+  const [known, fresh] = [observed(), observed()];
+  await capture(as, document([known]));
+  for (const bad of [declared({ ...known, bizStep: "loading" }), declared(wrong, { reason: "incorrect_data" })]) {
+    const error = { type: "epcisException:ResourceAlreadyExistsException", detail: expect.stringContaining(bad["eventID"]) };
+    expect(await job(as, await capture(as, document([bad, fresh]), proceed))).toMatchObject({ success: false, errors: [error] });
+    expect((await as.post("/epcis/events", bad)).status).toBe(409);
+  }
+  expect(await ask(as, { EQ_errorReason: "incorrect_data" })).toEqual([]);
+  expect([await of(known), await of(fresh)]).toEqual([[expect.objectContaining(known)], [expect.objectContaining(fresh)]]);
 });
 
 test("with proceed an invalid event is the job's error and the others are captured; where none is left the document is refused", async () => {
@@ -208,6 +242,9 @@ test("inspecting a label of ours is verifying it: a scan is told of once, and of
   await capture(as, document([observed({ epcList: labels }), observed({ bizStep: "inspecting", action: "DELETE", epcList: labels })]));
   expect(await scans(tenantId)).toHaveLength(1);
   await as.post("/epcis/events", observed({ bizStep: "cbv:BizStep-inspecting", epcList: ["urn:epc:id:sgtin:9506000.013435.777"] }));
+  expect(await scans(tenantId)).toHaveLength(2);
+  const seenInError = { bizStep: "inspecting", epcList: labels, errorDeclaration: { declarationTime: "2026-11-22T00:00:00Z" } };
+  expect(await job(as, await capture(as, document([observed(seenInError)])))).toMatchObject({ success: true });
   expect(await scans(tenantId)).toHaveLength(2);
 });
 

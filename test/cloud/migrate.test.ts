@@ -159,6 +159,22 @@ test("serials from before they lay in turn keep all that was said of them", asyn
   await store.close();
 });
 
+test("what declared an event an error before the two could stand side by side makes room for it", async () => {
+  const { made, store } = await open("declared", await freshDatabase());
+  await migrate(made, store, before(24));
+  const events = "epcis_events (tenant_id, event_id, type, event_time, record_time, body)";
+  await made.script(
+    `INSERT INTO ${events} VALUES ('t', 'urn:x:a', 'ObjectEvent', 1, 1, '{}'), ('t', 'urn:x:b', 'ObjectEvent', 1, 1, '{}'), ('u', 'urn:x:a', 'ObjectEvent', 1, 1, '{}');
+     INSERT INTO epcis_terms VALUES ('t', 'epc', 'e', 'urn:x:a'), ('t', 'error', '2026', 'urn:x:a'), ('t', 'epc', 'e', 'urn:x:b'), ('u', 'epc', 'e', 'urn:x:a');`,
+  );
+  await migrate(made, store);
+  const all = (what: ReturnType<typeof sql>) => store.read("all", async ({ db }) => db.values(what));
+  const keys = [["t", "urn:x:a error"], ["t", "urn:x:b"], ["u", "urn:x:a"]]; // oxfmt-ignore
+  expect(await all(sql`SELECT tenant_id, event_id FROM epcis_events ORDER BY 1, 2`)).toEqual(keys);
+  expect(await all(sql`SELECT DISTINCT tenant_id, event_id FROM epcis_terms ORDER BY 1, 2`)).toEqual(keys);
+  await store.close();
+});
+
 test("every table of schema.ts has the columns, and no others, that the migrations made, nullable where it says so", async () => {
   const w = await world();
   for (const table of Object.values(schema).filter((value) => is(value, SQLiteTable))) {
