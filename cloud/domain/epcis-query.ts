@@ -185,11 +185,13 @@ function sharedOf(contexts: Map<string, unknown[]>): { shared: unknown[]; left: 
   return { shared: [...shared.values()], left };
 }
 
+const once = (entries: unknown[]): unknown[] => [...new Map(entries.map((entry) => [JSON.stringify(entry), entry])).values()];
+
 function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: number): Json {
   const { shared, left } = sharedOf(contexts);
   const eventList = found.map(({ body, contextId, recordTime }) => {
     const more = left.get(contextId ?? "");
-    const own = more ? { "@context": [...more, ...[body["@context"] ?? []].flat()] } : {};
+    const own = more ? { "@context": once([...more, ...[body["@context"] ?? []].flat()]) } : {};
     return { ...body, ...own, recordTime: new Date(recordTime).toISOString() };
   });
   return {

@@ -2,7 +2,7 @@
 import { type Vocabulary, wordFault } from "#shared/cbv.ts";
 import type { FieldFault } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { eventSchemas, ExtendedEvent } from "#shared/wire/epcis.ts";
+import { Context, eventSchemas, ExtendedEvent } from "#shared/wire/epcis.ts";
 import { type Judge, judgeOf } from "../validate.ts";
 import { type Level, nameFault } from "./epc.ts";
 
@@ -14,6 +14,7 @@ const shapes = Object.fromEntries(Object.entries(eventSchemas).map(([type, schem
   EventType,
   Judge
 >;
+const contextShape = judgeOf(Context);
 const extendedShape = judgeOf(ExtendedEvent);
 const isEventType = (type: unknown): type is EventType => typeof type === "string" && Object.hasOwn(eventSchemas, type);
 
@@ -35,9 +36,7 @@ export const extrasOf = (context: unknown): unknown[] =>
   );
 
 export function contextFault(context: unknown): string | undefined {
-  const entries = Array.isArray(context) ? context : [context];
-  if (!entries.every((entry) => isObject(entry) || (typeof entry === "string" && URL.canParse(entry))))
-    return "must be a URL, an object that declares prefixes, or a list of these";
+  if (contextShape(context).length > 0) return "must be a URL, an object that declares prefixes, or a list of these, each once";
   const bytes = Buffer.byteLength(JSON.stringify(context));
   return bytes > limits.EPCIS_CONTEXT_MAX_BYTES ? `has ${bytes} bytes where ${limits.EPCIS_CONTEXT_MAX_BYTES} may be` : undefined;
 }

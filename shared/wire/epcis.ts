@@ -107,6 +107,8 @@ export const eventSchemas = {
 /** An event of a type of one's own, named by a URI: what all events have, and whatever else. */
 export const ExtendedEvent = Type.Object({ type: Key, ...common });
 
+const ContextEntry = Type.Union([Uri, Type.Object({})]);
+export const Context = Type.Union([ContextEntry, list(ContextEntry, unique)]);
 const head = { "@context": Type.Unknown(), ...some({ id: Uri }) };
 const version = Type.String({ pattern: "^2(?:\\.\\d+)*$", description: "2.0" });
 export const EpcisDocument = open({

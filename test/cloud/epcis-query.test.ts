@@ -168,10 +168,13 @@ test("jobs are listed newest first, page by page", async () => {
   expect(second.headers.get("link")).toBeNull();
 });
 
-test("two meanings of one prefix stay apart in one answer", async () => {
+test.each([
+  ["a document", () => ({})],
+  ["a document, and an event of it again,", (context: unknown) => ({ "@context": [context] })],
+])("two meanings that %s gives a prefix stay apart in one answer", async (_where, own) => {
   const { as } = await tenant();
-  for (const to of ["https://a.example/", "https://b.example/"])
-    await capture(as, document([observed({ "x:n": 1 })], { "@context": [CONTEXT, { x: to }] }));
+  for (const x of ["https://a.example/", "https://b.example/"])
+    await capture(as, document([observed({ ...own({ x }), "x:n": 1 })], { "@context": [CONTEXT, { x }] }));
   const meanings = ({ body }: Answer) => eventsOf(body).map((event): string => event["@context"]?.[0].x ?? body["@context"][1].x);
   const answer = await as.get("/epcis/events");
   expect(meanings(answer).toSorted()).toEqual(["https://a.example/", "https://b.example/"]);

@@ -54,6 +54,9 @@ type Change = (event: Json, sent: Json) => unknown;
 const faulty: [rule: string, file: string, field: string, change: Change][] = [
   ["a document says its context", "object", "@context", (_e, sent) => delete sent["@context"]],
   ["a context is URLs and declarations", "object", "@context", (_e, sent) => (sent["@context"] = ["here"])],
+  ["whose URLs are URLs", "object", "@context", (_e, sent) => (sent["@context"] = [CONTEXT, "https://mill.example/a b"])],
+  ["each once", "object", "@context", (_e, sent) => (sent["@context"] = [CONTEXT, CONTEXT])],
+  ["an event's own context likewise", "object", "epcisBody.eventList.0.@context", (event) => (event["@context"] = [CONTEXT, CONTEXT])],
   ["a document's version is 2", "object", "schemaVersion", (_e, sent) => (sent["schemaVersion"] = "1.2")],
   ["a document says when it was made", "object", "creationDate", (_e, sent) => delete sent["creationDate"]],
   ["a document has a body", "object", "epcisBody", (_e, sent) => delete sent["epcisBody"]],
