@@ -161,7 +161,7 @@ test("serials from before they lay in turn keep all that was said of them", asyn
 
 test("what declared an event an error before the two could stand side by side makes room for it", async () => {
   const { made, store } = await open("declared", await freshDatabase());
-  await migrate(made, store, before(24));
+  await migrate(made, store, before(25));
   const events = "epcis_events (tenant_id, event_id, type, event_time, record_time, body)";
   await made.script(
     `INSERT INTO ${events} VALUES ('t', 'urn:x:a', 'ObjectEvent', 1, 1, '{}'), ('t', 'urn:x:b', 'ObjectEvent', 1, 1, '{}'), ('u', 'urn:x:a', 'ObjectEvent', 1, 1, '{}');
