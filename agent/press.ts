@@ -167,12 +167,12 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   };
   /**
    * A printer that has told its counter has one, whatever it says later, and its answer alone attests no label: another run may have heard it.
-   * One that gives itself another name is another printer.
+   * One that gives itself another name is another printer, and one that says nothing at all attests nothing: people are asked.
    */
-  function hasFallenSilent({ counter: counts, identity }: Capabilities): boolean {
+  function hasFallenSilent({ counter: counts, identity, ceiling }: Capabilities): boolean {
     const known = JSON.parse(store.meta(counted) ?? "null") as { identity: string | null } | null;
     if (counts && known?.identity !== identity) store.setMeta(counted, JSON.stringify({ identity }));
-    return known !== null && !counts && (identity === null || identity === known.identity);
+    return known !== null && !counts && attests(ceiling) && (identity === null || identity === known.identity);
   }
   function watchCounter({ counters: { labels } }: Status): void {
     const before = counter.expected();
