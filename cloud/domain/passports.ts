@@ -92,6 +92,15 @@ export async function list(store: Store, { tenantId }: Caller, { status, product
   return pageReply(rows, page.limit, ({ id }) => id, toWire);
 }
 
+/** What there is to do about a passport that is there already. */
+const INSTEAD: Record<Row["state"], string> = {
+  generating: "it is being made",
+  draft: "edit its draft, or delete it first",
+  published: "revise it instead",
+  suspended: "publish it again, then revise it",
+  archived: "it was put away for good, and there is no other",
+};
+
 /** Counted on the product in the same commit, so that its guards see it. */
 async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): Promise<{ row: Row; product: products.Row }> {
   const product = await products.hold(tx, by.tenantId, productId);
@@ -116,8 +125,9 @@ async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): P
   };
   const made = await tx.db.insert(passports).values(row).onConflictDoNothing().returning({ id: passports.id });
   if (made.length === 0) {
-    const id = (await ofProduct(tx, by.tenantId, productId))?.id;
-    throw new Refusal("PASSPORT_EXISTS", `the product has the passport ${id}: revise it instead`, { id });
+    const there = await ofProduct(tx, by.tenantId, productId);
+    if (!there) throw overtaken(`passport of ${productId}`);
+    throw new Refusal("PASSPORT_EXISTS", `the product has the passport ${there.id}: ${INSTEAD[there.state]}`, { id: there.id });
   }
   await products.countPassports(tx, product, 1);
   return { row, product };

@@ -297,9 +297,9 @@ export async function remove(tx: Tx, by: By, id: string, ifMatch?: string): Prom
   const row = await hold(tx, by.tenantId, id);
   refuseStale(row, ifMatch);
   if (row.printed) throw new Refusal("PRODUCT_REFERENCED", "its serials have been in the print loop: void the product instead");
+  if (row.voidedAt !== null) throw alreadyVoided(row); // its tombstone has to stay
   if (row.passports > 0)
     throw new Refusal("PRODUCT_REFERENCED", "a passport speaks of this product: delete its draft first, or void the product");
-  if (row.voidedAt !== null) throw alreadyVoided(row); // its tombstone has to stay
   const gone = await tx.db
     .delete(products)
     .where(and(eq(products.tenantId, by.tenantId), eq(products.id, id), eq(products.version, row.version)))

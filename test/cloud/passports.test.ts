@@ -291,6 +291,31 @@ test("a suspended passport is published again: as it was, or with the draft that
   expect(refusal(await publish(productId))).toEqual([403, "GUARD_REJECTED"]);
 });
 
+test("who asks for a second passport is told what there is to do about the first", async () => {
+  const productId = await ready();
+  const { id } = (await w.admin.post("/dpps", { productId })).body;
+  const asked = async () => {
+    const { body } = await w.admin.post("/passports/generate", { productId });
+    expect([body.error.code, body.error.details]).toEqual(["PASSPORT_EXISTS", { id }]);
+    return body.error.message;
+  };
+  expect(await asked()).toContain("edit its draft");
+  await publish(productId);
+  expect(await asked()).toContain("revise it");
+  await w.admin.post(`/passports/${id}/suspend`);
+  expect(await asked()).toContain("publish it again");
+  await w.admin.post(`/passports/${id}/archive`);
+  expect(await asked()).toContain("for good");
+});
+
+test("a voided product isn't deleted, and nobody is told to void it", async () => {
+  const productId = await ready();
+  await w.admin.post("/dpps", { productId });
+  expect(refusal(await w.admin.delete(`/products/${productId}`))).toEqual([409, "PRODUCT_REFERENCED"]);
+  await w.admin.post(`/products/${productId}/void`, { reason: "recalled" });
+  expect(refusal(await w.admin.delete(`/products/${productId}`))).toEqual([409, "ALREADY_VOIDED"]);
+});
+
 test("a passport needs a ready product, once; publishing needs a passport, a key, and says FORBIDDEN without the scope", async () => {
   const { id: draft } = (await w.admin.post("/products", kettle())).body;
   expect(refusal(await w.admin.post("/passports/generate", { productId: draft }))).toEqual([422, "PRODUCT_NOT_READY"]);
