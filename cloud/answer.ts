@@ -18,6 +18,14 @@ export function answerOf(route: Route, { status, body, headers = {}, isIdle = fa
   return answer;
 }
 
+/** The same thing need not travel twice; whether it is the same is asked every time. */
+export function unlessKnown(route: Route, sent: Sent, known: string | undefined): Sent {
+  const { etag } = sent.headers;
+  if (known === undefined || etag === undefined || sent.status !== 200 || !(304 in route.replies)) return sent;
+  const tags = new Set(known.split(",").map((tag) => tag.trim().replace(/^W\//, "")));
+  return tags.has(etag) || tags.has("*") ? { status: 304, headers: { etag }, body: null } : sent;
+}
+
 /** A copy in which the paths are null: what a replay of a mint shows. */
 const hidden = (body: object, paths: readonly string[]): object => paths.reduce((copy, path) => without(copy, path.split(".")), body);
 

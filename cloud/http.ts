@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
-import { answerOf, replyChecker, send, type Sent, sentOf } from "./answer.ts";
+import { answerOf, replyChecker, send, type Sent, sentOf, unlessKnown } from "./answer.ts";
 import type { Deps } from "./app.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, hasEnded } from "./domain/callers.ts";
@@ -61,7 +61,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
         refuseMediaType(route, request);
       },
       handler: async (request, reply) => {
-        const answer = await handle(route, request, reply, deps, judge, limit);
+        const answer = unlessKnown(route, await handle(route, request, reply, deps, judge, limit), request.headers["if-none-match"]);
         if (!(answer.body instanceof Readable)) shown?.({ ...answer, body: answer.body });
         if (route.replay) void reply.header("cache-control", "no-store"); // it holds a secret
         return send(reply, answer);

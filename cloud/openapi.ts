@@ -48,6 +48,7 @@ const CORRELATION = Type.Optional(
   Type.String({ maxLength: limits.CORRELATION_ID_MAX_LENGTH, description: "Comes back in the answer, the log and the audit row" }),
 );
 const IF_MATCH = Type.Optional(Type.String({ description: 'The ETag that the change is meant for, such as "3"; another version is 412' }));
+const IF_NONE_MATCH = Type.Optional(Type.String({ description: "The ETag of what is there already; if it still stands, that is 304" }));
 const keyHeader = Type.String({
   minLength: 1,
   maxLength: limits.IDEMPOTENCY_KEY_MAX_LENGTH,
@@ -81,6 +82,7 @@ export function schemaOf(route: Route): FastifySchema {
   const headers = closed({
     "x-correlation-id": CORRELATION,
     ...(route.takesIfMatch ? { "if-match": IF_MATCH } : {}),
+    ...(304 in route.replies ? { "if-none-match": IF_NONE_MATCH } : {}),
     ...Object.fromEntries(
       Object.entries(route.takesHeaders ?? {}).map(([name, { says, oneOf }]) => [
         name,

@@ -136,7 +136,7 @@ export const products: Route[] = [
     says: "One product",
     tag,
     params: IdParams,
-    replies: { 200: Product },
+    replies: { 200: Product, 304: "Known by its ETag" },
     sends: ["ETag"],
     run: async ({ tx, caller, params }) => reply(await domain.get(tx, caller, params.id)),
   }),

@@ -123,6 +123,19 @@ test("PATCH takes any subset, each field as a whole; PUT is the same; a change m
   ]);
 });
 
+test("a product whose ETag is known is 304 until it changes", async () => {
+  const { id } = await create();
+  const at = `/products/${id}`;
+  const known = async (tag: string, method = "GET") => {
+    const { status, text, headers } = await w.admin.send(method, at, { headers: { "if-none-match": tag } });
+    return [status, text === "" ? "" : "body", headers.get("etag")];
+  };
+  for (const tag of ['"1"', 'W/"1"', '"7", "1"', "*"]) expect(await known(tag)).toEqual([304, "", '"1"']);
+  expect([await known('"1"', "HEAD"), await known('"2"')]).toEqual([[304, "", '"1"'], [200, "body", '"1"']]); // oxfmt-ignore
+  await w.admin.patch(at, { name: "Kettle 2" });
+  expect(await known('"1"')).toEqual([200, "body", '"2"']);
+});
+
 test("a stale If-Match is 412, a damaged one 400, a star anything", async () => {
   const { id } = await create();
   await w.admin.patch(`/products/${id}`, { name: "Kettle 2" });
