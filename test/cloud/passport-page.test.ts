@@ -1,4 +1,5 @@
 // The public passport: who sees what, in which form and language, and that nothing is seen of what isn't public.
+import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "drizzle-orm";
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
@@ -217,8 +218,13 @@ test("content of a megabyte is a page that says where the rest is, and holds nob
   };
   const formats = await took(() => Array.from({ length: 100_000 }, () => new Intl.NumberFormat("en", { maximumFractionDigits: 3 })));
   let text = "";
-  const pages = [];
-  for (let n = 0; n < 3; n += 1) pages.push(await took(async () => ({ text } = await at(id, BROWSER)))); // one of them may meet a busy machine
+  const pages: number[] = [];
+  while (pages.length < 3) {
+    let status = 0; // one of them may meet a busy machine, and be shed
+    const ms = await took(async () => ({ status, text } = await at(id, BROWSER)));
+    if (status === 200) pages.push(ms);
+    else await sleep(500);
+  }
   expect(Math.min(...pages)).toBeLessThan(formats); // of 300,000 numbers none has a format of its own
   expect([text.length < 1_000_000, text.match(/… and more/g)?.length]).toEqual([true, 2]);
 });
