@@ -29,11 +29,13 @@ export function fail(
     const evidence = disposition ? { evidence: { label_disposition: { outcome: disposition, ...(operator ? { operator } : {}) } } } : {};
     tell(floor, attemptId, { status: "FAILED", reason: readable(reason), actor, ...evidence });
     if (disposition) store.relabel(attemptId, MAY_BE_HERE, disposition, reason);
+    else store.relabel(attemptId, ["unknown"], "unknown", leftOpen(reason)); // the next attempt may be another station's, which asks about it there
     store.change(attemptId, { ended: "failed" });
   });
   say("warn", { event: "failed", job_ref: store.must(attemptId).jobRef, reason }, `${store.must(attemptId).jobRef} failed: ${reason}`);
   floor.news.beat();
 }
+const leftOpen = (reason: string): string => `${reason}: look for it, and explain it here`;
 const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
 
 /** What no try can change ends the attempt, before anything has left; everything else is tried again. */

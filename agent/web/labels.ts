@@ -72,10 +72,14 @@ export function Labels({ now }: { now: State }) {
   );
 }
 
+type Row = State["ledger"]["open"][number];
+const isAtLine = ({ jobs }: State, row: Row): boolean => jobs.some(({ attempt_id }) => attempt_id === row.attempt_id);
+/** Labels that no job at the line asks about any more: they are looked for because this page says so. */
+export const leftOver = (now: State): number => now.ledger.open.filter((row) => !isAtLine(now, row)).length;
+
 /** One whose job still asks is answered at the line; for the others a person says what they are. */
-function OpenLabel({ row, now }: { row: State["ledger"]["open"][number]; now: State }) {
+function OpenLabel({ row, now }: { row: Row; now: State }) {
   const words = say();
-  const isAtLine = now.jobs.some(({ attempt_id }) => attempt_id === row.attempt_id);
   return h(
     "li",
     null,
@@ -86,7 +90,7 @@ function OpenLabel({ row, now }: { row: State["ledger"]["open"][number]; now: St
       h("span", { class: "code" }, row.serial ?? row.printer),
       h(Theirs, { text: row.words }),
     ),
-    isAtLine
+    isAtLine(now, row)
       ? h("a", { class: "button plain", href: "#line" }, h("strong", null, words.line))
       : h(Button, { title: words.explain, onPress: () => openExplain(row.n) }),
   );

@@ -1,7 +1,7 @@
 // The frame of every view: which station, whether it is real, whether the cloud is there, who is signed in, in which language, and with or without sound.
 import { classes, h, signal } from "#shared/web/dom.ts";
 import { openSignIn } from "./acts.ts";
-import { Labels } from "./labels.ts";
+import { Labels, leftOver } from "./labels.ts";
 import { Line } from "./line.ts";
 import { shape, Theirs } from "./parts.ts";
 import { Outcome, Sheets } from "./sheets.ts";
@@ -40,6 +40,7 @@ export function Shell() {
 function Head({ now }: { now: State | undefined }) {
   const words = say();
   const asking = now?.jobs.filter(({ ask }) => ask !== null).length ?? 0;
+  const waiting: Record<ViewName, number> = { line: asking, labels: now ? leftOver(now) : 0, upkeep: 0 };
   return h(
     "header",
     { class: "head" },
@@ -52,7 +53,7 @@ function Head({ now }: { now: State | undefined }) {
           "a",
           { key: name, href: `#${name}`, class: "tab", "aria-current": view.value === name ? "page" : undefined },
           words[name],
-          name === "line" && asking > 0 && view.value !== "line" ? h("b", { class: "count" }, count(asking)) : undefined,
+          waiting[name] > 0 && view.value !== name ? h("b", { class: "count" }, count(waiting[name])) : undefined,
         ),
       ),
     ),

@@ -4,9 +4,9 @@ import { asks } from "../../agent/attempt.ts";
 import type { FloorOptions } from "../../fixtures/floor.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import { lookAfter, lying } from "../../fixtures/person.ts";
+import { explainLeft, lookAfter, lying } from "../../fixtures/person.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { asked, floorOf, HASTY, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, floorOf, HASTY, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -103,7 +103,8 @@ describe.concurrent("a print queue keeps its jobs", () => {
 });
 
 describe.concurrent("a person says that there is no label, and the printer doesn't say that it has dropped it", () => {
-  test.for(["not_printed", "destroyed"])("%s holds once nothing can come out any more", async (verdict, t) => {
+  /** Not all of the label got to its printer, which answers nothing from then on. */
+  async function fallenSilent(t: Parameters<typeof running>[0]) {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { eyes: "hand" });
     await until(() => station.state().printers[0]?.ceiling === "A");
@@ -111,6 +112,11 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     const { job_ref: ref } = await issued(shop);
     await isAsked(station, ref, "unknown_outcome");
     station.floor.machine?.fault("dont-answer");
+    return { shop, station, ref };
+  }
+
+  test.for(["not_printed", "destroyed"])("%s holds once nothing can come out any more", async (verdict, t) => {
+    const { shop, station, ref } = await fallenSilent(t);
     expect((await say(station, ref, verdict)).status).toBe(200);
     await isAskedIn(station, ref, AGAIN);
     expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
@@ -118,6 +124,20 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     expect((await say(station, ref, verdict)).status).toBe(200);
     await until(() => jobAt(station, ref)?.attempt === 2);
     expect(await inCloud(shop, ref)).toMatchObject({ duplicate_risk: false });
+  });
+
+  test("where the next attempt is another station's, this one's ledger says what is to be done about the label, until a person explains it", async (t) => {
+    const { shop, station, ref } = await fallenSilent(t);
+    await ask(station, "POST", "/api/pause");
+    await saidTwice(shop, station, ref, "not_printed");
+    const other = await running(t, w.url, { ...shop, device: await shop.newDevice("line 2") });
+    await isAsked(other, ref, "destroy_earlier");
+    const words = expect.stringMatching(/^an operator found no label, but .+: look for it, and explain it here$/);
+    expect(station.state()).toMatchObject({ jobs: [], ledger: { open: [{ state: "unknown", words }] } });
+    expect((await say(other, ref, "not_printed")).status).toBe(200);
+    await isIn(shop, ref, "SEALED");
+    await explainLeft({ station, floor: station.floor, destroyed: new Set(), asked: 0 });
+    expect(station.state().ledger.counts).toEqual({ explained: 1 });
   });
 
   test("a queue that can't be asked: the next attempt is told that a label may exist", async (t) => {
