@@ -175,6 +175,7 @@ export function completed(
       store.relabel(attemptId, ["unknown"], "not_printed", reason);
       return void store.change(attemptId, { work: { failing: reason, voids } });
     }
+    if (outcome === "unknown") putVoidsAside(floor, attempt, evidence.voids ?? 0, printer.name);
     const isNone = toDestroy === 0 && attempt.work.early === undefined; // what was scanned came out
     if (outcome === "failed") return fail(floor, attempt, reason, isNone ? { disposition: "not_printed" } : {});
     const { bytes } = attempt.work;
@@ -196,6 +197,12 @@ export function completed(
 function voidsOf({ outcome, evidence, toDestroy }: Completion): number {
   if (outcome === "confirmed") return evidence.voids ?? 0;
   return outcome === "failed" ? (toDestroy ?? 0) : 0;
+}
+
+/** Of nobody's attempt: what a person finds out about the label itself is no word on these. */
+function putVoidsAside({ store }: Floor, { serial }: Attempt, voids: number, printer: string): void {
+  for (let i = 0; i < voids; i += 1)
+    store.label(printer, "void", `it came out void in place of ${serial}: destroy it, and explain it here`);
 }
 
 function confirmed(floor: Floor, { attemptId }: Attempt, { evidence, reason }: Completion, printer: PrinterConfig, voids: number): void {

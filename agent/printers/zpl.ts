@@ -184,8 +184,9 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   async function unanswered(submission: Submission): Promise<Completion> {
     const after = await counters();
     const labels = moved(submission.before.labels, after.labels);
-    const hint = labels === null ? "" : `; its counter moved by ${labels}`;
-    return verdict(submission, "unknown", `the printer didn't answer for this label${hint}`, { after, toDestroy: labels });
+    const voids = Math.max(0, moved(submission.before.voids, after.voids) ?? 0);
+    const hint = labels === null ? "" : `; its counter moved by ${labels}${voids > 0 ? `, ${voids} of them void` : ""}`;
+    return verdict(submission, "unknown", `the printer didn't answer for this label${hint}`, { after, voids, toDestroy: labels });
   }
 
   /** The answer may come while the label is still moving: only once nothing waits does the counter tell of this label and not of one before it. */

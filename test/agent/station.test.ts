@@ -1,5 +1,6 @@
 // One station from claim to seal, against a real cloud and simulated printers on real sockets: what goes well, and what a person is asked.
 import { afterAll, describe, expect, test } from "vitest";
+import { explainLeft } from "../../fixtures/person.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -330,11 +331,12 @@ describe.concurrent("a printer that waits for a person", () => {
 });
 
 describe.concurrent("tags", () => {
-  const rfid = async (t: Parameters<typeof running>[0], fault: FaultName, how = {}) => {
+  const rfid = async (t: Parameters<typeof running>[0], fault: FaultName, how = {}, also: FaultName[] = []) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { rfid: true });
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault(fault, how);
+    for (const name of also) station.floor.machine?.fault(name);
     const { job_ref: ref, digital_link: link } = await shop.issue({ needs: ["qr", "rfid"] });
     return { shop, station, ref, link };
   };
@@ -365,6 +367,19 @@ describe.concurrent("tags", () => {
     });
     expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
     await sealed(shop, ref);
+  });
+
+  test("a void label beside one of which nobody knows is no stranger's: it waits in the ledger, whatever becomes of the other", async (t) => {
+    const { shop, station, ref } = await rfid(t, "rfid-void", { times: 1 }, ["fence-never"]);
+    await isAsked(station, ref, "unknown_outcome");
+    expect(station.state().ledger.counts).toEqual({ unknown: 1, void: 1 });
+    station.floor.machine?.clear();
+    await say(station, ref, "destroyed");
+    await sealed(shop, ref);
+    await until(() => station.state().ledger.counts["sealed"] === 1);
+    expect(station.state().ledger.open).toMatchObject([{ state: "void", words: expect.stringContaining("came out void in place of") }]);
+    await explainLeft({ station, floor: station.floor, destroyed: new Set(), asked: 0 });
+    expect(station.state().ledger.counts).toEqual({ destroyed: 1, sealed: 1, explained: 1 });
   });
 
   test("when no tag takes it the attempt fails, once its void labels are destroyed", async (t) => {
