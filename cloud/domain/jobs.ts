@@ -137,8 +137,8 @@ export async function catchUp(_tx: Tx, { stored, ...row }: Row): Promise<void> {
   if (stored !== undefined) await put(row, stored);
 }
 
-/** The row as it is now, and what made it so. */
 type Recorded = Pick<Row, "jobRef" | "revision" | "fromState" | "state" | "attemptId" | "attempt">;
+/** The row as it is now, and what made it so. */
 export async function record(tx: Tx, { jobRef: ref, revision, fromState, state, attemptId, attempt }: Recorded, word: Word): Promise<void> {
   const { actor, reason = null, item = null } = word;
   await tell.run({ jobRef: ref, n: revision, at: tx.now, fromState, toState: state, attemptId, attempt, actor, reason, item });
