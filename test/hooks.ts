@@ -1,18 +1,17 @@
 // A tenant with a webhook and a receiver behind it, ended with the test file.
-import { afterAll, expect } from "vitest";
+import { expect } from "vitest";
 import { emit } from "../cloud/domain/outbox.ts";
 import { type Received, type Receiver, startReceiver } from "../fixtures/receiver.ts";
 import type { World } from "../fixtures/world.ts";
+import { endsWithFile } from "./endings.ts";
 import type { EventData, EventName } from "#shared/events.ts";
 import type { Attempt, Delivery } from "#shared/wire/webhooks.ts";
 
 export type Answer = NonNullable<NonNullable<Parameters<typeof startReceiver>[0]>["answer"]>;
-const ends: (() => Promise<void>)[] = [];
-afterAll(() => Promise.all(ends.map((end) => end())));
 
 export async function receiving(answer?: Answer): Promise<Receiver> {
   const receiver = await startReceiver(answer ? { answer } : {});
-  ends.push(receiver.end);
+  endsWithFile(receiver.end);
   return receiver;
 }
 

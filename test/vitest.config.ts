@@ -5,7 +5,14 @@ import { defineConfig } from "vitest/config";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 /** Files share a process and what it has loaded: to load the product anew for each took as long as a third of its tests. */
-const common = { root, isolate: false, testTimeout: 120_000, hookTimeout: 120_000, expect: { poll: { timeout: 60_000 } } };
+const common = {
+  root,
+  setupFiles: ["test/each-file.ts"],
+  isolate: false,
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 60_000 } },
+};
 const engines = ["test/cloud/**/*.test.ts", "test/journeys/**/*.test.ts"];
 
 export default defineConfig({

@@ -1,8 +1,9 @@
 // A world on the engine of the running project, ended with the test file.
 import { randomUUID } from "node:crypto";
-import { afterAll, inject } from "vitest";
+import { inject } from "vitest";
 import { onServer } from "../fixtures/postgres.ts";
 import { startWorld, type World, type WorldOptions } from "../fixtures/world.ts";
+import { endsWithFile } from "./endings.ts";
 
 export const engine = inject("engine");
 
@@ -17,6 +18,6 @@ export async function freshDatabase(on: typeof engine = engine): Promise<string 
 
 export async function world(options: WorldOptions = {}): Promise<World> {
   const made = await startWorld({ databaseUrl: await freshDatabase(), ...options });
-  afterAll(() => made.end());
+  endsWithFile(made.end);
   return made;
 }

@@ -1,7 +1,7 @@
 // The unit of imprimatur agent install under a real systemd: hardened as it is, it prints, comes back when it is killed, and ends when it is told to.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { loadAgentConfig } from "../../agent/config.ts";
 import { SERVICE, STATE_DIR, unitOf } from "../../agent/unit.ts";
 import { startFloor } from "../../fixtures/floor.ts";
@@ -15,7 +15,7 @@ if (missing) process.stderr.write(`skipped: the station as a service of systemd:
 
 test.skipIf(missing)("a station that systemd runs seals labels, before and after it was killed", { timeout: 120_000 }, async (t) => {
   const w = await startWorld();
-  afterAll(() => w.end());
+  t.onTestFinished(w.end);
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret);
   t.onTestFinished(floor.end);

@@ -10,6 +10,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import type { Way } from "../../fixtures/misbehaving.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
+import { endsWithFile } from "../endings.ts";
 import { world } from "../world.ts";
 
 const anchor = await startAnchor({ slowMs: 6_000 });
@@ -88,7 +89,7 @@ test("whatever 5xx a service answers, or a proxy before it that can't reach it, 
     response.writeHead(answers.shift() ?? 201, { "content-type": "application/json" }).end('{ "digest": "0", "anchor": "a" }');
   });
   await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
-  afterAll(() => service.close());
+  endsWithFile(() => service.close());
   const ask = asking(Type.Object({ digest: Type.String(), anchor: Type.String() }));
   const asked = () => ask({ url: `http://127.0.0.1:${(service.address() as AddressInfo).port}`, body: {}, key: "k" });
   expect([await asked(), answers.length]).toEqual([{ digest: "0", anchor: "a" }, 4]);
@@ -116,7 +117,7 @@ test("a replay answers without asking the anchor; the same key at once has one e
 
 test("a draft that is edited while it is being anchored isn't validated by what was anchored", async () => {
   const patient = await startAnchor();
-  afterAll(() => patient.end());
+  endsWithFile(patient.end);
   const { admin } = await world({ settings: { IMPRIMATUR_ANCHOR: patient.url } });
   const { id } = await draftPassport(admin, kettle());
   await patient.behave("kept");
@@ -186,7 +187,7 @@ test.each(["500", "refusing", "accepting", "nonsense", "wrong", "giant", "redire
 
 test("what a registry says twice isn't the registration of the passport that is broadcast next", async () => {
   const doubled = await startRegistry({ slowMs: 700 });
-  afterAll(() => doubled.end());
+  endsWithFile(doubled.end);
   const { admin } = await world({ settings: { IMPRIMATUR_REGISTRY_URL: doubled.url } });
   const [first, next] = [await publishedPassport(admin, kettle()), await publishedPassport(admin, kettle())];
   await doubled.behave("twice", "slow");

@@ -1,8 +1,9 @@
 // The server's wall clock is set back ten minutes, or leaps: leases, keys, tokens and the schedule of webhooks go by it, and nothing is given out twice for that.
 import { randomUUID } from "node:crypto";
-import { afterAll, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { goodItems, printShop, sealOf, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { endsWithFile } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 
 const SECOND_MS = 1_000;
@@ -15,7 +16,7 @@ const claimedBy = ({ claim }: Pick<Shop["device"], "claim">) => vi.waitFor(() =>
 describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
   const open = async () => {
     const w = await startWorld({ databaseUrl: await freshDatabase(engine) });
-    afterAll(() => w.end());
+    endsWithFile(w.end);
     const shop = await printShop(w);
     const other = await shop.newDevice("line 2");
     return { w, ...shop, other, taken: async () => (await other.api.post("/aidc/jobs/claim")).status };

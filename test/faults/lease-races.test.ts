@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Refusal } from "#shared/errors.ts";
 import type { JobState } from "#shared/states.ts";
 import { byOf } from "../../cloud/domain/events.ts";
@@ -18,6 +18,7 @@ import type { Tx } from "../../cloud/store/store.ts";
 import { goodItems, printShop } from "../../fixtures/print-shop.ts";
 import { random } from "../../fixtures/random.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { endsWithFile } from "../endings.ts";
 import { type Answered, broken } from "../print-checker.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -82,7 +83,7 @@ type Floor = Awaited<ReturnType<typeof floor>>;
 async function floor(engine: "sqlite" | "postgres", schedules: number) {
   const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-lease-"));
   const w = await startWorld({ dataDir, databaseUrl: await freshDatabase(engine) });
-  afterAll(async () => {
+  endsWithFile(async () => {
     await w.end();
     rmSync(dataDir, { recursive: true, force: true });
   });
