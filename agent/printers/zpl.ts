@@ -27,6 +27,7 @@ const SILENCES_MAX = 2; // unanswered questions after which it is taken to have 
 const FIELDS_MAX = 64;
 const SETTLE_STEP_MS = 15;
 const SGD = { labels: "odometer.total_label_count", voids: "odometer.rfid.void_resettable", words: "device.languages" } as const;
+const COUNTERS = ["labels", "voids"] as const;
 const isCount = (value: string) => /^\d+$/.test(value.trim());
 const getvar = (name: string) => `! U1 getvar "${name}"\r\n`;
 
@@ -43,7 +44,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   });
   const alone = lane();
   const silences = { labels: 0, voids: 0 };
-  let counts = false; // it has told its label counter once, so that from now on the counter has to agree
+  const told = { labels: false, voids: false }; // once told, a counter has to agree from then on, and silence isn't the want of one
   let fenceSeen = false;
   const mayHold = profile.inFlight ?? 1;
   const inFlight: string[] = []; // in the order in which they come out
@@ -64,12 +65,12 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     inStep &&= value !== undefined;
     return value;
   }
-  async function count(which: "labels" | "voids"): Promise<number | null> {
-    if (silences[which] >= SILENCES_MAX || (which === "voids" && !profile.rfid)) return null;
+  async function count(which: (typeof COUNTERS)[number]): Promise<number | null> {
+    if ((silences[which] >= SILENCES_MAX && !told[which]) || (which === "voids" && !profile.rfid)) return null;
     const value = await variable(SGD[which]);
     const known = value !== undefined && isCount(value);
     silences[which] = known ? 0 : value === undefined ? silences[which] + 1 : SILENCES_MAX; // "?" says that it has none
-    counts ||= known && which === "labels";
+    told[which] ||= known;
     return known ? Number(value) : null;
   }
   const counters = async (): Promise<Counters> => ({ labels: await count("labels"), voids: await count("voids") });
@@ -119,11 +120,13 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       fault,
     });
     const isBehind = inFlight.length > 0;
-    if (isBehind && (inFlight.length >= mayHold || !counts || epc !== undefined)) return refused("another label is in flight");
+    if (isBehind && (inFlight.length >= mayHold || !told.labels || epc !== undefined)) return refused("another label is in flight");
     if (usesHostStatus === undefined) await health();
     const before = isBehind ? NO_COUNTERS : await counters(); // behind another one it is where that one leaves it
     if (!isBehind) agreedAt = undefined;
-    if (!isBehind && counts && before.labels === null) return refused("it no longer tells its label counter: is it on?");
+    const silent = COUNTERS.find((which) => told[which] && before[which] === null);
+    if (!isBehind && silent)
+      return refused(`it no longer tells its ${silent === "labels" ? "label counter" : "counter of void labels"}: is it on?`);
     const at = clock.now();
     inFlight.push(token);
     const { accepted, fault } = await talk.send(bytes, timing.stallMs);
@@ -199,15 +202,19 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const behind = inFlight.filter((token) => token !== submission.token);
       const voids = moved(submission.before.voids, after.voids) ?? 0;
       const labels = moved(submission.before.labels, after.labels);
+      const isCounted = submission.before.voids === null || after.voids !== null; // a void label would pass for a stranger's
       // One behind it that has answered is out as well: had the counter moved by fewer than have answered, one of them isn't, and nobody knows which.
       const isOut =
+        isCounted &&
         (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
         ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
       if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
       const why = faults.map(({ words }) => words).join(", ");
       if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
       if (talk.closed() || isOver) {
-        const reason = `the printer answered, but ${labels === null ? "no longer tells its counter" : `its counter moved by ${labels}`}, and ${waiting ?? "unknown"} labels wait in it`;
+        const count = labels === null ? "it no longer tells its counter" : `its counter moved by ${labels}`;
+        const uncounted = isCounted ? "" : ", it doesn't tell how many of them are void";
+        const reason = `the printer answered, but ${count}${uncounted}, and ${waiting ?? "unknown"} labels wait in it`;
         return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
       }
       await talk.pause(Math.min(timing.pollMs, SETTLE_STEP_MS));
@@ -242,7 +249,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const reason = "the printer answered for this label, and its counter moved by as many as it answered for";
       return verdict({ token, before: NO_COUNTERS }, "confirmed", reason, { grade: "B", voids, toDestroy: voids, answered });
     }
-    if (!counts) return say("confirmed", "the printer answered for this label; it has no counter", voids, "B");
+    if (!told.labels) return say("confirmed", "the printer answered for this label; it has no counter", voids, "B");
     if (labels === null) return say("unknown", "the printer answered, but doesn't tell its counter", null);
     return say("unknown", `the printer answered, but its counter moved by ${labels} where ${1 + voids} is explained`, null);
   }

@@ -45,7 +45,7 @@ const ROWS: Row[] = [
     fault: "a tag refuses once, or as often as is tried",
     shows: "void labels to destroy; FAILED when no tag took it",
     never: "success for want of an error",
-    drawn: { printer: ["rfid-void"] },
+    drawn: { printer: ["rfid-void", "voids-untold"] },
     tests: [["agent/station.test.ts", "when no tag takes it the attempt fails, once its void labels are destroyed"]],
   },
   {

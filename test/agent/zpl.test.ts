@@ -108,6 +108,26 @@ test.concurrent("a tag that refuses costs a void label, which is counted and has
   expect(machine.labels.map(({ isVoid }) => isVoid)).toEqual([true, true, false]);
 });
 
+test.concurrent("void labels are known as such though a question for their counter isn't answered, and nothing is guessed where none is", async (t) => {
+  const { machine, printer, print } = await pairOf(t, { rfid: true });
+  await printer.probe();
+  machine.fault("rfid-void", { times: 2 });
+  void machine.printed(1).then(() => machine.fault("voids-untold"));
+  expect(await print(dotsOf(1), EPC)).toMatchObject({
+    outcome: "confirmed",
+    toDestroy: 2,
+    evidence: { voids: 2, before: 1_000, after: 1_003 },
+  });
+  machine.fault("voids-untold");
+  expect(await print(dotsOf(2), EPC)).toMatchObject({ outcome: "failed", reason: expect.stringContaining("nothing of the label left") });
+  expect(await print(dotsOf(2), EPC)).toMatchObject({ outcome: "confirmed", toDestroy: 0 });
+  void machine.printed(5).then(() => machine.fault("voids-untold", { times: 9 }));
+  expect(await print(dotsOf(3), EPC)).toMatchObject({
+    outcome: "unknown",
+    reason: expect.stringContaining("doesn't tell how many of them are void"),
+  });
+});
+
 test.concurrent("when no tag takes the EPC the label has failed, nothing of it comes later, and the next one prints", async (t) => {
   const { machine, printer, print } = await pairOf(t, { rfid: true });
   await printer.probe();
