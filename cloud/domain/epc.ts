@@ -20,6 +20,10 @@ const short = (value: string): string | undefined => {
   return fault && `has a serial or lot that ${fault}`;
 };
 
+/** A URI may say any word, one that every object has as well. */
+const own = <Value>(table: Record<string, Value>, name: string): Value | undefined =>
+  Object.hasOwn(table, name) ? table[name] : undefined;
+
 /** Primary keys of a link, the qualifiers that may follow each in their order, and the rule of its value. */
 const PRIMARY: Record<string, { next: readonly string[]; fault?: (value: string) => string | undefined }> = {
   "00": { next: [], fault: numeric(18, "SSCC") },
@@ -54,7 +58,7 @@ function pairsOf(uri: string): Pair[] | undefined {
   const path = /^https?:\/\/[^/?#]+(\/[^?#]*)/i.exec(uri)?.[1];
   const segments = path?.replace(/\/$/, "").split("/").slice(1) ?? [];
   for (let i = Math.max(0, segments.length - 2 * (1 + MOST_QUALIFIERS)); i < segments.length - 1; i += 1) {
-    const primary = PRIMARY[segments[i] ?? ""];
+    const primary = own(PRIMARY, segments[i] ?? "");
     const rest = segments.slice(i);
     if (!primary || rest.length % 2 !== 0 || !/^[\d%]/.test(rest[1] ?? "")) continue;
     const pairs = Array.from({ length: rest.length / 2 }, (_, n): Pair => [rest[2 * n] ?? "", rest[2 * n + 1] ?? ""]);
@@ -133,7 +137,7 @@ function urn(kind: string, scheme: string, rest: string): Reading {
   if (kind === "tag" || kind === "raw" || kind === "pat")
     return { fault: `is a URN of how a tag is coded (urn:epc:${kind}:): name the thing itself` };
   const level: Level = kind === "id" ? "item" : "class";
-  const read = ({ id: IDS, class: CLASSES, idpat: PATTERNS } as Record<string, Schemes>)[kind]?.[scheme];
+  const read = own(own<Schemes>({ id: IDS, class: CLASSES, idpat: PATTERNS }, kind) ?? {}, scheme);
   return read ? read(rest.split("."), rest) : { key: `urn:epc:${kind}:${scheme}:${rest}`, level };
 }
 
@@ -198,10 +202,10 @@ export function patternOf(uri: string, level: Level): Pattern {
     return key.endsWith("*") ? { prefixes: [key.slice(0, -1)] } : { key };
   }
   if (level === "class") return { key: keyOf(uri) };
-  const starred = STARRED[scheme]?.(rest.split("."));
+  const starred = own(STARRED, scheme)?.(rest.split("."));
   if (starred) return starred;
   const one = `urn:epc:id:${scheme}:${rest}`;
-  if (!(scheme in STARRED)) return { prefixes: [one.replace(/\*$/, "")] };
+  if (!Object.hasOwn(STARRED, scheme)) return { prefixes: [one.replace(/\*$/, "")] };
   const read = reading(one);
   return "key" in read && !rest.includes("*")
     ? { key: read.key }

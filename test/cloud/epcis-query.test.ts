@@ -229,3 +229,24 @@ test.each(["sgtin:bad", "sgtin:9506000.*.42", "sscc:x.*", "sgln:x.*.*"])("a patt
   const answer = await all.as.get(`/epcis/events?MATCH_epc=urn:epc:idpat:${pattern}`);
   expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:QueryParameterException"]);
 });
+
+const [things, classes] = [(name: string): Json => ({ epcList: [name] }), (name: string): Json => ({ quantityList: [{ epcClass: name }] })];
+test.each([
+  ["MATCH_epc", "urn:epc:id:constructor:1.2.3", things],
+  ["MATCH_epc", "https://mill.example/constructor/1", things],
+  ["MATCH_epc", "https://mill.example/constructor/1/21/2", things],
+  ["MATCH_epcClass", "urn:epc:idpat:constructor:1.2.3", classes],
+  ["MATCH_epcClass", "urn:epc:constructor:is:1", classes],
+  ["MATCH_epcClass", "urn:epc:constructor:create:1", classes],
+])("%s finds %s alone, a name with a word of every object's in it", async (parameter, name, named) => {
+  const { as } = await tenant();
+  const [event, other] = [name, name.replace("mill", "other").replace(/\d$/, "9")].map((one) => observed(named(one)));
+  await job(as, await capture(as, document([event, other])));
+  expect(idsOf(await ask(as, { [parameter]: name }))).toEqual([event?.["eventID"]]);
+});
+test("a pattern of names of a scheme with such a word finds them", async () => {
+  const { as } = await tenant();
+  const event = observed({ epcList: ["urn:epc:id:constructor:1.2.3"] });
+  await job(as, await capture(as, document([event, observed()])));
+  expect(idsOf(await ask(as, { MATCH_epc: "urn:epc:idpat:constructor:1.2.*" }))).toEqual([event["eventID"]]);
+});
