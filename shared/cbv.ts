@@ -33,7 +33,7 @@ const words = new Map(Object.entries(cbv).map(([name, text]) => [name, new Set(t
 const OUTDATED = /^(?:urn:epcglobal:cbv|https?:\/\/ns\.gs1\.org\/cbv\/)/;
 const OUTDATED_MEASURE = /^https?:\/\/(?:www\.)?gs1\.org\/voc\//;
 const OF_MEASURES: ReadonlySet<Vocabulary> = new Set(["measurement", "sensorAlert"]);
-const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[^\s]+$/;
+const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+$/;
 
 /** What is wrong with a word of this vocabulary, as a sentence's end; URIs of one's own are words too. */
 export function wordFault(vocabulary: Vocabulary, word: string): string | undefined {

@@ -38,8 +38,10 @@ const carrierOf = prepared(
     .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")))),
 );
 
-const text = (value: unknown): string | null => (typeof value === "string" ? value : null);
-const word = (value: unknown): string | null => (typeof value === "string" ? bareWord(value) : null);
+/** Null for what no event is found by: one of a type of one's own may have anything there, more than PostgreSQL's index has room for. */
+const text = (value: unknown): string | null =>
+  typeof value === "string" && Buffer.byteLength(value) <= limits.EPCIS_KEY_MAX_LENGTH ? value : null;
+const word = (value: unknown): string | null => (typeof value === "string" ? text(bareWord(value)) : null);
 const idOf = (value: unknown): string | null => text((value as Json | undefined | null)?.["id"]);
 
 const rowOf = (tx: Tx, tenantId: string, event: Json, eventId: string, contextId: string | null): Row => ({

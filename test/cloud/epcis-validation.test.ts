@@ -376,3 +376,34 @@ test("any valid event comes back unchanged, and by everything that it names", as
     { numRuns: 30 },
   );
 });
+
+/** Letters in such an order that no database makes them shorter. */
+const long = (length: number, from: number, letters: number) =>
+  Array.from({ length }, (_, n) => String.fromCodePoint(from + ((Math.imul(n + 1, 2_654_435_761) >>> 13) % letters))).join("");
+test.each([
+  ["place", { readPoint: { id: `urn:x:${long(20_000, 0x61, 26)}` } }],
+  ["step", { bizStep: `urn:x:${long(20_000, 0x61, 26)}` }],
+  ["action", { action: long(20_000, 0x61, 26) }],
+])("an event of a type of one's own may have a long %s", async (_what, more) => {
+  const { as } = await tenant();
+  const event = observed({ type: "urn:x:y", ...more });
+  await job(as, await capture(as, document([event])));
+  expect(idsOf(await ask(as, { EQ_eventID: event["eventID"] }))).toEqual([event["eventID"]]);
+});
+test("the longest words of one's own are found, and a word that is no URI is refused", async () => {
+  const { as } = await tenant();
+  const word = () => `urn:x:${long(limits.EPCIS_KEY_MAX_LENGTH - 6, 0x61, 26)}`;
+  const event = observed({
+    type: word(),
+    eventID: word(),
+    action: word(),
+    bizStep: word(),
+    disposition: word(),
+    readPoint: { id: word() },
+  });
+  await job(as, await capture(as, document([event])));
+  expect(idsOf(await ask(as, { EQ_bizStep: word(), EQ_disposition: word(), EQ_readPoint: word() }))).toEqual([event["eventID"]]);
+  const foreign = `urn:x:${long(500, 0x20000, 0xa000)}`;
+  const answer = await capture(as, document([observed({ bizStep: foreign, disposition: foreign })]));
+  expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:ValidationException"]);
+});
