@@ -108,8 +108,9 @@ export async function verify(
 async function judgeStatus(tx: Tx, { status }: Opened, signing: Signing): Promise<CredentialCheck> {
   const said = (outcome: CredentialCheck["outcome"], message: string): CredentialCheck => ({ name: "status", outcome, message });
   if (status === undefined) return said("passed", "it names no status list: it can't be revoked");
-  const list = new RegExp(`^${RegExp.escape(listUrl(signing.origin(), ""))}(\\d{1,6})$`).exec(String(status["statusListCredential"]))?.[1];
-  const bit = String(status["statusListIndex"]);
+  const textOf = (name: string) => (typeof status[name] === "string" ? status[name] : "");
+  const list = new RegExp(`^${RegExp.escape(listUrl(signing.origin(), ""))}(\\d{1,6})$`).exec(textOf("statusListCredential"))?.[1];
+  const bit = textOf("statusListIndex");
   if (
     list === undefined ||
     status["type"] !== "BitstringStatusListEntry" ||

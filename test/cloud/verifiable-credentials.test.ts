@@ -108,6 +108,12 @@ test("a huge credential is refused by its size, an odd one by its checks, and ne
   const odd = { id: "\u0000\ud800", type: "VerifiableCredential", "@context": 5, issuer: [], credentialStatus: [], validFrom: "soon" };
   const answer = await outcomesOf(signedBy(stranger().privateKey, { header: { alg: "EdDSA", typ: "vc+jwt" }, payload: odd }));
   expect(answer).toMatchObject({ verdict: "invalid", issuer: "failed", validity: "failed", schema: "failed" });
+  const textless = { valueOf: 1, toString: 1 };
+  const credentialStatus = { statusListCredential: textless, statusListIndex: textless, type: textless, statusPurpose: textless };
+  const kept = signedBy(stranger().privateKey, { header: { alg: textless, typ: textless }, payload: { ...odd, credentialStatus } });
+  expect((await outcomesOf(kept)).verdict).toBe("invalid");
+  const listed = signedBy(stranger().privateKey, { header: { alg: "EdDSA", typ: "vc+jwt" }, payload: { ...odd, credentialStatus } });
+  expect(await outcomesOf(listed)).toMatchObject({ verdict: "invalid", status: "unknown" });
   const typed = signedBy(stranger().privateKey, {
     header: { alg: "EdDSA", typ: "vc+jwt" },
     payload: { ...odd, type: Array(300_000).fill(1) },
