@@ -34,17 +34,17 @@ async function refuseVoided(tx: Tx, row: jobs.Row): Promise<void> {
 
 /** How far along the path a state is; -1 for those beside it. */
 const rankOf = (state: JobState): number => jobPath.indexOf(state as PathState);
-const isRepeat = (row: jobs.Row, status: JobState): boolean =>
-  status === "FAILED" ? hasFailed(row) : status === row.state || (rankOf(status) >= 0 && rankOf(status) <= row.reached);
+const isRepeat = async (tx: Tx, row: jobs.Row, status: JobState): Promise<boolean> =>
+  status === "FAILED" ? hasFailed(tx, row) : status === row.state || (rankOf(status) >= 0 && rankOf(status) <= row.reached);
 /** Why the reaper ends an attempt of which paper may lie somewhere: nobody has said what became of it. */
 export const LEASE_EXPIRED_AFTER_SPOOL = "LEASE_EXPIRED_AFTER_SPOOL";
-/** By the station's own word, whether or not the reaper has buried it since. */
-const hasFailed = ({ state, fromState, reason }: jobs.Row): boolean =>
-  reason !== LEASE_EXPIRED_AFTER_SPOOL && (state === "FAILED" || (state === "DEAD_LETTER" && fromState === "FAILED"));
+const isOver = ({ state }: jobs.Row): boolean => state === "FAILED" || state === "DEAD_LETTER" || state === "CANCELLED";
+/** By the station's own word, which is kept as it was sent, whether or not the job was buried or cancelled since. */
+const hasFailed = async (tx: Tx, row: jobs.Row): Promise<boolean> =>
+  isOver(row) && (await jobs.wordsOf(tx, row)).some(({ toState, item }) => toState === "FAILED" && item !== null);
 
 function refuseIllegal(row: jobs.Row, status: JobState, { kind }: JobActor): void {
-  const attemptIsOver = row.state === "FAILED" || row.state === "DEAD_LETTER" || row.state === "CANCELLED";
-  if (attemptIsOver) throw stale(row, `the job is ${row.state}${row.reason === null ? "" : ` (${row.reason})`}: this attempt is over`);
+  if (isOver(row)) throw stale(row, `the job is ${row.state}${row.reason === null ? "" : ` (${row.reason})`}: this attempt is over`);
   const words: readonly string[] = jobStates[status].by;
   const allowed = jobStates[row.state].next.filter(
     (next) => (jobStates[next].by as readonly string[]).includes(kind) && next !== "CLAIMED",
@@ -72,7 +72,7 @@ export async function report(tx: Tx, by: By, caller: Caller, ref: string, result
 
 async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: Result, move: typeof jobs.move): Promise<Told> {
   refuseForeign(row, caller, result.attempt_id);
-  if (isRepeat(row, result.status)) return { row, moved: false };
+  if (await isRepeat(tx, row, result.status)) return { row, moved: false };
   refuseExpired(row, tx.now);
   const actor = actorOf(result, caller);
   refuseIllegal(row, result.status, actor);

@@ -268,7 +268,7 @@ describe("a label that is found", () => {
   });
 });
 
-test("a failure that is said again is the same failure, also once it is buried; one that only time made isn't the station's", async () => {
+test("a failure that is said again is the same failure, also once it is buried or cancelled; one that only time made isn't the station's", async () => {
   const { device, admin, ...shop } = await printShop(w);
   const stateOf = async (ref: string) => (await admin.get(`/aidc/jobs/${ref}`)).body.state as string;
   const failed = { status: "FAILED", reason: "ribbon out" };
@@ -279,7 +279,22 @@ test("a failure that is said again is the same failure, also once it is buried; 
   const again = await device.say(claimed, failed);
   expect([again.status, again.body.state]).toEqual([200, "DEAD_LETTER"]);
 
+  const dropped = await shop.issue();
+  const given = await device.claim();
+  await device.say(given, failed);
+  expect((await admin.post(`/aidc/jobs/${dropped.job_ref}/cancel`, {})).status).toBe(200);
+  const heard = await device.say(given, failed);
+  expect([heard.status, heard.body.state]).toEqual([200, "CANCELLED"]);
+
   await admin.patch("/tenant", { offlineGraceSeconds: 60 });
+  const lost = await shop.issue();
+  const late = await device.claim({ lease_seconds: 5 });
+  await device.upTo(late, "SPOOL_SUBMITTED");
+  w.later(100 * SECOND);
+  await expect.poll(() => stateOf(lost.job_ref), SOON).toBe("FAILED");
+  await admin.post(`/aidc/jobs/${lost.job_ref}/cancel`, {});
+  expect(code(await device.say(late, failed))).toBe("STALE_ATTEMPT");
+
   const silent = await shop.issue({ max_attempts: 1 });
   const held = await device.claim({ lease_seconds: 5 });
   await device.upTo(held, "SPOOL_SUBMITTED");

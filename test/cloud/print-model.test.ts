@@ -33,7 +33,7 @@ const pooled = ({ state, attempt, expired }: Model) =>
 /** What a word must come to, by the rules alone. */
 function judge(model: Model, held: Held, status: Say): { code: string | null; moves: boolean } {
   if (model.latest?.attemptId !== held.attemptId) return { code: "STALE_ATTEMPT", moves: false };
-  const again = status === "FAILED" ? model.gaveUp && ["FAILED", "DEAD_LETTER"].includes(model.state) : status === model.state;
+  const again = status === "FAILED" ? model.gaveUp : status === model.state;
   if (again || (rank(status) >= 0 && rank(status) <= model.reached)) return { code: null, moves: false };
   if (["FAILED", "DEAD_LETTER", "CANCELLED"].includes(model.state)) return { code: "STALE_ATTEMPT", moves: false };
   const legal = mayFollow(model.state, status) && (jobStates[status].by as readonly string[]).includes("device") && status !== "CLAIMED";
