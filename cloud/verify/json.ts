@@ -1,14 +1,25 @@
-// JSON that says one thing to everybody: a name that stands in an object twice means its last value to us, and its first to somebody else.
+// JSON that says one thing to everybody: a name that stands in an object twice means its last value to us, and its first to somebody else;
+// of a number's digits we keep some seventeen, and somebody else all.
 import { parseJson } from "../json.ts";
 import { unusable } from "./said.ts";
 
 const STRING = /("[^"\\]*(?:\\[^][^"\\]*)*"?)(\s*:)?/g;
+const NUMBER = /-?\d[\d.eE+-]*/g;
+/** Those that count, wherever the point is. */
+const digitsOf = (number: string): string =>
+  number
+    .replace(/e.*$/i, "")
+    .replaceAll(/[-.]/g, "")
+    .replaceAll(/^0+|(?<!0)0+$/g, "");
 
 export function readJson(text: string): unknown {
   const value = parseJson(text);
   const names = new Map<string, number>();
   const count = (name: string, by: number) => void names.set(name, (names.get(name) ?? 0) + by);
   for (const [, name = "", isName] of text.matchAll(STRING)) if (isName) count(JSON.parse(name) as string, 1);
+  for (const [number] of text.replaceAll(STRING, " ").matchAll(NUMBER))
+    if (Number.isFinite(Number(number)) && digitsOf(number) !== digitsOf(String(Number(number))))
+      throw unusable(`the number ${number.slice(0, 60)} has more digits than are kept of one: they may say anything`);
   const open = [value];
   for (const next of open) {
     if (typeof next === "string" && !next.isWellFormed())

@@ -46,7 +46,7 @@ async function collected() {
   const items = [
     {
       status: "RENDERED",
-      evidence: { render_manifest: { payload: "x" } },
+      evidence: { render_manifest: { payload: "x", counted: 12_345_678_901_234_567_000, speed: 1.5e-7, left: -0.25 } },
       actor: { kind: "device" },
       occurred_at: "2026-11-21T00:00:00.000Z",
     },
@@ -170,7 +170,7 @@ test("what else stands in a file isn't covered by what holds: it is named, and w
   }
 });
 
-test("what says one thing to us and another to whoever reads it is refused: a name that stands twice, half a surrogate pair", async () => {
+test("what says one thing to us and another to whoever reads it is refused: a name that stands twice, half a surrogate pair, digits that we don't keep", async () => {
   const text = JSON.stringify(print);
   const lie = JSON.stringify([{ status: "RENDERED", evidence: { render_manifest: { payload: "another label" } } }]);
   for (const [file, why] of [
@@ -178,10 +178,16 @@ test("what says one thing to us and another to whoever reads it is refused: a na
     [`{"it\\u0065ms":${lie},${text.slice(1)}`, /the name "items" stands twice/],
     [text.replace('"payload":"x"', '"payload":"y","payload":"x"'), /the name "payload" stands twice/],
     [text.replace('"payload":"x"', '"payload":"\\ud800"'), /half a surrogate pair/],
+    [text.replace("12345678901234567000", "12345678901234567890"), /the number 12345678901234567890 has more digits/],
+    [text.replace("-0.25", "-0.25000000000000000001"), /the number -0.25000000000000000001 has more digits/],
+    [text.replace("-0.25", `-0.25${"0".repeat(1_000_000)}1`), /the number -0.25000[0]+ has more digits/],
+    [text.replace("-0.25", '-0.25,"much":1e-999'), /the number 1e-999 has more digits/],
   ] as const) {
     const { code, said } = await verify(file, "--keys", didFile);
     expect([code, said]).toEqual([2, expect.stringMatching(why)]);
   }
+  const otherwise = text.replace("1.5e-7", "0.000000150").replace("-0.25", "-25.0E-2").replace('"payload":"x"', '"payload":"\\u0078"');
+  expect((await verify(otherwise, "--keys", didFile)).code).toBe(0);
   const keys = JSON.stringify(did).replace('"verificationMethod":', '"verificationMethod":[],"verificationMethod":');
   expect((await verify(bundle, "--keys", saved(keys))).said).toMatch(/can't be used: the name "verificationMethod" stands twice/);
 });
