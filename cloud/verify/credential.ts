@@ -48,7 +48,8 @@ async function statusLine({ status, issuer }: Opened, jws: string, keys: Ring | 
   const { encodedList } = (list?.payload["credentialSubject"] ?? {}) as { encodedList?: unknown };
   if (!list || typeof encodedList !== "string" || !encodedList.startsWith("u"))
     return said("fails", "status: the status list in the file isn't one");
-  const signature = await judgeSignature(jws, list, keys?.find(list.kid));
+  if (!keys) return said("unknown", "status: whose status list it is can't be told without a key");
+  const signature = await judgeSignature(jws, list, keys.find(list.kid));
   if (signature.outcome !== "passed" || list.issuer !== issuer)
     return said("fails", "status: the status list isn't signed by the credential's issuer");
   if (status === undefined || status["statusListCredential"] !== list.payload["id"])

@@ -150,6 +150,13 @@ test("a proof by itself, and a credential by itself, as far as they go", async (
   expect((await verify(bundle.credential, "--keys", didFile, "--proof", saved(print.proof))).code).toBe(1);
 });
 
+test("without a key a status list can't be judged, and isn't said to be somebody else's", async () => {
+  const { credential, statusList } = bundle;
+  const { code, said } = await verify({ credential, statusList });
+  expect([code, said]).toEqual([1, expect.stringMatching(/unknown: status: /)]);
+  expect(said).not.toMatch("fails: ");
+});
+
 test("what else stands in a file isn't covered by what holds: it is named, and what would be judged in another way is refused", async () => {
   const forged = tampered(bundle.credential, ({ header, payload }) => ({ header, payload: { ...payload, credentialSubject: { a: 1 } } }));
   for (const [file, names] of [
