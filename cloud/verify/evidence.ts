@@ -94,14 +94,10 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
     );
   if (given.keys && own && !isPartOf(own, given.keys))
     lines.push(said("note", "the didDocument in the file isn't what --keys says: it wasn't looked at, and may say anything"));
-  if (!proof) return [...lines, unprovenLine(given)];
   const opened = await openCredential(credential).catch(() => undefined); // where it can't be, a line above says so
-  return [
-    ...lines,
-    digestLine(opened?.payload["credentialSubject"], proof, "passport"),
-    ...receiptLines(receipt, proof),
-    ...proofLines(proof, given, ring),
-  ];
+  const subject = opened?.payload["credentialSubject"];
+  if (!proof) return [...lines, ...receiptLines(receipt, subject), unprovenLine(given)];
+  return [...lines, digestLine(subject, proof, "passport"), ...receiptLines(receipt, subject), ...proofLines(proof, given, ring)];
 }
 
 const isPartOf = (own: Ring, { did, keys }: Ring): boolean =>
@@ -112,9 +108,9 @@ const unprovenLine = ({ checkpoint }: Given): Line =>
     ? said("note", "whether it stands in the log wasn't checked: the file has no proof of that (--proof takes one)")
     : said("unknown", "whether it stands in the log that you know can't be told: the file has no proof of that (--proof takes one)");
 
-function receiptLines(receipt: Receipt | null | undefined, { entry }: LogProof): Line[] {
+function receiptLines(receipt: Receipt | null | undefined, subject: unknown): Line[] {
   if (!receipt) return [];
-  return receipt.digest === entry.digest
+  return receipt.digest === digestIn(subject)
     ? [
         said(
           "holds",

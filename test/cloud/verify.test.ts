@@ -363,6 +363,10 @@ test("an outside anchor's receipt is in the file, and is said to be the service'
   await anchor.end();
   const { code, said } = await verify(file);
   expect([code, said]).toEqual([0, expect.stringMatching("receipt names the same digest: anchor:test:1")]);
+  const { proof: _proof, ...unproven } = file; // as if somebody had cut it out
+  expect((await verify(unproven)).said).toMatch("receipt names the same digest: anchor:test:1");
+  const other = await verify({ ...unproven, receipt: { ...file.receipt, digest: "0".repeat(64) } });
+  expect([other.code, other.said]).toEqual([1, expect.stringMatching("receipt is for another digest")]);
 });
 
 test("as a program it ends with 0, 1 or 2", async () => {
