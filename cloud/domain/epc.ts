@@ -78,11 +78,17 @@ function link(pairs: Pair[]): Reading {
 }
 const written = (pairs: Pair[]) => `${HOME}/${pairs.map(([ai, value]) => `${ai}/${encodeURIComponent(decoded(value) ?? "")}`).join("/")}`;
 
-/** As the resolver reads it. */
+const itemNamed = (gtin: string, serial: string): Named => ({
+  key: `${HOME}/01/${gtin}/21/${encodeURIComponent(serial)}`,
+  level: "item",
+  item: { gtin, serial },
+});
+
+/** As the resolver reads it: one thing is the same whether or not its link names its lot, too. */
 function gtinLink(path: string, pairs: Pair[]): Reading {
   try {
     const { gtin, serial } = linkKey(`/${path}`);
-    return serial === undefined ? { key: written(pairs), level: "class" } : { key: written(pairs), level: "item", item: { gtin, serial } };
+    return serial === undefined ? { key: written(pairs), level: "class" } : itemNamed(gtin, serial);
   } catch (error) {
     if (error instanceof Refusal) return { fault: `is no GS1 Digital Link: ${error.message}` };
     throw error;
@@ -110,7 +116,7 @@ const digits = (parts: string[], length: number) =>
   parts.slice(0, 2).every((part) => /^\d*$/.test(part)) && parts.slice(0, 2).join("").length === length;
 
 const IDS: Schemes = {
-  sgtin: ofGtin((gtin, serial) => ({ key: `${HOME}/01/${gtin}/21/${encodeURIComponent(serial)}`, level: "item", item: { gtin, serial } })),
+  sgtin: ofGtin(itemNamed),
   sscc: (parts) => {
     if (parts.length !== 2 || !digits(parts, 17))
       return { fault: "has a company prefix and serial reference that aren't 17 digits together" };
@@ -168,7 +174,8 @@ export function nameFault(uri: string, level?: Level): string | undefined {
   return level === "item" ? "names a class of things where one thing belongs" : "names one thing where a class belongs";
 }
 
-export type Pattern = { key: string } | { prefixes: string[] } | { fault: string };
+/** `before`: as a version before kept it, by its whole link. */
+export type Pattern = { key: string; before?: string[] } | { prefixes: string[] } | { fault: string };
 const PREFIX = /^\d{6,12}$/;
 const indicated = (start: string): string[] => Array.from({ length: 10 }, (_, indicator) => `${HOME}/${start}${indicator}`);
 /** Names of things with a star for each part from some part on: the company's, one reference's, or all. In keys an indicator or extension digit comes first. */
@@ -199,7 +206,8 @@ export function patternOf(uri: string, level: Level): Pattern {
   const [, scheme = "", rest = ""] = /^urn:epc:idpat:([a-z0-9-]+):(.+)$/.exec(uri) ?? [];
   if (scheme === "") {
     const key = keyOf(uri);
-    return key.endsWith("*") ? { prefixes: [key.slice(0, -1)] } : { key };
+    if (key.endsWith("*")) return { prefixes: [key.slice(0, -1)] };
+    return { key, before: [written(pairsOf(uri) ?? [])].filter((whole) => itemOf(uri) && whole !== key) };
   }
   if (level === "class") return { key: keyOf(uri) };
   const starred = own(STARRED, scheme)?.(rest.split("."));

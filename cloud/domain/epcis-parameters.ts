@@ -45,7 +45,7 @@ const onTerm =
 const afterAll = (prefix: string) => prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
 const inPattern = (pattern: Exclude<Pattern, { fault: string }>, value: SQL): SQL =>
   "key" in pattern
-    ? sql`${value} = ${pattern.key}`
+    ? oneOf(value, [pattern.key, ...(pattern.before ?? [])])
     : either(pattern.prefixes.map((prefix) => sql`(${value} >= ${prefix} AND ${value} < ${afterAll(prefix)})`));
 const onNames =
   (level: Level, ...kinds: string[]): Parameter =>

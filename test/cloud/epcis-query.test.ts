@@ -1,5 +1,7 @@
 // The EPCIS query language: each parameter finds just what it says, pages hold together, what isn't known is refused by name.
 import { expect, test } from "vitest";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { epcisTerms } from "../../cloud/store/schema.ts";
 import type { Answer } from "../../fixtures/client.ts";
 import {
   ask,
@@ -249,4 +251,24 @@ test("a pattern of names of a scheme with such a word finds them", async () => {
   const event = observed({ epcList: ["urn:epc:id:constructor:1.2.3"] });
   await job(as, await capture(as, document([event, observed()])));
   expect(idsOf(await ask(as, { MATCH_epc: "urn:epc:idpat:constructor:1.2.*" }))).toEqual([event["eventID"]]);
+});
+
+test("a thing is the same whether or not a link names its lot and variant beside its serial", async () => {
+  const { as } = await tenant();
+  const names = [
+    "urn:epc:id:sgtin:9506000.013435.42",
+    ...["", "/10/L1", "/22/V/10/L2"].map((lot) => `https://mill.example/01/09506000134352${lot}/21/42`),
+  ];
+  const events = names.map((name) => observed({ epcList: [name] }));
+  await job(as, await capture(as, document([...events, observed({ epcList: ["https://mill.example/01/09506000134352/10/L1/21/43"] })])));
+  for (const name of names) expect([name, idsOf(await ask(as, { MATCH_epc: name })).toSorted()]).toEqual([name, idsOf(events).toSorted()]);
+  expect(idsOf(await ask(as, { MATCH_epc: "urn:epc:idpat:sgtin:9506000.013435.*" }))).toHaveLength(5);
+});
+test("a thing that a version before kept by its whole link is found by that link", async () => {
+  const { as, id } = await tenant();
+  const name = "https://id.gs1.org/01/09506000134352/10/L1/21/42";
+  const event = observed({ epcList: [name] });
+  await job(as, await capture(as, document([event])));
+  await w.store.write("as before", ({ db }) => db.update(epcisTerms).set({ value: name }).where(eq(epcisTerms.tenantId, id)));
+  expect(idsOf(await ask(as, { MATCH_epc: name }))).toEqual([event["eventID"]]);
 });
