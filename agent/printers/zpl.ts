@@ -200,12 +200,13 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const isOver = clock.now() >= until; // before it looks: one look comes after the time is up, whatever held this process up meanwhile
       const { waiting, faults, after } = await alone(async () => ({ ...(await health()), after: await counters() }));
       const behind = inFlight.filter((token) => token !== submission.token);
-      const voids = moved(submission.before.voids, after.voids) ?? 0;
+      const toldVoids = moved(submission.before.voids, after.voids);
+      const voids = Math.max(0, toldVoids ?? 0);
       const labels = moved(submission.before.labels, after.labels);
-      const isCounted = submission.before.voids === null || after.voids !== null; // a void label would pass for a stranger's
+      const isCounted = submission.before.voids === null || (toldVoids !== null && toldVoids >= 0); // a void label would pass for a stranger's, or for ours
       // One behind it that has answered is out as well: had the counter moved by fewer than have answered, one of them isn't, and nobody knows which.
       const isOut =
-        isCounted &&
+        (isCounted || (labels ?? 0) < 0) &&
         (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
         ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
       if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);

@@ -202,6 +202,17 @@ test.concurrent("a counter that service set back makes the outcome unknown, not 
   expect(await print(dotsOf())).toMatchObject({ outcome: "unknown", toDestroy: null, evidence: { after: 0 } });
 });
 
+test.concurrent("nor does a void counter that somebody resets meanwhile make up for a label that didn't come out", async (t) => {
+  const { machine, printer } = await pairOf(t, { rfid: true });
+  await printer.probe();
+  machine.counters.voids = 1;
+  machine.fault("fence-early");
+  const submission = await printer.submit(await printer.encode(dotsOf(), { epc: EPC }));
+  machine.counters.voids = 0;
+  expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "unknown", evidence: { before: 1_000, after: 1_000 } });
+  expect(machine.labels).toEqual([]);
+});
+
 test.concurrent("a counter that was there and falls silent stops the next label before its first byte", async (t) => {
   const { machine, printer } = await pairOf(t);
   await printer.probe();
