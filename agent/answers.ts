@@ -97,8 +97,9 @@ const onOutcome: Answer = (floor, attempt, verdict, operator) => {
   if (hasNoLane(floor, attempt)) closeAttempt(floor, floor.store.must(attemptId), UNNAMED);
 };
 
-/** Its printer was renamed or taken out of the settings, and no lane does anything for it any more. */
-const hasNoLane = ({ printers }: Floor, { printer }: Attempt) => printer !== null && !printers.some(({ name }) => name === printer);
+/** Its printer was renamed or taken out of the settings, and no lane does anything for it any more; what is on paper and names none is of a lost buffer. */
+const hasNoLane = ({ printers }: Floor, { printer, stage }: Attempt) =>
+  printer === null ? paperMayExist({ stage }) : !printers.some(({ name }) => name === printer);
 const UNNAMED = { clean: false, words: "its printer isn't in this station's settings any more" };
 /** What lanes that are gone have left: words that were heard are told, and what isn't begun others may print. */
 export function takeOver(floor: Floor): void {

@@ -115,6 +115,26 @@ test.concurrent("a label that was printed and never told of is asked for, found,
   expect(station.state().quarantine).toEqual([]);
 });
 
+test.concurrent("a label of a printer that nobody has any more is asked for, and given back on a person's word", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand", rfid: true });
+  const before = await stationOn(floor);
+  floor.machine?.fault("fence-never");
+  const { job_ref: ref } = await shop.issue({ needs: ["qr", "rfid"] });
+  await until(async () => (await stateInCloud(shop, ref)) === "SPOOL_SUBMITTED");
+  await before.end();
+  writeFileSync(fileOf(floor), "lost");
+  const [printer] = floor.config.printers;
+  if (printer) Object.assign(printer, { name: "another", rfid: false });
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => asked(station, ref) === "unknown_outcome");
+  expect((await say(station, ref, "destroyed")).status).toBe(200);
+  await until(() => asked(station, ref) === "unknown_outcome", 5_000); // nobody can tell that printer to drop it
+  expect((await say(station, ref, "destroyed")).status).toBe(200);
+  await until(async () => (await stateInCloud(shop, ref)) === "FAILED", 5_000);
+});
+
 test.concurrent("one that waits for word from the cloud claims nothing before it has it", async (t) => {
   const shop = await printShop(w);
   const net = await startNetwork(() => w.url);
