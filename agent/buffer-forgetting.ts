@@ -33,6 +33,12 @@ export function forgettingIn({ run, all, get, write }: Sql) {
       const counts = forgotten();
       for (const id of over) {
         count(id, counts);
+        // Without the attempt nobody would know that what was seen then is accounted for.
+        run(
+          `DELETE FROM sightings WHERE n IN (SELECT seen.n FROM attempts AS one JOIN sightings AS seen ON seen.text = one.link
+             WHERE one.attempt_id = ? AND seen.scanned_at <= strftime('%Y-%m-%dT%H:%M:%fZ', one.updated_at / 1000.0, 'unixepoch'))`,
+          id,
+        );
         for (const table of ["reports", "acts", "ledger", "attempts"]) run(`DELETE FROM ${table} WHERE attempt_id = ?`, id);
       }
       run(

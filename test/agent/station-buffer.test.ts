@@ -216,6 +216,30 @@ test("what is over and told is forgotten after a month; its label is counted for
   db.close();
 });
 
+test("a label that is forgotten isn't taken for an old one when its serial is printed anew: it was sealed, as every earlier one is known to be", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+  const first = await stationOn(floor);
+  const { job_ref: ref, serial, gtin, digital_link: text } = await shop.issue();
+  await printed(first, ref);
+  await ask(first, "POST", "/api/scan", { text });
+  await sealed(shop, ref);
+  await until(() => first.state().buffer_depth === 0 && first.state().buffer.pictures === 0);
+  await first.end();
+  inFile(
+    fileOf(floor),
+    `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000};
+     UPDATE sightings SET scanned_at = strftime('%Y-%m-%dT%H:%M:%fZ', scanned_at, '-31 days')`,
+  );
+  const later = await stationOn(floor);
+  t.onTestFinished(later.end);
+  await until(() => later.store.ofJob(ref).length === 0);
+  const { body: again } = await shop.admin.post("/aidc/jobs", { gtin, serial, reprint: true, reason: "the label was torn" });
+  await printed(later, again.job_ref);
+  expect((await ask(later, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
+  await sealed(shop, again.job_ref);
+});
+
 test("one that holds the labels of months says how the station is as fast as a new one", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop);
