@@ -17,7 +17,8 @@ export type LeaseDeps = Pick<Talks, "cloud" | "store" | "uplink"> & { config: Ag
 export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDeps) {
   let over = false;
   const stop = pulse(clock);
-  async function beat(attempt: Attempt): Promise<Lease> {
+  /** Stumbled: over this one, and perhaps over no other. */
+  async function beat(attempt: Attempt): Promise<Lease | "stumbled"> {
     const askedAt = clock.now();
     const { leaseSeconds } = config.claim;
     const said = await cloud.heartbeat(attempt.jobRef, attempt.attemptId, leaseSeconds);
@@ -27,7 +28,8 @@ export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDe
       if (now?.ended === null) store.change(attempt.attemptId, { leaseUntil: askedAt + leaseSeconds * 1_000, leaseSeconds });
       return "alive";
     }
-    if (fateOf(said) !== "drop") return "unknown";
+    const fate = fateOf(said);
+    if (fate !== "drop") return fate === "aside" ? "stumbled" : "unknown";
     // Sealed or given up while we asked, it has no lease any more; what became of it is the answer to that word, which may still be on its way.
     const now = store.must(attempt.attemptId);
     if (now.stage === "sealing" || now.ended !== null) return "lost";
@@ -56,7 +58,9 @@ export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDe
       const now = store.attempt(attempt.attemptId);
       if (!now || now.ended !== null) return "lost";
       // That an envelope is over the cloud says: a clock that was set right by days would end them all.
-      return remains(now) > LEASE_MARGIN && now.envelopeUntil > clock.now() ? "alive" : beat(now);
+      if (remains(now) > LEASE_MARGIN && now.envelopeUntil > clock.now()) return "alive";
+      const said = await beat(now);
+      return said === "stumbled" ? "unknown" : said;
     },
     end: async () => {
       over = true;

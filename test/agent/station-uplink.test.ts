@@ -592,6 +592,20 @@ test("a label whose lease is still asked for when the station is paused isn't be
   await until(() => jobAt(station, next.job_ref)?.state === "PRINTED_ATTESTED");
 });
 
+test("a lease over which the cloud stumbles each time holds up no other", async (t) => {
+  const settings = { claim: { ahead: 2, leaseSeconds: 5 } };
+  const { shop, net, station } = await behind(t, { eyes: "hand", settings });
+  const first = await shop.issue({ priority: 2 });
+  await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED");
+  const stumbles = { status: 500, code: "INTERNAL_ERROR" };
+  net.rule(({ path }) => (path.endsWith(`${first.job_ref}/heartbeat`) ? stumbles : "pass"));
+  const next = await shop.issue({ priority: 1 });
+  await until(() => jobAt(station, next.job_ref) !== undefined);
+  const beats = (ref: string) => net.passed.filter(({ path }) => path.endsWith(`${ref}/heartbeat`)).length;
+  await until(() => beats(first.job_ref) > 6);
+  expect(beats(next.job_ref)).toBeGreaterThan(0);
+});
+
 describe.concurrent("something halfway answers in the cloud's place", () => {
   test.for([400, 405, 409, 410, 422])(
     "with %i and a page: that settles nothing, and the label is sealed once it is gone",
