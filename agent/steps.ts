@@ -166,7 +166,7 @@ export function completed(
   const { outcome, reason, evidence, toDestroy } = completion;
   store.write(() => {
     const attempt = store.must(attemptId);
-    if (isOver(attempt) || attempt.stage !== "sent") return;
+    if (isOver(attempt) || attempt.stage !== "sent") return putVoidsAside(floor, attempt, evidence.voids ?? 0, printer.name);
     forgetTwin(floor, attempt, SEEN_AHEAD_MS);
     const voids = voidsOf(completion);
     for (let i = 0; i < voids; i += 1) store.label(printer.name, "void", reason, attempt);

@@ -382,6 +382,21 @@ describe.concurrent("tags", () => {
     expect(station.state().ledger.counts).toEqual({ destroyed: 1, sealed: 1, explained: 1 });
   });
 
+  test("nor is it forgotten where the job went on before the printer told of it", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { rfid: true, eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("rfid-void", { times: 1 });
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref, serial } = await shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => jobAt(station, ref)?.stage === "sent" && station.state().buffer_depth === 0);
+    await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial });
+    await isAsked(station, ref, "destroy_earlier");
+    await until(() => station.store.orphans()[0]?.work.held === undefined); // the printer was heard out, and told to drop it
+    expect(station.floor.machine?.labels.map(({ isVoid }) => isVoid)).toEqual([true, false]);
+    expect(station.state().ledger.counts).toEqual({ orphan: 1, void: 1 });
+  });
+
   test("when no tag takes it the attempt fails, once its void labels are destroyed", async (t) => {
     const { shop, station, ref } = await rfid(t, "rfid-void", { times: 3 });
     await isAsked(station, ref, "destroy_void");
