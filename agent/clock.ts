@@ -27,6 +27,17 @@ export function afterHearing(clock: Pick<Clock, "after">, ms: number, act: () =>
   return () => cancel();
 }
 
+/** Asked whether its time is up, which a clock that is set forward brings no nearer. */
+export async function inTime<T>(clock: Pick<Clock, "after">, ms: number, act: (isUp: () => boolean) => Promise<T>): Promise<T> {
+  let up = false;
+  const cancel = afterHearing(clock, ms, () => void (up = true));
+  try {
+    return await act(() => up);
+  } finally {
+    cancel();
+  }
+}
+
 export type SteadyClock = Clock & {
   /** How far it is ahead of the clock behind it, which was set back. */
   ahead(): number;

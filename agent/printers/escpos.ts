@@ -4,7 +4,7 @@ import { hash, randomBytes } from "node:crypto";
 import thermal from "node-thermal-printer";
 import { Refusal } from "#shared/errors.ts";
 import { type Bitmap, blank, pngOf } from "../bitmap.ts";
-import type { Clock } from "../clock.ts";
+import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../port.ts";
 import { dialogue, lane } from "./dialogue.ts";
 import {
@@ -202,7 +202,6 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     { withinMs = timing.completionMs, signal }: { withinMs?: number; signal?: AbortSignal } = {},
   ): Promise<Completion> {
     const { token } = submission;
-    const until = clock.now() + withinMs;
     const done = (completion: Completion) => {
       const isCut = submission.bytesAccepted > 0 && submission.bytesAccepted < submission.bytesOffered; // what comes next would be taken for its rest
       if (inFlight === token && completion.outcome !== "blocked" && !isCut) inFlight = undefined;
@@ -210,24 +209,26 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       return completion;
     };
     if (submission.retryable) return done(verdict(token, "failed", "nothing of the label left the station: it may be sent again"));
-    for (;;) {
-      const at = heard.get(token);
-      if (at !== undefined) return done(verdict(token, "confirmed", "the printer answered behind this label", { answeredAt: at }));
-      if (paperless === token) {
-        const why = "the printer answered behind this label that its paper has ended: whether the label came out whole, it doesn't say";
-        return done(verdict(token, "unknown", why, { faults: [{ name: "media-out", words: "it is out of paper" }] }));
+    return inTime(clock, withinMs, async (isUp) => {
+      for (;;) {
+        const at = heard.get(token);
+        if (at !== undefined) return done(verdict(token, "confirmed", "the printer answered behind this label", { answeredAt: at }));
+        if (paperless === token) {
+          const why = "the printer answered behind this label that its paper has ended: whether the label came out whole, it doesn't say";
+          return done(verdict(token, "unknown", why, { faults: [{ name: "media-out", words: "it is out of paper" }] }));
+        }
+        const lost = talk.closed();
+        if (lost) return done(verdict(token, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
+        await talk.hear(() => isAnswered(token), timing.pollMs);
+        if (isAnswered(token) || talk.closed()) continue;
+        const { faults } = await health();
+        if (isAnswered(token)) continue;
+        if (faults.length > 0)
+          return done(verdict(token, "blocked", `the printer waits: ${faults.map(({ words }) => words).join(", ")}`, { faults }));
+        if (signal?.aborted || isUp())
+          return done(verdict(token, "unknown", "the printer didn't answer for this label", { toDestroy: null }));
       }
-      const lost = talk.closed();
-      if (lost) return done(verdict(token, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
-      await talk.hear(() => isAnswered(token), timing.pollMs);
-      if (isAnswered(token) || talk.closed()) continue;
-      const { faults } = await health();
-      if (isAnswered(token)) continue;
-      if (faults.length > 0)
-        return done(verdict(token, "blocked", `the printer waits: ${faults.map(({ words }) => words).join(", ")}`, { faults }));
-      if (signal?.aborted || clock.now() >= until)
-        return done(verdict(token, "unknown", "the printer didn't answer for this label", { toDestroy: null }));
-    }
+    });
   }
 
   function verdict(

@@ -4,7 +4,7 @@ import { hash, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { Refusal } from "#shared/errors.ts";
 import { type Bitmap, pngOf } from "../bitmap.ts";
-import { type Clock, systemClock } from "../clock.ts";
+import { type Clock, inTime, systemClock } from "../clock.ts";
 import { lane } from "./dialogue.ts";
 import {
   type Completion,
@@ -133,24 +133,25 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     const { withinMs = timing.completionMs, signal } = options;
     if (submission.retryable) return verdict("failed", "nothing of the label reached the queue: it may be sent again", { toDestroy: 0 });
     if (submission.bytesAccepted === 0) return verdict("failed", submission.fault ?? "the queue refused the label", { toDestroy: 0 });
-    const until = clock.now() + withinMs;
     let seen = submission.fault ?? "the queue said nothing yet";
-    for (;;) {
-      try {
-        const id = submission.spoolId === undefined ? (await named(submission.token))[0]?.id : Number(submission.spoolId);
-        const now = id === undefined ? undefined : await job(id);
-        if (!now && id !== undefined) return verdict("unknown", `the queue no longer knows job ${id}: it may have printed it`);
-        if (now && FINAL.has(now.state)) return ended(now);
-        if (now && now.wasProcessed && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
-        if (now) seen = `job ${now.id} is ${now.state}${now.words}`;
-        if (now?.state === "pending-held" || now?.state === "processing-stopped")
-          return verdict("blocked", seen, { faults: await faultsNow(now) });
-      } catch (error) {
-        seen = (error as Error).message; // a queue that restarts comes back with its jobs
+    return inTime(clock, withinMs, async (isUp) => {
+      for (;;) {
+        try {
+          const id = submission.spoolId === undefined ? (await named(submission.token))[0]?.id : Number(submission.spoolId);
+          const now = id === undefined ? undefined : await job(id);
+          if (!now && id !== undefined) return verdict("unknown", `the queue no longer knows job ${id}: it may have printed it`);
+          if (now && FINAL.has(now.state)) return ended(now);
+          if (now && now.wasProcessed && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
+          if (now) seen = `job ${now.id} is ${now.state}${now.words}`;
+          if (now?.state === "pending-held" || now?.state === "processing-stopped")
+            return verdict("blocked", seen, { faults: await faultsNow(now) });
+        } catch (error) {
+          seen = (error as Error).message; // a queue that restarts comes back with its jobs
+        }
+        if (signal?.aborted || isUp()) return overdue(seen);
+        await new Promise<void>((resolve) => clock.after(timing.pollMs, resolve));
       }
-      if (signal?.aborted || clock.now() >= until) return overdue(seen);
-      await new Promise<void>((resolve) => clock.after(timing.pollMs, resolve));
-    }
+    });
   }
   /** It had begun and waits again: the queue means to send the whole label once more, and no queue decides that. */
   async function takenBack(job: Job): Promise<Completion> {

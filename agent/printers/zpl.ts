@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
 import { Refusal } from "#shared/errors.ts";
-import type { Clock } from "../clock.ts";
+import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../port.ts";
 import { dialogue, lane } from "./dialogue.ts";
 import {
@@ -145,7 +145,6 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const before = agreedAt ? { labels: agreedAt.labels, voids: null } : offered.before;
     const submission = { ...offered, before };
     const { token, epc } = submission;
-    const until = clock.now() + withinMs;
     const awaited = `${token}${epc === undefined ? "F" : "E"}`;
     const done = (completion: Completion): Completion => {
       const isCut = submission.bytesAccepted > 0 && submission.bytesAccepted < submission.bytesOffered; // its head still stands in the printer
@@ -153,21 +152,23 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       return completion;
     };
     if (submission.retryable) return done(verdict(submission, "failed", "nothing of the label left the station: it may be sent again"));
-    for (;;) {
-      const fence = fields.get(awaited);
-      if (fence) return done(await judged(submission, fence));
-      const lost = talk.closed();
-      if (lost) return done(verdict(submission, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
-      await talk.hear(
-        (answer) => (answer.kind === "field" && `${answer.token}${answer.what}` === awaited ? true : undefined),
-        timing.pollMs,
-      );
-      if (fields.has(awaited) || talk.closed()) continue;
-      const stuck = await alone(() => whyNot(submission));
-      if (fields.has(awaited)) continue;
-      if (stuck) return done(stuck);
-      if (signal?.aborted || clock.now() >= until) return done(await alone(() => unanswered(submission)));
-    }
+    return inTime(clock, withinMs, async (isUp) => {
+      for (;;) {
+        const fence = fields.get(awaited);
+        if (fence) return done(await judged(submission, fence));
+        const lost = talk.closed();
+        if (lost) return done(verdict(submission, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
+        await talk.hear(
+          (answer) => (answer.kind === "field" && `${answer.token}${answer.what}` === awaited ? true : undefined),
+          timing.pollMs,
+        );
+        if (fields.has(awaited) || talk.closed()) continue;
+        const stuck = await alone(() => whyNot(submission));
+        if (fields.has(awaited)) continue;
+        if (stuck) return done(stuck);
+        if (signal?.aborted || isUp()) return done(await alone(() => unanswered(submission)));
+      }
+    });
   }
 
   /** No answer yet: because it can't print, or because every tag refused. */
@@ -195,31 +196,32 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   /** The answer may come while the label is still moving: only once nothing waits does the counter tell of this label and not of one before it. */
   async function judged(submission: Submission, fence: Heard): Promise<Completion> {
     fenceSeen = true;
-    const until = clock.now() + timing.settleMs;
-    for (;;) {
-      const isOver = clock.now() >= until; // before it looks: one look comes after the time is up, whatever held this process up meanwhile
-      const { waiting, faults, after } = await alone(async () => ({ ...(await health()), after: await counters() }));
-      const behind = inFlight.filter((token) => token !== submission.token);
-      const toldVoids = moved(submission.before.voids, after.voids);
-      const voids = Math.max(0, toldVoids ?? 0);
-      const labels = moved(submission.before.labels, after.labels);
-      const isCounted = submission.before.voids === null || (toldVoids !== null && toldVoids >= 0); // a void label would pass for a stranger's, or for ours
-      // One behind it that has answered is out as well: had the counter moved by fewer than have answered, one of them isn't, and nobody knows which.
-      const isOut =
-        (isCounted || (labels ?? 0) < 0) &&
-        (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
-        ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
-      if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
-      const why = faults.map(({ words }) => words).join(", ");
-      if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
-      if (talk.closed() || isOver) {
-        const count = labels === null ? "it no longer tells its counter" : `its counter moved by ${labels}`;
-        const uncounted = isCounted ? "" : ", it doesn't tell how many of them are void";
-        const reason = `the printer answered, but ${count}${uncounted}, and ${waiting ?? "unknown"} labels wait in it`;
-        return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
+    return inTime(clock, timing.settleMs, async (isUp) => {
+      for (;;) {
+        const isOver = isUp(); // before it looks: one look comes after the time is up, whatever held this process up meanwhile
+        const { waiting, faults, after } = await alone(async () => ({ ...(await health()), after: await counters() }));
+        const behind = inFlight.filter((token) => token !== submission.token);
+        const toldVoids = moved(submission.before.voids, after.voids);
+        const voids = Math.max(0, toldVoids ?? 0);
+        const labels = moved(submission.before.labels, after.labels);
+        const isCounted = submission.before.voids === null || (toldVoids !== null && toldVoids >= 0); // a void label would pass for a stranger's, or for ours
+        // One behind it that has answered is out as well: had the counter moved by fewer than have answered, one of them isn't, and nobody knows which.
+        const isOut =
+          (isCounted || (labels ?? 0) < 0) &&
+          (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
+          ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
+        if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
+        const why = faults.map(({ words }) => words).join(", ");
+        if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
+        if (talk.closed() || isOver) {
+          const count = labels === null ? "it no longer tells its counter" : `its counter moved by ${labels}`;
+          const uncounted = isCounted ? "" : ", it doesn't tell how many of them are void";
+          const reason = `the printer answered, but ${count}${uncounted}, and ${waiting ?? "unknown"} labels wait in it`;
+          return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
+        }
+        await talk.pause(Math.min(timing.pollMs, SETTLE_STEP_MS));
       }
-      await talk.pause(Math.min(timing.pollMs, SETTLE_STEP_MS));
-    }
+    });
   }
 
   const answeredOf = (tokens: string[]) => tokens.filter((token) => fields.has(`${token}F`)).length;

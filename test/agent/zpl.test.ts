@@ -4,6 +4,7 @@ import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
+import { systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { renderLabel } from "../../agent/label.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
@@ -232,6 +233,19 @@ test.concurrent("an answer that came too late for its question isn't taken for t
   machine.clear();
   await t.expect.poll(async () => (await printer.preflight()).ready).toBe(true);
   expect(await print(dotsOf())).toMatchObject({ outcome: "confirmed", evidence: { before: 1_000, after: 1_001 } });
+});
+
+test.concurrent("a clock that is set forward while a label moves takes no time from its answer", async (t) => {
+  const machine = await startZplPrinter({ scale: 5 });
+  t.onTestFinished(machine.stop);
+  let off = 0;
+  const clock = { ...systemClock, now: () => Date.now() + off };
+  const printer = await driver.open(machine.url, { name: "zebra", dpi: 203, timing: TIMING }, { clock });
+  t.onTestFinished(() => printer.close());
+  const completed = printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())));
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  off = 3_600_000;
+  expect((await completed).outcome).toBe("confirmed");
 });
 
 // --- health
