@@ -36,7 +36,9 @@ export function fail(
   floor.news.beat();
 }
 const leftOpen = (reason: string): string => `${reason}: look for it, and explain it here`;
-const readable = (text: string): string => text.replaceAll(/\p{Cc}/gu, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
+/** Controls, and what turns the direction of text round: the cloud takes neither. */
+const UNREADABLE = /[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
+const readable = (text: string): string => text.replaceAll(UNREADABLE, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
 
 /** What no try can change ends the attempt, before anything has left; everything else is tried again. */
 export async function unlessRefused<T>(floor: Floor, attempt: Attempt, act: () => Promise<T>): Promise<T | undefined> {

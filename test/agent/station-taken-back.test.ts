@@ -78,6 +78,17 @@ describe.concurrent("a print queue keeps its jobs", () => {
     return { shop, ref, serial, link, station, queue };
   }
 
+  test("a label that it refuses, in whatever characters, is told of as refused", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.queue?.set("document-refused");
+    const { job_ref: ref } = await shop.issue({ max_attempts: 1 });
+    await until(() => jobAt(station, ref) === undefined && station.state().buffer_depth === 0 && station.store.ofJob(ref).length > 0);
+    expect(station.state().quarantine).toEqual([]);
+    await isIn(shop, ref, "DEAD_LETTER");
+  });
+
   test("a label whose job is voided while it waits there is cancelled: it doesn't come out once a person has found none", async (t) => {
     const { shop, ref, serial, station, queue } = await begunAnew(t);
     expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
