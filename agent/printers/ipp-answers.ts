@@ -16,6 +16,8 @@ const STOPPED = 5;
 export const OWN_RETRIES = new Set(["retry-job", "retry-current-job"]);
 export const FORMAT = "image/png";
 
+const WORDS_MAX_LENGTH = 1_000; // they stand in the evidence, and that has an end
+
 export type Job = { id: number; name: string; state: string; reasons: string[]; words: string; wasProcessed: boolean | undefined };
 
 export const retriesItself = (policy: string): string =>
@@ -26,12 +28,13 @@ export function jobOf(found: Attributes): Job {
   const messages = ["job-state-message", "job-printer-state-message"]
     .flatMap((name) => stringsOf(found, name))
     .filter((text) => text !== "");
+  const said = [...reasons, ...new Set(messages)].join(", ").slice(0, WORDS_MAX_LENGTH);
   return {
     id: firstOf(found, "job-id", "number") ?? 0,
     name: firstOf(found, "job-name", "string") ?? "",
     state: JOB_STATES[firstOf(found, "job-state", "number") ?? 0] ?? "of an unknown state",
     reasons,
-    words: [...reasons, ...messages].length > 0 ? ` (${[...reasons, ...new Set(messages)].join(", ")})` : "",
+    words: said === "" ? "" : ` (${said})`,
     wasProcessed: "time-at-processing" in found ? firstOf(found, "time-at-processing", "number") !== undefined : undefined,
   };
 }

@@ -2,10 +2,13 @@
 // @ts-expect-error -- it comes without types
 import independent from "@sealsystems/ipp";
 import * as fc from "fast-check";
+import { Value } from "typebox/value";
 import { afterEach, describe, expect, test } from "vitest";
+import { evidenceShapes } from "#shared/wire/evidence.ts";
 import { blank, fill } from "../../agent/bitmap.ts";
 import { attests, type Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/ipp.ts";
+import { jobOf } from "../../agent/printers/ipp-answers.ts";
 import { decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, stringsOf, TAGS } from "../../agent/printers/ipp-codec.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { QUEUE_FAULTS, type QueueFault, startQueue } from "../../fixtures/printers/ipp.ts";
@@ -110,6 +113,16 @@ describe("a label through a queue", () => {
     expect((await printed("document-refused")).submission).toMatchObject({ retryable: false, bytesAccepted: 0 });
     expect((await printed("busy")).submission).toMatchObject({ retryable: true, bytesAccepted: 0 });
   });
+});
+
+test("as long as a queue's words may be, a person's word with them is evidence that the cloud takes", () => {
+  const { words } = jobOf({
+    "job-id": [1],
+    "job-state": [9],
+    "job-state-message": ["x".repeat(1_023)],
+    "job-printer-state-message": ["y".repeat(1_023)],
+  });
+  expect(Value.Check(evidenceShapes.completion, { basis: `ipp: job 1 is completed${words}`, grade: "D" })).toBe(true);
 });
 
 describe("a lost answer never makes a second label", () => {
