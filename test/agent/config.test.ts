@@ -103,6 +103,12 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     /^printers: the port "127\.0\.0\.1:9100" is there twice$/,
   ],
   [
+    "an operator whose id the cloud would refuse with every word of his",
+    { ...least, operators: [{ id: "\u2066op-7\u2069", name: "Ada", badge: "B-0007" }] },
+    /^operators\.0\.id /,
+  ],
+  ["a station that it would refuse with every claim", { ...least, station: " " }, /^station /],
+  [
     "two operators with one badge",
     { ...least, operators: [1, 2].map((i) => ({ id: `o${i}`, name: "n", badge: "b" })) },
     /the badge "b" is there twice$/,
