@@ -4,6 +4,7 @@ import type { ClaimBatch, Claimed } from "#shared/wire/jobs.ts";
 import { askOf, type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { verifyEnvelope } from "./envelope.ts";
+import { isStranger } from "./fates.ts";
 import type { LeaseDeps } from "./leases.ts";
 import { pulse } from "./pulse.ts";
 import type { CloudTime } from "./cloud-time.ts";
@@ -80,7 +81,8 @@ export function claimsOf(deps: ClaimDeps) {
     const said = await cloud.claim(body, key);
     uplink.heard(said);
     if (!said.ok) {
-      keep(said.status > 0 ? null : asked);
+      const isRefused = said.status > 0 && said.status < 500 && !isStranger(said); // by the cloud itself: nothing came of it
+      keep(isRefused ? null : asked);
       return 0;
     }
     const leaseUntil = key === earlierKey ? 0 : at + leaseSeconds * 1_000;

@@ -592,6 +592,20 @@ test("a label whose lease is still asked for when the station is paused isn't be
   await until(() => jobAt(station, next.job_ref)?.state === "PRINTED_ATTESTED");
 });
 
+test("a claim in whose answer's place something halfway answered is said again, and its jobs are there long before their lease ends", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  let lost = 0;
+  net.rule(({ path }) =>
+    path.endsWith("/claim/batch") && (lost += 1) === 1 ? { status: 502, page: "<html>Bad gateway</html>", isDone: true } : "pass",
+  );
+  const { job_ref: ref } = await shop.issue();
+  const station = await running(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 600 } } });
+  await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED", 20_000);
+  expect(jobAt(station, ref)?.attempt).toBe(1);
+});
+
 test("a lease over which the cloud stumbles each time holds up no other", async (t) => {
   const settings = { claim: { ahead: 2, leaseSeconds: 5 } };
   const { shop, net, station } = await behind(t, { eyes: "hand", settings });
