@@ -7,8 +7,13 @@ const KEPT_SIGHTINGS = 20_000;
 export const sightingsIn = ({ run, all, write, clock }: Sql) => ({
   picture: (sha256: string, mediaType: string, bytes: Uint8Array) =>
     void write(() => run("INSERT INTO pictures VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING", sha256, mediaType, bytes, clock.now())),
-  nextPictures: (most: number): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> }[] =>
-    all("SELECT * FROM pictures WHERE sent_at IS NULL ORDER BY at, rowid LIMIT ?", most).map((row) => ({
+  /** In order, without those that are named. */
+  nextPictures: (most: number, aside: string[] = []): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> }[] =>
+    all(
+      "SELECT * FROM pictures WHERE sent_at IS NULL AND sha256 NOT IN (SELECT value FROM json_each(?)) ORDER BY at, rowid LIMIT ?",
+      JSON.stringify(aside),
+      most,
+    ).map((row) => ({
       sha256: String(row["sha256"]), mediaType: String(row["media_type"]), bytes: row["bytes"] as Uint8Array<ArrayBuffer>,
     })), // oxfmt-ignore
   /** Once the cloud has it, its bytes needn't lie here as well. */

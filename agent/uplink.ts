@@ -43,6 +43,8 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   let notBefore = 0;
   /** Attempts over whose reports the cloud stumbles, each with when it is asked about them again: nobody else waits for that. */
   const stumbled = new Map<string, number>();
+  /** The same of pictures, by their digest. */
+  const stumbledPictures = new Map<string, number>();
   /** How often each report has left. What left before, perhaps in the run before this one, may be answered as it was then: that renews no lease. */
   const departures = new Map<number, number>();
   const earlier = store.lastReport();
@@ -215,13 +217,21 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 
   /** Pictures are evidence too, but nothing waits for them. */
   async function sendPictures(): Promise<boolean> {
-    for (let pictures = store.nextPictures(PICTURES_ABREAST); pictures.length > 0 && !over; pictures = store.nextPictures(PICTURES_ABREAST))
+    while (!over) {
+      for (const [sha256, until] of stumbledPictures) if (until <= clock.now()) stumbledPictures.delete(sha256);
+      const pictures = store.nextPictures(PICTURES_ABREAST, [...stumbledPictures.keys()]);
+      if (pictures.length === 0) return false;
       if ((await Promise.all(pictures.map(sendPicture))).includes(true)) return true;
+    }
     return false;
   }
   async function sendPicture({ sha256, mediaType, bytes }: Picture): Promise<boolean> {
     const said = await cloud.picture(sha256, mediaType, bytes);
     answered(said);
+    if (!said.ok && fateOf(said) === "aside" && stumbledPictures.size < STUMBLES_MAX) {
+      stumbledPictures.set(sha256, clock.now() + pauses.mostMs);
+      return false;
+    }
     if (!said.ok && !settling.has(fateOf(said))) return true;
     if (!said.ok) store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
     store.pictureSent(sha256);

@@ -606,6 +606,21 @@ test("a claim in whose answer's place something halfway answered is said again, 
   expect(jobAt(station, ref)?.attempt).toBe(1);
 });
 
+test("a picture over which the cloud stumbles each time holds up no other", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  let bad: string | undefined;
+  const isPicture = ({ method, path }: Passing) => method === "PUT" && path.startsWith("/api/v2/aidc/evidence/");
+  net.rule((asked) => (isPicture(asked) && (bad ??= asked.path) === asked.path ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));
+  const station = await running(t, net.url, shop, {}, { pauses: { firstMs: 30_000, mostMs: 30_000 } });
+  await sealed(shop, (await shop.issue()).job_ref);
+  await until(() => net.passed.some((said) => isPicture(said) && said.status === 500));
+  await sealed(shop, (await shop.issue()).job_ref);
+  await until(() => net.passed.some((said) => isPicture(said) && said.status < 300), 10_000);
+  expect(station.state().buffer.pictures).toBeGreaterThan(0); // it is kept, and said again
+});
+
 test("a lease over which the cloud stumbles each time holds up no other", async (t) => {
   const settings = { claim: { ahead: 2, leaseSeconds: 5 } };
   const { shop, net, station } = await behind(t, { eyes: "hand", settings });
