@@ -37,6 +37,7 @@ const jwkOf = (key: KeyObject): Jwk => {
 };
 /** RFC 7638: the key's own thumbprint names it. */
 const kidOf = (jwk: Jwk): string => Buffer.from(digestOf(jwk), "hex").toString("base64url");
+const isKid = (text: string): boolean => /^[\w-]{43}$/.test(text);
 
 const ownFrom = (pem: string, createdAt: number): Own => {
   const key = createPrivateKey(pem);
@@ -98,6 +99,7 @@ export async function openKeys(store: Store, dataDir: string, seal: Seal): Promi
       return `${signed}.${signBytes(null, Buffer.from(signed), own.key).toString("base64url")}`;
     },
     find: async (kid) => {
+      if (!isKid(kid)) return undefined; // a stranger's may hold what no database takes for text
       const cached = known.get(kid);
       if (cached) return cached;
       const row = await store.read("signing key", async (tx) => tx.db.select().from(signingKeys).where(eq(signingKeys.kid, kid)).get());

@@ -76,6 +76,9 @@ test("deleting a client kills its tokens at once; a forged token opens nothing",
   const [header, , signature] = (body.access_token as string).split(".");
   const forged = Buffer.from(JSON.stringify({ client_id: minted.client_id, scope: "*:*", exp: 9e9 })).toString("base64url");
   expect((await w.as(`${header}.${forged}.${signature}`).get("/tenant")).status).toBe(401);
+  const odd = Buffer.from(JSON.stringify({ alg: "EdDSA", typ: "at+jwt", kid: "\0" })).toString("base64url");
+  const told = (await w.as(`${odd}.${forged}.${signature}`).get("/tenant")).body.error;
+  expect(told).toEqual({ code: "UNAUTHORIZED", message: "the token was signed by a key that isn't ours" });
 });
 
 test("another grant is told so whatever else is wrong; a scope that doesn't exist is never granted", async () => {

@@ -62,6 +62,7 @@ test("whoever changes, re-signs or dresses one up is found out", async () => {
     "alg HS256 with the key as JWK": confused(credential, jwk.x),
     "another type": tampered(credential, ({ header, payload }) => ({ header: { ...header, typ: "at+jwt" }, payload })),
     "a kid of ours that isn't": signedBy(privateKey, { ...own, header: { ...own.header, kid: `${did.id}#nothing` } }),
+    "a kid that isn't text": signedBy(privateKey, { ...own, header: { ...own.header, kid: `${did.id}#\0` } }),
     "no kid": signedBy(privateKey, { ...own, header: { alg: "EdDSA", typ: "vc+jwt" } }),
     "a critical extension": signedBy(privateKey, { ...own, header: { ...own.header, crit: ["exp2"], exp2: 1 } }),
     "our name, their key": signedBy(privateKey, { ...own, header: { ...own.header, kid: `${evil}#k` } }),
