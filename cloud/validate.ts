@@ -116,11 +116,15 @@ function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
     .map((error): FieldFault => {
       const at = error.instancePath.slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");
       const child = (error.params["missingProperty"] ?? error.params["additionalProperty"]) as string | undefined;
-      const field = [at, child].filter(Boolean).join(".") || "body";
+      const field = shown([at, child].filter(Boolean).join(".")) || "body";
       return { field, rule: error.keyword, message: bodyless ? "isn't known: this route takes no fields" : sentence(error) };
     });
   return oneEach(faults);
 }
+
+/** A name is its sender's, who may give it the length of the whole body and a hundred faults. */
+const shown = (name: string): string =>
+  name.length <= limits.FAULT_FIELD_MAX_LENGTH ? name : `${name.slice(0, limits.FAULT_FIELD_MAX_LENGTH).toWellFormed()}…`;
 
 /** The first sentence about each field is enough. */
 function oneEach(faults: FieldFault[]): FieldFault[] {
@@ -158,7 +162,7 @@ function unsafeIn(value: unknown, path: string): FieldFault[] {
 
 /** `path` is one list for all of the value, which is put together only where there is a fault. */
 function lookInto(value: unknown, path: string[], depth: number, found: FieldFault[]): void {
-  const fault = (rule: string, message: string, field = path.join(".") || "body") => void found.push({ field, rule, message });
+  const fault = (rule: string, message: string, field = shown(path.join(".")) || "body") => void found.push({ field, rule, message });
   if (typeof value === "string") {
     if (value.includes("\0")) fault("nul", "contains a NUL character");
     else if (!value.isWellFormed()) fault("unicode", "contains half a surrogate pair, which isn't text");
@@ -173,7 +177,7 @@ function lookInto(value: unknown, path: string[], depth: number, found: FieldFau
     if (found.length >= limits.FAULTS_MAX_ITEMS) break;
     const child = (value as Record<string | number, unknown>)[key];
     if (isList && isHarmless(child)) continue;
-    path.push(String(key));
+    path.push(shown(String(key)));
     lookInto(key, path, depth, found);
     if (key === "__proto__" || key === "constructor" || key === "prototype") fault("key", "isn't a name that a field may have");
     else if (typeof key === "string" && NEEDS_ESCAPE.test(key)) fault("key", "has a quote, a backslash or a control character in its name");

@@ -6,6 +6,7 @@ export const limitTable = {
   JSON_MAX_DEPTH: [32, "Nesting of a JSON body; deeper is 400 VALIDATION_ERROR"],
   FAULTS_MAX_ITEMS: [100, "Faults that one refusal names"],
   FAULTS_SOUGHT_MAX_VALUES: [100_000, "Values of JSON that are searched for all their faults; of what is larger the first one is told"],
+  FAULT_FIELD_MAX_LENGTH: [500, "Characters of a field's name in a refusal; of a longer one the beginning is told"],
   FAULT_TEXT_MAX_LENGTH: [2_000, "Characters of a refusal's sentence in a batch's or an import's answer"],
   NAME_MAX_LENGTH: [200, "Names of tenants, keys and clients"],
   SCOPES_MAX_ITEMS: [64, "Scopes of one credential"],

@@ -123,6 +123,16 @@ test("every field that no database could hold is named, beside those that are wr
   expect(named).toEqual(expect.arrayContaining(["name", "description", "extensions.x", "extensions.constructor", "category", "gtin"]));
 });
 
+test("a fault under a name of a megabyte is told by the beginning of that name, as are a hundred of them", async () => {
+  const unfit = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`n${n}`, "\0"]));
+  const body = (bytes: number) => ({ ["x".repeat(bytes)]: unfit });
+  const refused = await w.nobody.post("/oauth/token", body(1_000_000));
+  expect([refused.status, refused.body.error.code]).toEqual([400, "VALIDATION_ERROR"]);
+  expect(refused.text.length).toBeLessThan(200_000);
+  const batch = await w.admin.post("/products/batch", { items: [body(16_000_000)] });
+  expect([batch.status, batch.body.failed]).toEqual([200, 1]);
+});
+
 test("probes that find all well are told in the log at debug, so that a balancer doesn't fill it; what isn't well is", async () => {
   const heard = w.logged().length;
   await w.nobody.get("//readyz");
