@@ -169,7 +169,7 @@ function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs
 /** As text a database can hold, whatever it was. */
 const headOf = (body: Buffer, type = ""): string | null => {
   if (body.length === 0) return null;
-  if (/^(image|audio|video|font)\/|octet-stream/.test(type)) return `(${type})`;
+  if (/^(image|audio|video|font)\/|octet-stream/.test(type)) return `(${type.slice(0, limits.WEBHOOK_HEAD_MAX_LENGTH - 2)})`;
   const text = body.subarray(0, 4 * limits.WEBHOOK_HEAD_MAX_LENGTH).toString("utf8");
   return text
     .replaceAll(/[\0\p{Cs}\ufffd]/gu, "·")

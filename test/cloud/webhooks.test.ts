@@ -161,6 +161,18 @@ test("a change of events and address holds from then on; a delivery shows what i
   expect(actions).toEqual(["webhook.updated", "webhook.created"]);
 });
 
+test("of a picture in answer its type is shown, and no more of that than of any answer", async () => {
+  const admin = await tenant();
+  const type = `image/png; name=${"x".repeat(10_000)}`;
+  const own = await receiving((_n, response) => void response.writeHead(200, { "content-type": type }).end("picture"));
+  const { id } = (await admin.post("/webhooks", { url: own.url, events: ["product.created"] })).body;
+  await admin.post(`/webhooks/${id}/test`);
+  const delivered = async () => (await admin.get(`/webhooks/${id}/deliveries?status=delivered`)).body.data[0];
+  await expect.poll(async () => (await delivered())?.attempts.length).toBe(1);
+  const { responseHead } = (await delivered()).attempts[0];
+  expect([responseHead.slice(0, 11), responseHead.length]).toEqual(["(image/png;", limits.WEBHOOK_HEAD_MAX_LENGTH]);
+});
+
 test("deliveries are listed in pages, newest first, and by what became of them", async () => {
   const admin = await tenant();
   const { id } = (await admin.post("/webhooks", { url: receiver.url, events: ["product.created"] })).body;
