@@ -17,7 +17,21 @@ const brief = new Ajv({ ...options, coerceTypes: false, allErrors: false });
 for (const ajv of [strict, lenient, brief]) {
   addFormats.default(ajv);
   ajv.addFormat("date-time", { validate: isInstant });
+  // Ajv's own holds each item against each other one unless it is told that all are text: a megabyte of words kept everybody waiting for most of a minute.
+  ajv.removeKeyword("uniqueItems").addKeyword({
+    keyword: "uniqueItems",
+    type: "array",
+    schemaType: "boolean",
+    validate: (isAsked: boolean, list: unknown[]) => !isAsked || new Set(list.map(comparable)).size === list.length,
+    error: { message: "must NOT have duplicate items" },
+  });
 }
+
+/** Two that say the same are the same text, in whichever order their fields stand. */
+const comparable = (item: unknown): unknown => (isObject(item) ? `\0${JSON.stringify(item, (_, value) => inOrder(value))}` : item);
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+const inOrder = (value: unknown): unknown =>
+  isObject(value) && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))) : value;
 
 type Errors = (value: unknown) => ErrorObject[];
 /** All that is wrong by the schema; of a very large value the first thing, since a million items can be a million faults. */

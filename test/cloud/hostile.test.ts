@@ -133,6 +133,19 @@ test("a fault under a name of a megabyte is told by the beginning of that name, 
   expect([batch.status, batch.body.failed]).toEqual([200, 1]);
 });
 
+test.each([
+  ["/compliance/evaluations", (sectors: string[]) => ({ sectors, productIds: ["x"] })],
+  ["/api-keys", (scopes: string[]) => ({ name: "x", scopes })],
+  ["/devices", (capabilities: string[]) => ({ name: "x", capabilities })],
+  ["/aidc/jobs", (needs: string[]) => ({ gtin: "04006381333931", serial: "1", needs })],
+])("POST %s: a list of a hundred thousand words, each another, is refused in no time", async (path, bodyOf) => {
+  const words = Array.from({ length: 99_000 }, (_, n) => String(n));
+  const began = performance.now();
+  const answer = await w.admin.post(path, bodyOf(words));
+  expect([answer.status, answer.body.error.code]).toEqual([400, "VALIDATION_ERROR"]);
+  expect(performance.now() - began).toBeLessThan(5_000);
+});
+
 test("probes that find all well are told in the log at debug, so that a balancer doesn't fill it; what isn't well is", async () => {
   const heard = w.logged().length;
   await w.nobody.get("//readyz");
