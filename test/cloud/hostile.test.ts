@@ -146,6 +146,13 @@ test.each([
   expect(performance.now() - began).toBeLessThan(5_000);
 });
 
+test("a form of more fields than anybody has is refused before they are parted", async () => {
+  const headers = { "content-type": "application/x-www-form-urlencoded", "idempotency-key": "form" };
+  const body = Array.from({ length: 150_000 }, (_, n) => n).join("&");
+  const { status, body: told } = await w.nobody.send("POST", "/oauth/token", { headers, body });
+  expect([status, told.error.code, told.error.message]).toEqual([400, "VALIDATION_ERROR", "body: has more than 100 fields"]);
+});
+
 test("probes that find all well are told in the log at debug, so that a balancer doesn't fill it; what isn't well is", async () => {
   const heard = w.logged().length;
   await w.nobody.get("//readyz");
