@@ -1,7 +1,11 @@
 // A Digital Link finds its route by its shape alone: the router would decode it before it is split, and %2F would tear a serial apart.
 
+/** Without the scheme and host that whoever takes us for a proxy sends along (RFC 9112, 3.2.2). */
+export const originForm = (url: string): string => url.replace(/^https?:\/\/[^/?]*(?=\/)/i, "");
+
 /** The address that a request is routed by; what was sent stays in `originalUrl`. */
-export function routedAs(url: string): string {
+export function routedAs(sent: string): string {
+  const url = originForm(sent);
   if (url.startsWith("/01/")) return linkShape(url);
   const epc = /^\/e([hx])[^/?]+\/?(?:\?|$)/.exec(url);
   return epc ? `/e${epc[1]}-` : url;

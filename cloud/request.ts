@@ -7,6 +7,7 @@ import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { countedAs } from "./caller-address.ts";
 import { receive, type Upload } from "./domain/uploads.ts";
+import { originForm } from "./link-shape.ts";
 import { type Asked, mediaOf, type Route } from "./route.ts";
 import type { Store } from "./store/store.ts";
 
@@ -15,7 +16,7 @@ export const correlationId = (sent: string | string[] | undefined): string => (i
 export const fromOf = ({ ip, socket }: FastifyRequest): string => countedAs(ip, socket.remoteAddress);
 export const askedBy = (request: FastifyRequest): Asked => ({
   method: request.method,
-  url: request.originalUrl,
+  url: originForm(request.originalUrl),
   headers: request.headers,
   from: () => fromOf(request),
 });

@@ -153,6 +153,16 @@ test("a form of more fields than anybody has is refused before they are parted",
   expect([status, told.error.code, told.error.message]).toEqual([400, "VALIDATION_ERROR", "body: has more than 100 fields"]);
 });
 
+test.each(["/01/04006381333931?a=http://b/01/1", "/01/04006381333931/21/a%2Fb", "/eh30141A80E0000A0000000001"])(
+  "a link that is asked for with its host, as of a proxy, is the same link: %s",
+  async (path) => {
+    const answerTo = (url: string) => speak(`GET ${url} HTTP/1.1\r\nhost: x\r\nx-correlation-id: x\r\nconnection: close\r\n\r\n`);
+    const [bare, whole] = await Promise.all([answerTo(path), answerTo(`http://x${path}`)]);
+    const saying = (answer: string) => answer.slice(answer.indexOf("\r\n\r\n"));
+    expect([whole.slice(0, 12), saying(whole)]).toEqual([bare.slice(0, 12), saying(bare)]);
+  },
+);
+
 test("probes that find all well are told in the log at debug, so that a balancer doesn't fill it; what isn't well is", async () => {
   const heard = w.logged().length;
   await w.nobody.get("//readyz");
