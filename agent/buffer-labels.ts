@@ -47,12 +47,13 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
           state, words, clock.now(), attemptId, ...from,
         ).changes, // oxfmt-ignore
     ),
-  /** Only what is open: what was sealed, destroyed or explained stays as it was told. */
+  /** Only what is open, and no question of a job's: what was sealed, destroyed or explained stays as it was told, and what is under way has its end before it. */
   explain: (n: number, words: string): boolean =>
     write(
       () =>
         run(
-          `UPDATE ledger SET state = 'explained', words = ?, changed_at = ? WHERE n = ? AND state IN (${OPEN_LABELS.map(() => "?").join(", ")})`,
+          `UPDATE ledger SET state = 'explained', words = ?, changed_at = ? WHERE n = ? AND state IN (${OPEN_LABELS.map(() => "?").join(", ")})
+             AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = ledger.attempt_id AND ended IS NULL)`,
           words, clock.now(), n, ...OPEN_LABELS,
         ).changes > 0, // oxfmt-ignore
     ),

@@ -203,10 +203,15 @@ function typed({ operators, scans, clock }: Deps, text: string, session: string 
   return said ?? { moved: false, words: "nothing was typed", job_ref: null, why: "not_text" };
 }
 
-function explain({ store }: ActDeps["floor"], n: number, words: string): void {
-  if (store.explain(n, words)) return;
+function explain({ store, news }: ActDeps["floor"], n: number, words: string): void {
+  if (store.explain(n, words)) return news.beat();
   const state = store.labelStateOf(n);
   if (state === undefined) throw new Refusal("NOT_FOUND", "there is no such label in the ledger");
+  if (OPEN_LABELS.includes(state))
+    throw new Refusal("ILLEGAL_TRANSITION", "the job of this label isn't over: answer what is asked about that one", {
+      state,
+      allowed: [],
+    });
   throw new Refusal(
     "ILLEGAL_TRANSITION",
     `this label is ${state.replace("_", " ")} (${labelStates[state]}): there is nothing to explain; that can be done of ${OPEN_LABELS.join(", ")}`,

@@ -238,10 +238,14 @@ test("what is asked of a path by another verb is told which it takes, and HEAD o
   expect(head).toMatchObject({ status: 200, body: "", headers: { "content-type": "text/event-stream" } });
 });
 
-test("only an open label can be explained: of a sealed one is said that it is sealed", async () => {
+test("only an open label whose job is over can be explained: of a sealed one is said that it is sealed", async () => {
   const session = await sessionAt(station);
   const explain = (n: string) => ask(station, "POST", `/api/labels/${n}/explain`, { words: "found it", session });
   const label = (await ask(station, "GET", "/api/state")).body.jobs[0].digital_link;
+  expect(await explain("1")).toMatchObject({
+    status: 409,
+    body: { error: { code: "ILLEGAL_TRANSITION", message: expect.stringContaining("isn't over"), details: { state: "printed" } } },
+  });
   await ask(station, "POST", "/api/scan", { text: label });
   await until(() => station.state().ledger.counts["sealed"] === 1);
   expect(await explain("1")).toMatchObject({
