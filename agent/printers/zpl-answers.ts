@@ -9,7 +9,7 @@ export type Answer =
   | { kind: "sgd"; value: string }
   | { kind: "field"; token: string; what: "E" | "T" | "F"; value: string };
 
-const FORMS = /\x02([^\x02\x03]*)\x03|"([^"\r\n\x02]*)"|\[([0-9A-F]{8})([EFT]):([^[\]\x02]*)\]/g; // oxlint-disable-line no-control-regex -- STX and ETX frame its answers
+const FORMS = /\x02([^\x02\x03]*)\x03|"([^"\r\n\x02]+)"|\[([0-9A-F]{8})([EFT]):([^[\]\x02]*)\]/g; // oxlint-disable-line no-control-regex -- STX and ETX frame its answers
 const LEFT_MAX_CHARACTERS = 4_096;
 
 /** Takes bytes as they come, one or many at a time; what belongs to no answer is passed over. */

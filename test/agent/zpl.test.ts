@@ -314,3 +314,11 @@ test("noise between answers, of any kind and in any pieces, loses none of them",
     }),
   );
 });
+
+test("a quotation mark that belongs to nothing costs the next answer at most, and puts none out of step", () => {
+  for (const noise of ['"', 'a"', '"a', '""']) {
+    const lex = lexer();
+    const heard = [noise, '"1234"', '"5678"'].map((text) => lex(Buffer.from(text, "latin1")).at(-1));
+    expect([noise, heard[2]]).toEqual([noise, { kind: "sgd", value: "5678" }]);
+  }
+});
