@@ -2,6 +2,7 @@
 import { askAgain, closeAttempt } from "./answers.ts";
 import type { Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
+import { inTime } from "./clock.ts";
 import { contentOf } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
@@ -87,11 +88,11 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   }
 
   /** Whether it came out well, so that what is behind it can be told from it. */
-  async function follow({ attemptId, submission }: Flight, at: Printer): Promise<boolean> {
+  const follow = (flying: Flight, at: Printer): Promise<boolean> => inTime(clock, patience.blockedMs, (isUp) => followed(flying, at, isUp));
+  async function followed({ attemptId, submission }: Flight, at: Printer, isUp: () => boolean): Promise<boolean> {
     if (mayHold > 1) become("printing", `prints ${store.must(attemptId).jobRef}`);
     const known = press.capabilities() as Capabilities;
     const isMute = known.fence === "none" || (!attests(known.ceiling) && config.driver !== "ipp");
-    const blockedFrom = clock.now();
     for (;;) {
       const completion = await at.awaitCompletion(submission, { signal, ...(isMute ? { withinMs: patience.muteMs } : {}) });
       if (completion.outcome !== "blocked") {
@@ -113,7 +114,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       become("blocked", completion.reason, [], completion.faults);
       const isGone = store.must(attemptId).stage !== "sent";
       if (signal.aborted) return false; // it waits in the printer: the next start asks for it
-      if (isGone || clock.now() - blockedFrom > patience.blockedMs) {
+      if (isGone || isUp()) {
         await takeBack(attemptId, at, completion.reason);
         return false;
       }

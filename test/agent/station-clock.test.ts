@@ -94,6 +94,22 @@ test("a clock that is set right by days ends no label: what is printed keeps its
   expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
 });
 
+test("a clock that is set forward takes no label back sooner out of a printer that waits for paper", async (t) => {
+  const shop = await printShop(w);
+  const { clock, turn } = wrongBy(0);
+  const station = await running(t, w.url, shop, { eyes: "hand" }, { clock });
+  const { machine } = station.floor;
+  await until(() => station.state().printers[0]?.status === "ready");
+  machine?.fault("paper-out", { after: 1 });
+  const { job_ref: ref } = await shop.issue({ max_attempts: 1 });
+  await until(() => jobAt(station, ref)?.state === "SPOOL_SUBMITTED" && station.state().printers[0]?.status === "blocked");
+  turn(H);
+  await new Promise((resolve) => setTimeout(resolve, 2_500)); // it has looked by then
+  machine?.clear();
+  await until(() => jobAt(station, ref)?.state !== "SPOOL_SUBMITTED", 20_000);
+  expect(jobAt(station, ref)).toMatchObject({ state: "PRINTED_ATTESTED", attempt: 1 });
+});
+
 test("a start after the clock was set back goes on from what is written down: a label printed before it can be scanned", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
