@@ -11,6 +11,7 @@ import type { Label } from "./label.ts";
 import type { PrinterConfig } from "./config.ts";
 import { fail } from "./ends.ts";
 import { instant } from "./clock.ts";
+import { fateOf } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";
@@ -18,6 +19,7 @@ import type { Talks } from "./standing.ts";
 const HELD = jobStateNames.filter((state) => leaseOf(state) !== null).toReversed(); // what has come furthest is first in the lane
 const DAY_MS = limits.ENVELOPE_LIFE_S * 1_000;
 const WHY = "this station's buffer was lost, and whether the label came out isn't known";
+const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be well again
 const WHAT = "what this station held before";
 
 export function adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds }: Talks & { floor: Floor; leaseSeconds: number }) {
@@ -37,23 +39,43 @@ export function adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds }: T
     return held;
   }
 
-  /** False where the cloud didn't say all of it. */
-  async function take(job: Job): Promise<boolean> {
+  /** Unknown: the cloud can't be asked now. Stumbled: over this one, and perhaps over no other. */
+  async function take(job: Job): Promise<"taken" | "unknown" | "stumbled"> {
     const { job_ref: ref, attempt_id: attemptId } = job;
-    if (attemptId === null || store.attempt(attemptId)) return true;
+    if (attemptId === null || store.attempt(attemptId)) return "taken";
     const said = await cloud.evidence(ref);
     uplink.heard(said);
-    if (!said.ok) return false;
-    if (said.value.attempt_id !== attemptId) return true; // it went on meanwhile
+    if (!said.ok) return ["retry", "stop"].includes(fateOf(said)) ? "unknown" : "stumbled";
+    if (said.value.attempt_id !== attemptId) return "taken"; // it went on meanwhile
     await adopt(floor, job, said.value.items, leaseSeconds);
-    return true;
+    return "taken";
+  }
+
+  let stumblesSince: number | undefined;
+  /** The others don't wait for what the cloud can't say: whoever prints it next here is asked for its label first. */
+  function leave({ job_ref: jobRef, attempt_id: attemptId, serial }: Job): void {
+    const words = `${WHY}, nor does the cloud say what it has heard of it: look for it, and explain it here`;
+    store.label("unknown", "unknown", words, { attemptId: attemptId ?? "", jobRef, serial });
+    say("error", { event: "not_adopted", job_ref: jobRef }, `${jobRef}: ${words}`);
   }
 
   async function run(deviceId: string): Promise<boolean> {
     const jobs = await heldBy(deviceId);
     if (!jobs) return false;
-    for (const job of jobs) if (!(await take(job))) return false;
-    store.setMeta("adoption", "done");
+    const stumbled: Job[] = [];
+    for (const job of jobs) {
+      const became = await take(job);
+      if (became === "unknown") return false;
+      if (became === "stumbled") stumbled.push(job);
+    }
+    if (stumbled.length > 0) {
+      stumblesSince ??= floor.clock.now();
+      if (floor.clock.now() - stumblesSince < STUMBLES_MAX_MS) return false;
+    }
+    store.write(() => {
+      stumbled.forEach(leave);
+      store.setMeta("adoption", "done");
+    });
     const words =
       jobs.length === 0 ? "nothing" : `${jobs.length} ${jobs.length === 1 ? "job" : "jobs"}: what became of each label is asked`;
     say(

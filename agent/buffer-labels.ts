@@ -23,7 +23,7 @@ export type LedgerRow = {
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 
 export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
-  label: (printer: string, state: LabelState, words: string, of?: Attempt) =>
+  label: (printer: string, state: LabelState, words: string, of?: Pick<Attempt, "attemptId" | "jobRef" | "serial">) =>
     write(() => {
       const now = clock.now();
       run(

@@ -154,6 +154,27 @@ test.concurrent("one that waits for word from the cloud claims nothing before it
   expect([jobAt(station, first.job_ref)?.stage, asked(station, second.job_ref)]).toEqual(["printed", "unknown_outcome"]);
 });
 
+test.concurrent("a job of which the cloud can't say what it has heard keeps no other waiting, and its label is looked for", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const { floor, first, second } = await inFlight(t, shop);
+  floor.config.cloud = net.url;
+  writeFileSync(fileOf(floor), "lost");
+  net.rule(({ path }) => (path.endsWith(`${first.job_ref}/evidence`) ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));
+  let off = 0;
+  const station = await stationOn(floor, { clock: { ...systemClock, now: () => Date.now() + off } });
+  t.onTestFinished(station.end);
+  await until(() => asked(station, second.job_ref) === "unknown_outcome", 20_000);
+  expect(net.passed.filter(({ path }) => path.endsWith("/claim/batch"))).toEqual([]);
+  off = 60_000;
+  const third = await shop.issue();
+  await until(() => jobAt(station, third.job_ref) !== undefined, 20_000);
+  const words = expect.stringMatching(/^this station's buffer was lost.+: look for it, and explain it here$/);
+  expect(station.state().ledger.open).toContainEqual(expect.objectContaining({ job_ref: first.job_ref, state: "unknown", words }));
+  expect(station.store.meta("adoption")).toBe("done");
+});
+
 test.concurrent("one of a newer version is refused with one line and left as it is", async (t) => {
   const shop = await printShop(w);
   const { floor } = await inFlight(t, shop);
