@@ -30,10 +30,23 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     return known;
   };
   const run = (sql: string, ...values: unknown[]) => prepared(sql).run(...values);
-  const all = (sql: string, ...values: unknown[]) => prepared(sql).all(...values) as Row[];
-  const get = (sql: string, ...values: unknown[]) => prepared(sql).get(...values) as Row | undefined;
+  const all = (sql: string, ...values: unknown[]) => read(() => prepared(sql).all(...values)) as Row[];
+  const get = (sql: string, ...values: unknown[]) => read(() => prepared(sql).get(...values)) as Row | undefined;
   let fault: string | null = null;
   let isBroken = false;
+  const damaged = () => `the buffer ${file} is damaged: restart the agent, which sets it aside and asks the cloud what it held`;
+
+  /** Damage is told whoever meets it: nothing may be written any more that was read in part. */
+  function read<T>(act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      if (!CORRUPT.test(String((error as { code?: string }).code))) throw error;
+      isBroken = true;
+      fault = damaged();
+      throw new Refusal("STORE_UNAVAILABLE", fault);
+    }
+  }
 
   /** All of it durable, or nothing; what the disk refuses is told as such. */
   function write<T>(act: () => T): T {
@@ -44,9 +57,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
       const code = String((error as { code?: string }).code);
       isBroken ||= CORRUPT.test(code);
       if (!isBroken && !FULL.test(code)) throw error;
-      fault = isBroken
-        ? `the buffer ${file} is damaged: restart the agent, which sets it aside and asks the cloud what it held`
-        : `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;
+      fault = isBroken ? damaged() : `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;
       throw new Refusal("STORE_UNAVAILABLE", fault);
     }
   }

@@ -1,5 +1,5 @@
 // A buffer that can't be read any more, with jobs in flight: set aside, asked of the cloud, and nothing is printed twice by itself.
-import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -259,6 +259,39 @@ test("a label that is forgotten isn't taken for an old one when its serial is pr
   await printed(later, again.job_ref);
   expect((await ask(later, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
   await sealed(shop, again.job_ref);
+});
+
+test("one in which a look meets damage while the station works is told of, and nothing more is claimed", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop);
+  const first = await stationOn(floor);
+  const { job_ref: ref } = await shop.issue();
+  await sealed(shop, ref);
+  await until(() => first.state().recent.length === 1);
+  await first.end();
+  const OLD = 4_000; // more than SQLite keeps in memory
+  inFile(
+    fileOf(floor),
+    `CREATE TEMP TABLE one AS SELECT * FROM attempts;
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${OLD}) INSERT INTO attempts
+     SELECT attempt_id || i, job_ref || i, serial, link || i, task, hex(zeroblob(4000)), printer, stage, work, lease_seconds, lease_until, envelope_until,
+       ask_since, ended, created_at - i, updated_at - i FROM one, n`,
+  );
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => station.state().printers[0]?.status === "ready" && station.state().online);
+  const third = Math.floor(statSync(fileOf(floor)).size / 3 / PAGE_BYTES) * PAGE_BYTES;
+  const open = openSync(fileOf(floor), "r+");
+  writeSync(open, Buffer.alloc(third, 0xff), 0, third, third);
+  closeSync(open);
+  expect((await ask(station, "GET", `/api/jobs/${ref}${OLD / 2}/label.png`)).body.error).toMatchObject({
+    code: "STORE_UNAVAILABLE",
+    message: expect.stringContaining("is damaged: restart the agent"),
+  });
+  expect((await ask(station, "GET", "/healthz")).body).toMatchObject({ status: "degraded", notices: [{ code: "buffer_unwritable" }] });
+  const next = await shop.issue();
+  await sleep(3_000); // more than a look for work
+  expect(await stateInCloud(shop, next.job_ref)).toBe("QUEUED");
 });
 
 test("one that holds the labels of months says how the station is as fast as a new one", async (t) => {
