@@ -67,7 +67,12 @@ export async function openConsole({ host, port }: { host: string; port: number }
   takeJson(app);
   guard(app, host);
   answerUnrouted(app);
-  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, _request, reply) => refuse(reply, refusalOf(error)));
+  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, { method, url }, reply) => {
+    const refusal = refusalOf(error);
+    if (refusal.code === "INTERNAL_ERROR")
+      floor.say("error", { event: "console", stack: error.stack }, `${method} ${url.replace(/\?.*/, "")}: ${error.message}`);
+    refuse(reply, refusal);
+  });
   followClicks(app, deps.floor);
   let metrics: ReturnType<typeof import("./metrics.ts").metricsOf> | undefined;
   servePages(app);
@@ -230,7 +235,8 @@ function labelOf({ floor, lanes }: Deps, ref: string, attemptId: string | undefi
 }
 
 /** The whole state: at once after a change, a few times a second while there are many. */
-function events(request: FastifyRequest, reply: FastifyReply, { state, news, clock }: Deps): void {
+function events(request: FastifyRequest, reply: FastifyReply, { floor, state, news, clock }: Deps): void {
+  const first = state(); // where it can't be told, the answer says why
   void reply.hijack();
   const { raw } = reply;
   raw.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store", "x-content-type-options": "nosniff" });
@@ -239,13 +245,23 @@ function events(request: FastifyRequest, reply: FastifyReply, { state, news, clo
   let missed = false;
   let sentAt = 0;
   let cancel = () => {};
+  const tell = (now: State) => {
+    sentAt = clock.now();
+    raw.write(`event: state\ndata: ${JSON.stringify(now)}\n\n`);
+    cancel = clock.after(KEEP_ALIVE_MS, send);
+  };
   const send = () => {
     due = false;
     cancel();
-    sentAt = clock.now();
     missed = raw.writableNeedDrain; // who doesn't read is told no more; once it does, it is told how things are then
-    if (!missed) raw.write(`event: state\ndata: ${JSON.stringify(state())}\n\n`);
-    cancel = clock.after(KEEP_ALIVE_MS, send);
+    if (missed) return void (cancel = clock.after(KEEP_ALIVE_MS, send));
+    try {
+      tell(state());
+    } catch (error) {
+      floor.say("error", { event: "console" }, `the page can't be told how the station is: ${(error as Error).message}`);
+      off();
+      raw.end(); // it asks again
+    }
   };
   const off = news.onBeat(() => {
     if (due) return;
@@ -258,5 +274,5 @@ function events(request: FastifyRequest, reply: FastifyReply, { state, news, clo
     off();
     cancel();
   });
-  send();
+  tell(first);
 }

@@ -94,7 +94,11 @@ export function startWake({ settings, onWake, report, log, clock = systemClock, 
   };
   /** Now, and from time to time. */
   const saying = () => {
-    line?.say(report());
+    try {
+      line?.say(report());
+    } catch (error) {
+      log.warn({ event: "wake" }, `the broker can't be told how the station is: ${(error as Error).message}`);
+    }
     callOff();
     callOff = clock.after(TELEMETRY_EVERY_MS, saying);
   };

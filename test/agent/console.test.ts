@@ -85,6 +85,23 @@ test("events are the same state, at once and after every change", async () => {
   abort.abort();
 });
 
+test("a state that can't be told ends the page's events and not the station, and the log says why; the page asks again", async (t) => {
+  const broken = await running(t, w.url, await printShop(w), { eyes: "hand" });
+  const { store } = broken;
+  const { sealing } = store;
+  const response = await fetch(`${broken.url}/api/events`);
+  store.sealing = () => {
+    throw new Error("its page can't be read");
+  };
+  await ask(broken, "POST", "/api/pause");
+  await response.text(); // it ends
+  expect(await ask(broken, "GET", "/api/events")).toMatchObject({ status: 500, body: { error: { code: "INTERNAL_ERROR" } } });
+  expect(broken.lines.join("\n")).toContain("its page can't be read");
+  await ask(broken, "POST", "/api/resume"); // which nobody is told any more
+  store.sealing = sealing;
+  expect((await ask(broken, "GET", "/healthz")).body).toEqual({ status: "ok" });
+});
+
 test("a page that no longer reads costs no memory, and is told how things are once it reads again", async (t) => {
   const sleepy = await running(t, w.url, await printShop(w), { eyes: "hand" });
   for (let i = 0; i < 50; i += 1)
