@@ -43,10 +43,11 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   const lastText = new Map<string, string>();
   /** The last look of each scanner that told nothing new; it does once a label of that serial is under way. */
   const unsaid = new Map<string, Sighting>();
-  let awaiting: { attemptId: string; seen: Sighting; operator: string | undefined; cancel(): void } | undefined;
-  const forget = () => {
-    awaiting?.cancel();
-    awaiting = undefined;
+  /** Labels whose symbol was right and whose tag has to be read, by their attempt: each printer may have one. */
+  const awaiting = new Map<string, { seen: Sighting; operator: string | undefined; cancel(): void }>();
+  const forget = (attemptId: string) => {
+    awaiting.get(attemptId)?.cancel();
+    awaiting.delete(attemptId);
   };
 
   function note(scanner: string, at: string, said: ScanAnswer, level: "debug" | "info" | "warn", isStill = false): void {
@@ -117,9 +118,9 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     const { attemptId, jobRef } = attempt;
     const ask = askOf(attempt);
     const tag = tagFor(attempt, ask);
-    forget();
+    forget(attemptId);
     if ("words" in tag) {
-      if (tag.wait) awaiting = { attemptId, seen, operator, cancel: clock.after(FIELD_MS, later) };
+      if (tag.wait) awaiting.set(attemptId, { seen, operator, cancel: clock.after(FIELD_MS, () => later(attemptId)) });
       return { moved: false, words: tag.words, job_ref: jobRef, why: "tag" };
     }
     const result = scanResultOf(seen, { ...intendedOf(attempt, seen), ...(tag.rfid ? { rfid: tag.rfid } : {}) });
@@ -130,18 +131,18 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   }
 
   /** The tag was read, or what else lay in the field may have been sealed meanwhile. */
-  function again(isStill = false): void {
-    const waiting = awaiting;
-    forget();
-    const attempt = waiting && store.attempt(waiting.attemptId);
+  function again(attemptId: string, isStill = false): void {
+    const waiting = awaiting.get(attemptId);
+    forget(attemptId);
+    const attempt = waiting && store.attempt(attemptId);
     if (!waiting || !attempt || attempt.ended !== null || !UNDER_WAY.has(attempt.stage)) return;
     const said = passed(waiting.seen, attempt, waiting.operator);
     note(waiting.seen.scanner, instant(clock), said, said.moved ? "info" : "warn", isStill);
   }
 
-  function later(): void {
+  function later(attemptId: string): void {
     try {
-      again(true); // the same word again is no news
+      again(attemptId, true); // the same word again is no news
     } catch (error) {
       say("error", { event: "scan" }, `a scan was lost: ${(error as Error).message}`);
     }
@@ -197,10 +198,10 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       tags.push(tag);
       tags.splice(0, tags.length - TAGS_KEPT);
       note(tag.reader, tag.read_at, { words: `read ${tag.epc}`, ...NOTHING }, "debug");
-      again();
+      for (const attemptId of Array.from(awaiting.keys())) again(attemptId);
     },
     trouble: ({ scanner, at, words, why = "not_text" }) => note(scanner, at, { words, ...NOTHING, why }, "warn", why === "not_text"),
     last: (scanner) => lastWords.get(scanner) ?? null,
-    end: forget,
+    end: () => Array.from(awaiting.keys()).forEach(forget),
   };
 }

@@ -2,6 +2,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import type { PrinterConfig } from "../../agent/config.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
+import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { floorOf, jobAt, stateInCloud, stationOn, statuses, until } from "./floor.ts";
@@ -26,7 +27,7 @@ async function twoPrinters(t: Parameters<typeof floorOf>[0], first: Partial<Prin
     t.onTestFinished(station.end);
     return station;
   };
-  return { shop, machine: floor.machine, other, start };
+  return { shop, floor, machine: floor.machine, other, start };
 }
 const many = (shop: Shop, serials: string[], how: object) =>
   shop.admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin: shop.gtin, serial, ...how })) });
@@ -70,4 +71,25 @@ describe.concurrent("while one printer is off", () => {
     await isIn(shop, ref, "PRINTED_ATTESTED");
     expect([machine.labels.length, other.labels.length, jobAt(station, ref)?.attempt]).toEqual([0, 1, 1]);
   });
+});
+
+test("a label that waits for its tag to be read goes on waiting while the other printer's is scanned", async (t) => {
+  const { shop, floor, start } = await twoPrinters(t, { rfid: true }, { rfid: false });
+  const reader = await startLineScanner();
+  t.onTestFinished(reader.end);
+  floor.config.scanners.push({ name: "gate", driver: "rfid", port: reader.url ?? "", simulated: true });
+  const tagged = await shop.issue({ needs: ["qr", "rfid"] });
+  const station = await start();
+  await isIn(shop, tagged.job_ref, "PRINTED_ATTESTED");
+  const plain = await shop.issue();
+  await isIn(shop, plain.job_ref, "PRINTED_ATTESTED");
+  await until(() => station.state().scanners.every(({ up }) => up));
+  await floor.scanner?.scan(tagged.digital_link);
+  await until(() => station.state().scanners[0]?.last?.words.includes("tag has to be read") ?? false);
+  await floor.scanner?.scan(plain.digital_link);
+  await isIn(shop, plain.job_ref, "SEALED");
+  await reader.scan(`${tagged.sgtin96_epc},${floor.machine?.labels.at(-1)?.tag?.tid}`);
+  await isIn(shop, tagged.job_ref, "SEALED");
+  await until(() => station.state().sealing === 0);
+  expect(station.state().ledger.counts).toEqual({ sealed: 2 });
 });
