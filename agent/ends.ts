@@ -65,9 +65,12 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     const orphan = { job_ref: attempt.jobRef, attempt_id: attemptId };
     if (isGivenUp && lying === 0) {
       const { actor = DEVICE, evidence } = store.items(attemptId).findLast(({ status }) => status === "FAILED") ?? {};
-      const outcome = store.labelsOf(attemptId).some(({ state }) => state === "destroyed") ? "destroyed" : "not_printed";
+      const labels = store.labelsOf(attemptId);
+      const told = labels.find(({ state }) => state === "destroyed") ?? labels.find(({ state }) => state === "explained");
+      const found =
+        told?.state === "explained" ? { outcome: "explained", words: readable(told.words) } : { outcome: told?.state ?? "not_printed" };
       const whose = evidence?.["label_disposition"] === undefined ? DEVICE : actor; // it was said later, of all labels of the serial
-      return store.reportOrphan({ ...orphan, evidence: { outcome }, disposition: "destroyed", actor: whose });
+      return store.reportOrphan({ ...orphan, evidence: found, disposition: "destroyed", actor: whose });
     }
     if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
     const evidence = { stage: attempt.stage, why: readable(why), work: { ...attempt.work } };

@@ -395,6 +395,27 @@ describe.concurrent("the cloud refuses", () => {
     },
   );
 
+  test("what a person explained of a label, of which the cloud hears too late, is told in those words, and not that none came out", async (t) => {
+    const { own, shop, net, station } = await onBorrowedTime(t);
+    const { job_ref: ref } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    net.cut();
+    expect((await say(station, ref, "misprint")).status).toBe(200);
+    const session = await sessionAt(station);
+    const [label] = station.state().ledger.open;
+    expect((await ask(station, "POST", `/api/labels/${label?.n}/explain`, { words: "found and destroyed", session })).status).toBe(200);
+    own.later(1_000_000);
+    await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+    await (await shop.newDevice("line 2")).claim({ station: "line-1" });
+    net.mend();
+    const told = () => net.passed.filter(({ path }) => path.endsWith("/aidc/orphans")).map(({ body }) => JSON.parse(body) as object);
+    await until(() => told().length > 0 && station.state().buffer_depth === 0);
+    expect(told()).toMatchObject([
+      { job_ref: ref, disposition: "destroyed", evidence: { outcome: "explained", words: "op-7: found and destroyed" } },
+    ]);
+    expect(station.state().quarantine).toEqual([]);
+  });
+
   test("an earlier label that was destroyed before it was an orphan isn't asked for again: the next attempt's would be found", async (t) => {
     const { own, shop, net, station } = await onBorrowedTime(t);
     const { job_ref: ref, digital_link: text } = await shop.issue();
