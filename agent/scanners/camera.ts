@@ -1,5 +1,6 @@
 // A camera that shows its picture at a URL: pulled, read, and a sighting where something new is in view.
 import { hash } from "node:crypto";
+import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { type Clock, instant, within } from "../clock.ts";
 import { look } from "../decode.ts";
@@ -134,10 +135,12 @@ async function fetched(url: string, signal: AbortSignal): Promise<Uint8Array> {
 }
 
 async function fileAt(path: string): Promise<Uint8Array> {
-  const handle = await open(path);
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe would wait for its writer, and a thread with it
   try {
-    const { size } = await handle.stat();
-    if (size > FRAME_MAX_BYTES) throw tooLarge(path);
+    const what = await handle.stat();
+    if (!what.isFile())
+      throw new Error(`${path} isn't a picture's file: a device has no end, and is looked at by a program that serves its picture`);
+    if (what.size > FRAME_MAX_BYTES) throw tooLarge(path);
     return await handle.readFile();
   } finally {
     await handle.close();

@@ -1,4 +1,5 @@
 // Scanners over real sockets, serial lines and HTTP: what is seen is said once and whole; what is cut, mad or doubtful is said to be so.
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -383,6 +384,15 @@ describe("a camera", () => {
   test("one that isn't there is told in words", async () => {
     const { links } = opened({ name: "eye", driver: "camera", port: "http://127.0.0.1:1/frame.png" });
     await expect.poll(() => links).toEqual([{ up: false, why: expect.stringContaining("can't be reached") }]);
+  });
+
+  test.each(["/dev/zero", "pipe"])("%s has no end, and is told in words instead of being read", async (what) => {
+    const folder = mkdtempSync(join(tmpdir(), "imprimatur-eye-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const path = what === "pipe" ? join(folder, what) : what;
+    if (what === "pipe") execFileSync("mkfifo", [path]);
+    const { links } = opened({ name: "eye", driver: "camera", port: `file:${path}` });
+    await expect.poll(() => links).toEqual([{ up: false, why: expect.stringContaining("isn't a picture's file") }]);
   });
 
   test("a picture in a file is as good as one at a URL", async () => {
