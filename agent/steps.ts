@@ -70,7 +70,7 @@ export function submitted(floor: Floor, attemptId: string, act: number, submissi
     store.receipt(act, { accepted, offered, fault: fault ?? null, spool_id: spoolId ?? null, at: new Date(at).toISOString() });
     const attempt = store.must(attemptId);
     if (accepted === 0) return nothingLeft(floor, attempt);
-    if (isOver(attempt)) return true; // its job went on meanwhile: the label stands in the ledger as an orphan
+    if (isOver(attempt)) return true; // its job went on meanwhile, or was refused: the label stands in the ledger already
     store.label(printer.name, "unknown", "sent to the printer", attempt);
     const receipt = {
       transport: printer.port.split(":")[0] ?? "",
@@ -91,8 +91,9 @@ export function submitted(floor: Floor, attemptId: string, act: number, submissi
     return true;
   });
 }
-function nothingLeft({ store }: Floor, { attemptId, stage, jobRef }: Attempt): boolean {
+function nothingLeft({ store }: Floor, { attemptId, stage, jobRef, ended }: Attempt): boolean {
   if (stage === "sending") store.change(attemptId, { stage: "rendered" });
+  if (ended !== null) store.relabel(attemptId, MAY_BE_HERE, "not_printed", "nothing left the station");
   if (stage !== "orphan") return false;
   store.relabel(attemptId, MAY_BE_HERE, "not_printed", "nothing left the station");
   store.reportOrphan({

@@ -111,7 +111,10 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
     store.quarantine({ jobRef: body.job_ref, attemptId, code, message, what: JSON.stringify(body) });
     if (kind !== "result") return;
     store.dropReports(attemptId, `after ${code}`);
-    if (store.attempt(attemptId)?.ended === null) store.change(attemptId, { ended: `quarantined: ${code}` });
+    const attempt = store.attempt(attemptId);
+    if (attempt?.ended !== null) return;
+    if (attempt.stage === "sending") store.label(attempt.printer ?? "", "unknown", REFUSED_MEANWHILE, attempt);
+    store.change(attemptId, { ended: `quarantined: ${code}` });
   }
 
   /** The cloud has renewed the lease, at the earliest when it was asked, unless this isn't the first time. */
@@ -270,6 +273,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
 }
 
 const IDLE_MS = 1_000;
+const REFUSED_MEANWHILE = "the cloud refused its job while it was sent to the printer: look for it, and explain it here";
 const STUMBLES_MAX = 8;
 const PICTURES_ABREAST = 8;
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel

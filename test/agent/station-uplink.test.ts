@@ -302,6 +302,19 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state().quarantine).toEqual([]);
   });
 
+  test("a label's drawing while it is on its way to the printer: what comes out is in the ledger", async (t) => {
+    const { shop, net, station } = await behind(t, { eyes: "hand" });
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("slow-reader", { bytes: 256, ms: 30 });
+    net.rule((passing): Fate => (statusOf(passing) === "RENDERED" ? { status: 422, code: "EVIDENCE_INVALID" } : "pass"));
+    const { job_ref: ref } = await shop.issue();
+    const open = [{ job_ref: ref, state: "unknown", words: expect.stringMatching(/: look for it, and explain it here$/) }];
+    await until(() => station.state().quarantine.length === 1);
+    expect([station.floor.machine?.labels.length, station.state().ledger.open]).toMatchObject([0, open]);
+    await until(() => station.floor.machine?.labels.length === 1 && station.state().printers[0]?.status === "ready");
+    expect(station.state().ledger.open).toMatchObject(open);
+  });
+
   test("401 stops the claiming, says so, and keeps every report", async (t) => {
     const { shop, net, station } = await behind(t, { eyes: "hand" });
     const { job_ref: ref, digital_link: text } = await shop.issue();
