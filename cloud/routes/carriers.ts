@@ -90,7 +90,7 @@ export const carriers: Route[] = [
     says: "Report what became of up to 1,000 labels; the last outcome of a serial stands, and saying the same again changes nothing",
     tag,
     body: PrintStatus,
-    bodyMaxBytes: 2 * limits.BODY_MAX_BYTES,
+    bodyMaxBytes: limits.RESULTS_BODY_MAX_BYTES,
     example: { results: [{ serial: "123456789", status: "failed", reason: "ribbon wrinkled", deviceId: "zd621r" }] },
     replies: { 200: PrintStatusTaken },
     audit: "print.status_reported",

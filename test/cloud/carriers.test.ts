@@ -183,6 +183,14 @@ describe("print-status", () => {
     expect(await serialsIn("failed")).toEqual([]);
   });
 
+  test("a thousand failures with the longest reasons are one call's, whatever their script", async () => {
+    const home = await printShop(w);
+    const serials = await home.allocate(1_000);
+    const results = serials.map((serial) => ({ serial, status: "failed", reason: "\u{1f5b6}".repeat(1_000) }));
+    const answer = await home.admin.post("/carriers/print-status", { results });
+    expect([answer.status, answer.body.failed?.length]).toEqual([200, 1_000]);
+  });
+
   test("voiding one serial is told as a change of its product, and is never the model, whatever number that has", async () => {
     const home = await printShop(w);
     const [one = "", two = ""] = await home.allocate(2);
