@@ -103,6 +103,35 @@ const ends = (settled: PromiseSettledResult<unknown>[]) =>
   settled.map((end) => (end.status === "fulfilled" ? end.value : (end.reason as Error).message));
 const refusal = (message: string) => new Refusal("NOT_FOUND", message);
 
+test("reads that are asked for at once are no older than any of them, and one that fails or takes its time spoils no other", async () => {
+  await w.store.write("fresh", async ({ db }) => void (await db.run(insert("fresh"))));
+  const at = async () =>
+    w.store.read("at", async ({ db }) =>
+      Number((await db.values<[number]>(sql`SELECT created_at FROM signing_keys WHERE kid = 'fresh'`))[0]?.[0]),
+    );
+  let answered = 1;
+  let isOver = false;
+  const looking = Array.from({ length: 16 }, async (_, i) => {
+    for (let n = 0; !isOver; n += 1) {
+      const before = answered;
+      if (i === 0) await expect(w.store.read("fails", () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+      if (i === 1) await w.store.read("slow", () => new Promise((done) => setTimeout(done, 5)));
+      expect(await at()).toBeGreaterThanOrEqual(before);
+      if (n % 7 === i % 7) await new Promise((turn) => setImmediate(turn));
+    }
+  });
+  for (let n = 2; n <= 100; n += 1) {
+    await w.store.write(
+      "fresher",
+      async ({ db }) => void (await db.run(sql`UPDATE signing_keys SET created_at = ${n} WHERE kid = 'fresh'`)),
+    );
+    answered = n;
+    expect(await Promise.all([at(), at(), at()])).toEqual([n, n, n]);
+  }
+  isOver = true;
+  await Promise.all(looking);
+});
+
 test("joint units end as each would by itself, whatever the others do", async () => {
   const kinds = {
     writes: (kid: string) => async () => (await run(INSERT, [kid], "run"), kid),
