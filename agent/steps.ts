@@ -93,9 +93,8 @@ export function submitted(floor: Floor, attemptId: string, act: number, submissi
 }
 function nothingLeft({ store }: Floor, { attemptId, stage, jobRef, ended }: Attempt): boolean {
   if (stage === "sending") store.change(attemptId, { stage: "rendered" });
-  if (ended !== null) store.relabel(attemptId, MAY_BE_HERE, "not_printed", "nothing left the station");
+  if (ended !== null || stage === "orphan") store.relabel(attemptId, MAY_BE_HERE, "not_printed", "nothing left the station");
   if (stage !== "orphan") return false;
-  store.relabel(attemptId, MAY_BE_HERE, "not_printed", "nothing left the station");
   store.reportOrphan({
     job_ref: jobRef,
     attempt_id: attemptId,
