@@ -138,7 +138,7 @@ function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
 
 /** A name is its sender's, who may give it the length of the whole body and a hundred faults. */
 const shown = (name: string): string =>
-  name.length <= limits.FAULT_FIELD_MAX_LENGTH ? name : `${name.slice(0, limits.FAULT_FIELD_MAX_LENGTH).toWellFormed()}…`;
+  (name.length <= limits.FAULT_FIELD_MAX_LENGTH ? name : `${name.slice(0, limits.FAULT_FIELD_MAX_LENGTH)}…`).toWellFormed();
 
 /** The first sentence about each field is enough. */
 function oneEach(faults: FieldFault[]): FieldFault[] {

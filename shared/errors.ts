@@ -106,6 +106,9 @@ export const shownCode = (code: ErrorCode): string => (errors[code] as Row).code
 export type ErrorBody = { error: { code: string; message: string; details?: Record<string, unknown> } };
 export type FieldFault = { field: string; rule: string; message: string };
 
+/** A sentence that stands among many. */
+export const brief = (text: string): string => text.slice(0, limits.FAULT_TEXT_MAX_LENGTH).toWellFormed();
+
 /** The one class: an answer that says no, with the code, a sentence that helps and what a program needs to know. */
 export class Refusal extends Error {
   readonly code: ErrorCode;
@@ -113,7 +116,7 @@ export class Refusal extends Error {
   readonly headers: Record<string, string>;
 
   constructor(code: ErrorCode, message?: string, details?: Record<string, unknown>, headers: Record<string, string> = {}) {
-    super(message ?? errors[code].says);
+    super((message ?? errors[code].says).toWellFormed()); // what it quotes may be cut in the middle of a character
     this.code = code;
     this.details = details;
     this.headers = headers;
@@ -131,7 +134,7 @@ export class Refusal extends Error {
 
   /** As one line of a list of many outcomes. */
   get line(): string {
-    return `${shownCode(this.code)}: ${this.message}`.slice(0, limits.FAULT_TEXT_MAX_LENGTH);
+    return brief(`${shownCode(this.code)}: ${this.message}`);
   }
 
   get body(): ErrorBody {

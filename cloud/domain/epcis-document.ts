@@ -1,7 +1,7 @@
 // From a body to events ready to be stored: outside of any unit of work, a slice at a time, so that a large document holds nobody up.
 import { randomUUID } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
-import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { brief, type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { type Behaviour, EpcisDocument, EpcisQueryDocument, type Problem } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
@@ -96,7 +96,7 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { b
     const wrong = eventFaults(event, declared, at);
     if (wrong.length === 0) keys += made.events[made.events.push(ready(event as Json)) - 1]?.terms.length ?? 0;
     else if (behaviour === "proceed" && made.problems.length < limits.EPCIS_ERRORS_MAX_ITEMS)
-      made.problems.push(problemOf(refused(wrong).message.slice(0, limits.FAULT_TEXT_MAX_LENGTH)));
+      made.problems.push(problemOf(brief(refused(wrong).message)));
     if (keys > limits.EPCIS_CAPTURE_MAX_KEYS) throw tooLarge(`more than ${limits.EPCIS_CAPTURE_MAX_KEYS} EPCs and other keys: split it`);
     if (faults.length <= limits.FAULTS_MAX_ITEMS) faults.push(...wrong);
     if (faults.length > limits.FAULTS_MAX_ITEMS && behaviour === "rollback") break;

@@ -1,13 +1,13 @@
 // From a CSV file to products: which columns, what a cell means, and where exactly a fault stands.
 import { Readable } from "node:stream";
-import { type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
+import { brief, type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
 import { parseJson } from "../json.ts";
 import { columnsOf, RESERVED_COLUMNS } from "./categories.ts";
 
 /** The file as a whole is no use: said once, and nothing of it is imported from here on. What is quoted of it has to be text that can be kept. */
-export const fileFault = (message: string) => new Refusal("VALIDATION_ERROR", message.toWellFormed().replaceAll("\0", "\ufffd"));
+export const fileFault = (message: string) => new Refusal("VALIDATION_ERROR", message.replaceAll("\0", "\ufffd"));
 export type CsvRow = { line: number; cells: string[]; columns: string[] };
 export type RowFault = { line: number; code: string; field: string | null; message: string };
 
@@ -144,7 +144,6 @@ function jsonOr(text: string): unknown {
 /** A refusal as the faults of a line: one for each column that it names. */
 export function faultsOf(line: number, refusal: Refusal): RowFault[] {
   const code = shownCode(refusal.code);
-  const brief = (message: string) => message.slice(0, limits.FAULT_TEXT_MAX_LENGTH);
   const fields = (refusal.details?.["fields"] ?? []) as FieldFault[];
   if (fields.length === 0)
     return [{ line, code, field: refusal.code === "DUPLICATE_GTIN" ? "gtin" : null, message: brief(refusal.message) }];

@@ -33,6 +33,19 @@ test.each([
   expect(answer.headers.get("x-correlation-id")).toMatch(/^[0-9a-f-]{36}$/);
 });
 
+const cut = `${"x".repeat(49)}😀`;
+const kettle = { name: "Kettle", description: "An electric kettle", category: cut, gtin: gtinOf(7), serialNumber: "K1", extensions: {} };
+test.each([
+  ["a body that begins with an emoji", "/products", "😀"],
+  ["half a pair as a field's name", "/products", '{"\\ud83d":1}'],
+  ["a category that is cut in an emoji", "/products", JSON.stringify(kettle)],
+  ["an item's category that is", "/products/batch", JSON.stringify({ items: [kettle] })],
+  ["a grant that is", "/oauth/token", JSON.stringify({ grant_type: `x${"😀".repeat(90)}` })],
+])("what is quoted in a refusal is text that any parser takes: %s", async (_what, path, body) => {
+  const { text } = await w.admin.send("POST", path, { body, headers: json });
+  expect(text).not.toMatch(/\\ud[89a-f]/i); // JSON.stringify escapes halves only
+});
+
 test("who sends too large a body hears so, can send it to its end, and goes on over the same connection", async () => {
   const { hostname, port } = new URL(w.url);
   const large = 8_000_000;
