@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { closed, Id, Instant, nullable, type Static } from "./common.ts";
 
-export const ImportQuery = closed({ category: Type.String({ minLength: 1, maxLength: 50, description: "The category of all its rows" }) });
+export const ImportQuery = closed({ category: Type.String({ minLength: 1, description: "The category of all its rows" }) });
 
 export const ImportStatus = Type.Enum(["pending", "running", "completed", "failed"]);
 export const Import = closed({

@@ -37,4 +37,4 @@ export const SchemaQuery = closed({
   includeFields: Type.Optional(Type.Boolean({ default: true })),
 });
 export const TemplateQuery = closed({ jurisdiction: Type.Optional(Jurisdiction) });
-export const CategoryParams = closed({ category: Type.String({ minLength: 1, maxLength: 50 }) });
+export const CategoryParams = closed({ category: Type.String({ minLength: 1 }) });

@@ -128,6 +128,7 @@ test("what can't be taken in is refused at once", async () => {
   const codeOf = ({ status, body }: { status: number; body: { error: { code: string } } }) => [status, body.error.code];
   expect(codeOf(await send(`${HEADER}\n`, { query: "" }))).toEqual([400, "VALIDATION_ERROR"]);
   expect(codeOf(await send(`${HEADER}\n`, { query: "?category=vehicle" }))).toEqual([422, "SCHEMA_NOT_FOUND"]);
+  expect(codeOf(await send(`${HEADER}\n`, { query: `?category=${"toys".repeat(20)}` }))).toEqual([422, "SCHEMA_NOT_FOUND"]);
   expect(codeOf(await send(""))).toEqual([400, "VALIDATION_ERROR"]);
   expect(codeOf(await w.admin.post("/imports?category=electronics", {}))).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
   expect(codeOf(await w.admin.send("POST", "/imports?category=electronics"))).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
