@@ -56,13 +56,14 @@ function isLarge(value: unknown): boolean {
   return false;
 }
 
+const YEAR_0 = Date.parse("0000-01-01T00:00:00Z");
 /** Narrower than RFC 3339: a T, no leap second, a day that exists, and a year of four digits once it is UTC. */
 function isInstant(text: string): boolean {
   const at = Date.parse(text);
   const day = text.slice(0, 10);
   return (
     /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/.test(text) &&
-    at >= 0 &&
+    at >= YEAR_0 &&
     at < Date.UTC(10_000, 0) &&
     new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
   );
