@@ -20,7 +20,7 @@ type Said = Pick<CredentialCheck, "outcome" | "message">;
 const said = (name: CredentialCheck["name"], outcome: CredentialCheck["outcome"], message: string): CredentialCheck => ({
   name,
   outcome,
-  message,
+  message: message.toWellFormed(), // it quotes strangers
 });
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const objectOf = (value: unknown): Record<string, unknown> | undefined =>

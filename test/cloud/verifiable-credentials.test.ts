@@ -37,6 +37,16 @@ async function bitOf(credential: string): Promise<number> {
   return ((bits[at >> 3] ?? 0) >> (7 - (at & 7))) & 1;
 }
 
+test.each(['{"alg":"\\ud83d"}', '{"alg":"nineteen-characters😀"}', '{"alg":"EdDSA","typ":"\\ud83d"}'])(
+  "what is quoted of a stranger's credential is text that any parser takes: %s",
+  async (header) => {
+    const parts = [header, '{"issuer":"\\ud83d"}'].map((json) => Buffer.from(json).toString("base64url"));
+    const { body, text } = await verify(`${parts.join(".")}.AAAA`);
+    expect(body.verdict).toBe("invalid");
+    expect(text).not.toMatch(/\\ud[89a-f]/i);
+  },
+);
+
 test("a credential of ours is valid, check by check, and the verdict is in the audit log", async () => {
   const { id } = await publishedPassport(w.admin, kettle());
   const { credential } = await passportOf(id);
