@@ -4,6 +4,7 @@ import { limits } from "#shared/limits.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
 import { type Attempt, isLying, paperMayExist, type Verdict } from "./attempt.ts";
 import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
+import { readable } from "./words.ts";
 
 /** What a person's word is in the history. */
 export const REASONS: Record<Verdict, string> = {
@@ -27,7 +28,7 @@ export function fail(
   store.write(() => {
     const actor: JobActor = operator === undefined ? DEVICE : { kind: "operator", id: operator };
     const evidence = disposition ? { evidence: { label_disposition: { outcome: disposition, ...(operator ? { operator } : {}) } } } : {};
-    tell(floor, attemptId, { status: "FAILED", reason: readable(reason), actor, ...evidence });
+    tell(floor, attemptId, { status: "FAILED", reason: reasonOf(reason), actor, ...evidence });
     if (disposition) store.relabel(attemptId, MAY_BE_HERE, disposition, reason);
     else store.relabel(attemptId, ["unknown"], "unknown", leftOpen(reason)); // the next attempt may be another station's, which asks about it there
     store.change(attemptId, { ended: "failed" });
@@ -36,9 +37,7 @@ export function fail(
   floor.news.beat();
 }
 const leftOpen = (reason: string): string => `${reason}: look for it, and explain it here`;
-/** Controls, and what turns the direction of text round: the cloud takes neither. */
-const UNREADABLE = /[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
-const readable = (text: string): string => text.replaceAll(UNREADABLE, " ").slice(0, limits.REASON_MAX_LENGTH) || "no reason was given";
+const reasonOf = (text: string): string => readable(text, limits.REASON_MAX_LENGTH) || "no reason was given";
 
 /** What no try can change ends the attempt, before anything has left; everything else is tried again. */
 export async function unlessRefused<T>(floor: Floor, attempt: Attempt, act: () => Promise<T>): Promise<T | undefined> {
@@ -68,12 +67,12 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
       const labels = store.labelsOf(attemptId);
       const told = labels.find(({ state }) => state === "destroyed") ?? labels.find(({ state }) => state === "explained");
       const found =
-        told?.state === "explained" ? { outcome: "explained", words: readable(told.words) } : { outcome: told?.state ?? "not_printed" };
+        told?.state === "explained" ? { outcome: "explained", words: reasonOf(told.words) } : { outcome: told?.state ?? "not_printed" };
       const whose = evidence?.["label_disposition"] === undefined ? DEVICE : actor; // it was said later, of all labels of the serial
       return store.reportOrphan({ ...orphan, evidence: found, disposition: "destroyed", actor: whose });
     }
     if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
-    const evidence = { stage: attempt.stage, why: readable(why), work: { ...attempt.work } };
+    const evidence = { stage: attempt.stage, why: reasonOf(why), work: { ...attempt.work } };
     store.reportOrphan({ ...orphan, evidence, disposition: "found", actor: DEVICE });
     const isOut = isLying(attempt) || isGivenUp;
     store.change(attemptId, { stage: "orphan", ended: null, work: isOut ? {} : { held: true } });

@@ -8,6 +8,7 @@ import { pulse } from "./pulse.ts";
 import type { State } from "./state.ts";
 import type { Say } from "./floor.ts";
 import type { Uplink } from "./uplink.ts";
+import { readable } from "./words.ts";
 
 export type Standing = {
   info(): StationInfo | null;
@@ -48,7 +49,7 @@ export const reportOf = ({ status, version, buffer_depth, printers }: State): St
   buffer_depth,
   printers: printers.map(({ name, status, words, ceiling, simulated }) => ({
     name,
-    status: `${status}: ${words}`.slice(0, 200),
+    status: readable(`${status}: ${words}`, 200),
     ceiling,
     simulated,
   })),

@@ -1,4 +1,5 @@
 // What a print queue says of itself and of its jobs, in the words of this agent.
+import { readable } from "../words.ts";
 import type { Fault, FaultName } from "./driver.ts";
 import { type Attributes, firstOf, stringsOf } from "./ipp-codec.ts";
 
@@ -28,7 +29,7 @@ export function jobOf(found: Attributes): Job {
   const messages = ["job-state-message", "job-printer-state-message"]
     .flatMap((name) => stringsOf(found, name))
     .filter((text) => text !== "");
-  const said = [...reasons, ...new Set(messages)].join(", ").slice(0, WORDS_MAX_LENGTH);
+  const said = readable([...reasons, ...new Set(messages)].join(", "), WORDS_MAX_LENGTH);
   return {
     id: firstOf(found, "job-id", "number") ?? 0,
     name: firstOf(found, "job-name", "string") ?? "",

@@ -8,11 +8,14 @@ import { evidenceShapes } from "#shared/wire/evidence.ts";
 import { blank, fill } from "../../agent/bitmap.ts";
 import { attests, type Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/ipp.ts";
-import { jobOf } from "../../agent/printers/ipp-answers.ts";
+import { conditionOf, jobOf } from "../../agent/printers/ipp-answers.ts";
 import { decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, stringsOf, TAGS } from "../../agent/printers/ipp-codec.ts";
+import { reportOf } from "../../agent/standing.ts";
+import type { State } from "../../agent/state.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { QUEUE_FAULTS, type QueueFault, startQueue } from "../../fixtures/printers/ipp.ts";
 import { grayOfPng } from "../../fixtures/scanners/optics.ts";
+import { world } from "../world.ts";
 
 const after: (() => unknown)[] = [];
 afterEach(async () => {
@@ -124,6 +127,20 @@ test("as long as a queue's words may be, a person's word with them is evidence t
   });
   expect(Value.Check(evidenceShapes.completion, { basis: `ipp: job 1 is completed${words}`, grade: "D" })).toBe(true);
 });
+
+test.each(["😀".repeat(200), `x${"😀".repeat(200)}`, "a\0b", "two\nlines"])(
+  "whatever a stopped queue says of itself, the cloud takes the station's word with it: %j",
+  async (message) => {
+    const cloud = await world();
+    const { key } = (await cloud.admin.post("/devices", { name: "line 1" })).body;
+    const { faults } = conditionOf({ "printer-state": [5], "printer-state-message": [message] });
+    const printer = { name: "queue", status: "blocked", words: String(faults[0]?.words), ceiling: "D", simulated: true };
+    const said = reportOf({ status: "degraded", version: "1", buffer_depth: 0, printers: [printer] } as unknown as State);
+    expect(await cloud.as(key.secret).post("/aidc/station", said)).toMatchObject({ status: 200, body: { status: "degraded" } });
+    const { words } = jobOf({ "job-id": [1], "job-state": [9], "job-state-message": [`${"x".repeat(998)}${message}`] });
+    expect(words).toMatch(/^[^\p{Cc}\p{Cs}]*$/u);
+  },
+);
 
 describe("a lost answer never makes a second label", () => {
   test("the label is found by its name, and sending it again sends nothing", async () => {
