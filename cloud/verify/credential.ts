@@ -19,7 +19,8 @@ function issuerLine(opened: Opened, { did }: Ring): Line {
 }
 
 type Given = { now: number; keys: Ring | undefined };
-export async function credentialLines(jws: string, { now, keys }: Given, statusList: string | undefined): Promise<Line[]> {
+export async function credentialLines(jws: string, given: Given, statusList: string | undefined): Promise<Line[]> {
+  const { now, keys } = given;
   const opened = await openCredential(jws).catch((error: unknown) => error as Error);
   if (opened instanceof Error) return [said("fails", `signature: it isn't a signed credential: ${opened.message}`)];
   const signature = await judgeSignature(
@@ -31,7 +32,7 @@ export async function credentialLines(jws: string, { now, keys }: Given, statusL
   const status =
     statusList === undefined
       ? said("note", "whether it was revoked since only its issuer's status list can tell")
-      : await statusLine(opened, statusList, keys);
+      : await statusLine(opened, statusList, given);
   return [
     lineOf(signature),
     ...(keys ? [issuerLine(opened, keys)] : []),
@@ -42,11 +43,20 @@ export async function credentialLines(jws: string, { now, keys }: Given, statusL
 }
 
 const LIST_MAX_BYTES = 16_777_216;
+const bitsOf = (encoded: string): Buffer | undefined => {
+  try {
+    return gunzipSync(Buffer.from(encoded, "base64url"), { maxOutputLength: LIST_MAX_BYTES });
+  } catch {
+    return undefined; // a list that can't be unpacked has no bit
+  }
+};
+
 /** What the list said when it was saved. */
-async function statusLine({ status, issuer }: Opened, jws: string, keys: Ring | undefined): Promise<Line> {
+async function statusLine({ status, issuer }: Opened, jws: string, { now, keys }: Given): Promise<Line> {
   const list = await openCredential(jws).catch(() => undefined); // the next line says that it isn't one
-  const { encodedList } = (list?.payload["credentialSubject"] ?? {}) as { encodedList?: unknown };
-  if (!list || typeof encodedList !== "string" || !encodedList.startsWith("u"))
+  const { type, statusPurpose, encodedList } = (list?.payload["credentialSubject"] ?? {}) as Record<string, unknown>;
+  const isList = [list?.payload["type"]].flat().includes("BitstringStatusListCredential") && type === "BitstringStatusList";
+  if (!list || !isList || typeof encodedList !== "string" || !encodedList.startsWith("u"))
     return said("fails", "status: the status list in the file isn't one");
   if (!keys) return said("unknown", "status: whose status list it is can't be told without a key");
   const signature = await judgeSignature(jws, list, keys.find(list.kid));
@@ -54,9 +64,13 @@ async function statusLine({ status, issuer }: Opened, jws: string, keys: Ring | 
     return said("fails", "status: the status list isn't signed by the credential's issuer");
   if (status === undefined || status["statusListCredential"] !== list.payload["id"])
     return said("fails", "status: the credential's bit stands in another list than the file's");
-  const bits = gunzipSync(Buffer.from(encodedList.slice(1), "base64url"), { maxOutputLength: LIST_MAX_BYTES });
+  if (status["type"] !== "BitstringStatusListEntry" || [status["statusPurpose"], statusPurpose].some((purpose) => purpose !== "revocation"))
+    return said("unknown", "status: the list or the credential's bit in it tells of something else than revocation");
+  const validity = judgeValidity(list, now);
+  if (validity.outcome !== "passed") return said("unknown", `status: the list doesn't count at this time: ${validity.message}`);
+  const bits = bitsOf(encodedList.slice(1));
   const at = Number(status["statusListIndex"]);
-  const byte = bits[at >> 3];
+  const byte = bits?.[at >> 3];
   if (!Number.isInteger(at) || at < 0 || byte === undefined) return said("fails", "status: the list has no such bit");
   const when = String(list.payload["validFrom"]);
   return (byte >> (7 - (at & 7))) & 1

@@ -157,6 +157,35 @@ test("without a key a status list can't be judged, and isn't said to be somebody
   expect(said).not.toMatch("fails: ");
 });
 
+test("a status list says something only where it is one, of revocations, and while it counts", async () => {
+  const { privateKey, publicKey } = stranger();
+  const { kid } = partsOf(bundle.credential).header;
+  const keys = saved({ id: did.id, verificationMethod: [{ id: kid, publicKeyJwk: publicKey.export({ format: "jwk" }) }] });
+  const status = async (list: object, subject: object, entry: object = {}) => {
+    const [mine, lists] = [partsOf(bundle.credential), partsOf(bundle.statusList)];
+    Object.assign(mine.payload["credentialStatus"] as object, entry);
+    Object.assign(lists.payload, list);
+    Object.assign(lists.payload["credentialSubject"] as object, subject);
+    const { said } = await verify({ credential: signedBy(privateKey, mine), statusList: signedBy(privateKey, lists) }, "--keys", keys);
+    return /(\w+): status: /.exec(said)?.[1];
+  };
+  expect(await status({}, {})).toBe("holds");
+  for (const [list, subject] of [
+    [{ type: ["VerifiableCredential"] }, {}],
+    [{}, { type: "StatusList2021" }],
+    [{}, { encodedList: "uAAAA" }],
+  ] as const)
+    expect([list, subject, await status(list, subject)]).toEqual([list, subject, "fails"]);
+  for (const [list, subject, entry] of [
+    [{}, { statusPurpose: "suspension" }, {}],
+    [{}, { statusPurpose: "suspension" }, { statusPurpose: "suspension" }],
+    [{}, {}, { type: "StatusList2021Entry" }],
+    [{ validUntil: "2026-01-01T00:00:00Z" }, {}, {}],
+    [{ validFrom: "9999-01-01T00:00:00Z" }, {}, {}],
+  ] as const)
+    expect([list, subject, entry, await status(list, subject, entry)]).toEqual([list, subject, entry, "unknown"]);
+});
+
 test("what else stands in a file isn't covered by what holds: it is named, and what would be judged in another way is refused", async () => {
   const forged = tampered(bundle.credential, ({ header, payload }) => ({ header, payload: { ...payload, credentialSubject: { a: 1 } } }));
   for (const [file, names] of [
