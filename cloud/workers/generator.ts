@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import * as generation from "../domain/passport-generation.ts";
 import type { Signing } from "../keys.ts";
 import type { Store } from "../store/store.ts";
-import { startWorker, type Worker } from "./worker.ts";
+import { eachTried, startWorker, type Worker } from "./worker.ts";
 
 const IDLE_MS = 200;
 const AT_ONCE = 10;
@@ -15,7 +15,9 @@ export function startGenerator(store: Store, log: Logger, signing: Signing): Wor
     if (mayHoldLeases) await store.write("passport leases", generation.releaseAll);
     mayHoldLeases = false;
     const waiting = await store.write("passport claim", (tx) => generation.claim(tx, AT_ONCE));
-    for (const row of waiting) if (!stopping()) await store.write("passport", (tx) => generation.generate(tx, row, signing));
+    await eachTried(waiting, async (row) => {
+      if (!stopping()) await store.write("passport", (tx) => generation.generate(tx, row, signing));
+    });
     return waiting.length > 0;
   }
   return startWorker(log, { event: "generate-failed", idleMs: IDLE_MS, step });

@@ -53,3 +53,10 @@ export function startWorker(log: Logger, { event, idleMs, step }: Work): Worker 
     },
   };
 }
+
+/** Each of these has its turn, though one before it failed; what failed is thrown after them. */
+export async function eachTried<Item>(items: Iterable<Item>, one: (item: Item) => Promise<void>): Promise<void> {
+  const failures: unknown[] = [];
+  for (const item of items) await one(item).catch((error: unknown) => failures.push(error));
+  if (failures.length > 0) throw failures.length === 1 ? failures[0] : new AggregateError(failures, `${failures.length} of them failed`);
+}

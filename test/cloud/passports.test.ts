@@ -4,6 +4,10 @@ import { gunzipSync } from "node:zlib";
 import canonicalize from "canonicalize";
 import { createLocalJWKSet, importJWK, jwtVerify } from "jose";
 import { expect, test } from "vitest";
+import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
+import * as passports from "../../cloud/domain/passports.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
+import * as schema from "../../cloud/store/schema.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import type { Client } from "../../fixtures/client.ts";
 import { world } from "../world.ts";
@@ -69,6 +73,20 @@ test("a passport is made by a worker, says what the product says in UNTP's vocab
       .update(canonicalize(body.content) ?? "")
       .digest("hex"),
   );
+});
+
+test("passports that can't be made hold up none that were asked for at the same time", async () => {
+  const own = await world(); // what it logs is its own
+  const [broken, whole] = [await ready(own.admin), await ready(own.admin)];
+  const by = { tenantId: DEFAULT_TENANT, actor: { kind: "system" as const, id: "test", name: "test" }, requestId: "test" };
+  const asked = await own.store.write("at once", async (tx) => {
+    const { products } = schema;
+    await tx.db.update(products).set({ extensions: { hazardousSubstances: 5 } }).where(eq(products.id, broken)); // oxfmt-ignore
+    return [await passports.request(tx, by, broken), await passports.request(tx, by, whole)];
+  });
+  const states = () => Promise.all(asked.map(async ({ id }) => (await own.admin.get(`/passports/${id}`)).body.status));
+  await expect.poll(states, { timeout: 20_000 }).toEqual(["generating", "draft"]);
+  expect(own.logged().some((line) => line.includes("generate-failed"))).toBe(true);
 });
 
 test("a percentage becomes the very share that it says", async () => {
