@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import { endSweep, type Forget, retained, takeSweep } from "../domain/retention.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Store } from "../store/store.ts";
-import { startWorker, type Worker } from "./worker.ts";
+import { eachTried, startWorker, type Worker } from "./worker.ts";
 
 const EVERY_MS = 60_000;
 const SLICE_FIRST_ROWS = 8;
@@ -49,14 +49,18 @@ export function startSweeper(store: Store, log: Logger, metrics: Metrics): Worke
     idleMs: EVERY_MS,
     step: async (stopping) => {
       longestMs = 0;
-      for (const [name, forget] of Object.entries(retained)) {
-        const until = await store.write("sweep turn", (tx) => takeSweep(tx, held));
-        if (until === undefined) return false;
-        held = until;
-        if (!stopping()) await sweep(name, forget, stopping);
+      let isOurs = true;
+      try {
+        await eachTried(Object.entries(retained), async ([name, forget]) => {
+          const until = isOurs ? await store.write("sweep turn", (tx) => takeSweep(tx, held)) : undefined;
+          isOurs = until !== undefined;
+          held = until ?? held;
+          if (isOurs && !stopping()) await sweep(name, forget, stopping);
+        });
+      } finally {
+        if (isOurs) await store.write("sweep turn", (tx) => endSweep(tx, held));
+        if (isOurs) held = 0;
       }
-      await store.write("sweep turn", (tx) => endSweep(tx, held));
-      held = 0;
       return false;
     },
   });

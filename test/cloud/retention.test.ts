@@ -6,6 +6,7 @@ import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { endSweep, type Forget, retained, takeSweep } from "../../cloud/domain/retention.ts";
 import { createLog } from "../../cloud/log.ts";
+import type { Tx } from "../../cloud/store/store.ts";
 import { createMetrics } from "../../cloud/metrics.ts";
 import { startSweeper } from "../../cloud/workers/sweeper.ts";
 import * as schema from "../../cloud/store/schema.ts";
@@ -159,6 +160,21 @@ test("what is begun anew while it is swept stays: a key that is used again, a de
   await Promise.all([anew, ...swept]);
   const left = await Promise.all([rowsOf(answers), rowsOf(sent)]);
   expect(left.map((rows) => rows.filter((row) => row.includes(id)).length)).toEqual([1, 1]);
+});
+
+test("a kind that can't be swept holds up none of those that come after it", async () => {
+  const old = ({ db, now }: Tx) => db.insert(schema.scans).values({ id: "old-400-behind", tenantId: DEFAULT_TENANT, productId: "p", gtin: "g", serial: "s", at: now - 400 * DAY_MS, agent: "program" }); // oxfmt-ignore
+  await w.store.write("old", old);
+  const rename = (from: string, to: string) => w.store.write("rename", ({ db }) => db.run(sql.raw(`ALTER TABLE ${from} RENAME TO ${to}`)));
+  await rename("uploads", "uploads_away");
+  const sweeper = startSweeper(w.store, createLog("silent"), createMetrics());
+  const isThere = async () => (await rowsOf(schema.scans)).some((row) => row.includes("behind"));
+  try {
+    await expect.poll(isThere, { timeout: 20_000 }).toBe(false);
+  } finally {
+    await rename("uploads_away", "uploads");
+    await sweeper.stop();
+  }
 });
 
 test("one node sweeps at a time; who holds it keeps it, and a dead one's turn ends by itself", async () => {
