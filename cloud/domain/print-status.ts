@@ -2,11 +2,13 @@
 import { hash } from "node:crypto";
 import { and, eq, sql } from "../store/drizzle.ts";
 import { canonical } from "#shared/canonical.ts";
+import { digitalLink } from "#shared/gs1.ts";
 import type { Outcome, PrintStatusTaken } from "#shared/wire/carriers.ts";
 import { prepared } from "../store/prepared.ts";
 import { serials } from "../store/schema.ts";
 import { db, overtaken, together, type Tx } from "../store/store.ts";
 import { find, hold, inTurn } from "./carriers.ts";
+import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
 import * as jobs from "./jobs.ts";
@@ -25,7 +27,13 @@ const take = prepared(
       printBatch: sql`${sql.placeholder("batch")}`,
     })
     .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial"))))
-    .returning({ productId: serials.productId, openJob: serials.openJob, sealedJob: serials.sealedJob }),
+    .returning({
+      productId: serials.productId,
+      gtin: serials.gtin,
+      openJob: serials.openJob,
+      sealedJob: serials.sealedJob,
+      voidedAt: serials.voidedAt,
+    }),
 );
 
 type Printed = { serial: string; status: "printed" | "failed"; reason: string | null; deviceId: string | null };
@@ -49,16 +57,18 @@ async function isLatest(tx: Tx, tenantId: string, { unknown }: PrintStatusTaken,
   return true;
 }
 
-type Jobs = Map<string, jobs.Row>;
-/** The jobs that are open for what was printed elsewhere, which everybody takes before the serials. */
-async function holdJobs(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<Jobs> {
+type Before = { jobs: Map<string, jobs.Row>; printed: Set<string> };
+/** The jobs that are open for what was printed elsewhere, which everybody takes before the serials, and what has been printed already. */
+async function holdJobs(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<Before> {
   const printed = results.filter(({ status }) => status === "printed");
   const found = await together(printed.map(({ serial }) => find(tx, tenantId, serial)));
-  return jobs.hold(
+  const held = await jobs.hold(
     tx,
     tenantId,
     found.flatMap((row) => row?.openJob ?? []),
   );
+  const isPrinted = (row: (typeof found)[number]) => row !== undefined && (row.printStatus === "printed" || row.sealedJob !== null);
+  return { jobs: held, printed: new Set(found.flatMap((row) => (row && isPrinted(row) ? row.serial : []))) };
 }
 
 /** The first serial that there is, in everybody's order: who says the same at the same time waits here, and finds it said. */
@@ -66,25 +76,26 @@ async function holdFirst(tx: Tx, tenantId: string, results: readonly Outcome[]):
   for (const serial of inTurn(results.map((one) => one.serial))) if (await hold(tx, tenantId, serial)) return;
 }
 
+type Asked = { keyless: boolean; origin: string };
 type Answer = { taken: PrintStatusTaken; replayed: boolean };
 /** The answer to a batch; `replayed` when it brought no key of its own and is the same as an earlier one. */
-export async function report(tx: Tx, by: By, results: readonly Outcome[], keyless: boolean): Promise<Answer> {
+export async function report(tx: Tx, by: By, results: readonly Outcome[], { keyless, origin }: Asked): Promise<Answer> {
   const key = keyOf(results);
   const known = { scope: scopeOf(by.tenantId), key: key.toString("hex"), fingerprint: key };
-  const open = await holdJobs(tx, by.tenantId, results);
+  const stood = await holdJobs(tx, by.tenantId, results);
   await holdFirst(tx, by.tenantId, results);
   const before = keyless ? await idempotency.kept(tx, known) : undefined;
   if (typeof before === "string") {
     const taken = JSON.parse(before) as PrintStatusTaken;
     if (await isLatest(tx, by.tenantId, taken, results)) return { taken, replayed: true };
   }
-  const taken = await takeAll(tx, by, results, { batch: key, open });
+  const taken = await takeAll(tx, by, results, { batch: key, stood, origin });
   await idempotency.remember(tx, { ...known, body: JSON.stringify(taken) });
   return { taken, replayed: false };
 }
 
-type Given = { batch: Buffer; open: Jobs };
-async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, open }: Given): Promise<PrintStatusTaken> {
+type Given = { batch: Buffer; stood: Before; origin: string };
+async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, stood, origin }: Given): Promise<PrintStatusTaken> {
   const last = lastWords(results);
   const updated: Printed[] = [];
   const unknown: string[] = [];
@@ -92,9 +103,14 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, ope
   for (const serial of inTurn(last.keys())) {
     const outcome = last.get(serial);
     const taken = await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch });
-    if (taken) productOf.set(serial, taken.productId);
-    if (!taken?.openJob || taken.sealedJob !== null || outcome?.status !== "printed") continue;
-    const job = open.get(taken.openJob);
+    if (!taken) continue;
+    productOf.set(serial, taken.productId);
+    if (outcome?.status !== "printed") continue;
+    // Voiding told of the labels that there were by then; of this one nobody has.
+    if (taken.voidedAt !== null && !stood.printed.has(serial))
+      await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, taken.gtin, { serial }), at: tx.now });
+    if (!taken.openJob || taken.sealedJob !== null) continue;
+    const job = stood.jobs.get(taken.openJob);
     if (!job) throw overtaken(`the serial ${serial}`);
     await warnOfOther(tx, job);
   }

@@ -94,9 +94,12 @@ export const carriers: Route[] = [
     example: { results: [{ serial: "123456789", status: "failed", reason: "ribbon wrinkled", deviceId: "zd621r" }] },
     replies: { 200: PrintStatusTaken },
     audit: "print.status_reported",
-    run: async ({ tx, caller, body, requestId, idempotencyKey }) => {
+    run: async ({ tx, caller, body, requestId, idempotencyKey, deps }) => {
       const by = byOf(caller, requestId);
-      const { taken, replayed } = await printStatus.report(tx, by, body.results, idempotencyKey === undefined);
+      const { taken, replayed } = await printStatus.report(tx, by, body.results, {
+        keyless: idempotencyKey === undefined,
+        origin: deps.origin(),
+      });
       const { printed, failed, unknown } = taken;
       const details = { printed: printed.length, failed: failed.length, unknown: unknown.length };
       return { status: 200, body: taken, headers: replayed ? REPLAYED : {}, quiet: replayed, about: { subject: null, details } };

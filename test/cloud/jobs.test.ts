@@ -169,6 +169,21 @@ test.each(["printed", "failed"])("a sealed serial that is voided is decommission
   expect(body.epcisBody.queryResults.resultsBody.eventList).toMatchObject([{ bizStep: "decommissioning", disposition: "inactive" }]);
 });
 
+test("a voided serial that turns out to have been printed is decommissioned then, once, whenever it was voided", async () => {
+  const home = await printShop(w);
+  const [serial = ""] = await home.allocate(1);
+  const gone = async () => {
+    const link = encodeURIComponent((await home.admin.get(`/carriers/${serial}`)).body.digital_link);
+    return (await home.admin.get(`/epcis/events?MATCH_epc=${link}&EQ_action=DELETE`)).body.epcisBody.queryResults.resultsBody.eventList;
+  };
+  const say = (status: string, deviceId: string) => home.admin.post("/carriers/print-status", { results: [{ serial, status, deviceId }] });
+  expect((await home.admin.post(`/products/${home.product.id}/void`, { reason: "torn", serial })).status).toBe(200);
+  expect((await say("failed", "a")).body.failed).toEqual([serial]);
+  expect(await gone()).toEqual([]);
+  for (const deviceId of ["a", "b"]) expect((await say("printed", deviceId)).body.printed).toEqual([serial]);
+  expect(await gone()).toMatchObject([{ bizStep: "decommissioning", disposition: "inactive" }]);
+});
+
 describe("a job isn't issued", () => {
   test("for a serial that wasn't allocated, or under another GTIN", async () => {
     expect(await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: "42" })).toEqual(refused("SERIAL_NOT_ALLOCATED", 422));
