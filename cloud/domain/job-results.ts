@@ -34,8 +34,10 @@ async function refuseVoided(tx: Tx, row: jobs.Row): Promise<void> {
 
 /** How far along the path a state is; -1 for those beside it. */
 const rankOf = (state: JobState): number => jobPath.indexOf(state as PathState);
+/** An attempt's own states begin with its claim: QUEUED is the issuer's word. */
+const CLAIMED = rankOf("CLAIMED");
 const isRepeat = async (tx: Tx, row: jobs.Row, status: JobState): Promise<boolean> =>
-  status === "FAILED" ? hasFailed(tx, row) : status === row.state || (rankOf(status) >= 0 && rankOf(status) <= row.reached);
+  status === "FAILED" ? hasFailed(tx, row) : status === row.state || (rankOf(status) >= CLAIMED && rankOf(status) <= row.reached);
 /** Why the reaper ends an attempt of which paper may lie somewhere: nobody has said what became of it. */
 export const LEASE_EXPIRED_AFTER_SPOOL = "LEASE_EXPIRED_AFTER_SPOOL";
 const isOver = ({ state }: jobs.Row): boolean => state === "FAILED" || state === "DEAD_LETTER" || state === "CANCELLED";

@@ -51,7 +51,7 @@ function expected(from: JobState, status: JobState, speaker: Speaker): [status: 
   if (speaker === "system") return [400, "VALIDATION_ERROR", from]; // nobody speaks for the reaper
   if (from === "QUEUED") return [409, "STALE_ATTEMPT", from]; // there is no attempt yet
   const rank = jobPath.indexOf(status as "QUEUED");
-  if (status === from || (status === "FAILED" && from === "DEAD_LETTER") || (rank >= 0 && rank <= reached(from))) return [200, null, from];
+  if (status === from || (status === "FAILED" && from === "DEAD_LETTER") || (rank > 0 && rank <= reached(from))) return [200, null, from];
   if (ATTEMPT_OVER.has(from)) return [409, "STALE_ATTEMPT", from];
   const words: readonly string[] = jobStates[status].by;
   return mayFollow(from, status) && words.includes(speaker) && status !== "CLAIMED"

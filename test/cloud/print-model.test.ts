@@ -34,7 +34,7 @@ const pooled = ({ state, attempt, expired }: Model) =>
 function judge(model: Model, held: Held, status: Say): { code: string | null; moves: boolean } {
   if (model.latest?.attemptId !== held.attemptId) return { code: "STALE_ATTEMPT", moves: false };
   const again = status === "FAILED" ? model.gaveUp : status === model.state;
-  if (again || (rank(status) >= 0 && rank(status) <= model.reached)) return { code: null, moves: false };
+  if (again || (rank(status) > 0 && rank(status) <= model.reached)) return { code: null, moves: false };
   if (["FAILED", "DEAD_LETTER", "CANCELLED"].includes(model.state)) return { code: "STALE_ATTEMPT", moves: false };
   const legal = mayFollow(model.state, status) && (jobStates[status].by as readonly string[]).includes("device") && status !== "CLAIMED";
   return legal ? { code: null, moves: true } : { code: "ILLEGAL_TRANSITION", moves: false };
