@@ -122,8 +122,9 @@ function envelope(
   const isActive = dppStatus === "active";
   const data = isActive ? version.content : {};
   const full = form.representation === "full" && isActive;
+  const { elements: _, ...compressed } = data; // the full form's own name
   return {
-    ...(full ? {} : data), // first, so that nothing in it can pass for the envelope's own
+    ...(full ? {} : compressed), // first, so that nothing in it can pass for the envelope's own
     digitalProductPassportId: uriOf(row.id),
     uniqueProductIdentifier: linkOf(origin, product),
     granularity: product.granularity,

@@ -53,9 +53,14 @@ test("in full it is a list of elements, each with its kind, its type and where i
 test("content can't pass for the envelope: what a passport says of its own status doesn't count", async () => {
   const { id, productId } = await draftPassport(w.admin, { gtin: next() });
   const { content } = (await w.admin.get(`/passports/${id}`)).body;
-  await w.admin.patch(`/passports/${id}`, { content: { ...content, dppStatus: "archived", digitalProductPassportId: "urn:uuid:other" } });
+  const own = { dppStatus: "archived", digitalProductPassportId: "urn:uuid:other", elements: ["none"] };
+  await w.admin.patch(`/passports/${id}`, { content: { ...content, ...own } });
   await publish(w.admin, productId);
-  expect(await get(`dpps/${id}`)).toMatchObject({ dppStatus: "active", digitalProductPassportId: `urn:uuid:${id}` });
+  const dpp = await get(`dpps/${id}`);
+  expect(dpp).toMatchObject({ dppStatus: "active", digitalProductPassportId: `urn:uuid:${id}` });
+  expect(dpp).not.toHaveProperty("elements");
+  const { elements } = await get(`dpps/${id}?representation=full`);
+  expect(elements).toContainEqual(expect.objectContaining({ elementId: "elements", value: ["none"] }));
 });
 
 test("suspended, archived, voided or revoked it says so and nothing else; a draft and the unknown are 404 in both forms", async () => {
