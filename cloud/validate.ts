@@ -171,7 +171,7 @@ const isHarmless = (value: unknown): boolean =>
 /** What no schema sees: text that a database can't hold, numbers that JSON can't, keys that reach for prototypes, nesting that eats the stack. */
 function unsafeIn(value: unknown, path: string): FieldFault[] {
   const found: FieldFault[] = [];
-  lookInto(value, path === "" ? [] : [path], 0, found);
+  lookInto(value, path === "" ? [] : path.split("."), 0, found);
   return found;
 }
 
@@ -185,8 +185,7 @@ function lookInto(value: unknown, path: string[], depth: number, found: FieldFau
   }
   if (typeof value === "number" && !Number.isFinite(value)) fault("number", "is larger than a number can be");
   if (typeof value !== "object" || value === null) return;
-  if (depth >= limits.JSON_MAX_DEPTH)
-    return fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`, path[0]?.split(".")[0] || "body");
+  if (depth >= limits.JSON_MAX_DEPTH) return fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`, path[0] || "body");
   const isList = Array.isArray(value);
   for (const key of isList ? value.keys() : Object.keys(value)) {
     if (found.length >= limits.FAULTS_MAX_ITEMS) break;

@@ -92,6 +92,22 @@ test.each([
   expect(answer.body.error.details.fields).toContainEqual(expect.objectContaining({ field, rule: "number" }));
 });
 
+const shell = {
+  "@context": ["https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld"],
+  type: "EPCISDocument",
+  schemaVersion: "2.0",
+  creationDate: "2026-11-21T09:00:00Z",
+};
+test.each([
+  ["/epcis/events", { type: "ObjectEvent", "https://ex.com/v1.0/a": 0 }, "https://ex.com/v1.0/a"],
+  ["/dpps", { productId: "019a0000-0000-7000-8000-000000000000", content: { "v1.0": 0 } }, "content"],
+  ["/epcis/capture", { ...shell, epcisBody: { eventList: [{ type: "ObjectEvent", "https://ex.com/a": 0 }] } }, "epcisBody"],
+])("what is nested too deep is told by the whole name of the field that it stands in: POST %s", async (path, body, field) => {
+  const deep = JSON.stringify(body).replace(/0(?=[}\]]+$)/, `${"[".repeat(40)}${"]".repeat(40)}`);
+  const answer = await w.admin.send("POST", path, { body: deep, headers: json });
+  expect(answer.body.error.details.fields).toContainEqual(expect.objectContaining({ field, rule: "depth" }));
+});
+
 test.each([
   ["POST", "/webhooks", { url: "nowhere", events: [], description: "" }, ["url", "events", "description"]],
   ["PATCH", "/webhooks/x", { url: "https://user@erp.example.com/", enabled: 1 }, ["url", "enabled"]],
