@@ -45,7 +45,7 @@ function framedAnswer(text: string): Answer | undefined {
   const fields = text.split(",");
   if (fields.length === 12) return { kind: "hs", line: 1, fields };
   if (fields.length === 11) return { kind: "hs", line: 2, fields };
-  return fields.length === 4 ? { kind: "identity", words: text } : undefined;
+  return fields.length === 4 || fields.length === 5 ? { kind: "identity", words: text } : undefined; // the fifth: what it was fitted with
 }
 
 const ERROR_BITS: [bit: bigint, name: FaultName, words: string][] = [
@@ -105,7 +105,7 @@ export function waitingIn(lines: HostStatus): number | null {
   return Number.isNaN(waiting) ? null : waiting;
 }
 
-/** From ~HI: model, firmware, dots a millimetre, memory. */
+/** From ~HI: model, firmware, dots a millimetre, memory, and where it has any its options. */
 const DPI: Record<string, number> = { "6": 152, "8": 203, "12": 300, "24": 600 };
 export const resolutionIn = (identity = ""): number | undefined => DPI[identity.split(",")[2]?.trim() ?? ""];
 

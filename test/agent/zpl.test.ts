@@ -1,5 +1,7 @@
 // What is Zebra's own: dots as every firmware reads them, tags written and read back, void labels, the counter, and silences that mean something.
+import { once } from "node:events";
 import { createRequire } from "node:module";
+import { type AddressInfo, createServer } from "node:net";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
@@ -293,6 +295,25 @@ test.concurrent("a printer of another resolution than it was set up for is told 
     expect.stringContaining("it prints 300 dpi, and is set up for 203"),
   ]);
   expect(await (await pairOf(t)).printer.probe()).not.toHaveProperty("warnings");
+});
+
+test.concurrent("a printer that names its options behind its memory, as Zebra's manual has it, is known by its name and its resolution", async (t) => {
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.on("data", (asked) => asked.includes("~HI") && socket.write("\x02ZD621R,V93.21.26Z,12,8192KB,CUTTER\x03\r\n"));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const printer = await driver.open(url, { name: "zebra", dpi: 203, timing: { ...TIMING, answerMs: 100 } });
+  t.onTestFinished(async () => {
+    await printer.close();
+    server.close();
+  });
+  expect(await printer.probe()).toMatchObject({
+    identity: "ZD621R,V93.21.26Z,12,8192KB,CUTTER",
+    ceiling: "B",
+    warnings: [expect.stringContaining("it prints 300 dpi, and is set up for 203")],
+  });
 });
 
 test("error bits that no table knows still say that something is wrong", () => {
