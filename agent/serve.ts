@@ -16,7 +16,7 @@ export async function serve(file: string | undefined): Promise<void> {
     ending = true;
     void station.end().then(() => log.exit(code));
   };
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => end(0));
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => end(0)); // the last: its terminal is closed
   whenReplaced(() => {
     log.logger.error(
       { event: "replaced" },

@@ -238,5 +238,5 @@ export function closeOnSignal(cloud: Cloud, log: Log, mostMs: number): void {
       },
     );
   };
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => end(signal));
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => end(signal)); // the last: its terminal is closed
 }

@@ -125,7 +125,10 @@ function sampled(moments: Moment[]): Moment[] {
   });
   return drawn;
 }
-test("SIGTERM in the middle of a label ends with 0 and leaves nothing unwritten", async (t) => {
+test.for([
+  ["SIGTERM", "SIGTERM"],
+  ["a terminal that is closed", "SIGHUP"],
+] as const)("%s in the middle of a label ends with 0 and leaves nothing unwritten", async ([, signal], t) => {
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret, { printer: { scale: 1, speed: 0.75 } }); // slow enough to be met in it
   t.onTestFinished(floor.end);
@@ -135,7 +138,7 @@ test("SIGTERM in the middle of a label ends with 0 and leaves nothing unwritten"
   const first = await start();
   const { job_ref: ref } = await shop.issue();
   await until(async () => (await ask(first, "GET", "/api/state")).body.jobs.some(({ stage }: Job) => stage === "sent"));
-  expect(await first.end()).toBe(0);
+  expect(await first.end(signal)).toBe(0);
   expect(await floor.links()).toHaveLength(1);
   const second = await start();
   t.onTestFinished(async () => void (await second.end("SIGKILL")));

@@ -154,7 +154,7 @@ export const plan: readonly Row[] = [
     tests: [
       ["faults/rolling.test.ts", "no request fails while nodes are replaced"],
       ["faults/rolling.test.ts", "behind the example's proxy"],
-      ["faults/process.test.ts", "SIGTERM lets what was begun be answered"],
+      ["faults/process.test.ts", "lets what was begun be answered, then ends with 0"],
     ],
     controls: [["faults/rolling.test.ts", "the control: a node that is killed instead"]],
   },

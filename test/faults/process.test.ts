@@ -198,12 +198,15 @@ test("a value in quotes holds any #, and a comment stands behind a blank", () =>
   expect(read("IMPRIMATUR_PORT=1 # not #2").PORT).toBe(1);
 });
 
-test("SIGTERM lets what was begun be answered, then ends with 0", async () => {
+test.for([
+  ["SIGTERM", "SIGTERM"],
+  ["a terminal that is closed", "SIGHUP"],
+] as const)("%s lets what was begun be answered, then ends with 0", async ([, signal]) => {
   const cloud = await startProgram("cloud/main.ts", { ...settings(folder()), IMPRIMATUR_BOOTSTRAP_KEY: "drain-0123456789-abcdefgh" });
   const admin = as(cloud.url, "drain-0123456789-abcdefgh");
   const begun = Array.from({ length: 200 }, (_, n) => admin.post("/api-keys", { name: `k${n}`, scopes: ["aidc:read"] }));
   await begun[0];
-  const ended = cloud.end();
+  const ended = cloud.end(signal);
   const answers = await Promise.allSettled(begun);
   expect(await ended).toBe(0);
   // Some came before the socket closed and were answered, the others never began; none was cut off by a broken answer.
