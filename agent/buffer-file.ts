@@ -1,5 +1,5 @@
 // The buffer's file before anything is believed of it: whose it is, which version wrote it, whether it is whole. What can't be read is set aside, never deleted.
-import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, statSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
@@ -71,18 +71,26 @@ export function openFile(dataDir: string, file: string, clock: Clock): Database.
   const was = existsSync(file) ? judged(dataDir, file) : undefined;
   const setAside = was?.good === false ? putAside(file, was.why, clock) : lastAside(file, clock);
   const isNew = !existsSync(file);
-  const db = held(dataDir, file);
-  db.pragma("journal_mode = WAL");
-  db.pragma("synchronous = FULL");
-  db.transaction(() => {
-    for (const added of VERSIONS.slice(isNew ? 0 : versionOf(db))) db.exec(added);
-    db.pragma(`user_version = ${BUFFER_VERSION}`);
-    if (!isNew || !setAside) return;
-    const note = db.prepare("INSERT INTO meta (name, value) VALUES (?, ?)");
-    note.run("set_aside", JSON.stringify(setAside));
-    note.run("adoption", "due");
-  }).exclusive();
-  return db;
+  let made: Database.Database | undefined;
+  try {
+    const db = (made = held(dataDir, file));
+    db.pragma("journal_mode = WAL");
+    db.pragma("synchronous = FULL");
+    db.transaction(() => {
+      for (const added of VERSIONS.slice(isNew ? 0 : versionOf(db))) db.exec(added);
+      db.pragma(`user_version = ${BUFFER_VERSION}`);
+      if (!isNew || !setAside) return;
+      const note = db.prepare("INSERT INTO meta (name, value) VALUES (?, ?)");
+      note.run("set_aside", JSON.stringify(setAside));
+      note.run("adoption", "due");
+    }).exclusive();
+    return db;
+  } catch (error) {
+    made?.close();
+    // Nothing was ever in it, and the next start would take it for a damaged one.
+    if (isNew && !(error instanceof Refusal)) for (const beside of ["", ...BESIDE]) rmSync(file + beside, { force: true });
+    throw error;
+  }
 }
 
 /** Opened by us alone, or refused. */
@@ -164,6 +172,7 @@ function ourShape(version: number): string {
 }
 
 const ASIDE = ".damaged-";
+const BESIDE = ["-wal", "-shm", "-journal"];
 /** Of a start that was killed between setting aside and beginning anew. */
 function lastAside(file: string, clock: Clock): SetAside | null {
   const name = readdirSync(dirname(file))
@@ -177,7 +186,7 @@ function lastAside(file: string, clock: Clock): SetAside | null {
 function putAside(file: string, why: string, clock: Clock): SetAside {
   const at = instant(clock);
   const aside = freeName(`${file}${ASIDE}${at.replaceAll(/[-:]|\.\d+/g, "")}`);
-  for (const beside of ["-wal", "-shm", "-journal"]) if (existsSync(file + beside)) renameSync(file + beside, aside + beside);
+  for (const beside of BESIDE) if (existsSync(file + beside)) renameSync(file + beside, aside + beside);
   renameSync(file, aside);
   const folder = openSync(dirname(file), "r");
   fsyncSync(folder);

@@ -1,5 +1,5 @@
 // A disk that is really full under the buffer of a real agent: it claims no more, keeps what it has, and ends its work by itself when there is room.
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { startFloor } from "../../fixtures/floor.ts";
@@ -49,4 +49,23 @@ test("a full disk stops the claiming and loses nothing; with room again all is p
   expect(await floor.links()).toEqual([first, second, third].map(({ digital_link: link }) => link));
   expect((await state()).quarantine).toEqual([]);
   expect(await agent.end()).toBe(0);
+});
+
+test("a first start that found no room on the disk leaves nothing behind that would be taken for a damaged buffer", async (t) => {
+  const disk = smallDisk(16);
+  if (typeof disk === "string") return t.skip(disk);
+  t.onTestFinished(disk.end);
+  const shop = await printShop(w);
+  const floor = await startFloor(w.url, shop.device.secret, { settings: { dataDir: join(disk.folder, "agent") } });
+  t.onTestFinished(floor.end);
+  const file = join(floor.folder, "config.json");
+  writeFileSync(file, JSON.stringify(floor.config));
+  const start = () => startProgram("agent/main.ts", {}, [], ["--config", file]);
+  mkdirSync(floor.config.dataDir);
+  disk.fill();
+  await expect(start()).rejects.toThrow(/full/);
+  disk.free();
+  const agent = await start();
+  t.onTestFinished(async () => void (await agent.end("SIGKILL")));
+  expect((await ask(agent, "GET", "/healthz")).body).toEqual({ status: "ok" });
 });
