@@ -152,23 +152,29 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       return completion;
     };
     if (submission.retryable) return done(verdict(submission, "failed", "nothing of the label left the station: it may be sent again"));
-    return inTime(clock, withinMs, async (isUp) => {
-      for (;;) {
-        const fence = fields.get(awaited);
-        if (fence) return done(await judged(submission, fence));
-        const lost = talk.closed();
-        if (lost) return done(verdict(submission, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
-        await talk.hear(
-          (answer) => (answer.kind === "field" && `${answer.token}${answer.what}` === awaited ? true : undefined),
-          timing.pollMs,
-        );
-        if (fields.has(awaited) || talk.closed()) continue;
-        const stuck = await alone(() => whyNot(submission));
-        if (fields.has(awaited)) continue;
-        if (stuck) return done(stuck);
-        if (signal?.aborted || isUp()) return done(await alone(() => unanswered(submission)));
-      }
-    });
+    /** Each label that comes out void while it tries the tags has the whole time for the next. */
+    const wait = (tried: number): Promise<Completion> =>
+      inTime(clock, withinMs, async (isUp) => {
+        for (;;) {
+          const fence = fields.get(awaited);
+          if (fence) return done(await judged(submission, fence));
+          const lost = talk.closed();
+          if (lost) return done(verdict(submission, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
+          await talk.hear(
+            (answer) => (answer.kind === "field" && `${answer.token}${answer.what}` === awaited ? true : undefined),
+            timing.pollMs,
+          );
+          if (fields.has(awaited) || talk.closed()) continue;
+          const stuck = await alone(() => whyNot(submission));
+          if (fields.has(awaited)) continue;
+          if (stuck) return done(stuck);
+          if (!signal?.aborted && !isUp()) continue;
+          const over = await alone(() => unanswered(submission));
+          const { voids = 0 } = over.evidence;
+          return epc !== undefined && voids > tried && !signal?.aborted ? wait(voids) : done(over);
+        }
+      });
+    return wait(0);
   }
 
   /** No answer yet: because it can't print, or because every tag refused. */

@@ -111,6 +111,17 @@ test.concurrent("a tag that refuses costs a void label, which is counted and has
   expect(machine.labels.map(({ isVoid }) => isVoid)).toEqual([true, true, false]);
 });
 
+test.concurrent("a printer that tries one tag after another has its time for each: void labels that come out meanwhile show that it is at it", async (t) => {
+  const profile = { rfid: true, rfidTries: 5, timing: { ...TIMING, completionMs: 900 } };
+  const { machine, print } = await pairOf(t, profile, { scale: 1, encodeMs: 500 });
+  machine.fault("rfid-void", { times: 4 });
+  expect(await print(dotsOf(), EPC)).toMatchObject({
+    outcome: "confirmed",
+    toDestroy: 4,
+    evidence: { voids: 4, before: 1_000, after: 1_005, grade: "A" },
+  });
+});
+
 test.concurrent("void labels are known as such though a question for their counter isn't answered, and nothing is guessed where none is", async (t) => {
   const { machine, printer, print } = await pairOf(t, { rfid: true });
   await printer.probe();
