@@ -104,7 +104,7 @@ function valueOf(tag: number, bytes: Buffer): Value {
   if (tag < 0x20) return null; // unsupported, unknown, no-value: whatever bytes they bring
   if ((tag === TAGS.integer || tag === TAGS.enum) && bytes.length === 4) return bytes.readInt32BE();
   if (tag === TAGS.boolean && bytes.length === 1) return bytes[0] !== 0;
-  if (tag >= 0x40 && tag <= 0x49) return bytes.toString("utf8");
+  if (tag >= 0x40 && tag <= 0x49) return bytes.toString("utf8").replaceAll("\0", ""); // a program in C may send its string's end along
   return bytes;
 }
 

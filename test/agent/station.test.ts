@@ -4,7 +4,21 @@ import { explainLeft } from "../../fixtures/person.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, jobAt, movesOf, type Running, running, say, sealed, sessionAt, stateInCloud, until } from "./floor.ts";
+import {
+  ask,
+  asked,
+  floorOf,
+  jobAt,
+  movesOf,
+  type Running,
+  running,
+  say,
+  sealed,
+  sessionAt,
+  stateInCloud,
+  stationOn,
+  until,
+} from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -66,6 +80,33 @@ describe.concurrent("what goes well", () => {
     const { data } = (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body;
     expect(data.find(({ to }: { to: string }) => to === "PRINTED_ATTESTED").actor).toEqual({ kind: "operator", id: "op-7" });
     expect(await station.floor.links()).toHaveLength(1);
+  });
+
+  test("a print queue whose words end as C's do is evidence that the cloud takes, behind a person's word", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    const floor = await floorOf(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    floor.queue?.tell("Printed.\0");
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await isAsked(station, ref, "attest");
+    expect((await say(station, ref, "good")).status).toBe(200);
+    await until(() => floor.scanner?.listeners() === 1);
+    await floor.scanner?.scan(link);
+    await sealed(shop, ref);
+    expect(station.state().quarantine).toEqual([]);
+  });
+
+  test("words of a print queue that are too long, and would be cut within a character, say all the same why a label failed", async (t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    floor.queue?.tell("🏷".repeat(600));
+    floor.queue?.set("aborted-before");
+    const { job_ref: ref } = await shop.issue({ max_attempts: 1 });
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(async () => (await stateInCloud(shop, ref)) === "DEAD_LETTER");
+    expect(station.state().quarantine).toEqual([]);
   });
 
   test("a camera sees the label through its lens; its picture is evidence", async (t) => {
