@@ -45,7 +45,7 @@ export function encodeIpp({
   data?: Uint8Array;
 }): Buffer {
   const head = Buffer.alloc(8);
-  head.writeUInt16BE(0x0200, 0);
+  head.writeUInt16BE(0x0101, 0); // IPP 1.1: whoever speaks 2.0 takes it too
   head.writeUInt16BE(code, 2);
   head.writeUInt32BE(requestId, 4);
   const parts: Buffer[] = [head];

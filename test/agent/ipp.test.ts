@@ -1,4 +1,8 @@
 // A print queue's word is grade D at best: no state it reports attests a label, and no lost answer makes one print twice.
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
 // @ts-expect-error -- it comes without types
 import independent from "@sealsystems/ipp";
 import * as fc from "fast-check";
@@ -142,6 +146,26 @@ test.each(["😀".repeat(200), `x${"😀".repeat(200)}`, "a\0b", "two\nlines"])(
   },
 );
 
+test("a queue that speaks IPP 1.1 alone, as RFC 8011 has it, prints as well", async () => {
+  const queue = await startQueue();
+  after.push(() => queue.end());
+  const front = createServer((request, response) => {
+    void buffer(request).then(async (asked) => {
+      const answer = [0x01, 0x01, 0x05, 0x03, ...asked.subarray(4, 8), 0x03]; // server-error-version-not-supported
+      const behind = () => fetch(`http://127.0.0.1:${queue.port}/`, { method: "POST", body: new Uint8Array(asked) });
+      response.end(asked[0] === 1 ? Buffer.from(await (await behind()).arrayBuffer()) : Buffer.from(answer));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(front, "listening");
+  after.push(() => front.close());
+  const printer = await driver.open(`ipp://127.0.0.1:${(front.address() as AddressInfo).port}/printers/label`, profile);
+  expect((await printer.preflight()).faults).toEqual([]);
+  const submission = await printer.submit(await printer.encode(bitmap, { token: TOKEN }));
+  expect(submission).toMatchObject({ spoolId: "1", retryable: false });
+  await printer.awaitCompletion(submission);
+  expect(queue.labels).toHaveLength(1);
+});
+
 describe("a lost answer never makes a second label", () => {
   test("the label is found by its name, and sending it again sends nothing", async () => {
     const { queue, printer, label, submission } = await printed("lost-reply");
@@ -251,7 +275,7 @@ describe("the codec", () => {
 
   test("what it writes another implementation reads, and the other way round", () => {
     expect(library.parse(encodeIpp(message))).toEqual({
-      version: "2.0",
+      version: "1.1",
       operation: "Print-Job",
       statusCode: expect.anything(),
       id: 7,
@@ -292,7 +316,7 @@ describe("the codec", () => {
       groups: [{ tag: GROUPS.operation, attributes: { "attributes-charset": [TAGS.charset, "utf-8"] } }],
     });
     expect(bytes.toString("hex")).toBe(
-      "0200000200000007" +
+      "0101000200000007" +
         "01" +
         "47" +
         "0012" +
