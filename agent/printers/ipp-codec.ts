@@ -16,6 +16,8 @@ export const TAGS = {
   integer: 0x21,
   boolean: 0x22,
   enum: 0x23,
+  textWithLanguage: 0x35,
+  nameWithLanguage: 0x36,
   text: 0x41,
   name: 0x42,
   keyword: 0x44,
@@ -104,7 +106,9 @@ function valueOf(tag: number, bytes: Buffer): Value {
   if (tag < 0x20) return null; // unsupported, unknown, no-value: whatever bytes they bring
   if ((tag === TAGS.integer || tag === TAGS.enum) && bytes.length === 4) return bytes.readInt32BE();
   if (tag === TAGS.boolean && bytes.length === 1) return bytes[0] !== 0;
-  if (tag >= 0x40 && tag <= 0x49) return bytes.toString("utf8").replaceAll("\0", ""); // a program in C may send its string's end along
+  const inLanguage = tag === TAGS.textWithLanguage || tag === TAGS.nameWithLanguage;
+  const text = inLanguage && bytes.length >= 4 ? bytes.subarray(bytes.readUInt16BE() + 4) : bytes; // behind the language and two lengths
+  if (inLanguage || (tag >= 0x40 && tag <= 0x49)) return text.toString("utf8").replaceAll("\0", ""); // a program in C may send its string's end along
   return bytes;
 }
 

@@ -174,6 +174,27 @@ describe("a lost answer never makes a second label", () => {
     for (let n = 0; n < 3; n += 1) expect(await printer.submit(label)).toMatchObject({ spoolId: "1", retryable: false });
     expect([queue.labels.length, queue.jobs().length]).toEqual([1, 1]);
   });
+  test("it is found as well where the queue says in which language its name is", async () => {
+    const queue = await startQueue();
+    after.push(() => queue.end());
+    const [plain, worded] = [Buffer.from("\x42\0\x08job-name\0", "latin1"), Buffer.from("\x36\0\x08job-name\0", "latin1")]; // nameWithLanguage
+    const length = TOKEN.length; // below 256, so that the first byte of each length is 0
+    const front = createServer((request, response) => {
+      void buffer(request).then(async (asked) => {
+        const answer = await fetch(`http://127.0.0.1:${queue.port}/`, { method: "POST", body: new Uint8Array(asked) });
+        const bytes = Buffer.from(await answer.arrayBuffer());
+        const at = bytes.indexOf(plain);
+        const language = Buffer.from([length + 6, 0, 2, 0x65, 0x6e, 0, length]);
+        response.end(at < 0 ? bytes : Buffer.concat([bytes.subarray(0, at), worded, language, bytes.subarray(at + plain.length + 1)]));
+      });
+    }).listen(0, "127.0.0.1");
+    await once(front, "listening");
+    after.push(() => front.close());
+    const printer = await driver.open(`ipp://127.0.0.1:${(front.address() as AddressInfo).port}/printers/label`, profile);
+    const label = await printer.encode(bitmap, { token: TOKEN });
+    for (let n = 0; n < 2; n += 1) expect(await printer.submit(label)).toMatchObject({ spoolId: "1", retryable: false });
+    expect(queue.jobs()).toHaveLength(1);
+  });
   test("after a crash of the agent a new connection finds it as well", async () => {
     const { queue, label } = await printed("none");
     const another = await driver.open(queue.url, profile);
