@@ -37,17 +37,21 @@ export async function lostBundles(store: Store): Promise<string | undefined> {
   return lost > 0 ? `sealed evidence is missing: the log has ${lost} sealed bundles more than there are sealed jobs` : undefined;
 }
 
+/** Named one by one: a store, or a backup, that the version before left has no columns that came since. */
+const { jobRef, attemptId, digitalLink, gtin, serial, simulated } = printJobs;
+const JUDGED = { jobRef, attemptId, digitalLink, gtin, serial, simulated };
+
 type Slice = { before: string | undefined; count: number; /** Where the log holds those of the slice before. */ near: number | undefined };
 async function judgeSlice(tx: Tx, tenantId: string, { before, count, near }: Slice) {
   const sealed = await tx.db
-    .select()
+    .select(JUDGED)
     .from(printJobs)
     .where(
       and(eq(printJobs.tenantId, tenantId), eq(printJobs.state, "SEALED"), before === undefined ? undefined : lt(printJobs.jobRef, before)),
     )
     .orderBy(desc(printJobs.jobRef))
     .limit(count);
-  const refs = sealed.map(({ jobRef }) => jobRef);
+  const refs = sealed.map((job) => job.jobRef);
   const words = await tx.db
     .select({ ref: printEvents.jobRef, attemptId: printEvents.attemptId, toState: printEvents.toState, item: printEvents.item })
     .from(printEvents)

@@ -288,6 +288,25 @@ test("a folder in which a cloud works is refused, --force or not", async () => {
   expect(await cloud.end()).toBe(0);
 });
 
+test("of a store that the version before left a backup is taken, and one that it took is restored", async () => {
+  const [left, old, fresh] = ["left", "old.backup", "from-old"].map((name) => join(root, name)) as [string, string, string];
+  cpSync(dataDir, left, { recursive: true });
+  const database = new DatabaseSync(join(left, "imprimatur.db"));
+  database.exec("DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24");
+  database.close();
+  expect(await imprimatur(["backup", "--to", old], env(left))).toEqual({ code: 0, out: expect.stringContaining("taken and checked") });
+  expect(await imprimatur(["restore", "--from", old, "--data", fresh])).toEqual({
+    code: 0,
+    out: expect.stringContaining("is restored from"),
+  });
+  const cloud = await startCloud(env(fresh));
+  const { admin } = worldOf(cloud);
+  expect((await admin.get("/tenant")).status).toBe(200);
+  const { ref } = before[0] as Sealed;
+  expect((await as(cloud.url, adminSecret).get(`/aidc/jobs/${ref}/evidence`)).body.fault).toBeUndefined();
+  expect(await cloud.end()).toBe(0);
+});
+
 test("of the store of a newer version this one makes no backup", async () => {
   const folder = join(root, "newer");
   cpSync(dataDir, folder, { recursive: true });
