@@ -107,7 +107,7 @@ export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }
   await send(tx, { ...message, body: JSON.stringify(envelope), targets: null, requestId });
   const row = fresh(tx, { tenantId: caller.tenantId, webhookId, eventId: message.id, type: name }, true);
   await tx.db.insert(deliveries).values(row);
-  await webhooks.touchLane(tx, webhookId);
+  if (!(await webhooks.touchLane(tx, webhookId))) throw webhooks.absent(); // nobody would work on it, or remove it
   return toWire(row);
 }
 

@@ -80,7 +80,7 @@ export async function look(tx: Tx, owner: string, lane: Lane, most: number = lim
   const row = await readLane.get({ webhookId, owner });
   if (!row) return gone; // another node took it over
   const webhook = await webhooks.peek(tenantId, webhookId);
-  if (!webhook) return purge(tx, lane);
+  if (!webhook) return purge(tx, lane, row.revision);
   const waiting = await (webhook.enabled ? takeUp : hold)(tx, lane);
   if (waiting.length === 0 && inFlight.size === 0) return (await release(row.revision)) ? gone : { lane, tries: [], again: true };
   const allowed = Math.min(most, 1 + Math.floor(waiting.length / WAITING_PER_TRY));
@@ -139,8 +139,8 @@ async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
   return waiting.filter(({ id }) => !gone.has(id));
 }
 
-/** A deleted one: its deliveries go, a slice at a time, and the lane with the last of them. */
-async function purge(tx: Tx, lane: Lane): Promise<Look> {
+/** A deleted one: its deliveries go, a slice at a time, and the lane with the last of them; where one came since the revision was read, it goes first. */
+async function purge(tx: Tx, lane: Lane, revision: number): Promise<Look> {
   const { webhookId } = lane;
   const slice = sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} LIMIT ${SLICE_ROWS})`;
   const deleted = await tx.db
@@ -148,8 +148,11 @@ async function purge(tx: Tx, lane: Lane): Promise<Look> {
     .where(and(eq(deliveries.webhookId, webhookId), slice))
     .returning({ id: deliveries.id });
   if (deleted.length === SLICE_ROWS) return { lane, tries: [], again: true };
-  await tx.db.delete(lanes).where(eq(lanes.webhookId, webhookId));
-  return gone;
+  const [last] = await tx.db
+    .delete(lanes)
+    .where(and(eq(lanes.webhookId, webhookId), eq(lanes.revision, revision)))
+    .returning({ webhookId: lanes.webhookId });
+  return last ? gone : { lane, tries: [], again: true };
 }
 
 /** Lanes of a node that ends, or of one that has just begun and is the only one there is. */

@@ -58,7 +58,7 @@ const byId = prepared(
 );
 export const peek = (tenantId: string, id: string): Promise<Row | undefined> => byId.get({ tenantId, id });
 
-const absent = () => new Refusal("NOT_FOUND", "there is no such webhook in this tenant");
+export const absent = () => new Refusal("NOT_FOUND", "there is no such webhook in this tenant");
 
 export async function find(_tx: Tx, tenantId: string, id: string): Promise<Row> {
   const row = await peek(tenantId, id);
@@ -72,13 +72,15 @@ async function listen(tx: Tx, { tenantId, id }: Row, types: readonly EventName[]
   if (types.length > 0) await tx.db.insert(subscriptions).values(types.map((type) => ({ tenantId, type, webhookId: id })));
 }
 
-/** Something of this webhook can go out now. */
-export async function touchLane(tx: Tx, webhookId: string): Promise<void> {
-  await tx.db
+/** Something of this webhook can go out now; false where it was deleted meanwhile, with its lane. */
+export async function touchLane(tx: Tx, webhookId: string): Promise<boolean> {
+  const [touched] = await tx.db
     .update(lanes)
     .set({ dueAt: 0, revision: sql`${lanes.revision} + 1` })
-    .where(eq(lanes.webhookId, webhookId));
+    .where(eq(lanes.webhookId, webhookId))
+    .returning({ webhookId: lanes.webhookId });
   nudge(tx);
+  return touched !== undefined;
 }
 
 export async function create(tx: Tx, caller: Caller, input: WebhookCreate, rules: Rules): Promise<WebhookMinted> {
