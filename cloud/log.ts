@@ -3,9 +3,17 @@ import pino, { type Logger } from "pino";
 import { type LogOut, logToStdout, logToTerminal } from "#shared/log-out.ts";
 
 const SECRETS = ["secret", "client_secret", "clientSecret", "access_token", "password", "authorization", "key", "bootstrapKey"];
+/** Where PostgreSQL says what it refuses: all of a row, or of the values that it was asked with. */
+const QUOTES = ["err.detail", "err.where"];
 /** At the top, one and two levels down, and where request headers would be. */
 const redact = {
-  paths: [...SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]), '*["x-api-key"]', '*.*["x-api-key"]', '*["set-cookie"]'],
+  paths: [
+    ...QUOTES,
+    ...SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]),
+    '*["x-api-key"]',
+    '*.*["x-api-key"]',
+    '*["set-cookie"]',
+  ],
   censor: "[redacted]",
 };
 

@@ -4,10 +4,11 @@ import { expect, test } from "vitest";
 import type { Route } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { onServer } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { walk } from "../../fixtures/walk.ts";
 import type { World } from "../../fixtures/world.ts";
-import { world } from "../world.ts";
+import { engine, freshDatabase, world } from "../world.ts";
 
 test("a full walk, then every secret is searched for in the log and in the tables", async () => {
   const w = await world();
@@ -122,6 +123,16 @@ test("another tenant hears nothing of it by any route, whatever it asks for; nor
   expect(canaries(metrics)).toEqual([]);
   expect(metrics.match(UNIQUE)).toBeNull(); // no tenant, no device, no job
   expect(metrics).not.toContain(a.gtin);
+});
+
+test.runIf(engine === "postgres")("a row that the database refuses is told in the log without what stands in it", async () => {
+  const databaseUrl = await freshDatabase();
+  const w = await world({ databaseUrl });
+  await onServer(databaseUrl ?? "", "ALTER TABLE products ADD CONSTRAINT somebodys CHECK (name <> 'Kanarienvogel')");
+  const bird = { name: "Kanarienvogel", description: "A kettle of 1.7 litres", category: "electronics" };
+  expect((await w.admin.post("/products", { ...bird, gtin: gtinOf(977_001), serialNumber: "1", extensions: {} })).status).toBe(500);
+  expect(w.logged().join("\n")).toContain("violates check constraint");
+  expect(w.logged().flatMap(canaries)).toEqual([]);
 });
 
 test("what callers send makes no line of its own in the log, nor moves a terminal's cursor", async () => {
