@@ -10,10 +10,13 @@ import { newId } from "./ids.ts";
 const OPEN = jobStateNames.filter((name) => !hasEnded(name));
 
 export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: string; logSize: number }): Promise<void> {
-  await tx.db.update(serialCounters).set({ next: sql`${serialCounters.next} + ${limits.RESTORE_SKIP_SERIALS}` });
+  const seconds = Math.max(0, Math.ceil((tx.now - Date.parse(takenAt)) / 1_000)); // a restore of the same backup before this one left out fewer
+  const places = limits.RESTORE_SKIP_SERIALS + seconds * limits.RESTORE_SKIP_SERIALS_PER_S;
+  const bits = limits.RESTORE_SKIP_CREDENTIALS + seconds * limits.RESTORE_SKIP_CREDENTIALS_PER_S;
+  await tx.db.update(serialCounters).set({ next: sql`${serialCounters.next} + ${places}` });
   await tx.db
     .update(counters)
-    .set({ value: sql`${counters.value} + ${limits.RESTORE_SKIP_CREDENTIALS}` })
+    .set({ value: sql`${counters.value} + ${bits}` })
     .where(eq(counters.name, "credential_status"));
   const requestId = newId();
   for (const tenantId of await audit.chainIds(tx)) {

@@ -171,6 +171,26 @@ test("restored, all that was answered before the backup is there, the chains hol
   expect(await cloud.end()).toBe(0);
 });
 
+test("restored a second time, it gives out nothing that went out after the first", async () => {
+  const given: { serials: string[]; bit: string }[] = [];
+  for (const name of ["once", "again"]) {
+    const folder = join(root, name);
+    await imprimatur(["restore", "--from", file, "--data", folder]);
+    const cloud = await startCloud(env(folder));
+    const shop = await printShop(worldOf(cloud));
+    const admin = as(cloud.url, adminSecret);
+    const { data: products } = (await admin.get("/products")).body;
+    const { serials } = (await admin.post("/carriers/batch", { productId: products[0].id, count: 500 })).body;
+    const { credential } = (await shop.admin.get(`/passports/${shop.passportId}`)).body;
+    const { credentialStatus } = JSON.parse(Buffer.from(String(credential).split(".")[1] ?? "", "base64url").toString());
+    given.push({ serials, bit: credentialStatus.id });
+    expect(await cloud.end()).toBe(0);
+  }
+  const [once, again] = given;
+  expect(again?.serials.filter((serial) => once?.serials.includes(serial))).toEqual([]);
+  expect(again?.bit).not.toBe(once?.bit);
+});
+
 test("nothing that signs or makes serials can be read in it, and with its sealing key the same key signs on", async () => {
   const content = readFileSync(file);
   expect([content.includes("imprimatur.db"), content.includes("PRIVATE KEY")]).toEqual([true, false]);
