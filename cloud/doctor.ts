@@ -32,6 +32,7 @@ const checks: Record<string, Check> = {
 type Line = Finding & { check: string };
 const REMEDIES: Record<string, string> = {
   STORE_UNAVAILABLE: "see IMPRIMATUR_DATABASE_URL",
+  "42P01": "check IMPRIMATUR_DATABASE_URL, or start the cloud once: it makes its tables", // PostgreSQL's for a table that isn't there
   EACCES: "run it as the user that the cloud runs as, or see IMPRIMATUR_DATA_DIR",
 };
 const faultOf = ({ message, code, cause, todo }: Error & { code?: string; todo?: string }): Finding =>

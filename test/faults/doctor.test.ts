@@ -335,6 +335,12 @@ test("on PostgreSQL it looks at the same things", async () => {
   expect(said.lines.find(({ check }) => check === "database")?.says).toContain("postgres answers");
 });
 
+test("of a PostgreSQL that no cloud has used yet it says what makes its tables", async () => {
+  const said = await doctor({ ...settings(dataDir), IMPRIMATUR_DATABASE_URL: (await freshDatabase("postgres")) ?? "" });
+  const todo = expect.stringContaining("start the cloud once: it makes its tables");
+  expect(said.lines.filter(({ mark }) => mark === "FAIL")).toEqual([expect.objectContaining({ check: "database", todo })]);
+});
+
 test("an option that there isn't is answered with the one that was meant", async () => {
   expect(await doctor({}, ["--jason"])).toMatchObject({
     code: 2,
