@@ -5,6 +5,7 @@ import { limits } from "#shared/limits.ts";
 export type Lockout = {
   /** Refuses whoever has been wrong too often, whether or not they would be right this time. `who` is the client that they say they are; a key names nobody. */
   admit(who: string | undefined, address: string): void;
+  /** These two refuse likewise: whoever guesses many times at once was admitted before any of it was known to be wrong. */
   wrong(who: string | undefined, address: string): void;
   right(who: string | undefined, address: string): void;
 };
@@ -40,21 +41,26 @@ export function lockout(now: () => number = () => performance.now()): Lockout {
     const wide = [address, ...(who === undefined ? [] : [`all as ${who}`])].map((name) => ({ name, most: limits.WRONG_SECRETS_WIDE_MAX }));
     return proven.has(pair.name) ? [pair] : [pair, ...wide];
   };
+  const admit = (who: string | undefined, address: string) => {
+    const waits = rules(who, address).map(({ name, most }) => ({ most, ms: waitMs(name, most) }));
+    const [longest] = waits.toSorted((a, b) => b.ms - a.ms);
+    if (!longest || longest.ms <= 0) return;
+    const seconds = String(Math.ceil(longest.ms / 1_000));
+    throw new Refusal("RATE_LIMITED", `too many wrong secrets: come back in ${seconds} s`, undefined, {
+      "x-ratelimit-limit": String(longest.most),
+      "x-ratelimit-remaining": "0",
+      "x-ratelimit-reset": seconds,
+      "retry-after": seconds,
+    });
+  };
   return {
-    admit: (who, address) => {
-      const waits = rules(who, address).map(({ name, most }) => ({ most, ms: waitMs(name, most) }));
-      const [longest] = waits.toSorted((a, b) => b.ms - a.ms);
-      if (!longest || longest.ms <= 0) return;
-      const seconds = String(Math.ceil(longest.ms / 1_000));
-      throw new Refusal("RATE_LIMITED", `too many wrong secrets: come back in ${seconds} s`, undefined, {
-        "x-ratelimit-limit": String(longest.most),
-        "x-ratelimit-remaining": "0",
-        "x-ratelimit-reset": seconds,
-        "retry-after": seconds,
-      });
+    admit,
+    wrong: (who, address) => {
+      admit(who, address);
+      rules(who, address).forEach(({ name, most }) => add(name, most));
     },
-    wrong: (who, address) => rules(who, address).forEach(({ name, most }) => add(name, most)),
     right: (who, address) => {
+      admit(who, address);
       if (proven.size >= KEPT) proven.clear();
       proven.add(pairOf(who, address));
     },

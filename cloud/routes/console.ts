@@ -65,6 +65,7 @@ export const floorConsole: Route[] = [
       const begun = await deps.store.write("console sign-in", async (tx) => {
         const known = await admitted(tx, body, requestId);
         if (!known) return undefined;
+        deps.lockout.right(who, from);
         if (hasEnded(known, tx.now)) throw new Refusal("SANDBOX_EXPIRED");
         const before = cookieIn(asked.headers, deps.origin());
         if (before !== undefined) await sessions.end(tx, before); // one browser, one session
@@ -77,7 +78,6 @@ export const floorConsole: Route[] = [
         await notBefore;
         throw new Refusal("UNAUTHORIZED", "the key, or the client and its secret, is wrong, revoked or cut");
       }
-      deps.lockout.right(who, from);
       return { status: 201, body: begun.session, headers: { ...noStore, ...setCookie(deps.origin(), begun.cookie) } };
     },
   }),

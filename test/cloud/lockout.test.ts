@@ -37,6 +37,17 @@ test("a client that guesses is refused, right or wrong, until the time is over; 
   expect((await ask(w, one)).status).toBe(200);
 });
 
+test("many guesses at once are no more guesses than as many one after another, at either door", async () => {
+  const at = await world();
+  const tally = (statuses: number[]) => [401, 429].map((status) => statuses.filter((one) => one === status).length);
+  const one = await mint(at);
+  expect(tally(await guess(at, one, 9 * PAIR))).toEqual([PAIR, 8 * PAIR]);
+  expect((await ask(at, one)).status).toBe(429);
+  const signIn = (n: number) => at.nobody.post("//console/session", { key: `not-a-key-${n}-of-anybody` });
+  const answers = await Promise.all(Array.from({ length: 9 * PAIR }, (_, n) => signIn(n)));
+  expect(tally(answers.map(({ status }) => status))).toEqual([PAIR, 8 * PAIR]);
+});
+
 test("an unknown client and a wrong secret are answered alike, and neither before the same time", async () => {
   const real = await mint(w);
   const answers = await Promise.all(
