@@ -81,6 +81,7 @@ export type Deps = {
 
 export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyInstance> {
   const loggerInstance: FastifyBaseLogger = given.log;
+  const secure = securityHeaders();
   const app: FastifyInstance = Fastify({
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true }),
@@ -102,7 +103,11 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     frameworkErrors: (error, request, reply: FastifyReply) => {
       const refusal = asRefusal(error);
       const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
-      void reply.header("x-correlation-id", request.id).code(refusal.status).send(body);
+      void reply
+        .headers({ "x-correlation-id": request.id, ...secure })
+        .code(refusal.status)
+        .send(body);
+      tell(request, reply, given); // no hook runs for these
     },
   });
   const deps: Deps = { ...given, document: () => app.swagger() };
@@ -111,7 +116,6 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   app.decorateRequest("caller");
   app.decorateRequest("bytes", null);
   if (given.tracing) traceRequests(app, given.tracing);
-  const secure = securityHeaders();
   // Loop delay measured before that is our own start on a busy machine, or one that stood still: no work of anybody's.
   let askedAt: number | undefined;
   app.addHook("onRequest", (request, reply, next) => {
@@ -156,23 +160,28 @@ const shed = (request: FastifyRequest): Refusal | undefined =>
   request.routeOptions.config.route?.always ? undefined : new Refusal("OVERLOADED", undefined, undefined, { "retry-after": "1" });
 
 /** One line and one figure for every answer; the template of the address, never the address. Probes that find all well are told at `debug`. */
-function observe(app: FastifyInstance, { log, metrics }: Deps): void {
+function observe(app: FastifyInstance, deps: Deps): void {
   app.addHook("onResponse", (request, reply, next) => {
-    const endpoint = request.routeOptions.config.endpoint ?? (request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)"));
-    metrics.answered(request.method, endpoint, reply.statusCode, reply.elapsedTime / 1000);
-    const { tenantId, credential } = request.caller ?? anonymous;
-    const who = tenantId ? { tenantId, credentialId: credential.id } : {};
-    const isProbe = request.routeOptions.config.route?.always && reply.statusCode < 400; // a balancer asks every second
-    log.plain[isProbe ? "debug" : "info"]({
-      event: "request",
-      requestId: request.id,
-      method: request.method,
-      endpoint,
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime * 10) / 10,
-      ...who,
-    });
+    tell(request, reply, deps);
     next();
+  });
+}
+
+/** The line and the figures of an answer. */
+function tell(request: FastifyRequest, reply: FastifyReply, { log, metrics }: Pick<Deps, "log" | "metrics">): void {
+  const endpoint = request.routeOptions.config.endpoint ?? (request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)"));
+  metrics.answered(request.method, endpoint, reply.statusCode, reply.elapsedTime / 1000);
+  const { tenantId, credential } = request.caller ?? anonymous;
+  const who = tenantId ? { tenantId, credentialId: credential.id } : {};
+  const isProbe = request.routeOptions.config.route?.always && reply.statusCode < 400; // a balancer asks every second
+  log.plain[isProbe ? "debug" : "info"]({
+    event: "request",
+    requestId: request.id,
+    method: request.method,
+    endpoint,
+    status: reply.statusCode,
+    ms: Math.round(reply.elapsedTime * 10) / 10,
+    ...who,
   });
 }
 

@@ -45,6 +45,18 @@ test.each(["/console", "/console/app.css", "/console/app.js", "/nowhere", "/cons
   },
 );
 
+test.each([
+  ["a path that can't be decoded", "/%ff"],
+  ["a part of a path that is too long", `/products/${"x".repeat(9_000)}`],
+])("%s is answered, told and counted like any request", async (_what, path) => {
+  const answer = await w.nobody.send("PUT", path);
+  judge(answer);
+  const { status } = answer;
+  const line = { event: "request", requestId: answer.headers.get("x-correlation-id"), endpoint: "(none)", status, ms: expect.any(Number) };
+  expect(w.logged().map((text) => JSON.parse(text) as object)).toContainEqual(expect.objectContaining(line));
+  expect((await w.admin.get("/metrics")).text).toContain(`http_requests_total{method="PUT",endpoint="(none)",status="${status}"} 1`);
+});
+
 test("any web page may read what a stranger verifies with, and is told why where it can't; so may it what EN 18222 opens to all", async () => {
   const ids = "/v1/dppsByProductIds";
   const asked = ["/.well-known/did.json", "/status/0", "/status/x", "/v1/dpps/1", "/v1/dppsByProductId/1", ids].map((path) => `/${path}`);
