@@ -12,6 +12,7 @@ export const closed = <Properties extends TProperties>(
 export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
 
 export const Instant = Type.String({ format: "date-time", maxLength: 40, description: "ISO 8601 in UTC, with milliseconds" });
+export const Sha256 = Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 in hex" });
 export const Id = Type.String({ minLength: 1, maxLength: 64, description: "UUIDv7" });
 /** Something to see in it, and nothing that moves the cursor or turns the line around. */
 export const VISIBLE = "^(?=.*[\\p{L}\\p{N}\\p{P}\\p{S}])[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069]*$";

@@ -15,14 +15,14 @@ import {
   statuses,
 } from "../compliance.ts";
 import { limits } from "../limits.ts";
-import { closed, Id, Instant, nullable, type Static, VISIBLE } from "./common.ts";
+import { closed, Id, Instant, nullable, Sha256, type Static, VISIBLE } from "./common.ts";
 
 export const SectorName = Type.Enum([...sectorNames]);
 export const Priority = Type.Enum([...priorities]);
 const Status = Type.Enum(Object.keys(statuses) as ComplianceStatus[]);
 export const Celex = Type.String({ pattern: "^3[0-9]{4}[A-Z][0-9]{4}$", description: "CELEX number of the regulation" });
 export const Semver = Type.String({ pattern: String.raw`^(0|[1-9]\d{0,5})(\.(0|[1-9]\d{0,5})){2}$` });
-const Digest = Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 of the pack's file by RFC 8785" });
+const Digest = Type.String({ ...Sha256, description: "SHA-256 of the pack's file by RFC 8785" });
 export const Word = Type.String({ minLength: 1, maxLength: 100, pattern: VISIBLE });
 
 export const PackEntry = closed({

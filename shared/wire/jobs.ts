@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { jobStateNames } from "../states.ts";
-import { closed, Id, Instant, nullable, PageQuery, READABLE, type Static, VISIBLE } from "./common.ts";
+import { closed, Id, Instant, nullable, PageQuery, READABLE, Sha256, type Static, VISIBLE } from "./common.ts";
 import { evidenceShapes } from "./evidence.ts";
 import { LogProof } from "./log.ts";
 
@@ -174,5 +174,5 @@ export const Orphan = closed({
 export type Orphan = Static<typeof Orphan>;
 export const OrphanQuery = closed({ ...PageQuery, disposition: Type.Optional(Type.Enum(["found", "destroyed"], { default: "found" })) });
 
-export const BlobParams = closed({ sha256: Type.String({ pattern: "^[0-9a-f]{64}$" }) });
+export const BlobParams = closed({ sha256: Sha256 });
 export const BlobKept = closed({ sha256: Type.String(), bytes: Type.Integer() });

@@ -1,14 +1,13 @@
 // The transparency log as strangers see it: entries, proofs and a signed head, all recomputable by shared/merkle.ts.
 import { Type } from "typebox";
-import { closed, type Static } from "./common.ts";
+import { closed, Sha256, type Static } from "./common.ts";
 
-const Hex = Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 in hex" });
 const Size = Type.Integer({ minimum: 0 });
 
 export const LogEntry = closed({
   kind: Type.Enum(["passport", "print_bundle"]),
   digest: Type.String({
-    ...Hex,
+    ...Sha256,
     description: "SHA-256 in hex of RFC 8785's form: of a passport's credentialSubject, or of a print's evidence (its items)",
   }),
   at: Type.String({ description: "When it was logged" }),
@@ -19,17 +18,17 @@ export const LogProof = closed({
   entry: LogEntry,
   index: Size,
   size: Size,
-  leafHash: Type.String({ ...Hex, description: "SHA-256 in hex of a zero byte and RFC 8785's form of `entry` (RFC 6962, 2.1)" }),
-  proof: Type.Array(Hex, { description: "Siblings from the leaf up (RFC 6962, 2.1.1)" }),
-  root: Hex,
+  leafHash: Type.String({ ...Sha256, description: "SHA-256 in hex of a zero byte and RFC 8785's form of `entry` (RFC 6962, 2.1)" }),
+  proof: Type.Array(Sha256, { description: "Siblings from the leaf up (RFC 6962, 2.1.1)" }),
+  root: Sha256,
   checkpoint: Type.String({ description: "The signed head of this size, a C2SP signed note" }),
 });
 export type LogProof = Static<typeof LogProof>;
 
-export const LogConsistency = closed({ from: Size, to: Size, fromRoot: Hex, toRoot: Hex, proof: Type.Array(Hex) });
+export const LogConsistency = closed({ from: Size, to: Size, fromRoot: Sha256, toRoot: Sha256, proof: Type.Array(Sha256) });
 export type LogConsistency = Static<typeof LogConsistency>;
 
-export const ProofQuery = closed({ digest: Hex });
+export const ProofQuery = closed({ digest: Sha256 });
 export const ConsistencyQuery = closed({
   from: Type.Integer({ minimum: 1, maximum: 2 ** 48 }),
   to: Type.Integer({ minimum: 1, maximum: 2 ** 48 }),

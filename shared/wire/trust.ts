@@ -1,14 +1,13 @@
 // What vouches for a passport beyond its signature: an anchor's receipt, a registry's number, a verdict on a credential, a bundle to keep.
 import { Type } from "typebox";
-import { closed, Id, Instant, nullable, type Static } from "./common.ts";
+import { closed, Id, Instant, nullable, Sha256, type Static } from "./common.ts";
 import { LogProof } from "./log.ts";
 
-const Hex = Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 in hex" });
 const Word = Type.String({ minLength: 1, maxLength: 500, pattern: "^[\\x21-\\x7e]+$" });
 
 /** What an anchoring service has to answer: bound to our digest, and more if it likes, which is kept. */
 export const Receipt = Type.Object({
-  digest: Hex,
+  digest: Sha256,
   anchor: Type.String({ ...Word, description: "Where the digest stands now: a transaction, a URL" }),
   anchoredAt: Instant,
 });
@@ -21,7 +20,7 @@ export type Registered = Static<typeof Registered>;
 export const Registration = closed({
   registrationId: Word,
   version: Type.Integer({ description: "The version of the passport that was broadcast" }),
-  digest: Hex,
+  digest: Sha256,
   registeredAt: Instant,
 });
 export type Registration = Static<typeof Registration>;
