@@ -6,11 +6,10 @@ import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { Type } from "typebox";
 import { Value } from "typebox/value";
-import { closed, type Static } from "#shared/wire/common.ts";
+import { closed, Sha256, type Static } from "#shared/wire/common.ts";
 
 const FORMAT = "imprimatur backup 1";
 const HEAD_MAX_BYTES = 4_194_304;
-const Sha256 = Type.String({ pattern: "^[0-9a-f]{64}$" });
 const Count = Type.Integer({ minimum: 0 });
 
 const Entry = closed({
@@ -28,8 +27,6 @@ export const Manifest = closed({
   files: Type.Array(Entry, { minItems: 1 }),
 });
 export type Manifest = Static<typeof Manifest>;
-
-export const unfit = (message: string): Error => new Error(message);
 
 export async function digestOfFile(file: string): Promise<Pick<Entry, "bytes" | "sha256">> {
   const sum = createHash("sha256");
@@ -59,26 +56,26 @@ type Head = { manifest: Manifest; at: number };
 async function headOf(file: FileHandle): Promise<Head> {
   const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_MAX_BYTES), 0, HEAD_MAX_BYTES, 0);
   const [format, line, digest, ...rest] = buffer.subarray(0, bytesRead).toString("latin1").split("\n", 4);
-  if (format !== FORMAT) throw unfit("it isn't a backup of Imprimatur, or one of another format");
-  if (line === undefined || digest === undefined || rest.length === 0) throw unfit("it was cut off in its manifest");
+  if (format !== FORMAT) throw new Error("it isn't a backup of Imprimatur, or one of another format");
+  if (line === undefined || digest === undefined || rest.length === 0) throw new Error("it was cut off in its manifest");
   const text = Buffer.from(line, "latin1").toString("utf8");
-  if (hash("sha256", text) !== digest) throw unfit("its manifest was changed: it doesn't have its digest");
+  if (hash("sha256", text) !== digest) throw new Error("its manifest was changed: it doesn't have its digest");
   const manifest: unknown = JSON.parse(text);
   const [fault] = Value.Errors(Manifest, manifest);
-  if (fault) throw unfit(`its manifest isn't one: ${fault.instancePath || "it"} ${fault.message}`);
+  if (fault) throw new Error(`its manifest isn't one: ${fault.instancePath || "it"} ${fault.message}`);
   return { manifest: manifest as Manifest, at: [FORMAT, line, digest, ""].join("\n").length };
 }
 
 /** Unpacks into `folder`, and refuses what isn't byte for byte what the manifest names. */
 export async function unpack(from: string, folder: string): Promise<Manifest> {
-  if (statSync(from).isDirectory()) throw unfit("it is a folder, where a backup is a file");
+  if (statSync(from).isDirectory()) throw new Error("it is a folder, where a backup is a file");
   const file = await open(from, "r");
   try {
     const { manifest, at } = await headOf(file);
     const { size } = await file.stat();
     const whole = manifest.files.reduce((sum, { bytes }) => sum + bytes, at);
-    if (size < whole) throw unfit(`it was cut off: it has ${size} bytes of ${whole}`);
-    if (size > whole) throw unfit(`${size - whole} bytes follow its end`);
+    if (size < whole) throw new Error(`it was cut off: it has ${size} bytes of ${whole}`);
+    if (size > whole) throw new Error(`${size - whole} bytes follow its end`);
     let start = at;
     for (const entry of manifest.files) {
       const source = createReadStream(from, { start, end: start + entry.bytes - 1 });
@@ -107,5 +104,5 @@ async function extract(source: ReadStream | [], to: string, { name, sha256 }: En
   } finally {
     await file.close();
   }
-  if (sum.digest("hex") !== sha256) throw unfit(`${name} in it was changed: it doesn't have its digest`);
+  if (sum.digest("hex") !== sha256) throw new Error(`${name} in it was changed: it doesn't have its digest`);
 }

@@ -10,7 +10,6 @@ import { integrityFault, openToRead } from "../store/copy.ts";
 import { newestKnown, versionOf } from "../store/migrate.ts";
 import type { Store } from "../store/store.ts";
 import type { Ring } from "../verify/keys.ts";
-import { unfit } from "./archive.ts";
 
 export type Inspected = {
   migration: number;
@@ -21,19 +20,19 @@ export type Inspected = {
 };
 
 function refuse(fault: string | undefined): void {
-  if (fault !== undefined) throw unfit(fault);
+  if (fault !== undefined) throw new Error(fault);
 }
 
 /** Throws the first thing that is wrong. */
 export async function inspect(file: string, log: Logger): Promise<Inspected> {
   const damage = integrityFault(file);
-  if (damage) throw unfit(`the database is damaged: ${damage}`);
+  if (damage) throw new Error(`the database is damaged: ${damage}`);
   const store = openToRead(file, log);
   try {
     const [migration, newest] = [await versionOf(store), newestKnown()];
-    if (migration > newest) throw unfit(`a newer Imprimatur made it (migration ${migration}, this one knows ${newest}): use that one`);
+    if (migration > newest) throw new Error(`a newer Imprimatur made it (migration ${migration}, this one knows ${newest}): use that one`);
     const { size, root, fault } = await recompute(store);
-    if (fault) throw unfit(`the transparency log doesn't hold: ${fault}`);
+    if (fault) throw new Error(`the transparency log doesn't hold: ${fault}`);
     const keys = await keysIn(store);
     const audited = await judgeTenants(store, keys);
     refuse(await lostBundles(store));

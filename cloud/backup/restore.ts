@@ -12,7 +12,7 @@ import { makeFolder, syncFolder, writeDurably } from "../files.ts";
 import { claimFolder, CUT_OFF, openStore, UNPACKED } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
-import { type Manifest, unfit, unpack } from "./archive.ts";
+import { type Manifest, unpack } from "./archive.ts";
 import { inspect, type Inspected } from "./inspect.ts";
 import { inScratch } from "./scratch.ts";
 
@@ -21,7 +21,7 @@ async function checked(from: string, folder: string, log: Logger): Promise<Manif
   const manifest = await unpack(from, folder);
   const found = await inspect(join(folder, "imprimatur.db"), log);
   for (const part of ["migration", "audit"] as const)
-    if (JSON.stringify(found[part]) !== JSON.stringify(manifest[part])) throw unfit(`its manifest and its database disagree: ${part}`);
+    if (JSON.stringify(found[part]) !== JSON.stringify(manifest[part])) throw new Error(`its manifest and its database disagree: ${part}`);
   refuseOtherHead(manifest, found);
   return manifest;
 }
@@ -30,9 +30,9 @@ function refuseOtherHead({ log: { size, root, checkpoint } }: Manifest, found: I
   const note = parseNote(checkpoint);
   const same = (head: { size: number; root: string } | undefined) => head?.size === found.log.size && head.root === found.log.root;
   if (!note || !same({ size, root }) || !same({ size: note.head.size, root: note.head.root.toString("hex") }))
-    throw unfit(`its log has ${found.log.size} leaves and the root ${found.log.root.slice(0, 16)}…, and its manifest names another`);
+    throw new Error(`its log has ${found.log.size} leaves and the root ${found.log.root.slice(0, 16)}…, and its manifest names another`);
   const line = found.keys ? headLine(note, found.keys, "its checkpoint") : undefined;
-  if (line?.mark !== "holds") throw unfit(line?.text ?? "its database holds no key to check the checkpoint with");
+  if (line?.mark !== "holds") throw new Error(line?.text ?? "its database holds no key to check the checkpoint with");
 }
 
 /** Whether it could be restored, without doing it. */
@@ -50,7 +50,7 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
   const release = await claimFolder(dataDir, { waitMs: 0, evenCutOff: true });
   try {
     const there = readdirSync(dataDir).filter((name) => !name.startsWith("lock") && name !== OF_THE_DISK);
-    if (there.length > 0 && !force) throw unfit(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
+    if (there.length > 0 && !force) throw new Error(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
     for (const name of readdirSync(dataDir).filter((left) => left.startsWith(UNPACKED))) rmSync(join(dataDir, name), { recursive: true });
     return await inScratch(join(dataDir, UNPACKED), async (fresh) => {
       const manifest = await checked(from, fresh, log);

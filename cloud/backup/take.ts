@@ -9,7 +9,7 @@ import { makeFolder, syncFolder } from "../files.ts";
 import { keyFilesIn, keyFolder } from "../key-files.ts";
 import { signerFrom } from "../keys.ts";
 import { copyDatabase } from "../store/copy.ts";
-import { digestOfFile, type Manifest, pack, unfit } from "./archive.ts";
+import { digestOfFile, type Manifest, pack } from "./archive.ts";
 import { inspect, type Inspected } from "./inspect.ts";
 import { inScratch } from "./scratch.ts";
 import { keysSetIn, openerFor } from "../seal.ts";
@@ -18,10 +18,10 @@ const DATABASE = "imprimatur.db";
 
 export async function takeBackup(config: Config, to: string, log: Logger, now: number): Promise<Manifest> {
   if (config.DATABASE_URL !== undefined)
-    throw unfit(
+    throw new Error(
       "this cloud works on PostgreSQL: back that up with its own means (pg_dump, or base backups with WAL), and the data folder as files",
     );
-  if (existsSync(to)) throw unfit(`${to} exists: name a file that doesn't`);
+  if (existsSync(to)) throw new Error(`${to} exists: name a file that doesn't`);
   makeFolder(dirname(to));
   return inScratch(`${to}.`, async (folder) => {
     await copyDatabase(join(config.DATA_DIR, DATABASE), join(folder, DATABASE));
@@ -38,7 +38,7 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
     };
     const whole = join(folder, "whole");
     await pack(whole, folder, manifest);
-    if (existsSync(to)) throw unfit(`${to} was made meanwhile`);
+    if (existsSync(to)) throw new Error(`${to} was made meanwhile`);
     renameSync(whole, to);
     syncFolder(dirname(to));
     return manifest;
@@ -65,13 +65,14 @@ function noteOf(
   config: Config,
 ): string {
   const files = names.filter((file) => file.startsWith("keys/"));
-  if (files.length === 0) throw unfit(`${config.DATA_DIR}/keys holds no signing key: it isn't the folder of a cloud that ever ran`);
+  if (files.length === 0) throw new Error(`${config.DATA_DIR}/keys holds no signing key: it isn't the folder of a cloud that ever ran`);
   const opener = openerFor(folder, keysSetIn(config));
   const signers = files.flatMap((file) => signerFrom(join(folder, file), opener) ?? []);
   if (signers.length === 0)
-    throw unfit(`no key in ${config.DATA_DIR}/keys can be opened: set IMPRIMATUR_SEALING_KEY as it is set for the cloud`);
+    throw new Error(`no key in ${config.DATA_DIR}/keys can be opened: set IMPRIMATUR_SEALING_KEY as it is set for the cloud`);
   const signer = signers.findLast((one) => known?.keys.some((key) => key.publicBytes.equals(one.publicBytes)));
-  if (!signer) throw unfit(`the database knows no key that is in ${config.DATA_DIR}/keys: start the cloud once, and take the backup then`);
+  if (!signer)
+    throw new Error(`the database knows no key that is in ${config.DATA_DIR}/keys: start the cloud once, and take the backup then`);
   const { publicBytes, signBytes } = signer;
   const name = nameAt(config.PUBLIC_URL ?? urlAt(config.HOST, config.PORT));
   return signedNote({ origin: name, size, root: Buffer.from(root, "hex") }, { name, publicBytes }, signBytes);
