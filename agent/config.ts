@@ -5,7 +5,7 @@ import { type Static, type TSchema, Type } from "typebox";
 import { limits } from "#shared/limits.ts";
 import { ConfigError } from "#shared/arguments.ts";
 import { nearest } from "#shared/nearest.ts";
-import { closed, VISIBLE } from "#shared/wire/common.ts";
+import { closed, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { drivers } from "./printers/index.ts";
 import { endpointOf } from "./printers/ipp-endpoint.ts";
@@ -14,7 +14,6 @@ import { type ScannerDriver, scanners } from "./scanners/index.ts";
 export const DEFAULT_FILE = ".imprimatur-agent/config.json";
 const PREFIX = "IMPRIMATUR_AGENT_";
 const BYTE_ORDER_MARK = /^\uFEFF/; // Windows' editors put one before what they save
-const Word = Type.String({ minLength: 1, maxLength: 64, pattern: VISIBLE }); // as the cloud takes it
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });
 
 const said = <S extends TSchema>(schema: S, description: string): S => ({ ...schema, description });

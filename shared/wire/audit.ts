@@ -1,6 +1,7 @@
 // An audit row as anybody may recompute it: drop `hash`, write the rest down by RFC 8785, SHA-256 of that is `hash`.
 import { Type } from "typebox";
 import { auditClasses } from "../audit.ts";
+import { limits } from "../limits.ts";
 import { closed, Instant, nullable, PageQuery, type Static } from "./common.ts";
 
 export const AuditRow = closed({
@@ -22,7 +23,7 @@ export const AuditQuery = closed({
   ...PageQuery,
   class: Type.Optional(Type.Enum([...auditClasses])),
   action: Type.Optional(Type.String({ maxLength: 100 })),
-  requestId: Type.Optional(Type.String({ maxLength: 128 })),
+  requestId: Type.Optional(Type.String({ maxLength: limits.CORRELATION_ID_MAX_LENGTH })),
 });
 export type AuditQuery = Static<typeof AuditQuery>;
 

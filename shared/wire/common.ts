@@ -18,9 +18,15 @@ export const Id = Type.String({ minLength: 1, maxLength: 64, description: "UUIDv
 export const VISIBLE = "^(?=.*[\\p{L}\\p{N}\\p{P}\\p{S}])[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069]*$";
 /** The same for text of several lines. */
 export const READABLE = "^(?=[\\s\\S]*[\\p{L}\\p{N}\\p{P}\\p{S}])(?:[\\t\\n\\r]|[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069])*$";
+/** What people call a device, a printer, a template, an operator. */
+export const Word = Type.String({ minLength: 1, maxLength: 64, pattern: VISIBLE });
 export const Name = Type.String({ minLength: 1, maxLength: limits.NAME_MAX_LENGTH, pattern: VISIBLE });
 export const ScopeName = Type.Enum([...grantable], { description: "A scope; the README lists them" });
 export const Scopes = Type.Array(ScopeName, { minItems: 1, maxItems: limits.SCOPES_MAX_ITEMS, uniqueItems: true });
+
+export const Reason = Type.String({ minLength: 1, maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE });
+/** Of a credential, in the answer that makes it. */
+export const Secret = nullable(Type.String({ description: "Shown once; null in a replay" }));
 
 export const IdParams = closed({ id: Id });
 export const PageQuery = {

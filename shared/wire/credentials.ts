@@ -1,8 +1,6 @@
 // API keys, OAuth clients and tokens, as they cross the wire: a secret is in an answer once and never again.
 import { Type } from "typebox";
-import { closed, Id, Instant, Name, nullable, Scopes, type Static } from "./common.ts";
-
-const Secret = nullable(Type.String({ description: "Shown once; null in a replay" }));
+import { closed, Id, Instant, Name, nullable, Scopes, Secret, type Static } from "./common.ts";
 
 export const ApiKeyCreate = closed({
   name: Name,

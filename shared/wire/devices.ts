@@ -1,22 +1,19 @@
 // A device: a station's identity. What it may do hangs on its key, what it is hangs on what it says of itself.
 import { Type } from "typebox";
-import { closed, Id, Instant, nullable, type Static, VISIBLE } from "./common.ts";
-import { needNames } from "./jobs.ts";
-
-const Word = Type.String({ minLength: 1, maxLength: 64, pattern: VISIBLE });
-const Capabilities = Type.Array(Type.Enum([...needNames]), { minItems: 1, maxItems: needNames.length, uniqueItems: true });
+import { closed, Id, Instant, nullable, Secret, type Static, Word } from "./common.ts";
+import { Needs } from "./jobs.ts";
 
 export const DeviceCreate = closed({
   name: Word,
   station: Type.Optional(nullable(Word)),
-  capabilities: Type.Optional(Capabilities),
+  capabilities: Type.Optional(Needs),
   api_key_id: Type.Optional(Id),
 });
 export type DeviceCreate = Static<typeof DeviceCreate>;
 export const DevicePatch = closed({
   name: Type.Optional(Word),
   station: Type.Optional(nullable(Word)),
-  capabilities: Type.Optional(Capabilities),
+  capabilities: Type.Optional(Needs),
 });
 export type DevicePatch = Static<typeof DevicePatch>;
 
@@ -37,7 +34,7 @@ export const Device = closed({
   id: Id,
   name: Type.String(),
   station: nullable(Type.String()),
-  capabilities: Capabilities,
+  capabilities: Needs,
   api_key_id: Id,
   status: Type.Enum(["online", "offline", "degraded"]),
   printers: Type.Array(Printer),
@@ -52,7 +49,7 @@ const Key = closed({
   id: Id,
   scopes: Type.Array(Type.String()),
   prefix: Type.String(),
-  secret: nullable(Type.String({ description: "Shown once; null in a replay" })),
+  secret: Secret,
 });
 export const DeviceMade = closed({ device: Device, key: Type.Optional(Key) });
 

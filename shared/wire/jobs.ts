@@ -2,16 +2,14 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { jobStateNames } from "../states.ts";
-import { closed, Id, Instant, nullable, PageQuery, READABLE, Sha256, type Static, VISIBLE } from "./common.ts";
+import { closed, ErrorReply, Id, Instant, nullable, PageQuery, Reason, Sha256, type Static, Word } from "./common.ts";
 import { evidenceShapes } from "./evidence.ts";
 import { LogProof } from "./log.ts";
 
 const State = Type.Enum(jobStateNames);
 export const needNames = ["qr", "rfid"] as const;
 export type Need = (typeof needNames)[number];
-const Needs = Type.Array(Type.Enum([...needNames]), { minItems: 1, maxItems: needNames.length, uniqueItems: true });
-const Word = Type.String({ minLength: 1, maxLength: 64, pattern: VISIBLE });
-const Reason = Type.String({ minLength: 1, maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE });
+export const Needs = Type.Array(Type.Enum([...needNames]), { minItems: 1, maxItems: needNames.length, uniqueItems: true });
 const LeaseSeconds = Type.Integer({ minimum: limits.LEASE_MIN_S, maximum: limits.LEASE_MAX_S, default: limits.LEASE_DEFAULT_S });
 const JobRef = Type.String({ minLength: 1, maxLength: 64, description: "pj_ and 26 characters that sort as they were issued" });
 
@@ -105,16 +103,16 @@ export type Result = Static<typeof Result>;
 export const ResultItem = closed({
   ...report,
   job_ref: JobRef,
-  idempotency_key: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+  idempotency_key: Type.Optional(Type.String({ minLength: 1, maxLength: limits.IDEMPOTENCY_KEY_MAX_LENGTH })),
 });
 export type ResultItem = Static<typeof ResultItem>;
 export const ResultBatch = closed({ results: Type.Array(Type.Unknown(), { minItems: 1, maxItems: limits.RESULTS_MAX_ITEMS }) });
-const ErrorPart = closed({
-  code: Type.String(),
-  message: Type.String(),
-  details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+const ResultOutcome = closed({
+  index: Type.Integer(),
+  status: Type.Integer(),
+  job: Type.Optional(Job),
+  error: Type.Optional(ErrorReply.properties.error),
 });
-const ResultOutcome = closed({ index: Type.Integer(), status: Type.Integer(), job: Type.Optional(Job), error: Type.Optional(ErrorPart) });
 export type ResultOutcome = Static<typeof ResultOutcome>;
 export const ResultOutcomes = closed({ results: Type.Array(ResultOutcome) });
 
@@ -151,11 +149,12 @@ export const EvidenceBundle = closed({
 });
 export type EvidenceBundle = Static<typeof EvidenceBundle>;
 
+const Disposition = Type.Enum(["found", "destroyed"]);
 export const OrphanReport = closed({
   job_ref: JobRef,
   attempt_id: Id,
   evidence: Evidence,
-  disposition: Type.Enum(["found", "destroyed"]),
+  disposition: Disposition,
   actor: Actor,
 });
 export type OrphanReport = Static<typeof OrphanReport>;
@@ -165,14 +164,14 @@ export const Orphan = closed({
   attempt_id: Id,
   gtin: Type.String(),
   serial: Type.String(),
-  disposition: Type.Enum(["found", "destroyed"]),
+  disposition: Disposition,
   evidence: Evidence,
   actor: Actor,
   created_at: Instant,
   updated_at: Instant,
 });
 export type Orphan = Static<typeof Orphan>;
-export const OrphanQuery = closed({ ...PageQuery, disposition: Type.Optional(Type.Enum(["found", "destroyed"], { default: "found" })) });
+export const OrphanQuery = closed({ ...PageQuery, disposition: Type.Optional({ ...Disposition, default: "found" }) });
 
 export const BlobParams = closed({ sha256: Sha256 });
 export const BlobKept = closed({ sha256: Type.String(), bytes: Type.Integer() });

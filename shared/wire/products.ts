@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { productStages, productStatuses } from "../states.ts";
-import { closed, Id, Instant, nullable, PageQuery, READABLE, type Static, VISIBLE } from "./common.ts";
+import { closed, Id, Instant, nullable, PageQuery, READABLE, Reason, type Static, VISIBLE } from "./common.ts";
 
 const ProductName = Type.String({ minLength: 1, maxLength: limits.PRODUCT_NAME_MAX_LENGTH, pattern: VISIBLE });
 const Description = Type.String({ minLength: limits.DESCRIPTION_MIN_LENGTH, maxLength: limits.DESCRIPTION_MAX_LENGTH, pattern: READABLE });
@@ -11,7 +11,6 @@ const Gtin = Type.String({ description: "8, 12, 13 or 14 digits with a right che
 const Serial = Type.String({ minLength: 1, description: "At most 20 characters of GS1's set 82: the SGTIN-96 bound" });
 const Extensions = Type.Record(Type.String(), Type.Unknown(), { description: "The category's own fields, as its schema says" });
 const Granularity = Type.Enum(["model", "batch", "item"]);
-const Reason = Type.String({ minLength: 1, maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE });
 const Stage = Type.Enum(Object.keys(productStages) as (keyof typeof productStages)[]);
 const Status = Type.Enum([...productStatuses]);
 

@@ -1,7 +1,7 @@
 // A tenant: the door that every credential, product and label stands behind.
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
-import { closed, Id, Instant, Name, nullable, type Static } from "./common.ts";
+import { closed, Id, Instant, Name, nullable, Secret, type Static } from "./common.ts";
 
 const CompanyPrefixes = Type.Array(Type.String({ pattern: "^[0-9]{6,12}$", description: "GS1 company prefix, 6 to 12 digits" }), {
   maxItems: limits.COMPANY_PREFIXES_MAX_ITEMS,
@@ -44,5 +44,5 @@ export type Tenant = Static<typeof Tenant>;
 
 export const TenantMinted = closed({
   data: Tenant,
-  adminKey: closed({ id: Id, secret: nullable(Type.String({ description: "Shown once; null in a replay" })) }),
+  adminKey: closed({ id: Id, secret: Secret }),
 });
