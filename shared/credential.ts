@@ -1,6 +1,7 @@
 // A credential as a stranger judges it, check by check and without a network: is it whole, whose is it, does it count, has it the shape.
 import type { KeyObject } from "node:crypto";
 import { Type } from "typebox";
+import { granularities } from "./states.ts";
 import type { CredentialCheck, CredentialVerdict } from "./wire/trust.ts";
 
 const VC = "https://www.w3.org/ns/credentials/v2";
@@ -97,7 +98,7 @@ const Shape = Type.Object({
 const PassportShape = Type.Object({
   id: Type.String(),
   issuer: Named,
-  credentialSubject: Type.Object({ granularityLevel: Type.Enum(["model", "batch", "item"]), product: Named }),
+  credentialSubject: Type.Object({ granularityLevel: Type.Enum([...granularities]), product: Named }),
 });
 
 const TYPES_MAX_ITEMS = 100; // each would be a fault of its own, and a megabyte holds 300,000

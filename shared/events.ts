@@ -1,6 +1,7 @@
 // The catalogue of events: what each tells and the shape of its data, once. OpenAPI, README, validation and tests read it from here.
 import { type Static, type TProperties, Type } from "typebox";
 import { limits } from "./limits.ts";
+import { granularities } from "./states.ts";
 import { closed, Id, Instant, nullable } from "./wire/common.ts";
 
 /** The date form of the envelope and of all data shapes below. */
@@ -11,7 +12,7 @@ const product = {
   productId: Id,
   gtin: text,
   serialNumber: text,
-  granularity: Type.Enum(["model", "batch", "item"]),
+  granularity: Type.Enum([...granularities]),
   category: text,
   status: text,
   stage: text,

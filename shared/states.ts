@@ -11,6 +11,10 @@ export type ProductStage = keyof typeof productStages;
 export const VOIDED = "Voided";
 export const productStatuses = [...Object.values(productStages).map(({ status }) => status), VOIDED] as const;
 
+/** What a product is, and with it its passport: all of a model, a batch of it, or one thing. */
+export const granularities = ["model", "batch", "item"] as const;
+export type Granularity = (typeof granularities)[number];
+
 /** A passport's commands and the states that they are legal in; `draft` where they also need an open draft version. */
 export const passportCommands = {
   edit: { from: ["draft", "published"], draft: true },

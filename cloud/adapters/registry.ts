@@ -1,6 +1,7 @@
 // The external passport registry: it is told where a published passport is and what it hashes to, and answers with a registration id.
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
+import type { Granularity } from "#shared/states.ts";
 import { Registered } from "#shared/wire/trust.ts";
 import { asking } from "./outside.ts";
 
@@ -10,7 +11,7 @@ export type Entry = {
   digitalProductPassportId: string;
   uniqueEconomicOperatorIdentifier: string;
   dppApiEndpoint: string;
-  granularity: "model" | "batch" | "item";
+  granularity: Granularity;
   version: number;
   hashAlgorithm: "SHA-256";
   hash: string;

@@ -2,6 +2,7 @@
 import { and, asc, eq, gt, inArray, isNotNull } from "../store/drizzle.ts";
 import { keyOf } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
+import type { Granularity } from "#shared/states.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -72,7 +73,7 @@ export async function idsOf(tx: Tx, names: string[], query: { limit?: number; cu
   return { dppIds: data, ...(nextCursor === null ? {} : { nextCursor }) };
 }
 
-type Named = { identity: string; granularity: "model" | "batch" | "item" };
+type Named = { identity: string; granularity: Granularity };
 
 /** What a Digital Link names, on whichever host it stands: the identifier is its path. What isn't one names nothing. */
 function namedBy(link: string): Named | undefined {

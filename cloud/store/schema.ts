@@ -3,7 +3,7 @@ import { blob, integer, primaryKey, sqliteTable, text } from "./drizzle.ts";
 import type { ComplianceStatus, Sector } from "#shared/compliance.ts";
 import type { EventName } from "#shared/events.ts";
 import type { Tier } from "#shared/limits.ts";
-import type { Assertor, JobState, PassportState, ProductStage } from "#shared/states.ts";
+import type { Assertor, Granularity, JobState, PassportState, ProductStage } from "#shared/states.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
 import type { Behaviour, Problem } from "#shared/wire/epcis.ts";
 import type { BundleItem, JobActor, Need } from "#shared/wire/jobs.ts";
@@ -114,7 +114,7 @@ export const products = sqliteTable(
     identity: text().notNull(), // what may exist once: the GTIN of a model, GTIN/serial of a batch or an item
     gtin: text().notNull(),
     serialNumber: text("serial_number").notNull(),
-    granularity: text().$type<"model" | "batch" | "item">().notNull(),
+    granularity: text().$type<Granularity>().notNull(),
     category: text().notNull(),
     name: text().notNull(),
     nameFolded: text("name_folded").notNull(), // neither engine folds case beyond ASCII alike

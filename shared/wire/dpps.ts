@@ -1,7 +1,8 @@
 // EN 18222's read routes and EN 18223's envelope: a passport as any other system's passports look.
 import { Type } from "typebox";
-import { closed, ErrorReply, Instant, PageQuery, type Static } from "./common.ts";
 import { limits } from "../limits.ts";
+import { granularities } from "../states.ts";
+import { closed, ErrorReply, Instant, PageQuery, type Static } from "./common.ts";
 
 const Word = (maxLength: number, description: string) => Type.String({ minLength: 1, maxLength, description });
 
@@ -29,7 +30,7 @@ export type DppElement = Static<typeof DppElement>;
 export const Dpp = Type.Object({
   digitalProductPassportId: Type.String({ description: "A URI" }),
   uniqueProductIdentifier: Type.String({ description: "A Digital Link" }),
-  granularity: Type.Enum(["model", "batch", "item"]),
+  granularity: Type.Enum([...granularities]),
   dppSchemaVersion: Type.Literal("EN 18223:2026"),
   dppStatus: Type.Enum(["active", "inactive", "archived", "invalid"]),
   lastUpdated: Instant,

@@ -1,7 +1,7 @@
 // A product: a tenant's commercial item, from draft to the brink of its passport.
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
-import { productStages, productStatuses } from "../states.ts";
+import { granularities, productStages, productStatuses } from "../states.ts";
 import { closed, Id, Instant, nullable, PageQuery, READABLE, Reason, type Static, VISIBLE } from "./common.ts";
 
 const ProductName = Type.String({ minLength: 1, maxLength: limits.PRODUCT_NAME_MAX_LENGTH, pattern: VISIBLE });
@@ -10,7 +10,7 @@ const Category = Type.String({ minLength: 1, description: "One of GET /schemas/c
 const Gtin = Type.String({ description: "8, 12, 13 or 14 digits with a right check digit; kept with 14" });
 const Serial = Type.String({ minLength: 1, description: "At most 20 characters of GS1's set 82: the SGTIN-96 bound" });
 const Extensions = Type.Record(Type.String(), Type.Unknown(), { description: "The category's own fields, as its schema says" });
-const Granularity = Type.Enum(["model", "batch", "item"]);
+const Granularity = Type.Enum([...granularities]);
 const Stage = Type.Enum(Object.keys(productStages) as (keyof typeof productStages)[]);
 const Status = Type.Enum([...productStatuses]);
 
