@@ -5,8 +5,11 @@ import { decodeSgtin96, gtinFault, serialFault } from "./gs1.ts";
 export type LinkKey = { gtin: string; cpv?: string; lot?: string; serial?: string };
 
 /** The qualifiers of a GTIN, in the one order that they may stand in. */
-const QUALIFIERS = { 22: "cpv", 10: "lot", 21: "serial" } as const;
-const ORDER = ["22", "10", "21"];
+const QUALIFIERS = [
+  { ai: "22", name: "cpv" },
+  { ai: "10", name: "lot" },
+  { ai: "21", name: "serial" },
+] as const;
 /** Application identifiers that may be data attributes: those that are neither a key nor a qualifier of a GTIN (GS1 General Specifications). */
 const ATTRIBUTE =
   /^(?:02|1[1-3]|1[5-7]|20|24[0-3]|25[014]|30|3[1-6]\d[0-5]|37|39[0-3]\d|394[0-3]|395[0-5]|40[03]|41[0-36]|42[0-7]|43[01]\d|432[0-6]|433[0-3]|700[1-9]|701[01]|702[0-3]|703\d|7040|71[0-7]|723\d|724[0-2]|725\d|800[125789]|801[129]|802[06]|8030|811[0-2]|8200|9\d)$/;
@@ -33,14 +36,15 @@ export function keyOf(path: string): LinkKey {
   let last = -1;
   for (let i = 0; i < rest.length; i += 2) {
     const [ai, encoded] = [decoded(rest[i] ?? "", badSerial), rest[i + 1]];
-    const place = ORDER.indexOf(ai);
-    if (place < 0) throw badSerial(`behind a GTIN come 22, 10 and 21, not ${ai.slice(0, 60)}; a slash inside of a value is written %2F`);
+    const place = QUALIFIERS.findIndex((one) => one.ai === ai);
+    const qualifier = QUALIFIERS[place];
+    if (!qualifier) throw badSerial(`behind a GTIN come 22, 10 and 21, not ${ai.slice(0, 60)}; a slash inside of a value is written %2F`);
     if (place <= last) throw badSerial(`${ai} stands there twice or in the wrong place: the order is 22, 10, 21`);
     if (encoded === undefined) throw badSerial(`${ai} has no value`);
     const value = decoded(encoded, badSerial);
     const unfit = serialFault(value);
-    if (unfit) throw badSerial(`the ${QUALIFIERS[ai as "21"]} ${value.slice(0, 60)} ${unfit}`);
-    key[QUALIFIERS[ai as "21"]] = value;
+    if (unfit) throw badSerial(`the ${qualifier.name} ${value.slice(0, 60)} ${unfit}`);
+    key[qualifier.name] = value;
     last = place;
   }
   return key;
@@ -78,7 +82,7 @@ function queryFault(key: string, seen: ReadonlyMap<string, string>): string | un
   const once = key === "linkType" || /^\d+$/.test(key);
   if (once && seen.has(key)) return "stands there twice";
   if (!/^\d+$/.test(key) || ATTRIBUTE.test(key)) return undefined;
-  return ["01", "235", ...ORDER].includes(key)
+  return ["01", "235", ...QUALIFIERS.map(({ ai }) => ai)].includes(key)
     ? "belongs into the path: a query holds data attributes only"
     : "isn't an application identifier that a query may hold, and no other name may be all digits";
 }
