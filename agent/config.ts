@@ -5,6 +5,7 @@ import { type Static, type TSchema, Type } from "typebox";
 import { limits } from "#shared/limits.ts";
 import { ConfigError } from "#shared/arguments.ts";
 import { nearest } from "#shared/nearest.ts";
+import { isObject } from "#shared/object.ts";
 import { closed, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { drivers } from "./printers/index.ts";
@@ -104,8 +105,8 @@ const ajv = new Ajv({ allErrors: true, useDefaults: true, strictTypes: false, al
 const nestedDefaults = { console: {}, claim: {} };
 
 export function agentConfigFrom(given: unknown): AgentConfig {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) throw new ConfigError("the settings are one JSON object: { … }");
-  const settings = structuredClone({ ...nestedDefaults, ...given }) as Given;
+  if (!isObject(given)) throw new ConfigError("the settings are one JSON object: { … }");
+  const settings: Given = structuredClone({ ...nestedDefaults, ...given });
   if (typeof settings["key"] === "string") settings["key"] = settings["key"].trim(); // HTTP does it too, a broker doesn't
   const validate = ajv.compile(Settings);
   if (!validate(settings)) throw new ConfigError(sentenceOf(worstOf(validate.errors ?? [])));
@@ -229,8 +230,8 @@ function fromFile(file: string, isNamed: boolean): Given {
   }
   try {
     const parsed: unknown = JSON.parse(text);
-    if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) throw new Error("it isn't one JSON object: { … }");
-    return parsed as Given;
+    if (!isObject(parsed)) throw new Error("it isn't one JSON object: { … }");
+    return parsed;
   } catch (error) {
     throw new ConfigError(`--config ${file}: ${(error as Error).message.replaceAll(/\s+/g, " ")}`); // it quotes lines of the file
   }

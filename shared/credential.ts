@@ -1,6 +1,7 @@
 // A credential as a stranger judges it, check by check and without a network: is it whole, whose is it, does it count, has it the shape.
 import type { KeyObject } from "node:crypto";
 import { Type } from "typebox";
+import { isObject } from "./object.ts";
 import { granularities } from "./states.ts";
 import type { CredentialCheck, CredentialVerdict } from "./wire/trust.ts";
 
@@ -24,8 +25,7 @@ const said = (name: CredentialCheck["name"], outcome: CredentialCheck["outcome"]
   message: message.toWellFormed(), // it quotes strangers
 });
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
-const objectOf = (value: unknown): Record<string, unknown> | undefined =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+const objectOf = (value: unknown) => (isObject(value) ? value : undefined);
 
 /** What a lenient reader takes for the same bytes (a line break, padding, spare bits) is another text than the one that was given out. */
 const isExact = (part: string): boolean => Buffer.from(part, "base64url").toString("base64url") === part;
@@ -104,7 +104,7 @@ const PassportShape = Type.Object({
 const TYPES_MAX_ITEMS = 100; // each would be a fault of its own, and a megabyte holds 300,000
 
 export async function judgeSchema({ payload }: Opened): Promise<CredentialCheck> {
-  const types = Array.isArray(payload["type"]) ? (payload["type"] as unknown[]) : [];
+  const types = Array.isArray(payload["type"]) ? payload["type"] : [];
   if (types.length > TYPES_MAX_ITEMS)
     return said("schema", "failed", `it has ${types.length} types, and ${TYPES_MAX_ITEMS} are more than any credential needs`);
   const { Value } = await import("typebox/value");

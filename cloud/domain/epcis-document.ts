@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
 import { brief, type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { isObject } from "#shared/object.ts";
 import { type Behaviour, EpcisDocument, EpcisQueryDocument, type Problem } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
 import { contextFault, eventFaults, extrasOf, type Json, prefixesOf } from "./epcis-rules.ts";
@@ -73,16 +74,15 @@ function withoutEvents(body: Json): Json {
     },
   };
 }
-const asShell = (event: unknown): unknown => (typeof event === "object" && event !== null && !Array.isArray(event) ? {} : event);
+const asShell = (event: unknown): unknown => (isObject(event) ? {} : event);
 
 /** Judges everything; with `proceed` what is wrong with an event is its own, as long as there is another that is right. */
 export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { bare: boolean }): Promise<Prepared> {
-  if (typeof body !== "object" || body === null || Array.isArray(body))
-    throw refused([{ field: "body", rule: "type", message: "must be an EPCISDocument or an event, a JSON object" }]);
-  const type = (body as Json)["type"];
+  if (!isObject(body)) throw refused([{ field: "body", rule: "type", message: "must be an EPCISDocument or an event, a JSON object" }]);
+  const type = body["type"];
   if (bare && (type === "EPCISDocument" || type === "EPCISQueryDocument"))
     throw refused([{ field: "type", rule: "bare", message: "must be an event's: whole documents go to POST /epcis/capture" }]);
-  const { path, events, context } = eventsIn(body as Json);
+  const { path, events, context } = eventsIn(body);
   if (events.length > limits.EPCIS_CAPTURE_MAX_EVENTS)
     throw tooLarge(`${events.length} events are more than the ${limits.EPCIS_CAPTURE_MAX_EVENTS} that one capture takes: split it`);
   const extras = extrasOf(context);

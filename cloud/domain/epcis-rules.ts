@@ -2,6 +2,7 @@
 import { type Vocabulary, wordFault } from "#shared/cbv.ts";
 import type { FieldFault } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { isObject } from "#shared/object.ts";
 import { Context, eventSchemas, ExtendedEvent } from "#shared/wire/epcis.ts";
 import { type Judge, judgeOf } from "../validate.ts";
 import { type Level, nameFault } from "./epc.ts";
@@ -24,7 +25,6 @@ const KNOWN_PREFIXES = new Set(["epcis", "cbv", "cbvmda", "gs1", "rdfs", "owl", 
 export type Prefixes = ReadonlySet<string> | undefined;
 const STANDARD_CONTEXT = /^https?:\/\/(?:ref\.gs1\.org|gs1\.github\.io)\/[^\s]*epcis-context\.jsonld$/i;
 
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
 export const objectsIn = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : []);
 export const textsIn = (value: unknown): string[] =>
   (Array.isArray(value) ? value : [value]).filter((item): item is string => typeof item === "string");

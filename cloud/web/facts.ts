@@ -1,4 +1,5 @@
 // Facts of a passport as people read them: a friendly name, a number with its unit, a date, a country; whatever is nested stays in order.
+import { isObject } from "#shared/object.ts";
 import { type Html, html, theirs } from "./html.ts";
 import { labels, type Language, units, values, words } from "./words.ts";
 
@@ -11,7 +12,6 @@ const SHARES = new Set(["recycledContent", "recyclableContent", "massFraction", 
 /** What a document says of itself rather than of its product. */
 const INNER = /^@|^(?:type|id|idScheme|registeredId|schemeID|schemeName)$/;
 
-const isObject = (value: unknown): value is Facts => typeof value === "object" && value !== null && !Array.isArray(value);
 const pick = (language: Language, [en, de]: readonly [string, string]) => (language === "de" ? de : en);
 
 /** Its name in this language, or its own: annualUse becomes "Annual use". */

@@ -1,4 +1,5 @@
 // A passport for the person who scanned its label: what it is, whether to believe it, what it is made of, and how long it will serve.
+import { isObject } from "#shared/object.ts";
 import { linkOf, passportUrl } from "../domain/linkset.ts";
 import type { PublicPassport } from "../domain/public-passports.ts";
 import { day, factsOf, ITEMS_MAX, labelOf, number, numberOf, percent, valueOf } from "./facts.ts";
@@ -9,7 +10,7 @@ import { type Language, words } from "./words.ts";
 type Facts = Record<string, unknown>;
 const objectIn = (facts: Facts, key: string): Facts => {
   const value = facts[key];
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Facts) : {};
+  return isObject(value) ? value : {};
 };
 const textIn = (facts: Facts, key: string): string | undefined => (typeof facts[key] === "string" ? facts[key] || undefined : undefined);
 const without = (facts: Facts, keys: ReadonlySet<string>): Facts =>
@@ -97,7 +98,7 @@ const hasFacts = (facts: Facts): boolean => Object.keys(facts).some((key) => key
 function materials(list: unknown, language: Language): Html[] {
   const say = words[language];
   if (!Array.isArray(list)) return [];
-  const all = (list as unknown[]).filter((item): item is Facts => typeof item === "object" && item !== null).slice(0, ITEMS_MAX);
+  const all = list.filter(isObject).slice(0, ITEMS_MAX);
   const rows = (some: Facts[]) =>
     html`<ul class="materials">
       ${some.map((item) => {
@@ -130,8 +131,8 @@ function sections(content: Facts, told: ReadonlySet<string>, language: Language)
   return [
     ...materials(content["materialsProvenance"], language),
     ...others.slice(0, ITEMS_MAX).flatMap(([key, value]) => {
-      const left = typeof value === "object" && value !== null && !Array.isArray(value) ? without(value as Facts, told) : value;
-      if (typeof left === "object" && left !== null && !Array.isArray(left) && !hasFacts(left as Facts)) return [];
+      const left = isObject(value) ? without(value, told) : value;
+      if (isObject(left) && !hasFacts(left)) return [];
       return [section(labelOf(key, language), valueOf(left, key, language))];
     }),
     ...(others.length > ITEMS_MAX ? [html`<p>${words[language].cut}</p>`] : []),
