@@ -25,14 +25,18 @@ export function openBuffer(dataDir: string, clock: Clock) {
       run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
     );
 
+  /** What was set as JSON; null where nothing was. */
+  const kept = <T>(name: string): T | null => JSON.parse(meta(name) ?? "null") as T | null;
+
   return {
     file,
     write,
     meta,
     setMeta,
+    kept,
     /** The file that was here before this one and couldn't be read, for as long as it lies there. */
     setAside: (): SetAside | null => {
-      const said = JSON.parse(meta("set_aside") ?? "null") as SetAside | null;
+      const said = kept<SetAside>("set_aside");
       return said && existsSync(said.file) ? said : null;
     },
     /** The latest moment that is written down here. */

@@ -34,7 +34,7 @@ export function claimsOf(deps: ClaimDeps) {
   let wasEmpty = false;
   let called = false;
   /** The same request until it is answered, over a restart as well: a lost answer's jobs come again instead of waiting for their leases to end. */
-  let asked = JSON.parse(store.meta("unanswered_claim") ?? "null") as Asked | null;
+  let asked = store.kept<Asked>("unanswered_claim");
   let keptKey = asked?.key;
   const earlierKey = asked?.key; // of the run before: how long ago that was, a clock that stood still meanwhile doesn't know
   function keep(unanswered: Asked | null): void {

@@ -8,7 +8,7 @@ import type { CloudClient, NoAnswer } from "./cloud.ts";
 /** The cloud, for as long as this key's device is the one whose words wait here; who it is, is asked where the key is a new one. */
 export function asOwner(cloud: CloudClient, store: Store, { key, dataDir }: { key: string; dataDir: string }): CloudClient {
   const mark = hash("sha256", key, "hex");
-  const earlier = () => JSON.parse(store.meta("station") ?? "null") as StationInfo | null;
+  const earlier = () => store.kept<StationInfo>("station");
   let isOurs = earlier() === null || store.meta("key") === mark;
   let refusal: NoAnswer | undefined;
 

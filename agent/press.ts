@@ -159,18 +159,18 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   const isHeld = (attempt: Attempt) => attempt.printer === name && paperMayExist(attempt);
 
   // Labels that came out without a job of ours move the counter; null: one whose end isn't known may move it yet.
-  const meta = `odometer:${name}`;
+  const odometer = `odometer:${name}`;
   const counted = `counts:${name}`;
   const counter = {
-    expected: (): number | null => JSON.parse(store.meta(meta) ?? "null") as number | null,
-    expect: (labels: number | null) => store.setMeta(meta, JSON.stringify(labels)),
+    expected: () => store.kept<number>(odometer),
+    expect: (labels: number | null) => store.setMeta(odometer, JSON.stringify(labels)),
   };
   /**
    * A printer that has told its counter has one, whatever it says later, and its answer alone attests no label: another run may have heard it.
    * One that gives itself another name is another printer, and one that says nothing at all attests nothing: people are asked.
    */
   function hasFallenSilent({ counter: counts, identity, ceiling }: Capabilities): boolean {
-    const known = JSON.parse(store.meta(counted) ?? "null") as { identity: string | null } | null;
+    const known = store.kept<{ identity: string | null }>(counted);
     if (counts && known?.identity !== identity) store.setMeta(counted, JSON.stringify({ identity }));
     return known !== null && !counts && attests(ceiling) && (identity === null || identity === known.identity);
   }

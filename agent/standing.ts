@@ -18,10 +18,9 @@ export type Standing = {
 };
 export type Talks = { cloud: CloudClient; store: Store; uplink: Uplink; say: Say };
 
-/** Kept in the buffer, so that a start without a network knows who it is. */
 export function standingOf({ cloud, store, uplink, say }: Talks): Standing {
-  let info = JSON.parse(store.meta("station") ?? "null") as StationInfo | null;
-  let keys = JSON.parse(store.meta("jwks") ?? "null") as JSONWebKeySet | null;
+  let info = store.kept<StationInfo>("station");
+  let keys = store.kept<JSONWebKeySet>("jwks");
   return {
     info: () => info,
     keys: () => keys,
