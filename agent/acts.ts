@@ -63,16 +63,8 @@ async function reprint({ floor, cloud, station }: ActDeps, ref: string, operator
       allowed: [],
     });
   const { gtin, serial, needs, template } = attempt.task;
-  const reason = `reprint, as ${operator} asked${station === undefined ? "" : ` at ${station}`}`.slice(0, 500);
-  const wanted = {
-    gtin,
-    serial,
-    needs: needs as ("qr" | "rfid")[],
-    template,
-    reprint: true,
-    reason,
-    ...(station === undefined ? {} : { station }),
-  };
+  const reason = `reprint, as ${operator} asked${station === undefined ? "" : ` at ${station}`}`;
+  const wanted = { gtin, serial, needs, template, reprint: true, reason, ...(station === undefined ? {} : { station }) };
   const said = await cloud.issue(wanted, randomUUID());
   if (said.ok) return { job_ref: said.value.job_ref };
   if (said.status === 0) throw new Refusal("NOT_READY", "the cloud is away, and only it can issue a reprint: try again when it is back");

@@ -13,6 +13,7 @@ import { fail } from "./ends.ts";
 import { instant } from "./clock.ts";
 import { fateOf } from "./fates.ts";
 import type { Floor } from "./floor.ts";
+import { tagIn } from "./rfid.ts";
 import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";
 
@@ -142,9 +143,7 @@ function printedWork(items: BundleItem[]): Work {
   const completion = items.findLast(({ status }) => status === "PRINTED_ATTESTED")?.evidence?.["completion"] as
     | CompletionEvidence
     | undefined;
-  if (completion?.epc === undefined) return {};
-  const { epc, tid, simulated } = completion;
-  return { rfid: { epc, ...(tid === undefined ? {} : { tid }), reader: "printer", ...(simulated ? { simulated } : {}) } };
+  return completion ? tagIn(completion) : {};
 }
 
 /** Without the envelope: it is never printed from, only asked about, over the line that we claim on. */

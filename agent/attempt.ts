@@ -1,7 +1,8 @@
 // One physical try as the station knows it, and what it asks of a person: tables, so that the loop, the console and the tests read one rule.
 import type { JobState } from "#shared/states.ts";
+import type { Need } from "#shared/wire/jobs.ts";
 import type { CompletionEvidence } from "./printers/driver.ts";
-import type { RfidEvidence } from "./rfid.ts";
+import type { HeardTag } from "./rfid.ts";
 import type { GoodScan } from "./scan-result.ts";
 
 /** What the signed envelope says, and nothing that the answer around it says. */
@@ -12,7 +13,7 @@ export type Task = {
   serial: string;
   digital_link: string;
   sgtin96_epc: string | null;
-  needs: string[];
+  needs: Need[];
   template: string;
   template_sha256: string | null;
   duplicate_risk: boolean;
@@ -77,7 +78,7 @@ export type Work = {
   /** Nothing this printer says can attest, or the settings want a person to. */
   needsPerson?: true;
   completion?: CompletionEvidence;
-  rfid?: RfidEvidence & { simulated?: true };
+  rfid?: HeardTag;
   /** Void labels that lie there. */
   voids?: number;
   /** No tag took it, or the wrong one did: it fails once what came out is destroyed. */

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { digitalLink } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Station } from "#shared/wire/devices.ts";
+import type { Task } from "./attempt.ts";
 import { freeOn, ROOM_MIN_BYTES } from "./buffer-sql.ts";
 import { judged } from "./buffer-file.ts";
 import type { AgentConfig } from "./config.ts";
@@ -103,7 +104,7 @@ export async function eyeLine({ printers, fonts }: AgentConfig): Promise<Line> {
     return { check, level: "FAIL", words: (error as Error).message };
   }
   const [gtin, serial] = ["04006381333931", "274877906943"];
-  const task = {
+  const task: Task = {
     job_ref: "", attempt: 1, gtin, serial, digital_link: digitalLink("https://id.example", gtin, { serial }), sgtin96_epc: null,
     needs: ["qr"], template: "default", template_sha256: null, duplicate_risk: false, product_name: null, reprint: false,
   }; // oxfmt-ignore

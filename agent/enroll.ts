@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { ConfigError } from "#shared/arguments.ts";
 import type { Device, Station } from "#shared/wire/devices.ts";
+import { needNames } from "#shared/wire/jobs.ts";
 import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
 import { agentConfigFrom, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
@@ -125,7 +126,7 @@ async function register(cloud: CloudClient, origin: string, given: Given): Promi
     throw new ConfigError(
       `this tenant has a device ${JSON.stringify(name)} already (${namesake.id}): enroll with the key it was given, remove it there, or choose another --name`,
     );
-  const made = await cloud.register({ name, capabilities: ["qr", "rfid"], ...(station === undefined ? {} : { station }) });
+  const made = await cloud.register({ name, capabilities: [...needNames], ...(station === undefined ? {} : { station }) });
   if (!made.ok) throw unmet(origin, made);
   const { device, key } = made.value;
   const undo = async () => void (await cloud.unregister(device.id));

@@ -1,6 +1,7 @@
 // Tags: the EPC has to name the job's item before anything is printed, and the tag that is read back has to carry it.
 import { Refusal } from "#shared/errors.ts";
 import { decodeSgtin96 } from "#shared/gs1.ts";
+import type { CompletionEvidence } from "./printers/driver.ts";
 
 export type Tag = {
   reader: string;
@@ -11,6 +12,12 @@ export type Tag = {
   simulated?: true;
 };
 export type RfidEvidence = { epc: string; tid?: string; reader: "printer" | "independent" };
+/** As it is kept until its label is scanned: that it is simulated is said of the scan as a whole. */
+export type HeardTag = RfidEvidence & { simulated?: true };
+
+/** What the printer read back of the tag that it wrote. */
+export const tagIn = ({ epc, tid, simulated }: CompletionEvidence): { rfid?: HeardTag } =>
+  epc === undefined ? {} : { rfid: { epc, ...(tid === undefined ? {} : { tid }), reader: "printer", ...(simulated ? { simulated } : {}) } };
 
 /** The EPC that goes onto the tag; refuses where the envelope has none or one that names another item. */
 export function epcFor({ gtin, serial, sgtin96_epc: epc }: { gtin: string; serial: string; sgtin96_epc: string | null }): string {

@@ -1,6 +1,6 @@
 // A scan as evidence: what goes to the cloud under `scan_result`, and nothing that the scanner didn't say.
 import type { JobActor } from "#shared/wire/jobs.ts";
-import type { RfidEvidence } from "./rfid.ts";
+import type { HeardTag, RfidEvidence } from "./rfid.ts";
 import type { Sighting, Source } from "./scanners/scanner.ts";
 import { type Intended, type SymbolCheck, symbolCheck } from "./symbol-check.ts";
 
@@ -20,10 +20,7 @@ export type ScanResult = {
 export type GoodScan = { result: ScanResult; actor: JobActor; source: "scanner" | "person" };
 
 /** `intended` are the modules as the label was drawn: with them a camera's picture shows where the head didn't print. */
-export function scanResultOf(
-  sighting: Sighting,
-  { intended, rfid }: { intended?: Intended; rfid?: RfidEvidence & { simulated?: true } } = {},
-): ScanResult {
+export function scanResultOf(sighting: Sighting, { intended, rfid }: { intended?: Intended; rfid?: HeardTag } = {}): ScanResult {
   const { text, symbology, decoder, scanned_at, source, image_sha256, symbol, symbol_check: seen } = sighting;
   const check = seen && symbol && intended ? { ...symbolCheck(symbol, { intended }), ...seen } : seen;
   const { simulated, ...tag } = rfid ?? {};

@@ -3,7 +3,7 @@ import { limits } from "#shared/limits.ts";
 import { maySkip } from "./answers.ts";
 import { type Ask, askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
-import { FIELD_MS, judgeTag, type RfidEvidence, type Tag } from "./rfid.ts";
+import { FIELD_MS, type HeardTag, judgeTag, type Tag } from "./rfid.ts";
 import { judgeScan } from "./scan-rules.ts";
 import { scanResultOf } from "./scan-result.ts";
 import type { Sighting, Trouble } from "./scanners/scanner.ts";
@@ -160,7 +160,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     };
   }
 
-  type Told = { rfid?: RfidEvidence & { simulated?: true } } | { words: string; wait: boolean };
+  type Told = { rfid?: HeardTag } | { words: string; wait: boolean };
   /** The tag as the best witness there is: a reader that isn't the printer's, where the station has one. */
   function tagFor(attempt: Attempt, ask: Ask | null): Told {
     const { task, work } = attempt;

@@ -14,6 +14,7 @@ import { instant } from "./clock.ts";
 import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
 import type { Label } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
+import { tagIn } from "./rfid.ts";
 import type { GoodScan, ScanResult } from "./scan-result.ts";
 
 // --- RENDERED
@@ -207,12 +208,7 @@ function putVoidsAside({ store }: Floor, { serial }: Attempt, voids: number, pri
 
 function confirmed(floor: Floor, { attemptId }: Attempt, { evidence, reason }: Completion, printer: PrinterConfig, voids: number): void {
   const { store } = floor;
-  const { epc, tid } = evidence;
-  const rfid =
-    epc === undefined
-      ? {}
-      : { rfid: { epc, ...(tid ? { tid } : {}), reader: "printer" as const, ...(printer.simulated ? { simulated: true as const } : {}) } };
-  const work = { completion: evidence, ...rfid, ...(voids > 0 ? { voids } : {}) };
+  const work = { completion: evidence, ...tagIn(evidence), ...(voids > 0 ? { voids } : {}) };
   store.relabel(attemptId, ["unknown"], "printed", reason);
   if (printer.attest === "device" && attests(evidence.grade)) {
     tell(floor, attemptId, { status: "PRINTED_ATTESTED", evidence: { completion: evidence }, actor: DEVICE });

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import type { Task } from "../../agent/attempt.ts";
 import { blank } from "../../agent/bitmap.ts";
 import { openBuffer } from "../../agent/buffer.ts";
 import { systemClock } from "../../agent/clock.ts";
@@ -244,8 +245,15 @@ async function outage(cloud: Cloud, awayMs: number): Promise<Line> {
 function buffer(store: ReturnType<typeof openBuffer>, claimed: Claim): void {
   const { job, attempt_id: attemptId, envelope } = claimed;
   const { job_ref, gtin, serial, digital_link } = job as Claim["job"] & { gtin: string; serial: string };
-  const terms = { needs: ["qr"], template: "any", template_sha256: null, product_name: null, reprint: false, duplicate_risk: false };
-  const task = { job_ref, attempt: 1, gtin, serial, digital_link, sgtin96_epc: null, ...terms };
+  const terms = {
+    needs: ["qr" as const],
+    template: "any",
+    template_sha256: null,
+    product_name: null,
+    reprint: false,
+    duplicate_risk: false,
+  };
+  const task: Task = { job_ref, attempt: 1, gtin, serial, digital_link, sgtin96_epc: null, ...terms };
   const now = Date.now();
   store.take({ attemptId, task, envelope, leaseSeconds: 600, leaseUntil: now + 600_000, envelopeUntil: now + 86_400_000 });
   const items = goodItems(claimed, true).map((item) => ({ ...item, occurred_at: item.occurred_at ?? new Date(now).toISOString() }));
