@@ -3,6 +3,7 @@ import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rm
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
+import { codeOf } from "#shared/fault.ts";
 import type { Station as StationInfo } from "#shared/wire/devices.ts";
 import { stages } from "./attempt.ts";
 import { type Clock, instant } from "./clock.ts";
@@ -102,7 +103,7 @@ function held(dataDir: string, file: string): Database.Database {
     return db;
   } catch (error) {
     db.close();
-    if (/^SQLITE_(BUSY|LOCKED)/.test(String((error as { code?: string }).code)))
+    if (/^SQLITE_(BUSY|LOCKED)/.test(codeOf(error)))
       throw new Refusal("STORE_UNAVAILABLE", `another agent works in ${dataDir}: one station is one agent with a dataDir of its own`);
     throw error;
   }
@@ -126,7 +127,7 @@ export function judged(dataDir: string, file: string): Judged {
     const why = faultIn(db, version);
     return why === undefined ? wholeIn(db) : { good: false, why };
   } catch (error) {
-    if (!/^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: string }).code))) throw error;
+    if (!/^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error))) throw error;
     return { good: false, why: (error as Error).message };
   } finally {
     db?.close();

@@ -2,6 +2,7 @@
 import { statfsSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
+import { codeOf } from "#shared/fault.ts";
 import type { Clock } from "./clock.ts";
 
 export type Row = Record<string, unknown>;
@@ -41,7 +42,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     try {
       return act();
     } catch (error) {
-      if (!CORRUPT.test(String((error as { code?: string }).code))) throw error;
+      if (!CORRUPT.test(codeOf(error))) throw error;
       isBroken = true;
       fault = damaged();
       throw new Refusal("STORE_UNAVAILABLE", fault);
@@ -54,7 +55,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     try {
       return db.transaction(act).immediate();
     } catch (error) {
-      const code = String((error as { code?: string }).code);
+      const code = codeOf(error);
       isBroken ||= CORRUPT.test(code);
       if (!isBroken && !FULL.test(code)) throw error;
       fault = isBroken ? damaged() : `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;

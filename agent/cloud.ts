@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
 import { type TSchema, Type } from "typebox";
+import { reasonOf } from "#shared/fault.ts";
 import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
 import { limits } from "#shared/limits.ts";
 import { Device, type DeviceCreate, DeviceMade, Station, type StationReport } from "#shared/wire/devices.ts";
@@ -110,12 +111,11 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
         message: `${method} ${path} answered ${response.status} with something else than agreed`,
       };
     } catch (error) {
-      const cause = (error as Error).cause as Error | undefined;
       return {
         ok: false,
         status: 0,
         code: "NO_ANSWER",
-        message: `${origin} doesn't answer: ${cause?.message || (error as Error).message}`,
+        message: `${origin} doesn't answer: ${reasonOf(error as Error)}`,
       };
     } finally {
       clearTimeout(timer);

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { Ajv, type ErrorObject } from "ajv";
 import { type Static, type TSchema, Type } from "typebox";
+import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { ConfigError } from "#shared/arguments.ts";
 import { nearest } from "#shared/nearest.ts";
@@ -225,7 +226,7 @@ function fromFile(file: string, isNamed: boolean): Given {
   try {
     text = readFileSync(file, "utf8").replace(BYTE_ORDER_MARK, "");
   } catch (error) {
-    if (!isNamed && (error as NodeJS.ErrnoException).code === "ENOENT") return {};
+    if (!isNamed && codeOf(error) === "ENOENT") return {};
     throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
   }
   try {

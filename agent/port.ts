@@ -4,6 +4,7 @@ import { constants, existsSync, type Stats, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import type { SerialPort } from "serialport";
+import { codeOf } from "#shared/fault.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { type Closed, duplex, type Port, type Sink, type Wire, type Written } from "./duplex.ts";
 import { type Address, parsePort } from "./port-url.ts";
@@ -220,7 +221,7 @@ async function openToWrite(path: string, what: Stats): Promise<[handle: FileHand
   return both ? [both, true] : [await open(path, constants.O_WRONLY | NO_WAIT), false];
 }
 
-const isBusy = (error: unknown) => (error as NodeJS.ErrnoException).code === "EAGAIN";
+const isBusy = (error: unknown) => codeOf(error) === "EAGAIN";
 
 function fileWire(handle: FileHandle, readable: boolean, path: string, sink: Sink, clock: Clock): Wire {
   let open = true;

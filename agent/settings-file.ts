@@ -2,6 +2,7 @@
 import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
+import { codeOf } from "#shared/fault.ts";
 import { makeFolder } from "./terminal.ts";
 
 export type Reserved = { write(settings: object): void; giveUp(): void };
@@ -35,7 +36,7 @@ export function reserve(file: string, force: boolean): Reserved {
         if (force) renameSync(draft, file);
         else linkSync(draft, file); // who was faster keeps his
       } catch (error) {
-        throw (error as NodeJS.ErrnoException).code === "EEXIST" ? isThere(file) : error;
+        throw codeOf(error) === "EEXIST" ? isThere(file) : error;
       }
       giveUp();
       const folder = openSync(dirname(file), "r");

@@ -3,6 +3,7 @@ import { Ajv } from "ajv";
 import type { MqttClient } from "mqtt";
 import type { Logger } from "pino";
 import { type Static, Type } from "typebox";
+import { wordsOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Topics, topicsOf } from "#shared/mqtt.ts";
 import { nullable } from "#shared/wire/common.ts";
@@ -182,7 +183,7 @@ async function connect(place: BrokerPlace, onWake: () => void, leaving: AbortSig
   });
   let why = "the connection is closed";
   client.on("error", (error) => {
-    why = error.message || (error as { code?: string }).code || why;
+    why = wordsOf(error) || why;
   });
   client.on("message", (topic) => {
     if (topic === topics.wake) onWake();

@@ -1,5 +1,6 @@
 // imprimatur doctor: looks at everything a node rests on and says a line about each, with what to do; changes nothing, beside a node that runs or not.
 import { ConfigError } from "#shared/arguments.ts";
+import { wordsOf } from "#shared/fault.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { bad, type Check, type Finding } from "./doctor/finding.ts";
 import * as machine from "./doctor/machine.ts";
@@ -36,10 +37,7 @@ const REMEDIES: Record<string, string> = {
   EACCES: "run it as the user that the cloud runs as, or see IMPRIMATUR_DATA_DIR",
 };
 const faultOf = ({ message, code, cause, todo }: Error & { code?: string; todo?: string }): Finding =>
-  bad(
-    cause instanceof Error ? `${message}: ${cause.message || String((cause as { code?: string }).code)}` : message,
-    todo ?? REMEDIES[code ?? ""] ?? "see what it names",
-  );
+  bad(cause instanceof Error ? `${message}: ${wordsOf(cause)}` : message, todo ?? REMEDIES[code ?? ""] ?? "see what it names");
 
 const unreadable = ({ message }: SyntaxError): Finding =>
   bad(`what is kept can't be read, a column isn't what was written: ${message}`, records.RESTORE);

@@ -1,6 +1,7 @@
 // The cloud as a program: settings, start, one line when ready, a clean end.
 import { flushCompileCache } from "node:module";
 import { ConfigError } from "#shared/arguments.ts";
+import { reasonOf, wordsOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { createLog, type Log } from "./log.ts";
@@ -40,9 +41,9 @@ function whyNot(error: Error & { code?: string; syscall?: string }): string {
   if (code === "EADDRINUSE") return `${message}: stop what listens there, or set IMPRIMATUR_PORT`;
   if (code === "EACCES" && syscall === "listen") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_PORT`;
   if (code === "ENOTFOUND" || code === "EADDRNOTAVAIL") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_DATABASE_URL`;
-  if (code === "STORE_UNAVAILABLE") return `${error.cause instanceof Error ? error.cause.message : message}: see IMPRIMATUR_DATABASE_URL`;
+  if (code === "STORE_UNAVAILABLE") return `${reasonOf(error)}: see IMPRIMATUR_DATABASE_URL`;
   if (["EACCES", "ENOENT", "EROFS", "ENOTDIR", "EEXIST", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY"].includes(code))
     return `${message}: see IMPRIMATUR_DATA_DIR`;
-  const cause = error.cause instanceof Error ? error.cause.message || ((error.cause as { code?: string }).code ?? "") : "";
+  const cause = error.cause instanceof Error ? wordsOf(error.cause) : "";
   return `can't start: ${message || code || "unknown fault"}${message.includes(cause) ? "" : `: ${cause}`}`;
 }

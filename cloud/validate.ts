@@ -5,6 +5,7 @@ import addFormats from "ajv-formats";
 import type { TSchema } from "typebox";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { isObject } from "#shared/object.ts";
 import { READABLE, VISIBLE } from "#shared/wire/common.ts";
 import { NEEDS_ESCAPE, parseJson } from "./json.ts";
 import type { Route } from "./route.ts";
@@ -28,10 +29,11 @@ for (const ajv of [strict, lenient, brief]) {
 }
 
 /** Two that say the same are the same text, in whichever order their fields stand. */
-const comparable = (item: unknown): unknown => (isObject(item) ? `\0${JSON.stringify(item, (_, value) => inOrder(value))}` : item);
-const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+const comparable = (item: unknown): unknown => (isNested(item) ? `\0${JSON.stringify(item, (_, value) => inOrder(value))}` : item);
+/** An object or a list. */
+const isNested = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
 const inOrder = (value: unknown): unknown =>
-  isObject(value) && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))) : value;
+  isObject(value) ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))) : value;
 
 type Errors = (value: unknown) => ErrorObject[];
 /** All that is wrong by the schema; of a very large value the first thing, since a million items can be a million faults. */
@@ -50,7 +52,7 @@ function errorsBy(schema: object): Errors {
 function isLarge(value: unknown): boolean {
   const open = [value];
   for (const next of open)
-    if (typeof next === "object" && next !== null)
+    if (isNested(next))
       for (const inner of Array.isArray(next) ? next : Object.values(next))
         if (open.push(inner) > limits.FAULTS_SOUGHT_MAX_VALUES) return true;
   return false;
@@ -95,10 +97,7 @@ export function checkOf({
       const isTooMuch = unsafe.length >= limits.FAULTS_MAX_ITEMS || unsafe.some(({ rule }) => rule === "depth");
       const found = isTooMuch ? [] : faultsOf(errorsIn(value), body === undefined && part === "body");
       const soFar = [...unsafe, ...found, ...(part === "query" ? unsafeIn(value, "") : [])]; // a number that came as text is one only now
-      const across =
-        part === judged && judge && !isTooMuch && typeof value === "object" && value !== null
-          ? judge(value as Record<string, unknown>, soFar)
-          : [];
+      const across = part === judged && judge && !isTooMuch && isNested(value) ? judge(value, soFar) : [];
       return oneEach([...soFar, ...across]);
     });
     if (faults.length + more.length > 0) throw invalid([...faults, ...more]);

@@ -1,4 +1,5 @@
 // Asking a print queue: one IPP message out over HTTP, one back, and an honest word on whether anything can have left.
+import { codeOf, reasonOf } from "#shared/fault.ts";
 import { afterHearing, type Clock, systemClock } from "../clock.ts";
 import { type Attributes, decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, TAGS, type Written } from "./ipp-codec.ts";
 
@@ -105,9 +106,8 @@ async function post(url: string, body: Uint8Array, withinMs: number, clock: Cloc
     }
     return Buffer.concat(parts);
   } catch (error) {
-    const cause = (error as { cause?: Error & { code?: string } }).cause;
-    const untouched = (error as { untouched?: boolean }).untouched ?? UNTOUCHED.has(cause?.code ?? "");
-    throw Object.assign(new Error(`${url}: ${cause?.message ?? (error as Error).message}`, { cause: error }), { untouched });
+    const untouched = (error as { untouched?: boolean }).untouched ?? UNTOUCHED.has(codeOf((error as Error).cause));
+    throw Object.assign(new Error(`${url}: ${reasonOf(error as Error)}`, { cause: error }), { untouched });
   } finally {
     cancel();
   }

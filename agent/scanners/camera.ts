@@ -2,6 +2,7 @@
 import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
+import { reasonOf } from "#shared/fault.ts";
 import { type Clock, instant, within } from "../clock.ts";
 import { look } from "../decode.ts";
 import { pictureFrom } from "../picture.ts";
@@ -118,7 +119,7 @@ const tooLarge = (from: string) => new Error(`${from} sends more than ${FRAME_MA
 
 async function fetched(url: string, signal: AbortSignal): Promise<Uint8Array> {
   const answer = await fetch(url, { signal, redirect: "error", headers: { accept: "image/png, image/jpeg" } }).catch((error: Error) => {
-    throw new Error(`${url} can't be reached: ${(error.cause as Error | undefined)?.message ?? error.message}`, { cause: error });
+    throw new Error(`${url} can't be reached: ${reasonOf(error)}`, { cause: error });
   });
   if (!answer.ok) {
     await answer.body?.cancel();

@@ -3,6 +3,7 @@ import { lookup as systemLookup, promises as dns } from "node:dns";
 import http from "node:http";
 import https from "node:https";
 import type { LookupFunction } from "node:net";
+import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { addressFault, hostOf, urlFault } from "./address.ts";
 import { type Signed, signatureHeaders } from "./signature.ts";
@@ -112,7 +113,7 @@ export function createCourier(options: CourierOptions): Courier {
       return await answerOf(request);
     } catch (error) {
       // A kept connection that the other side closed just as we wrote to it: the request never began there.
-      const wasStale = request.reusedSocket && !answered && (error as NodeJS.ErrnoException).code === "ECONNRESET";
+      const wasStale = request.reusedSocket && !answered && codeOf(error) === "ECONNRESET";
       if (!late && wasStale) return await attempt(errand, left);
       throw late ?? error;
     } finally {

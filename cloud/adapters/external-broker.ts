@@ -1,5 +1,6 @@
 // A broker that somebody else runs: we are one of its clients, hear all stations, and come back by ourselves when it was away.
 import { randomUUID } from "node:crypto";
+import { wordsOf } from "#shared/fault.ts";
 import { EVERY_STATION } from "#shared/mqtt.ts";
 import type { Broker, Surroundings } from "./broker.ts";
 
@@ -48,7 +49,7 @@ export async function externalBroker(url: string, { hear, log }: Pick<Surroundin
     });
   });
   client.on("message", (topic, payload, { retain }) => hear({ topic, payload, isRetained: retain }));
-  client.on("error", (error) => away(error.message || (error as { code?: string }).code || "no reason given"));
+  client.on("error", (error) => away(wordsOf(error) || "no reason given"));
   client.on("close", () => away("the connection is closed"));
   return {
     url: () => shown,

@@ -1,6 +1,7 @@
 // What the two commands about backups have in common: settings, a line for every outcome, an exit code, and the words about a backup.
 import { constants } from "node:os";
 import { ConfigError } from "#shared/arguments.ts";
+import { codeOf, reasonOf } from "#shared/fault.ts";
 import type { Config } from "../config.ts";
 import { loadConfig } from "../config.ts";
 import { createLog, type Log } from "../log.ts";
@@ -30,11 +31,8 @@ export async function runCommand(run: (argv: string[], means: Means) => Promise<
 }
 
 /** A store's refusal is worded for callers of the API: who runs a command needs the reason. */
-function whyNot(error: Error & { code?: string }): string {
-  const { code, message, cause } = error;
-  if (code !== "STORE_UNAVAILABLE" || !(cause instanceof Error)) return message;
-  return `${cause.message || String((cause as { code?: string }).code)}: see IMPRIMATUR_DATABASE_URL`;
-}
+const whyNot = (error: Error): string =>
+  codeOf(error) === "STORE_UNAVAILABLE" ? `${reasonOf(error)}: see IMPRIMATUR_DATABASE_URL` : error.message;
 
 export function wordsOf({ takenAt, log, audit, needs, files }: Manifest): string {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);

@@ -13,6 +13,7 @@ import {
   writeSync,
 } from "node:fs";
 import { basename, join } from "node:path";
+import { reasonOf } from "#shared/fault.ts";
 import { brokerAt } from "../adapters/external-broker.ts";
 import { urlAt } from "../config.ts";
 import { keysSetIn } from "../seal.ts";
@@ -140,8 +141,6 @@ export const running: Check = async ({ config: { DATA_DIR, DATABASE_URL, HOST, P
     const answer = await fetch(url, { signal: AbortSignal.timeout(ASK_MS) });
     return answer.ok ? well(`${url} says ready`) : odd(`${url} answers ${answer.status}: ${await answer.text()}`, "see its log");
   } catch (error) {
-    const { message, cause } = error as Error;
-    const why = cause instanceof Error ? cause.message || (cause as { code?: string }).code : message; // "fetch failed" says nothing
-    return odd(`${url} doesn't answer: ${why}`, "start the cloud, or see its log");
+    return odd(`${url} doesn't answer: ${reasonOf(error as Error)}`, "start the cloud, or see its log");
   }
 };

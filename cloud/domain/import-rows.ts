@@ -1,6 +1,7 @@
 // From a CSV file to products: which columns, what a cell means, and where exactly a fault stands.
 import { Readable } from "node:stream";
 import { brief, type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
+import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
 import { parseJson } from "../json.ts";
@@ -26,7 +27,7 @@ async function* decoded(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
     }
     yield (held + decoder.decode()).replaceAll("\r", "\n");
   } catch (error) {
-    if ((error as { code?: string }).code !== "ERR_ENCODING_INVALID_ENCODED_DATA") throw error;
+    if (codeOf(error) !== "ERR_ENCODING_INVALID_ENCODED_DATA") throw error;
     throw fileFault('the file isn\'t UTF-8: save it as "CSV UTF-8"');
   }
 }

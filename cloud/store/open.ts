@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
 import { ConfigError } from "#shared/arguments.ts";
+import { codeOf } from "#shared/fault.ts";
 import { openToRead } from "./copy.ts";
 import { fileFault } from "./file-fault.ts";
 import { migrate, migrationsIn } from "./migrate.ts";
@@ -52,15 +53,15 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
   } catch (error) {
     await engine?.close();
     release();
-    throw databaseUrl ? error : roomTold(error as Error & { code?: string }, dataDir);
+    throw databaseUrl ? error : roomTold(error as Error, dataDir);
   }
 }
 
 /** More than a start ever needs: where that much is free, room isn't what is missing. */
 const ROOM_KB = 65_536;
 /** SQLite calls a disk without room full or an I/O error, as it comes: how much is free says which it was. */
-function roomTold(error: Error & { code?: string }, dataDir: string): Error {
-  const code = error.code ?? (error.cause as { code?: string } | undefined)?.code ?? "";
+function roomTold(error: Error, dataDir: string): Error {
+  const code = codeOf(error) || codeOf(error.cause);
   if (!/^SQLITE_(FULL|IOERR)/.test(code)) return error;
   const { bavail, bsize } = statfsSync(dataDir);
   const kb = Math.floor((bavail * bsize) / 1_024);
@@ -92,7 +93,7 @@ export async function durabilityFaultsOf(databaseUrl: string | undefined): Promi
   }
 }
 
-const isBusy = (error: unknown): boolean => (error as { code?: string }).code === "SQLITE_BUSY";
+const isBusy = (error: unknown): boolean => codeOf(error) === "SQLITE_BUSY";
 
 /** Whether a process works in the folder. */
 export function isClaimed(dataDir: string): boolean {

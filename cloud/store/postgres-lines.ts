@@ -1,6 +1,7 @@
 // Statements on their way to a server: those that were begun in one turn of the event loop leave in one message, and those that ask alike as one set.
 import type { Writable } from "node:stream";
 import { DatabaseError, type PoolClient, type QueryArrayResult, type QueryConfig } from "pg";
+import { codeOf } from "#shared/fault.ts";
 import { placed, setForm } from "./postgres-sets.ts";
 import { type Execute, LOCKED, type Method, type Rows, SKIP_LOCKED, unavailable } from "./store.ts";
 
@@ -26,7 +27,7 @@ function statementOf(sql: string): Statement {
 }
 
 /** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only. */
-const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test((error as { code?: string } | undefined)?.code ?? "");
+const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test(codeOf(error));
 
 /** An error that isn't the server's own word is a connection's: the store can't be reached. */
 export async function ask(client: PoolClient, query: QueryConfig): Promise<QueryArrayResult> {
@@ -47,7 +48,7 @@ export function linesOn(client: PoolClient): Lines {
   let cause: unknown;
   /** What comes behind a statement that failed is only told that one did: whoever is to judge whether to try again hears of that one. */
   const causeOf = (error: unknown): unknown => {
-    const isAfterAnother = (error as { code?: string } | undefined)?.code === IN_FAILED_TRANSACTION;
+    const isAfterAnother = codeOf(error) === IN_FAILED_TRANSACTION;
     if (!isAfterAnother) cause = error;
     return isAfterAnother ? (cause ?? error) : error;
   };

@@ -1,6 +1,7 @@
 // The engine for those who outgrow one machine: a connection a unit, or for many short ones together; conflicts are tried again.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CustomTypesConfig, Pool, type PoolClient, types } from "pg";
+import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Joint, jointUnits } from "./postgres-joint.ts";
 import { ask, inOneWrite, linesOn } from "./postgres-lines.ts";
@@ -21,7 +22,6 @@ const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 
 const DEADLOCK = "40P01";
 const HELD = "55P03"; // a lock that wasn't given in time
-const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
 /** A deadlock, a serialization failure, a row that another unit made first: nothing was done, so the unit runs again and looks anew. */
 const isConflict = (error: unknown) => [RUN_AGAIN, DEADLOCK, "23505"].includes(codeOf(error));
 const isDeadlock = (error: unknown) => codeOf(error) === DEADLOCK;

@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
+import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Session, turnsThatBring, unavailable } from "./store.ts";
 import { makeFolder } from "../files.ts";
@@ -97,7 +98,6 @@ function executor(connection: Database.Database): Execute {
   };
 }
 
-const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
 const isStoreFault = (error: unknown) =>
   /^SQLITE_(FULL|BUSY|LOCKED|IOERR|READONLY|CANTOPEN|NOMEM|CORRUPT|NOTADB|PROTOCOL)/.test(codeOf(error));
 const asRefusal = (error: unknown) => (isStoreFault(error) ? unavailable(error) : error);
