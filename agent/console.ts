@@ -5,6 +5,7 @@ import { hostname } from "node:os";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { Refusal } from "#shared/errors.ts";
+import { urlAt } from "#shared/url-at.ts";
 import { closed } from "#shared/wire/common.ts";
 import { type ActDeps, serveActs } from "./acts.ts";
 import { answer } from "./answers.ts";
@@ -122,7 +123,7 @@ export async function openConsole({ host, port }: { host: string; port: number }
   await app.listen({ host, port });
   const at = app.server.address();
   const bound = typeof at === "object" && at ? at.port : port;
-  return { url: `http://${host.includes(":") ? `[${host}]` : host}:${bound}`, app, close: () => app.close() };
+  return { url: urlAt(host, bound), app, close: () => app.close() };
 }
 
 function takeJson(app: FastifyInstance): void {

@@ -1,5 +1,6 @@
 // imprimatur agent doctor: everything a station needs, looked at once, a line each. A running agent isn't disturbed: what it holds, it is asked about.
 import { ConfigError } from "#shared/arguments.ts";
+import { urlAt } from "#shared/url-at.ts";
 import ky from "ky";
 import { resolve } from "node:path";
 import { brokerLine, cloudLines, meetCloud } from "./doctor-cloud.ts";
@@ -70,10 +71,7 @@ function runningLine({ stopped, buffer, paused }: State, at: string): Line {
   return { check, level: "ok", words: `runs at ${at}; what it holds is told by it` };
 }
 
-const consoleOf = ({ console: { host, port } }: AgentConfig): string => {
-  const name = { "0.0.0.0": "127.0.0.1", "::": "[::1]" }[host] ?? (host.includes(":") ? `[${host}]` : host);
-  return `http://${name}:${port}`;
-};
+const consoleOf = ({ console: { host, port } }: AgentConfig): string => urlAt({ "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host, port);
 /** The agent of these settings, if its console answers. */
 async function runningAt(config: AgentConfig): Promise<State | undefined> {
   try {

@@ -180,9 +180,6 @@ export const settings = {
   },
 } as const satisfies Record<string, Setting>;
 
-/** Where a node is, by its settings. */
-export const urlAt = (host: string, port: number): string => `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
-
 type Name = keyof typeof settings;
 export type Config = { [N in Name as N extends `IMPRIMATUR_${infer Rest}` ? Rest : N]: ReturnType<(typeof settings)[N]["parse"]> };
 

@@ -3,7 +3,8 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync } from "node
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { signedNote } from "#shared/note.ts";
-import { type Config, urlAt } from "../config.ts";
+import { urlAt } from "#shared/url-at.ts";
+import type { Config } from "../config.ts";
 import { nameAt } from "../domain/log.ts";
 import { makeFolder, syncFolder } from "../files.ts";
 import { keyFilesIn, keyFolder } from "../key-files.ts";

@@ -14,8 +14,8 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { reasonOf } from "#shared/fault.ts";
+import { urlAt } from "#shared/url-at.ts";
 import { brokerAt } from "../adapters/external-broker.ts";
-import { urlAt } from "../config.ts";
 import { keysSetIn } from "../seal.ts";
 import { isClaimed } from "../store/open.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
