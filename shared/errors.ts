@@ -21,12 +21,12 @@ export const errors = {
   SANDBOX_EXPIRED: { status: 403, says: "The tenant is a sandbox and past its expiry date" },
   NOT_FOUND: { status: 404, says: "There is nothing here, or nothing that this credential may see" },
   PRODUCT_NOT_FOUND: { status: 404, says: "Nothing public has this GTIN, serial or link type; `details` is `{ gtin, serial, host }`" },
-  METHOD_NOT_ALLOWED: { status: 405, says: "The path exists with other methods; `Allow` lists them" },
-  REQUEST_TIMEOUT: { status: 408, says: "The request took too long to arrive" },
   SCHEMA_NOT_FOUND: {
     status: 404,
     says: "No schema of this category, jurisdiction and instant; `details.availableCategories` names those there are",
   },
+  METHOD_NOT_ALLOWED: { status: 405, says: "The path exists with other methods; `Allow` lists them" },
+  REQUEST_TIMEOUT: { status: 408, says: "The request took too long to arrive" },
   ALREADY_REVOKED: { status: 409, says: "The key or credential is already revoked; after a rotation a key's new id is the live one" },
   IDEMPOTENCY_CONFLICT: { status: 409, says: "This Idempotency-Key was used with another request" },
   DUPLICATE_GTIN: { status: 409, says: "The tenant has a product of this identity: its GTIN, or GTIN and serial below the model" },
@@ -40,13 +40,13 @@ export const errors = {
   },
   STALE_ATTEMPT: { status: 409, says: "The attempt is no longer the job's: what it printed is an orphan label" },
   PASSPORT_EXISTS: { status: 409, says: "The product has a passport; `details.id` names it" },
+  PASSPORT_CHANGED: { status: 409, says: "The passport changed while its version was being anchored; nothing was written" },
   EVENT_EXISTS: { status: 409, says: "An event with this eventID and other content was captured before" },
   GTIN_CLAIMED: { status: 409, says: "Another tenant publishes this GTIN, or this serial of it" },
   WEBHOOKS_EXHAUSTED: { status: 409, says: "The tenant has as many webhooks as it may have" },
   SERIAL_VOIDED: { status: 410, says: "The serial, or its product, was voided: a tombstone without content" },
   ENVELOPE_EXPIRED: { status: 410, says: "The attempt's envelope is past its end" },
   PASSPORT_WITHDRAWN: { status: 410, says: "The passport was suspended or archived: nothing of it is shown" },
-  PASSPORT_CHANGED: { status: 409, says: "The passport changed while its version was being anchored; nothing was written" },
   PRECONDITION_FAILED: { status: 412, says: "If-Match names another version than the current one; read it again" },
   PAYLOAD_TOO_LARGE: { status: 413, says: "The body is larger than the route takes" },
   CAPTURE_TOO_LARGE: { status: 413, says: "More events, or keys in them, than one capture takes; `GS1-EPCIS-Capture-Limit` says how many" },
@@ -109,7 +109,7 @@ export type FieldFault = { field: string; rule: string; message: string };
 /** A sentence that stands among many. */
 export const brief = (text: string): string => text.slice(0, limits.FAULT_TEXT_MAX_LENGTH).toWellFormed();
 
-/** The one class: an answer that says no, with the code, a sentence that helps and what a program needs to know. */
+/** An answer that says no, with the code, a sentence that helps and what a program needs to know. */
 export class Refusal extends Error {
   readonly code: ErrorCode;
   readonly details: Record<string, unknown> | undefined;
