@@ -149,3 +149,13 @@ export function invalid(fields: FieldFault[]): Refusal {
   const message = fields.map(({ field, message }) => `${field}: ${message}`).join("; ");
   return new Refusal("VALIDATION_ERROR", message, { fields });
 }
+
+/** What the work gives, or why not; whatever else goes wrong stays a fault. */
+export async function refusalOr<T>(work: () => T | Promise<T>): Promise<T | Refusal> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+}

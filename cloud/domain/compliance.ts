@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import type { Outcome, Sector } from "#shared/compliance.ts";
-import { Refusal } from "#shared/errors.ts";
+import { Refusal, refusalOr } from "#shared/errors.ts";
 import type { Evaluation, EvaluationBatch, EvaluationBatchResult, EvaluationSummary, Finding } from "#shared/wire/compliance.ts";
 import type { Log } from "../log.ts";
 import type { Pack, Packs } from "../packs.ts";
@@ -121,15 +121,6 @@ async function settle(tx: Tx, by: By, fresh: Fresh): Promise<Row> {
 
 const keptAs = ({ row: { productId, sector } }: Fresh): string => `${productId} ${sector}`;
 
-const refusalOr = async <T>(work: Promise<T>): Promise<T | Refusal> => {
-  try {
-    return await work;
-  } catch (error) {
-    if (error instanceof Refusal) return error;
-    throw error;
-  }
-};
-
 /** Compiles the rules of a pack one at a time, so that the first to ask holds nobody up. */
 async function compile({ rules }: Pack): Promise<void> {
   for (const { tests } of rules) {
@@ -150,8 +141,8 @@ async function evaluateAll({ store, packs, log }: Judging, by: By, tasks: readon
     const found: (Gathered | Refusal)[] = [];
     let product: products.Row | Refusal | undefined;
     for (const [i, task] of tasks.entries()) {
-      if (task.productId !== tasks[i - 1]?.productId) product = await refusalOr(products.find(tx, by.tenantId, task.productId));
-      found.push(product instanceof Refusal ? product : await refusalOr(gather(tx, packs, product as products.Row, task)));
+      if (task.productId !== tasks[i - 1]?.productId) product = await refusalOr(() => products.find(tx, by.tenantId, task.productId));
+      found.push(product instanceof Refusal ? product : await refusalOr(() => gather(tx, packs, product as products.Row, task)));
     }
     return found;
   });

@@ -1,6 +1,6 @@
 // Print jobs begin here: for an allocated serial whose passport may be printed, one at a time or by the thousand.
 import { and, eq, sql } from "../store/drizzle.ts";
-import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal, refusalOr } from "#shared/errors.ts";
 import { digitalLink, gtin14 } from "#shared/gs1.ts";
 import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { type Job, JobCreate, type JobsMade } from "#shared/wire/jobs.ts";
@@ -147,14 +147,10 @@ export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], orig
   const bySerial = Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.serial));
   const done = await eachBeside([...bySerial.values()], async (line) => {
     const outcomes: Outcome[] = [];
-    for (const { index, item, faults } of line)
-      try {
-        if (faults.length > 0) throw invalid(faults);
-        outcomes.push({ index, job: jobs.toWire(await issueOne(tx, by, item, common)) });
-      } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
-        outcomes.push({ index, error: error.line });
-      }
+    for (const { index, item, faults } of line) {
+      const issued = faults.length > 0 ? invalid(faults) : await refusalOr(() => issueOne(tx, by, item, common));
+      outcomes.push(issued instanceof Refusal ? { index, error: issued.line } : { index, job: jobs.toWire(issued) });
+    }
     return outcomes;
   });
   const inOrder = done.flat().toSorted((a, b) => a.index - b.index);

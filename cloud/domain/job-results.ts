@@ -1,7 +1,7 @@
 // Results: a station's word on an attempt, judged against the table of states; the last one seals the job and all that follows from it, or nothing.
 import { hash } from "node:crypto";
 import { canonical } from "#shared/canonical.ts";
-import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal, refusalOr } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { hasEnded, type JobState, jobPath, jobStates, mayFollow, PAPER_MAY_EXIST, type PathState } from "#shared/states.ts";
 import { type BundleItem, type JobActor, type Result, ResultItem, type ResultOutcome } from "#shared/wire/jobs.ts";
@@ -171,14 +171,10 @@ type Outcome = Omit<ResultOutcome, "index">;
 async function reportItem(tx: Tx, by: By, caller: Caller, item: ResultItem, held: Map<string, jobs.Row>): Promise<Outcome> {
   const { idempotency_key: key, job_ref: ref, ...result } = item;
   const say = async (): Promise<Outcome> => {
-    try {
-      const { row } = await reportOf(tx, by, caller, jobs.found(held.get(ref)), result, jobs.moveAhead);
-      held.set(ref, row);
-      return { status: 200, job: jobs.toWire(row) };
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      return refusedBy(error);
-    }
+    const told = await refusalOr(() => reportOf(tx, by, caller, jobs.found(held.get(ref)), result, jobs.moveAhead));
+    if (told instanceof Refusal) return refusedBy(told);
+    held.set(ref, told.row);
+    return { status: 200, job: jobs.toWire(told.row) };
   };
   if (key === undefined) return say();
   const scope = idempotency.scopeOf(caller, "aidc result");

@@ -2,7 +2,7 @@
 import { and, eq, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
-import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal, refusalOr } from "#shared/errors.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductVersion, Transition } from "#shared/wire/products.ts";
 import type { Caller } from "../route.ts";
@@ -103,14 +103,11 @@ export const create = async (tx: Tx, by: By, input: ProductCreate): Promise<Prod
 /** Each by itself: what is refused is told at its place, the others stand. */
 export async function createEach(tx: Tx, by: By, inputs: readonly (() => ProductCreate)[]): Promise<(Refusal | undefined)[]> {
   const refused: (Refusal | undefined)[] = inputs.map(() => undefined);
-  const judgedAs = async <T>(index: number, act: () => T): Promise<Awaited<T> | undefined> => {
-    try {
-      return await act();
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      refused[index] = error;
-      return undefined;
-    }
+  const judgedAs = async <T>(index: number, act: () => T | Promise<T>): Promise<T | undefined> => {
+    const done = await refusalOr(act);
+    if (!(done instanceof Refusal)) return done;
+    refused[index] = done;
+    return undefined;
   };
   const made: (Fresh & { index: number })[] = [];
   for (const [index, input] of inputs.entries()) {

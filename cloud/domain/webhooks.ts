@@ -42,7 +42,7 @@ export function known(names: readonly string[]): EventName[] {
       unknown,
       known: eventNames,
     });
-  return names as EventName[];
+  return names.filter(isEventName);
 }
 
 function refuseUrl(url: string, { allowPrivate }: Rules): void {

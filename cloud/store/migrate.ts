@@ -1,5 +1,5 @@
 // Forward migrations: each file runs once, in order, whole or not at all (on SQLite all of them); a file that changed after it ran stops the start.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { sql } from "./drizzle.ts";
 import { refuseForeignTables } from "./foreign-tables.ts";
@@ -26,7 +26,7 @@ export function migrationsIn(from: URL = folder): Migration[] {
         version: Number(name.slice(0, 4)),
         name,
         text,
-        digest: createHash("sha256").update(text).digest("hex"),
+        digest: hash("sha256", text, "hex"),
         isLayout: name.endsWith(".sqlite.sql"),
       };
     });

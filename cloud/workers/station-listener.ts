@@ -1,5 +1,5 @@
 // Writes down what stations say of themselves over MQTT, as if they had said it over HTTP: many a commit, a bounded number, junk dropped and counted.
-import { Refusal } from "#shared/errors.ts";
+import { Refusal, refusalOr } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { type Place, placeOf } from "#shared/mqtt.ts";
 import { StationReport } from "#shared/wire/devices.ts";
@@ -125,11 +125,6 @@ function reportIn(text: string): StationReport | undefined {
 async function write(tx: Tx, words: readonly Word[]): Promise<number> {
   let strangers = 0;
   for (const { tenantId, deviceId, said, isHeard } of words)
-    try {
-      await overhear(tx, tenantId, deviceId, said, isHeard);
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      strangers += 1;
-    }
+    if ((await refusalOr(() => overhear(tx, tenantId, deviceId, said, isHeard))) instanceof Refusal) strangers += 1;
   return strangers;
 }
