@@ -173,11 +173,14 @@ export async function addVersion(tx: Tx, row: Row, content: Content, signing: Si
   return change(tx, row, { state, draftVersion: version, lastVersion: version, leaseUntil: 0 });
 }
 
+const rejected = ({ state }: Row, command: PassportCommand, message: string): Refusal =>
+  new Refusal("GUARD_REJECTED", message, { state, command, from: passportCommands[command].from });
+
 function guard(row: Row, command: PassportCommand): void {
   const { from, draft }: { from: readonly string[]; draft: boolean } = passportCommands[command];
   if (from.includes(row.state) && (!draft || row.draftVersion !== null)) return;
   const lacks = from.includes(row.state) ? "has no open draft: revise it first" : `is ${row.state}, and that takes ${from.join(" or ")}`;
-  throw new Refusal("GUARD_REJECTED", `${command} isn't possible: the passport ${lacks}`, { state: row.state, command, from });
+  throw rejected(row, command, `${command} isn't possible: the passport ${lacks}`);
 }
 
 const revokeDraft = async (tx: Tx, row: Row): Promise<void> => {
@@ -219,12 +222,7 @@ export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
 export async function revise(tx: Tx, by: By, id: string, signing: Signing): Promise<Passport> {
   const row = await find(tx, by.tenantId, id);
   guard(row, "revise");
-  if (row.draftVersion !== null)
-    throw new Refusal("GUARD_REJECTED", `draft ${row.draftVersion} is open already`, {
-      state: row.state,
-      command: "revise",
-      from: passportCommands.revise.from,
-    });
+  if (row.draftVersion !== null) throw rejected(row, "revise", `draft ${row.draftVersion} is open already`);
   const product = await products.find(tx, by.tenantId, row.productId);
   return toWire(await addVersion(tx, row, contentOf(product, signing.origin()), signing));
 }
