@@ -1,5 +1,6 @@
 // Asking a print queue: one IPP message out over HTTP, one back, and an honest word on whether anything can have left.
 import { codeOf, reasonOf } from "#shared/fault.ts";
+import { bodyWithin } from "../bounded-body.ts";
 import { afterHearing, type Clock, systemClock } from "../clock.ts";
 import { type Attributes, decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, TAGS, type Written } from "./ipp-codec.ts";
 
@@ -97,14 +98,7 @@ async function post(url: string, body: Uint8Array, withinMs: number, clock: Cloc
         untouched: [401, 403, 404, 405, 413, 426].includes(answer.status),
       });
     }
-    const parts: Uint8Array[] = [];
-    let size = 0;
-    for await (const part of answer.body ?? []) {
-      size += part.byteLength;
-      if (size > ANSWER_MAX_BYTES) throw new Error(`the queue answers more than ${ANSWER_MAX_BYTES} bytes`);
-      parts.push(part);
-    }
-    return Buffer.concat(parts);
+    return await bodyWithin(answer, ANSWER_MAX_BYTES, () => new Error(`the queue answers more than ${ANSWER_MAX_BYTES} bytes`));
   } catch (error) {
     const untouched = (error as { untouched?: boolean }).untouched ?? UNTOUCHED.has(codeOf((error as Error).cause));
     throw Object.assign(new Error(`${url}: ${reasonOf(error as Error)}`, { cause: error }), { untouched });

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { reasonOf } from "#shared/fault.ts";
+import { bodyWithin } from "../bounded-body.ts";
 import { type Clock, instant, within } from "../clock.ts";
 import { look } from "../decode.ts";
 import { pictureFrom } from "../picture.ts";
@@ -125,14 +126,7 @@ async function fetched(url: string, signal: AbortSignal): Promise<Uint8Array> {
     await answer.body?.cancel();
     throw new Error(`${url} answers ${answer.status}`);
   }
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  for await (const part of answer.body ?? []) {
-    size += part.byteLength;
-    if (size > FRAME_MAX_BYTES) throw tooLarge(url); // leaving the loop cancels the rest
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
+  return bodyWithin(answer, FRAME_MAX_BYTES, () => tooLarge(url));
 }
 
 async function fileAt(path: string): Promise<Uint8Array> {

@@ -1,0 +1,12 @@
+// What somebody answers, as long as it isn't too much: who sends without an end isn't heard out.
+
+export async function bodyWithin({ body }: Response, mostBytes: number, tooLarge: () => Error): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of body ?? []) {
+    size += part.byteLength;
+    if (size > mostBytes) throw tooLarge(); // leaving the loop cancels the rest
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
