@@ -1,6 +1,8 @@
 // What must survive: claimed work, every report before it is sent, every physical act before it is begun, every label. One SQLite file, one agent.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import type { JSONWebKeySet } from "jose";
+import type { Station as StationInfo } from "#shared/wire/devices.ts";
 import { attemptsIn } from "./buffer-attempts.ts";
 import { openFile, type SetAside } from "./buffer-file.ts";
 import { forgettingIn } from "./buffer-forgetting.ts";
@@ -8,9 +10,19 @@ import { labelsIn } from "./buffer-labels.ts";
 import { reportsIn } from "./buffer-reports.ts";
 import { sightingsIn } from "./buffer-sightings.ts";
 import { sqlOn } from "./buffer-sql.ts";
+import type { Asked } from "./claims.ts";
 import type { Clock } from "./clock.ts";
 
 export type Store = ReturnType<typeof openBuffer>;
+/** What is set as JSON, by its name. */
+type Kept = {
+  station: StationInfo;
+  jwks: JSONWebKeySet;
+  unanswered_claim: Asked;
+  set_aside: SetAside;
+  [odometer: `odometer:${string}`]: number;
+  [counts: `counts:${string}`]: { identity: string | null };
+};
 
 export function openBuffer(dataDir: string, clock: Clock) {
   const file = join(dataDir, "station.db");
@@ -25,8 +37,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
       run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
     );
 
-  /** What was set as JSON; null where nothing was. */
-  const kept = <T>(name: string): T | null => JSON.parse(meta(name) ?? "null") as T | null;
+  const kept = <Name extends keyof Kept>(name: Name): Kept[Name] | null => JSON.parse(meta(name) ?? "null") as Kept[Name] | null;
 
   return {
     file,
@@ -36,7 +47,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
     kept,
     /** The file that was here before this one and couldn't be read, for as long as it lies there. */
     setAside: (): SetAside | null => {
-      const said = kept<SetAside>("set_aside");
+      const said = kept("set_aside");
       return said && existsSync(said.file) ? said : null;
     },
     /** The latest moment that is written down here. */

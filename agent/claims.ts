@@ -16,7 +16,7 @@ const INFO_MS = 300_000;
 const LET_GO_MS = 120_000;
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
-type Asked = { key: string; body: ClaimBatch; at: number };
+export type Asked = { key: string; body: ClaimBatch; at: number };
 type ClaimDeps = LeaseDeps & {
   standing: Standing;
   time: CloudTime;
@@ -34,7 +34,7 @@ export function claimsOf(deps: ClaimDeps) {
   let wasEmpty = false;
   let called = false;
   /** The same request until it is answered, over a restart as well: a lost answer's jobs come again instead of waiting for their leases to end. */
-  let asked = store.kept<Asked>("unanswered_claim");
+  let asked = store.kept("unanswered_claim");
   let keptKey = asked?.key;
   const earlierKey = asked?.key; // of the run before: how long ago that was, a clock that stood still meanwhile doesn't know
   function keep(unanswered: Asked | null): void {

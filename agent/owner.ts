@@ -8,7 +8,7 @@ import type { CloudClient, NoAnswer } from "./cloud.ts";
 /** The cloud, for as long as this key's device is the one whose words wait here; who it is, is asked where the key is a new one. */
 export function asOwner(cloud: CloudClient, store: Store, { key, dataDir }: { key: string; dataDir: string }): CloudClient {
   const mark = hash("sha256", key, "hex");
-  const earlier = () => store.kept<StationInfo>("station");
+  const earlier = () => store.kept("station");
   let isOurs = earlier() === null || store.meta("key") === mark;
   let refusal: NoAnswer | undefined;
 

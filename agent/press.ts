@@ -159,10 +159,10 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   const isHeld = (attempt: Attempt) => attempt.printer === name && paperMayExist(attempt);
 
   // Labels that came out without a job of ours move the counter; null: one whose end isn't known may move it yet.
-  const odometer = `odometer:${name}`;
-  const counted = `counts:${name}`;
+  const odometer = `odometer:${name}` as const;
+  const counted = `counts:${name}` as const;
   const counter = {
-    expected: () => store.kept<number>(odometer),
+    expected: () => store.kept(odometer),
     expect: (labels: number | null) => store.setMeta(odometer, JSON.stringify(labels)),
   };
   /**
@@ -170,7 +170,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
    * One that gives itself another name is another printer, and one that says nothing at all attests nothing: people are asked.
    */
   function hasFallenSilent({ counter: counts, identity, ceiling }: Capabilities): boolean {
-    const known = store.kept<{ identity: string | null }>(counted);
+    const known = store.kept(counted);
     if (counts && known?.identity !== identity) store.setMeta(counted, JSON.stringify({ identity }));
     return known !== null && !counts && attests(ceiling) && (identity === null || identity === known.identity);
   }

@@ -19,8 +19,8 @@ export type Standing = {
 export type Talks = { cloud: CloudClient; store: Store; uplink: Uplink; say: Say };
 
 export function standingOf({ cloud, store, uplink, say }: Talks): Standing {
-  let info = store.kept<StationInfo>("station");
-  let keys = store.kept<JSONWebKeySet>("jwks");
+  let info = store.kept("station");
+  let keys = store.kept("jwks");
   return {
     info: () => info,
     keys: () => keys,
