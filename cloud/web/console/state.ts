@@ -20,7 +20,7 @@ setInterval(() => {
 
 export const may = (scope: Scope): boolean => holds(session.value?.scopes ?? [], scope);
 
-/** Counts up when something of a topic changed; views that show it look again. */
+/** Views look again when something of a topic that they show has changed. */
 type Listener = { topics: readonly string[]; look(): void };
 const listeners = new Set<Listener>();
 export function whenChanged(topics: readonly string[], look: () => void): () => void {
