@@ -23,7 +23,9 @@ const WHY = "this station's buffer was lost, and whether the label came out isn'
 const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be well again
 const WHAT = "what this station held before";
 
-export function adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds }: Talks & { floor: Floor; leaseSeconds: number }) {
+type AdoptionDeps = Pick<Talks, "cloud" | "uplink"> & { floor: Floor; leaseSeconds: number };
+export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps) {
+  const { store, clock, say } = floor;
   /** All of them or null, where the cloud didn't say. */
   async function heldBy(deviceId: string): Promise<Job[] | null> {
     const held: Job[] = [];
@@ -70,8 +72,8 @@ export function adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds }: T
       if (became === "stumbled") stumbled.push(job);
     }
     if (stumbled.length > 0) {
-      stumblesSince ??= floor.clock.now();
-      if (floor.clock.now() - stumblesSince < STUMBLES_MAX_MS) return false;
+      stumblesSince ??= clock.now();
+      if (clock.now() - stumblesSince < STUMBLES_MAX_MS) return false;
     }
     store.write(() => {
       stumbled.forEach(leave);

@@ -27,8 +27,8 @@ type ClaimDeps = LeaseDeps & {
 };
 
 export function claimsOf(deps: ClaimDeps) {
-  const { config, store, clock, cloud, uplink, standing, floor, time, adoption, working, paused } = deps;
-  const { news, say } = floor;
+  const { config, cloud, uplink, standing, floor, time, adoption, working, paused } = deps;
+  const { store, clock, news, say } = floor;
   const hunger = pulse(clock);
   let over = false;
   let wasEmpty = false;

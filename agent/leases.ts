@@ -1,6 +1,5 @@
 // Leases: whoever holds a job says so before half of its time is over, and makes sure of it before the first byte of a label leaves.
 import type { Attempt } from "./attempt.ts";
-import type { Clock } from "./clock.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lease } from "./flight.ts";
 import { pulse } from "./pulse.ts";
@@ -12,9 +11,10 @@ import { fateOf } from "./fates.ts";
 const ROUND_MS = 500;
 const LEASE_MARGIN = 0.15;
 
-export type LeaseDeps = Pick<Talks, "cloud" | "store" | "uplink"> & { config: AgentConfig; clock: Clock; floor: Floor };
+export type LeaseDeps = Pick<Talks, "cloud" | "uplink"> & { config: AgentConfig; floor: Floor };
 
-export function leasesOf({ config, store, clock, cloud, uplink, floor }: LeaseDeps) {
+export function leasesOf({ config, cloud, uplink, floor }: LeaseDeps) {
+  const { store, clock } = floor;
   let over = false;
   const stop = pulse(clock);
   /** Stumbled: over this one, and perhaps over no other. */

@@ -24,7 +24,6 @@ import type { Scanner } from "./scanners/scanner.ts";
 import { type Scans, scansOf } from "./scans.ts";
 import { reportOf, standingOf, tellingOf } from "./standing.ts";
 import { type State, stateOf } from "./state.ts";
-import { lost } from "./ends.ts";
 import type { Floor, Say } from "./floor.ts";
 import { recover } from "./steps.ts";
 import { loadTemplates } from "./template.ts";
@@ -70,33 +69,20 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const cloud = asOwner(client, store, config);
   try {
     await tryAddress(config.console);
-    const aside = store.setAside();
-    if (aside)
-      say(
-        "error",
-        { event: "buffer", ...aside },
-        `the buffer couldn't be read (${aside.why}): it is set aside as ${aside.file}, and one begins anew`,
-      );
     clock.atLeast(store.latest());
-    store.distrustLeases();
-    recover(floor);
-    takeOver(floor);
+    takeUp(floor);
   } catch (error) {
     store.close();
     throw error;
   }
   let over = false;
   let paused = store.meta("paused") === "true";
-  const uplink = startUplink({
-    store, cloud, clock, news, say, lost: (id, why) => lost(floor, id, why), ...(options.pauses ? { pauses: options.pauses } : {}),
-  }); // oxfmt-ignore
+  const uplink = startUplink(floor, cloud, options.pauses);
   const standing = standingOf({ cloud, store, say, uplink });
-  const leases = leasesOf({ config, store, clock, cloud, uplink, floor });
-  const adoption = adoptionOf({ cloud, store, uplink, say, floor, leaseSeconds: config.claim.leaseSeconds });
+  const leases = leasesOf({ config, cloud, uplink, floor });
+  const adoption = adoptionOf({ cloud, uplink, floor, leaseSeconds: config.claim.leaseSeconds });
   const working = () => lanes.filter((lane) => isWorking(lane.state())).map((lane) => lane.config);
-  const claims = claimsOf({
-    config, store, clock, cloud, uplink, standing, floor, time, adoption, working, paused: () => paused,
-  }); // oxfmt-ignore
+  const claims = claimsOf({ config, cloud, uplink, standing, floor, time, adoption, working, paused: () => paused });
   const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) =>
     startLane(laneFloor, printer, {
@@ -165,6 +151,21 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     await end();
     throw error;
   }
+}
+
+/** What the run before this one has left, before anything new is begun. */
+function takeUp(floor: Floor): void {
+  const { store, say } = floor;
+  const aside = store.setAside();
+  if (aside)
+    say(
+      "error",
+      { event: "buffer", ...aside },
+      `the buffer couldn't be read (${aside.why}): it is set aside as ${aside.file}, and one begins anew`,
+    );
+  store.distrustLeases();
+  recover(floor);
+  takeOver(floor);
 }
 
 /** The settings' scanners, and the console as a keyboard, which every station has. */

@@ -1,14 +1,14 @@
 // Reports leave here, in order, until the cloud has said what became of each: offline is only a longer queue.
 import { limits } from "#shared/limits.ts";
-import type { Static } from "#shared/wire/common.ts";
-import type { ResultOutcomes } from "#shared/wire/jobs.ts";
+import type { ResultOutcome } from "#shared/wire/jobs.ts";
 import { batchesOf, type ResultRow } from "./batches.ts";
 import type { Store } from "./buffer.ts";
 import type { ReportRow } from "./buffer-reports.ts";
-import type { Clock } from "./clock.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
+import { lost } from "./ends.ts";
 import { fateOf, isStranger, settling } from "./fates.ts";
-import { type Pulse, pulse } from "./pulse.ts";
+import type { Floor } from "./floor.ts";
+import { pulse } from "./pulse.ts";
 
 export type Pauses = { firstMs: number; mostMs: number };
 const PAUSES: Pauses = { firstMs: 1_000, mostMs: 30_000 };
@@ -24,18 +24,8 @@ export type Uplink = {
   end(): Promise<void>;
 };
 
-type Deps = {
-  store: Store;
-  cloud: CloudClient;
-  clock: Clock;
-  news: Pulse;
-  pauses?: Pauses;
-  say(level: "info" | "warn" | "error", line: object, words: string): void;
-  /** A job went on without this attempt. */
-  lost(attemptId: string, why: string): void;
-};
-
-export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, lost }: Deps): Uplink {
+export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = PAUSES): Uplink {
+  const { store, clock, news, say } = floor;
   let online: boolean | undefined;
   let stopped: string | null = null;
   let over = false;
@@ -107,7 +97,7 @@ export function startUplink({ store, cloud, clock, news, pauses = PAUSES, say, l
   function refused({ n, kind, attemptId, body }: ReportRow, { code, message }: NoAnswer, isDropped: boolean): void {
     const told = `${code}: ${message}`;
     store.settle(n, isDropped ? "dropped" : "quarantined", told);
-    if (isDropped && kind === "result") return lost(attemptId, told);
+    if (isDropped && kind === "result") return lost(floor, attemptId, told);
     store.quarantine({ jobRef: body.job_ref, attemptId, code, message, what: JSON.stringify(body) });
     if (kind !== "result") return;
     store.dropReports(attemptId, `after ${code}`);
@@ -279,5 +269,4 @@ const PICTURES_ABREAST = 8;
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
 const BATCHES = 3 * ABREAST; // read at once
 
-type ResultOutcome = Static<typeof ResultOutcomes>["results"][number];
 type Picture = ReturnType<Store["nextPictures"]>[number];
