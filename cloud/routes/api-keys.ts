@@ -5,6 +5,8 @@ import { ApiKey, ApiKeyCreate, ApiKeyMinted } from "#shared/wire/credentials.ts"
 import * as domain from "../domain/api-keys.ts";
 import { read, type Route, write } from "../route.ts";
 
+const tag = "credentials";
+
 /** `permissions` is the older name of `scopes`: one of them has to be there, and both only if they agree. */
 function judge({ scopes, permissions }: Record<string, unknown>): FieldFault[] {
   if (!scopes && !permissions) return [{ field: "scopes", rule: "required", message: "is required (permissions is its older name)" }];
@@ -22,7 +24,7 @@ export const apiKeys: Route[] = [
     path: "/api-keys",
     scope: ["*:*"],
     says: "Mint an API key; its secret is shown this once",
-    tag: "credentials",
+    tag,
     body: ApiKeyCreate,
     judge,
     example: { name: "line 1", scopes: ["products:read", "aidc:write"] },
@@ -39,7 +41,7 @@ export const apiKeys: Route[] = [
     path: "/api-keys",
     scope: ["*:*"],
     says: "The tenant's keys, newest first, without secrets",
-    tag: "credentials",
+    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(ApiKey) },
     run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
@@ -49,7 +51,7 @@ export const apiKeys: Route[] = [
     path: "/api-keys/{id}",
     scope: ["*:*"],
     says: "One key, without its secret",
-    tag: "credentials",
+    tag,
     params: IdParams,
     replies: { 200: ApiKey },
     run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
@@ -59,7 +61,7 @@ export const apiKeys: Route[] = [
     path: "/api-keys/{id}/rotate",
     scope: ["*:*"],
     says: "Replace a key's secret: the old one dies at once, the new key has a new id",
-    tag: "credentials",
+    tag,
     params: IdParams,
     replies: { 201: ApiKeyMinted },
     refusals: ["ALREADY_REVOKED"],
@@ -75,7 +77,7 @@ export const apiKeys: Route[] = [
     path: "/api-keys/{id}",
     scope: ["*:*"],
     says: "Revoke a key",
-    tag: "credentials",
+    tag,
     params: IdParams,
     replies: { 204: "revoked" },
     refusals: ["ALREADY_REVOKED"],

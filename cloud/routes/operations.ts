@@ -4,6 +4,7 @@ import { Refusal } from "#shared/errors.ts";
 import { closed } from "#shared/wire/common.ts";
 import { type Route, serve } from "../route.ts";
 
+const tag = "operations";
 const Alive = closed({ status: Type.Literal("ok") });
 const Ready = closed({
   status: Type.Literal("ready"),
@@ -26,7 +27,7 @@ export const operations: Route[] = [
     scope: "public",
     always: true,
     says: "Alive",
-    tag: "operations",
+    tag,
     replies: { 200: Alive },
     run: async () => ({ status: 200, body: { status: "ok" } }),
   }),
@@ -37,7 +38,7 @@ export const operations: Route[] = [
     scope: "public",
     always: true,
     says: "Ready: the store answers and the workers run",
-    tag: "operations",
+    tag,
     replies: { 200: Ready },
     refusals: ["NOT_READY"],
     run: async ({ deps }) => {
@@ -51,7 +52,7 @@ export const operations: Route[] = [
     path: "/openapi.json",
     scope: "public",
     says: "This document; /docs shows it to people",
-    tag: "operations",
+    tag,
     replies: { 200: Type.Object({ openapi: Type.String() }) },
     run: async ({ deps }) => ({ status: 200, body: textOf(deps.document()) }),
   }),
@@ -60,7 +61,7 @@ export const operations: Route[] = [
     path: "/metrics",
     scope: ["*:*"],
     says: "Figures in Prometheus text",
-    tag: "operations",
+    tag,
     replies: { 200: "text/plain" },
     run: async ({ deps }) => ({ status: 200, body: await deps.metrics.text(), headers: { "content-type": deps.metrics.contentType } }),
   }),

@@ -16,7 +16,6 @@ import {
   Validations,
 } from "#shared/wire/passports.ts";
 import { PassportBundle } from "#shared/wire/trust.ts";
-import type { Registry } from "../adapters/registry.ts";
 import { didDocument, statusList } from "../domain/issued-credentials.ts";
 import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/passports.ts";
@@ -32,7 +31,8 @@ const reply = (passport: Passport, status = 200, headers: Record<string, string>
   headers,
   about: { subject: passport.id, details: { productId: passport.uid, status: passport.status, version: passport.version } },
 });
-const command = (name: "revise" | "suspend" | "archive", says: string): Route =>
+const commands = { revise: "passport.revised", suspend: "passport.suspended", archive: "passport.archived" } as const;
+const command = (name: keyof typeof commands, says: string): Route =>
   write({
     method: "POST",
     path: `/passports/{id}/${name}`,
@@ -42,7 +42,7 @@ const command = (name: "revise" | "suspend" | "archive", says: string): Route =>
     params: IdParams,
     replies: { 200: Passport },
     refusals: ["GUARD_REJECTED"],
-    audit: `passport.${{ revise: "revised", suspend: "suspended", archive: "archived" }[name] as "revised"}`,
+    audit: commands[name],
     run: async ({ tx, caller, params, requestId, deps }) => {
       const by = byOf(caller, requestId);
       return reply(name === "revise" ? await domain.revise(tx, by, params.id, deps) : await domain.move(tx, by, params.id, name));
@@ -208,15 +208,15 @@ export const passports: Route[] = [
     refusals: ["PASSPORT_NOT_PUBLISHABLE", "REGISTRY_UNAVAILABLE"],
     audit: "passport.registered",
     prepare: async ({ caller, params: { id }, deps: { registry, store, origin } }) => {
-      const { subject, known } = await store.read("registration", async (tx) => {
+      const { subject, known, configured } = await store.read("registration", async (tx) => {
         await domain.find(tx, caller.tenantId, id);
         if (!registry) throw new Refusal("REGISTRY_UNAVAILABLE", "no external registry is configured: IMPRIMATUR_REGISTRY_URL names one");
         const subject = await domain.registrable(tx, caller.tenantId, id);
-        return { subject, known: await registrations.ofVersion(tx, id, subject.version.version) };
+        return { subject, known: await registrations.ofVersion(tx, id, subject.version.version), configured: registry };
       });
       const { version, digest } = subject.version;
-      const told = known ?? (await (registry as Registry).register(registrations.entryOf(subject, origin())));
-      return { version, digest, registrationId: told.registrationId, registry: (registry as Registry).url };
+      const told = known ?? (await configured.register(registrations.entryOf(subject, origin())));
+      return { version, digest, registrationId: told.registrationId, registry: configured.url };
     },
     run: async ({ tx, caller, params: { id }, prepared }) => {
       const registration = await registrations.record(tx, id, prepared);

@@ -4,13 +4,15 @@ import { Tenant, TenantCreate, TenantMinted, TenantPatch } from "#shared/wire/te
 import * as domain from "../domain/tenants.ts";
 import { read, type Route, write } from "../route.ts";
 
+const tag = "tenants";
+
 export const tenants: Route[] = [
   write({
     method: "POST",
     path: "/tenants",
     scope: ["platform:admin"],
     says: "Create a tenant with its first admin key",
-    tag: "tenants",
+    tag,
     body: TenantCreate,
     example: { name: "Acme", companyPrefixes: ["0950600"] },
     replies: { 201: TenantMinted },
@@ -30,7 +32,7 @@ export const tenants: Route[] = [
     path: "/tenants",
     scope: ["platform:admin"],
     says: "All tenants, newest first",
-    tag: "tenants",
+    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(Tenant) },
     run: async ({ tx, query }) => ({ status: 200, body: await domain.list(tx, query) }),
@@ -41,7 +43,7 @@ export const tenants: Route[] = [
     scope: "credential",
     evenExpired: true,
     says: "The caller's own tenant",
-    tag: "tenants",
+    tag,
     replies: { 200: Tenant },
     run: async ({ tx, caller }) => ({ status: 200, body: await domain.own(tx, caller) }),
   }),
@@ -50,7 +52,7 @@ export const tenants: Route[] = [
     path: "/tenant",
     scope: ["*:*"],
     says: "Change the settings of the caller's own tenant",
-    tag: "tenants",
+    tag,
     body: TenantPatch,
     example: { offlineGraceSeconds: 1_800, maxAttempts: 5 },
     replies: { 200: Tenant },
