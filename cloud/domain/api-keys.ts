@@ -1,5 +1,5 @@
 // API keys: minted, rotated, revoked. A secret leaves here once; what stays is its hash.
-import { and, desc, eq, isNull, lt } from "../store/drizzle.ts";
+import { and, eq, isNull } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { holds } from "#shared/scopes.ts";
@@ -10,7 +10,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
 import { credentialDied } from "./callers.ts";
 import { instant } from "./instant.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { newestOf, type PageQuery } from "./page.ts";
 import { hashOf, lookupOf, mintSecret, shownOf } from "./secrets.ts";
 
 type Row = typeof apiKeys.$inferSelect;
@@ -129,13 +129,5 @@ export async function rotate(tx: Tx, caller: Caller, id: string): Promise<Minted
   return minted;
 }
 
-export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(apiKeys)
-    .where(and(eq(apiKeys.tenantId, caller.tenantId), after === undefined ? undefined : lt(apiKeys.id, after)))
-    .orderBy(desc(apiKeys.id))
-    .limit(limit + 1);
-  return pageReply(rows, limit, ({ id }) => id, toWire);
-}
+export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
+  newestOf(tx, query, { table: apiKeys, where: eq(apiKeys.tenantId, caller.tenantId), toWire });

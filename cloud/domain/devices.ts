@@ -1,5 +1,5 @@
 // Devices: the identities of stations. A device's key is bound to it, and dies with it.
-import { and, between, desc, eq, gte, inArray, isNull, lt, or, sql } from "../store/drizzle.ts";
+import { and, between, eq, gte, inArray, isNull, or, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { holds } from "#shared/scopes.ts";
@@ -16,7 +16,7 @@ import { byId, hasEnded } from "./callers.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { ANY_STATION, maskOf } from "./jobs.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { newestOf, type PageQuery } from "./page.ts";
 import type { Waiting } from "./wakes.ts";
 import { ranks } from "./ranks.ts";
 
@@ -81,21 +81,12 @@ export async function create(tx: Tx, caller: Caller, input: DeviceCreate): Promi
 
 export const get = async (tx: Tx, caller: Caller, id: string): Promise<Device> => toWire(await find(tx, caller.tenantId, id), tx.now);
 
-export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(devices)
-    .where(and(eq(devices.tenantId, caller.tenantId), isNull(devices.deletedAt), after === undefined ? undefined : lt(devices.id, after)))
-    .orderBy(desc(devices.id))
-    .limit(limit + 1);
-  return pageReply(
-    rows,
-    limit,
-    ({ id }) => id,
-    (row) => toWire(row, tx.now),
-  );
-}
+export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
+  newestOf(tx, query, {
+    table: devices,
+    where: and(eq(devices.tenantId, caller.tenantId), isNull(devices.deletedAt)),
+    toWire: (row) => toWire(row, tx.now),
+  });
 
 /** Those of which something was heard since, changed, fell silent or were removed. */
 export async function changedSince(tx: Tx, tenantId: string, since: number): Promise<{ devices: Device[]; removed: string[] }> {

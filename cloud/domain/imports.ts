@@ -1,5 +1,5 @@
 // Imports: a row that says how far a file is. Rows of the file and that number commit together, so that a restart neither loses nor doubles one.
-import { and, asc, desc, eq, gt, lt, lte, max, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gt, lte, max, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Import } from "#shared/wire/imports.ts";
@@ -11,7 +11,7 @@ import * as events from "./events.ts";
 import { type CsvRow, faultsOf, productOf, type RowFault } from "./import-rows.ts";
 import { instant } from "./instant.ts";
 import { effectiveSchema, shaped } from "./product-rules.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { newestOf, type PageQuery } from "./page.ts";
 import * as products from "./products.ts";
 import * as uploads from "./uploads.ts";
 
@@ -79,21 +79,8 @@ export async function get(tx: Tx, caller: Caller, id: string): Promise<Import> {
 }
 
 /** Newest first, without the faults of their rows. */
-export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(imports)
-    .where(and(eq(imports.tenantId, caller.tenantId), after === undefined ? undefined : lt(imports.id, after)))
-    .orderBy(desc(imports.id))
-    .limit(limit + 1);
-  return pageReply(
-    rows,
-    limit,
-    ({ id }) => id,
-    (row) => toWire(row, []),
-  );
-}
+export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
+  newestOf(tx, query, { table: imports, where: eq(imports.tenantId, caller.tenantId), toWire: (row) => toWire(row, []) });
 
 /** When any of the tenant's imports last moved. */
 export const movedAt = async (tx: Tx, tenantId: string): Promise<number> =>

@@ -1,6 +1,6 @@
 // OAuth clients and their access tokens: a token is a signed statement, and dies with its client all the same.
 import { randomUUID } from "node:crypto";
-import { and, desc, eq, isNull, lt } from "../store/drizzle.ts";
+import { and, eq, isNull } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
@@ -13,7 +13,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Tx } from "../store/store.ts";
 import { mayGrant } from "./api-keys.ts";
 import { credentialDied } from "./callers.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { newestOf, type PageQuery } from "./page.ts";
 import { hashOf, mintSecret, shownOf } from "./secrets.ts";
 
 type Row = typeof oauthClients.$inferSelect;
@@ -61,22 +61,12 @@ export async function remove(tx: Tx, caller: Caller, id: string): Promise<OauthC
   return toWire(row);
 }
 
-export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(oauthClients)
-    .where(
-      and(
-        eq(oauthClients.tenantId, caller.tenantId),
-        isNull(oauthClients.deletedAt),
-        after === undefined ? undefined : lt(oauthClients.id, after),
-      ),
-    )
-    .orderBy(desc(oauthClients.id))
-    .limit(limit + 1);
-  return pageReply(rows, limit, ({ id }) => id, toWire);
-}
+export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
+  newestOf(tx, query, {
+    table: oauthClients,
+    where: and(eq(oauthClients.tenantId, caller.tenantId), isNull(oauthClients.deletedAt)),
+    toWire,
+  });
 
 /** Other grants bring fields of their own: the grant is what is wrong with them. */
 export function refuseGrant(body: unknown): void {

@@ -1,5 +1,5 @@
 // Orphans: labels that exist though their job went on without them. They are listed until somebody says that they are destroyed.
-import { and, desc, eq, lt } from "../store/drizzle.ts";
+import { and, eq } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Orphan, OrphanReport } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
@@ -8,7 +8,7 @@ import type { Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
 import { deviceOf } from "./job-claims.ts";
 import * as jobs from "./jobs.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { newestOf, type PageQuery } from "./page.ts";
 import * as stray from "./stray-labels.ts";
 
 type Row = typeof orphans.$inferSelect;
@@ -68,19 +68,9 @@ export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promis
 }
 
 /** Newest first; unless asked otherwise those that are still to destroy. */
-export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string; disposition?: Row["disposition"] }) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(orphans)
-    .where(
-      and(
-        eq(orphans.tenantId, caller.tenantId),
-        eq(orphans.disposition, query.disposition ?? "found"),
-        after === undefined ? undefined : lt(orphans.id, after),
-      ),
-    )
-    .orderBy(desc(orphans.id))
-    .limit(limit + 1);
-  return pageReply(rows, limit, ({ id }) => id, toWire);
-}
+export const list = (tx: Tx, caller: Caller, { disposition = "found", ...query }: PageQuery & { disposition?: Row["disposition"] }) =>
+  newestOf(tx, query, {
+    table: orphans,
+    where: and(eq(orphans.tenantId, caller.tenantId), eq(orphans.disposition, disposition)),
+    toWire,
+  });

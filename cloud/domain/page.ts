@@ -1,6 +1,10 @@
 // Pages by key, never by offset: a cursor names the last row seen, so rows that come and go shift nothing.
+import type { SQL } from "drizzle-orm";
+import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { invalid } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { and, desc, lt } from "../store/drizzle.ts";
+import type { Tx } from "../store/store.ts";
 
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export const SEQ = /^[0-9]{1,15}$/;
@@ -24,6 +28,17 @@ export function pageReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Ro
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   return { data: page.map(toWire), nextCursor: rows.length > limit && last ? encode(keyOf(last)) : null };
+}
+
+type Listed = SQLiteTable & { id: SQLiteColumn };
+type Which<Table extends Listed, Wire> = { table: Table; where: SQL | undefined; toWire(row: Table["$inferSelect"]): Wire };
+/** A page of a table's rows, newest first: ids sort as they were made. */
+export async function newestOf<Table extends Listed, Wire>(tx: Tx, query: PageQuery, { table, where, toWire }: Which<Table, Wire>) {
+  const { limit, after } = pageOf(query);
+  const { id } = table;
+  const rest = and(where, after === undefined ? undefined : lt(id, after));
+  const rows: Table["$inferSelect"][] = await tx.db.select().from<SQLiteTable>(table).where(rest).orderBy(desc(id)).limit(limit + 1); // oxfmt-ignore
+  return pageReply(rows, limit, (row) => String(row["id"]), toWire);
 }
 
 /** A page of what is known whole, in its own order. */

@@ -1,5 +1,5 @@
 // Tenants: made by the platform, each with its first admin key and its own audit chain.
-import { desc, eq, lt } from "../store/drizzle.ts";
+import { eq } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { limits } from "#shared/limits.ts";
 import type { Tenant, TenantCreate, TenantPatch } from "#shared/wire/tenants.ts";
@@ -9,7 +9,7 @@ import type { Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
 import * as audit from "./audit.ts";
 import { instant } from "./instant.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { newestOf, type PageQuery } from "./page.ts";
 
 type Row = typeof tenants.$inferSelect;
 
@@ -69,13 +69,4 @@ export async function patch(tx: Tx, caller: Caller, changes: TenantPatch): Promi
   return own(tx, caller);
 }
 
-export async function list(tx: Tx, query: { limit?: number; cursor?: string }) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(tenants)
-    .where(after === undefined ? undefined : lt(tenants.id, after))
-    .orderBy(desc(tenants.id))
-    .limit(limit + 1);
-  return pageReply(rows, limit, ({ id }) => id, toWire);
-}
+export const list = (tx: Tx, query: PageQuery) => newestOf(tx, query, { table: tenants, where: undefined, toWire });

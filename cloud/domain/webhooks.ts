@@ -1,5 +1,5 @@
 // Webhooks: a tenant's endpoints, what they listen to and the secret that they know us by.
-import { and, count, desc, eq, lt, sql } from "../store/drizzle.ts";
+import { and, count, eq, sql } from "../store/drizzle.ts";
 import { type EventName, eventNames, isEventName } from "#shared/events.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
@@ -14,7 +14,7 @@ import { db, overtaken, type Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { nudge } from "./outbox.ts";
-import { pageOf, pageReply } from "./page.ts";
+import { newestOf, type PageQuery } from "./page.ts";
 
 export type Row = typeof webhooks.$inferSelect;
 /** What the rules of this node are: what opens secrets, and whether private addresses may be told. */
@@ -180,18 +180,5 @@ export async function rotate(tx: Tx, caller: Caller, id: string, { seal }: Rules
 export const secretsAt = ({ secret, previousSecret, previousUntil }: Row, now: number): string[] =>
   previousSecret !== null && previousUntil !== null && now < previousUntil ? [secret, previousSecret] : [secret];
 
-export async function list(tx: Tx, caller: Caller, query: { limit?: number; cursor?: string }) {
-  const { limit, after } = pageOf(query);
-  const rows = await tx.db
-    .select()
-    .from(webhooks)
-    .where(and(eq(webhooks.tenantId, caller.tenantId), after === undefined ? undefined : lt(webhooks.id, after)))
-    .orderBy(desc(webhooks.id))
-    .limit(limit + 1);
-  return pageReply(
-    rows,
-    limit,
-    ({ id }) => id,
-    (row) => toWire(row, tx.now),
-  );
-}
+export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
+  newestOf(tx, query, { table: webhooks, where: eq(webhooks.tenantId, caller.tenantId), toWire: (row) => toWire(row, tx.now) });
