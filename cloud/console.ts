@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
 import type { FastifyInstance } from "fastify";
 import { answerWith, PACKER, PAGE_POLICY, pageOf, SCRIPT_MAX_BYTES } from "#shared/pages.ts";
 
@@ -16,14 +17,15 @@ async function script(): Promise<string> {
   const args = [fileURLToPath(PACKER), fileOf("./web/console/main.ts")];
   return (await promisify(execFile)(process.execPath, args, { maxBuffer: SCRIPT_MAX_BYTES })).stdout;
 }
+const packed = (make: () => Promise<string>) => pageOf(make, gzipSync);
 const FILES = [
-  { url: CONSOLE, type: "text/html; charset=utf-8", page: pageOf(() => read("./web/console/index.html")), policy: PAGE_POLICY },
+  { url: CONSOLE, type: "text/html; charset=utf-8", page: packed(() => read("./web/console/index.html")), policy: PAGE_POLICY },
   {
     url: `${CONSOLE}/app.css`,
     type: "text/css; charset=utf-8",
-    page: pageOf(async () => (await Promise.all(STYLES.map(read))).join("\n")),
+    page: packed(async () => (await Promise.all(STYLES.map(read))).join("\n")),
   },
-  { url: `${CONSOLE}/app.js`, type: "text/javascript; charset=utf-8", page: pageOf(script) },
+  { url: `${CONSOLE}/app.js`, type: "text/javascript; charset=utf-8", page: packed(script) },
 ];
 
 /** Not counted against anybody's budget: a refusal would cost as much, and a hall of tablets shares one address. */

@@ -1,7 +1,6 @@
 // What both consoles' pages are held to, and how their files are served: made when first asked for, then from memory, as small as the browser takes them.
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import { gzipSync } from "node:zlib";
 
 /** Everything from here, nothing inline, no frame around it; text can't become script, whatever a label, a tenant or a printer says. */
 export const PAGE_POLICY = [
@@ -22,11 +21,11 @@ export const PACKER = new URL("../.runtime/pack.mjs", import.meta.url);
 export const SCRIPT_MAX_BYTES = 4_000_000;
 
 type Page = { plain: Buffer; packed: Buffer; etag: string };
-/** Made once; where that fails, whoever asks next has it tried again. */
-export function pageOf(make: () => Promise<string>): () => Promise<Page> {
+/** Made once, and packed by what the program has for it; where that fails, whoever asks next has it tried again. */
+export function pageOf(make: () => Promise<string>, pack: (plain: Buffer) => Buffer): () => Promise<Page> {
   const made = async (): Promise<Page> => {
     const plain = Buffer.from(await make());
-    return { plain, packed: gzipSync(plain), etag: hash("sha256", plain, "base64url").slice(0, 27) };
+    return { plain, packed: pack(plain), etag: hash("sha256", plain, "base64url").slice(0, 27) };
   };
   let ready: Promise<Page> | undefined;
   return () => {
