@@ -1,7 +1,7 @@
 // A tenant: the door that every credential, product and label stands behind.
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
-import { closed, Id, Instant, Name, nullable, Secret, type Static } from "./common.ts";
+import { closed, Id, Instant, Name, nullable, Secret, type Static, Word } from "./common.ts";
 
 const CompanyPrefixes = Type.Array(Type.String({ pattern: "^[0-9]{6,12}$", description: "GS1 company prefix, 6 to 12 digits" }), {
   maxItems: limits.COMPANY_PREFIXES_MAX_ITEMS,
@@ -21,7 +21,7 @@ export type TenantCreate = Static<typeof TenantCreate>;
 export const TenantPatch = closed({
   name: Type.Optional(Name),
   companyPrefixes: Type.Optional(CompanyPrefixes),
-  labelTemplate: Type.Optional(nullable(Name)),
+  labelTemplate: Type.Optional(nullable(Word)),
   offlineGraceSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 604_800 })),
   maxAttempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 20 })),
 });
