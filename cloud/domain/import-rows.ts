@@ -32,9 +32,9 @@ async function* decoded(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
   }
 }
 
-/** Spreadsheets of half of Europe write semicolons: the header shows which one it is. */
+/** Spreadsheets of half of Europe write semicolons: the header, the first line with more than blanks in it, shows which one it is. */
 const delimiterOf = (head: string): string => {
-  const line = /[^\n]+/.exec(head)?.[0] ?? "";
+  const line = /\S[^\n]*/.exec(head)?.[0] ?? "";
   return DELIMITERS.toSorted((a, b) => line.split(b).length - line.split(a).length)[0] ?? ",";
 };
 

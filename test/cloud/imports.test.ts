@@ -75,6 +75,10 @@ test.each([
   ["semicolons", () => `${HEADER.replaceAll(",", ";")}\nKettle;A kettle of 1.7 litres;${gtin()};SN-1;A;"lead;mercury"\n`],
   ["tabs", () => `${HEADER.replaceAll(",", "\t")}\nKettle\tA kettle of 1.7 litres\t${gtin()}\tSN-1\tA\t\n`],
   ["empty lines anywhere and no last line break", () => `\n\n${HEADER}\n\n${row()}\n\n${row()}`],
+  [
+    "a first line of blanks above semicolons",
+    () => ` \t\r\n${HEADER.replaceAll(",", ";")}\r\nKettle;A kettle of 1.7 litres;${gtin()};SN-1;A;"lead;mercury"\r\n`,
+  ],
   ["any script", () => `${HEADER}\n电热水壶 ☕,غلاية كهربائية سعة لترين,${gtin()},S/N?=&%,A,свинец;鉛\n`],
 ])("a file with %s is read", async (_what, csv) => {
   const done = await imported(csv());
