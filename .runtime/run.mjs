@@ -32,11 +32,15 @@ const tools = {
     args: ["run", "--config", "test/vitest.config.ts"],
     does: "every test, on SQLite and PostgreSQL",
   },
-  check: { file: "test/house/check.ts", does: "types, lint, format, dead and duplicate code, OpenAPI" },
-  bench: { file: "test/bench/index.ts", does: "the benchmarks, beside their peers" },
-  soak: { file: "test/faults/soak.ts", does: "a floor under faults for long: --minutes N or --seeds N" },
-  readme: { file: "test/house/readme.ts", does: "writes the README's tables anew" },
-  verdict: { file: "test/house/verdict.ts", does: "a test report in one line, for CI" },
+  check: { file: "test/house/check.ts", takes: "", does: "types, lint, format, dead and duplicate code, OpenAPI" },
+  bench: { file: "test/bench/index.ts", takes: "[NAME]...", does: "the benchmarks, beside their peers" },
+  soak: {
+    file: "test/faults/soak.ts",
+    takes: "[--minutes N | --seeds N] [--seed S] [--engine sqlite|postgres]",
+    does: "a floor under faults for long: --minutes N or --seeds N",
+  },
+  readme: { file: "test/house/readme.ts", takes: "[--check]", does: "writes the README's tables anew" },
+  verdict: { file: "test/house/verdict.ts", takes: "REPORT CHECKS TESTS", does: "a test report in one line, for CI" },
 };
 /** What `imprimatur simulate NAME` starts. */
 const simulators = {
@@ -208,10 +212,11 @@ if (name === "simulate" && (isHelp(simulated) || !Object.hasOwn(simulators, simu
     `usage: imprimatur simulate ${Object.keys(simulators).join("|")} [options]; NAME --help tells what it takes`,
     isHelp(simulated) ? "" : `there is no simulator "${simulated}"`,
   );
+const { file, args = [], takes } = simulated ? { file: simulators[simulated] } : commands[name];
+if (takes !== undefined && (rest.includes("--help") || rest.includes("-h"))) tell(`usage: imprimatur ${name} ${takes}`.trimEnd()); // what has no parser of its own
 
 const node = fitNode();
 if (isClone) install(root, "what the lock file names");
-const { file, args = [] } = simulated ? { file: simulators[simulated] } : commands[name];
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
 const isService = name === "agent" || name === "cloud";

@@ -114,6 +114,9 @@ test.each([
   [["simulate", "anchor", "--way", "well-ish"], 2, /^--way is one of well, twice, /],
   [["simulate", "registry", "--help"], 0, /^usage: imprimatur simulate registry /],
   [["simulate", "receiver"], 2, /^--secret is missing: /],
+  [["bench", "--help"], 0, /^usage: imprimatur bench \[NAME\]\.\.\.\n$/],
+  [["soak", "-h"], 0, /^usage: imprimatur soak \[--minutes N \| --seeds N\] /],
+  [["verdict", "--help"], 0, /^usage: imprimatur verdict /],
 ])("imprimatur %j ends with %i and a line that helps", (args, code, says) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, [".runtime/run.mjs", ...args], { encoding: "utf8", timeout: 60_000 });
   expect({ status, said: `${stdout}${stderr}` }).toEqual({ status: code, said: expect.stringMatching(says) });
