@@ -2,7 +2,7 @@
 import { classes, h, signal } from "#shared/web/dom.ts";
 import { jobPath } from "#shared/states.ts";
 import { attest, busy, setPaused, skip } from "./acts.ts";
-import { Button, Fact, shape, Theirs, type Tone } from "./parts.ts";
+import { Button, Fact, shape, Theirs, type Tone, useRead } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
 import { here, isCut, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
 
@@ -160,6 +160,8 @@ function Question({ job }: { job: Job }) {
   const which = whichOf(job);
   const who = here.value?.operator.name;
   const answers = job.allowed.length > 0;
+  const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since}`);
+  const disabled = busy.value || isCut.value || !isRead;
   const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
   return h(
     "section",
@@ -184,11 +186,11 @@ function Question({ job }: { job: Job }) {
           sub,
           tone: TONES[verdict],
           big: verdict === "good",
-          disabled: busy.value || isCut.value,
+          disabled,
           onPress: () => attest(job, verdict, title),
         });
       }),
-      job.may_skip && h(Button, { title: words.skip, sub: words.skipLong, disabled: busy.value || isCut.value, onPress: () => skip(job) }),
+      job.may_skip && h(Button, { title: words.skip, sub: words.skipLong, disabled, onPress: () => skip(job) }),
     ),
   );
 }

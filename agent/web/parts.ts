@@ -1,5 +1,5 @@
 // The console's small parts: shapes that tell what colours tell, buttons for gloves, and words of the station's own that stay as they are.
-import { type Children, classes, h } from "#shared/web/dom.ts";
+import { type Children, classes, h, useEffect, useSignal } from "#shared/web/dom.ts";
 
 /** One shape for each meaning, so that nobody has to see its colour. */
 export type Tone = "good" | "warn" | "bad" | "busy" | "idle" | "pause" | "play";
@@ -51,6 +51,17 @@ export const Button = ({ title, sub, tone = "plain", big = false, disabled = fal
     tone === "plain" ? undefined : shape(tone),
     h("span", { class: "button-text" }, h("strong", null, title), sub ? h("small", null, sub) : undefined),
   );
+
+const READ_MS = 600;
+/** Nobody has read yet what came up this moment: a tap in its place, or the second of two, was meant for what stood there before. */
+export function useRead(question: string): boolean {
+  const read = useSignal<string | undefined>(undefined);
+  useEffect(() => {
+    const timer = setTimeout(() => (read.value = question), READ_MS);
+    return () => clearTimeout(timer);
+  }, [question]);
+  return read.value === question;
+}
 
 /** What device, printer or cloud said in its own words, which are English. */
 export const Theirs = ({ text }: { text: string }) => h("span", { lang: "en", class: "theirs" }, text);

@@ -2,7 +2,7 @@
 import { h, useEffect, useRef } from "#shared/web/dom.ts";
 import type { Children } from "#shared/web/dom.ts";
 import { closeSheet, enterPin, explain, pin, pinFault, sheet, type Sheet } from "./acts.ts";
-import { Button, shape, Theirs } from "./parts.ts";
+import { Button, shape, Theirs, useRead } from "./parts.ts";
 import { hide, result, type Result } from "./results.ts";
 import { say, wordFor } from "./speech.ts";
 import { here, setHere } from "./station.ts";
@@ -66,6 +66,7 @@ function SignIn() {
 
 function Confirm({ sheet: { title, words, job, go } }: { sheet: Extract<Sheet, { kind: "confirm" }> }) {
   const who = here.value?.operator.name;
+  const isRead = useRead(title);
   return h(
     Dialog,
     { title },
@@ -76,7 +77,7 @@ function Confirm({ sheet: { title, words, job, go } }: { sheet: Extract<Sheet, {
       "div",
       { class: "answers" },
       h(Button, { title: say().back, onPress: closeSheet }),
-      h(Button, { title: say().confirmYes, tone: "warn", onPress: go }),
+      h(Button, { title: say().confirmYes, tone: "warn", disabled: !isRead, onPress: go }),
     ),
   );
 }

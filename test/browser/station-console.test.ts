@@ -10,7 +10,8 @@ import { openBrowser } from "../../fixtures/browser.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { asked, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
+import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
+import { asked, floorOf, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
 import { world } from "../world.ts";
 import {
   axeSays,
@@ -345,6 +346,39 @@ describe.skipIf(!executable)("the console", async () => {
     // In the same instant, past what a page can know.
     const answers = await Promise.all([say(station, next, "good"), say(station, next, "not_printed")]);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
+  });
+
+  test("a second tap answers nothing that came up under it: the next label's question, or whether one is sure", async (t) => {
+    const shop = await printShop(w);
+    const second = await startZplPrinter({ scale: 0 });
+    t.onTestFinished(() => second.stop());
+    const floor = await floorOf(t, w.url, shop, HAND);
+    const [printer] = floor.config.printers;
+    if (printer) floor.config.printers.push({ ...printer, name: "second", port: second.url });
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    const refs = [(await shop.issue()).job_ref, (await shop.issue()).job_ref];
+    await until(() => refs.every((ref) => asked(station, ref) === "attest"));
+    const { page } = await visit(t, station);
+    await wedge(page, OPERATOR.badge);
+    await page.getByText("Ada says:").waitFor();
+    await page.locator(".frame").waitFor({ state: "detached" });
+    const centre = async (name: string | RegExp) => {
+      await button(page, name).click({ trial: true }); // it can be pressed
+      const { x = 0, y = 0, width = 0, height = 0 } = (await button(page, name).boundingBox()) ?? {};
+      return [x + width / 2, y + height / 2] as const;
+    };
+    const yes = await centre("Label is out and good");
+    await page.mouse.click(...yes);
+    await until(() => refs.some((ref) => jobAt(station, ref)?.stage === "printed"));
+    await page.locator(".headline", { hasText: "Is the label out" }).waitFor(); // of the other one, in the same place
+    await page.mouse.click(...yes);
+    await button(page, "Label is out and good").click({ trial: true });
+    expect(refs.filter((ref) => asked(station, ref) === "attest")).toHaveLength(1);
+    await button(page, "Nothing came out").click();
+    expect(await button(page, "Yes, so it is").isDisabled()).toBe(true);
+    await button(page, "Yes, so it is").click();
+    await until(() => refs.every((ref) => asked(station, ref) !== "attest"));
   });
 
   test("another product's label is red and says so; a product's name is text, whatever it is", async (t) => {
