@@ -17,7 +17,14 @@ export function Sheets() {
 function Dialog({ title, children }: { title: string; children?: Children }) {
   const box = useRef<HTMLDialogElement>(null);
   useEffect(() => box.current?.showModal(), []);
-  return h("dialog", { class: "sheet", ref: box, "aria-label": title, onClose: closeSheet }, h("h2", null, title), children);
+  // Whatever isn't in a modal dialog lies under it and can't be pressed: the result as well.
+  return h(
+    "dialog",
+    { class: "sheet", ref: box, "aria-label": title, onClose: closeSheet },
+    h("h2", null, title),
+    children,
+    h(Outcome, {}),
+  );
 }
 
 const DIGITS = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];

@@ -1,6 +1,6 @@
 // The frame of every view: which station, whether it is real, whether the cloud is there, who is signed in, in which language, and with or without sound.
 import { classes, h, signal } from "#shared/web/dom.ts";
-import { openSignIn } from "./acts.ts";
+import { openSignIn, sheet } from "./acts.ts";
 import { Labels, leftOver } from "./labels.ts";
 import { Line } from "./line.ts";
 import { shape, Theirs } from "./parts.ts";
@@ -32,8 +32,7 @@ export function Shell() {
       h(Banners, { now }),
     ),
     now ? h(views[view.value], { now }) : h("main", { class: "loading" }, h("h1", null, say().loading)),
-    h(Sheets, {}),
-    h(Outcome, {}),
+    sheet.value ? h(Sheets, {}) : h(Outcome, {}),
   );
 }
 

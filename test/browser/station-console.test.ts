@@ -144,6 +144,20 @@ describe.skipIf(!executable)("the console", async () => {
     await shows(page, ["good", ""], () => wedge(page, link)); // the right one clears it away
   });
 
+  test("what a scan means stands over whatever else stands over the page, and is tapped away from there", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { page } = await visit(t, station);
+    await page.locator(".operator").click();
+    await page.getByRole("heading", { name: "Scan your badge" }).waitFor();
+    await shows(page, ["bad", "Neither a badge"], () => wedge(page, "B-9999"));
+    await shot(page, "unknown-badge");
+    await outcome(page, "bad").click({ timeout: 5_000 }); // nothing lies over it
+    await outcome(page, "bad").waitFor({ state: "detached" });
+    await wedge(page, OPERATOR.badge);
+    await expect.poll(() => page.locator(".operator").innerText()).toContain("Ada");
+  });
+
   test("cartons that a keyboard scanner reads keep nobody out, and the page says what the station says of them", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, HAND);
