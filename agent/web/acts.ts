@@ -130,7 +130,8 @@ export async function enterPin(): Promise<void> {
   pin.value = "";
   const said = await api.arrive({ pin: typed });
   if (said.ok) return arrived(said);
-  pinFault.value = said.status === 429 ? say().pinsWait : said.status === 401 || said.status === 400 ? say().wrongPin : said.message;
+  const { result, pinsWait, wrongPin } = say();
+  pinFault.value = { 0: result.no_answer, 400: wrongPin, 401: wrongPin, 429: pinsWait }[said.status] ?? said.message;
 }
 
 /** Whatever was scanned, wherever: a label's link goes to the job, anything else is a badge. An unknown badge stays unknown, and in no log. */

@@ -463,6 +463,10 @@ describe.skipIf(!executable)("the console", async () => {
     await button(page, "Sign in").click();
     await type("0000");
     await page.getByText("Nobody here has this PIN").waitFor();
+    await page.context().setOffline(true);
+    await type("0000");
+    await page.getByText("The station doesn't answer").waitFor(); // in the page's words, not in the browser's
+    await page.context().setOffline(false);
     await page.keyboard.press("4");
     await page.locator(".pin", { hasText: /^●$/ }).waitFor();
     await button(page, "Delete").click();
