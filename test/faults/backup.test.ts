@@ -113,6 +113,9 @@ test("the backup is its owner's alone, leaves nothing beside it, and isn't writt
   expect(readdirSync(root).toSorted()).toEqual(["node", "node.backup"]);
   const again = await imprimatur(["backup", "--to", file], env(dataDir));
   expect([again.code, again.out]).toEqual([1, expect.stringContaining("exists: name a file that doesn't")]);
+  const inFolder = await imprimatur(["backup", "--to", `${root}/elsewhere/`], env(dataDir));
+  expect([inFolder.code, inFolder.out]).toEqual([1, expect.stringContaining("is the name of a folder")]);
+  expect(readdirSync(root)).not.toContain("elsewhere");
 });
 
 test("--verify says how far it goes", async () => {
