@@ -9,6 +9,7 @@ import { answerOf, replyChecker, send, type Sent, sentOf, unlessKnown } from "./
 import type { Deps } from "./app.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, hasEnded } from "./domain/callers.ts";
+import { byOf } from "./domain/events.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
 import type { Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
@@ -149,6 +150,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
 const labelOf = (route: Route): string => `${route.method} ${pathOf(route)}`;
 const inputOf = (request: FastifyRequest, deps: Deps, idempotencyKey: string | undefined, upload: Upload | undefined) => ({
   caller: request.caller,
+  by: byOf(request.caller, request.id),
   params: request.params,
   query: request.query,
   body: request.body ?? {},

@@ -7,6 +7,7 @@ import type { ErrorCode, FieldFault, Refusal } from "#shared/errors.ts";
 import type { Tier } from "#shared/limits.ts";
 import type { Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
+import type { By } from "./domain/events.ts";
 import type { Upload } from "./domain/uploads.ts";
 import type { Tx } from "./store/store.ts";
 
@@ -37,6 +38,7 @@ export type Asked = { method: string; url: string; headers: IncomingHttpHeaders;
 type Of<Schema> = Schema extends TSchema ? Static<Schema> : undefined;
 type Input<P, Q, B> = {
   caller: Caller;
+  by: By;
   params: Of<P>;
   query: Of<Q>;
   body: Of<B>;

@@ -13,7 +13,6 @@ import {
 } from "#shared/wire/carriers.ts";
 import { Type } from "typebox";
 import * as domain from "../domain/carriers.ts";
-import { byOf } from "../domain/events.ts";
 import { REPLAYED } from "../domain/idempotency.ts";
 import * as printStatus from "../domain/print-status.ts";
 import { read, type Route, serve, write } from "../route.ts";
@@ -48,8 +47,8 @@ export const carriers: Route[] = [
     replies: { 201: CarriersMade },
     refusals: ["NOT_FOUND", "ALREADY_VOIDED", "SERIALS_UNAVAILABLE"],
     audit: "print.serials_allocated",
-    run: async ({ tx, caller, body, requestId, deps }) => {
-      const made = await domain.allocate(tx, byOf(caller, requestId), body, deps.seal);
+    run: async ({ tx, by, body, deps }) => {
+      const made = await domain.allocate(tx, by, body, deps.seal);
       return { status: 201, body: made, about: { subject: body.productId, details: { allocated: made.allocated } } };
     },
   }),
@@ -94,8 +93,7 @@ export const carriers: Route[] = [
     example: { results: [{ serial: "123456789", status: "failed", reason: "ribbon wrinkled", deviceId: "zd621r" }] },
     replies: { 200: PrintStatusTaken },
     audit: "print.status_reported",
-    run: async ({ tx, caller, body, requestId, idempotencyKey, deps }) => {
-      const by = byOf(caller, requestId);
+    run: async ({ tx, by, body, idempotencyKey, deps }) => {
       const { taken, replayed } = await printStatus.report(tx, by, body.results, {
         keyless: idempotencyKey === undefined,
         origin: deps.origin(),

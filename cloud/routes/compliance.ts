@@ -11,7 +11,6 @@ import {
   SectorParams,
 } from "#shared/wire/compliance.ts";
 import * as domain from "../domain/compliance.ts";
-import { byOf } from "../domain/events.ts";
 import * as regulations from "../domain/regulations.ts";
 import { read, type Route, serve } from "../route.ts";
 import { REPORT_CSP, reportOf } from "../web/compliance-report.ts";
@@ -67,9 +66,9 @@ export const compliance: Route[] = [
     body: EvaluationBatch,
     example: { sectors: ["espr", "rohs"], productIds: ["019a0000-0000-7000-8000-000000000000"] },
     replies: { 200: EvaluationBatchResult },
-    run: async ({ caller, body, requestId, deps }) => ({
+    run: async ({ by, body, deps }) => ({
       status: 200,
-      body: await domain.evaluateBatch(deps, byOf(caller, requestId), body),
+      body: await domain.evaluateBatch(deps, by, body),
     }),
   }),
   serve({
@@ -78,9 +77,9 @@ export const compliance: Route[] = [
     params: IdParams,
     says: "How the product stands in each sector",
     replies: { 200: EvaluationSummaries },
-    run: async ({ caller, params, requestId, deps }) => ({
+    run: async ({ by, params, deps }) => ({
       status: 200,
-      body: { data: await domain.overview(deps, byOf(caller, requestId), params.id) },
+      body: { data: await domain.overview(deps, by, params.id) },
     }),
   }),
   serve({
@@ -88,9 +87,9 @@ export const compliance: Route[] = [
     path: "/products/{id}/compliance/{sector}/full",
     says: "The product's evaluation in one sector: every rule with its outcome, what it looked at and what would satisfy it",
     replies: { 200: Evaluation },
-    run: async ({ caller, params, requestId, deps }) => ({
+    run: async ({ by, params, deps }) => ({
       status: 200,
-      body: await domain.evaluate(deps, byOf(caller, requestId), params.id, params.sector),
+      body: await domain.evaluate(deps, by, params.id, params.sector),
     }),
   }),
   serve({
@@ -98,9 +97,9 @@ export const compliance: Route[] = [
     path: "/products/{id}/compliance/{sector}/report",
     says: "The same evaluation as a page to print",
     replies: { 200: "text/html" },
-    run: async ({ caller, params, requestId, deps }) => ({
+    run: async ({ by, params, deps }) => ({
       status: 200,
-      body: reportOf(JSON.parse(await domain.evaluate(deps, byOf(caller, requestId), params.id, params.sector)) as Evaluation),
+      body: reportOf(JSON.parse(await domain.evaluate(deps, by, params.id, params.sector)) as Evaluation),
       headers: { "content-type": "text/html; charset=utf-8", "content-security-policy": REPORT_CSP, "cache-control": "no-store" },
     }),
   }),

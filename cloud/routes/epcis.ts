@@ -3,7 +3,6 @@ import { Type } from "typebox";
 import { limits } from "#shared/limits.ts";
 import { closed, IdParams } from "#shared/wire/common.ts";
 import { behaviours, type Behaviour, Captured, CaptureJob, EventAnswer, eventQuery, JobQuery, OneEvent } from "#shared/wire/epcis.ts";
-import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/epcis.ts";
 import { LIMIT_HEADERS, prepare } from "../domain/epcis-document.ts";
 import { parameterNames } from "../domain/epcis-parameters.ts";
@@ -113,9 +112,9 @@ export const epcis: Route[] = [
     refusals: ["CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
     prepare: async ({ body, asked }) => prepare(body, (asked.headers[BEHAVIOUR.toLowerCase()] ?? "rollback") as Behaviour, { bare: false }),
-    run: async ({ tx, caller, prepared, requestId }) => {
+    run: async ({ tx, by, prepared }) => {
       const { behaviour } = prepared;
-      const { job, stored, failed } = await domain.capture(tx, byOf(caller, requestId), prepared);
+      const { job, stored, failed } = await domain.capture(tx, by, prepared);
       return {
         status: 202,
         body: job,
@@ -157,8 +156,8 @@ export const epcis: Route[] = [
     refusals: ["EVENT_EXISTS", "CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
     prepare: async ({ body }) => prepare(body, "rollback", { bare: true }),
-    run: async ({ tx, caller, prepared, requestId }) => {
-      const { eventId, stored } = await domain.captureOne(tx, byOf(caller, requestId), prepared);
+    run: async ({ tx, by, prepared }) => {
+      const { eventId, stored } = await domain.captureOne(tx, by, prepared);
       return {
         status: 201,
         headers: { ...VERSIONS, location: `${API}/epcis/events/${encodeURIComponent(eventId)}` },

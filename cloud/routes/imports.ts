@@ -1,7 +1,6 @@
 // Imports over HTTP: hand in a CSV file, then watch it being worked off.
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { Import, ImportQuery, ImportTaken } from "#shared/wire/imports.ts";
-import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/imports.ts";
 import { API, read, type Route, write } from "../route.ts";
 
@@ -22,9 +21,9 @@ export const imports: Route[] = [
     sends: ["Location"],
     refusals: ["SCHEMA_NOT_EFFECTIVE", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"],
     audit: "product.import_begun",
-    run: async ({ tx, caller, query, upload, requestId }) => {
+    run: async ({ tx, by, query, upload }) => {
       if (!upload) throw new Error("the route takes a file and got none");
-      const data = await domain.begin(tx, byOf(caller, requestId), upload, query.category);
+      const data = await domain.begin(tx, by, upload, query.category);
       return {
         status: 202,
         body: { data },

@@ -28,7 +28,6 @@ import {
   ResultOutcomes,
 } from "#shared/wire/jobs.ts";
 import * as blobs from "../domain/blobs.ts";
-import { byOf } from "../domain/events.ts";
 import * as evidence from "../domain/evidence.ts";
 import * as claims from "../domain/job-claims.ts";
 import { issue, issueBatch } from "../domain/job-issue.ts";
@@ -62,8 +61,8 @@ export const jobs: Route[] = [
     sends: ["Location"],
     refusals: ["SERIAL_NOT_ALLOCATED", "SERIAL_VOIDED", "PASSPORT_NOT_READY", "EPC_UNAVAILABLE", "JOB_EXISTS"],
     audit: "print.issued",
-    run: async ({ tx, caller, body, requestId, deps }) => {
-      const job = await issue(tx, byOf(caller, requestId), body, deps.origin());
+    run: async ({ tx, by, body, deps }) => {
+      const job = await issue(tx, by, body, deps.origin());
       const headers = { location: `${API}/aidc/jobs/${job.job_ref}` };
       return {
         status: 201,
@@ -85,8 +84,8 @@ export const jobs: Route[] = [
     example: { items: [wanted] },
     replies: { 200: JobsMade },
     audit: "print.issued",
-    run: async ({ tx, caller, body, requestId, deps }) => {
-      const made = await issueBatch(tx, byOf(caller, requestId), body.items, deps.origin());
+    run: async ({ tx, by, body, deps }) => {
+      const made = await issueBatch(tx, by, body.items, deps.origin());
       return { status: 200, body: made, about: { subject: null, details: { created: made.created, failed: made.failed } } };
     },
   }),
@@ -187,8 +186,8 @@ export const jobs: Route[] = [
     replies: { 200: Job },
     refusals: ["ILLEGAL_TRANSITION"],
     audit: "print.cancelled",
-    run: async ({ tx, caller, params, body, requestId }) => {
-      const job = await domain.cancel(tx, byOf(caller, requestId), params.ref, body.reason);
+    run: async ({ tx, by, params, body }) => {
+      const job = await domain.cancel(tx, by, params.ref, body.reason);
       return { status: 200, body: job, about: { subject: job.job_ref, details: { reason: job.reason } } };
     },
   }),
@@ -230,8 +229,8 @@ export const jobs: Route[] = [
       "SIMULATED_EVIDENCE",
     ],
     audit: "print.reported",
-    run: async ({ tx, caller, params, body, requestId }) => {
-      const { row, moved } = await results.report(tx, byOf(caller, requestId), caller, params.ref, body);
+    run: async ({ tx, caller, by, params, body }) => {
+      const { row, moved } = await results.report(tx, by, caller, params.ref, body);
       const details = { status: body.status, attempt_id: body.attempt_id };
       return { status: 200, body: domain.toWire(row), quiet: !moved, about: { subject: row.jobRef, details } };
     },
@@ -248,8 +247,8 @@ export const jobs: Route[] = [
     example: { results: [{ job_ref: "pj_01K9A0B1C2D3E4F5G6H7J8K9MN", ...failed }] },
     replies: { 200: ResultOutcomes },
     audit: "print.results_reported",
-    run: async ({ tx, caller, body, requestId }) => {
-      const outcomes = await results.reportMany(tx, byOf(caller, requestId), caller, body.results);
+    run: async ({ tx, caller, by, body }) => {
+      const outcomes = await results.reportMany(tx, by, caller, body.results);
       const taken = outcomes.filter(({ status }) => status === 200).length;
       return { status: 200, body: { results: outcomes }, about: { subject: null, details: { taken, refused: outcomes.length - taken } } };
     },

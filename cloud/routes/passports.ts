@@ -17,7 +17,6 @@ import {
 } from "#shared/wire/passports.ts";
 import { PassportBundle } from "#shared/wire/trust.ts";
 import { didDocument, statusList } from "../domain/issued-credentials.ts";
-import { byOf } from "../domain/events.ts";
 import * as domain from "../domain/passports.ts";
 import * as registrations from "../domain/registrations.ts";
 import * as validations from "../domain/validations.ts";
@@ -43,8 +42,7 @@ const command = (name: keyof typeof commands, says: string): Route =>
     replies: { 200: Passport },
     refusals: ["GUARD_REJECTED"],
     audit: commands[name],
-    run: async ({ tx, caller, params, requestId, deps }) => {
-      const by = byOf(caller, requestId);
+    run: async ({ tx, by, params, deps }) => {
       return reply(name === "revise" ? await domain.revise(tx, by, params.id, deps) : await domain.move(tx, by, params.id, name));
     },
   });
@@ -62,8 +60,8 @@ export const passports: Route[] = [
     sends: ["Location"],
     refusals: ["NOT_FOUND", "PRODUCT_NOT_READY", "PASSPORT_EXISTS"],
     audit: "passport.requested",
-    run: async ({ tx, caller, body, requestId }) => {
-      const { id, productId: uid, state: status } = await domain.request(tx, byOf(caller, requestId), body.productId);
+    run: async ({ tx, by, body }) => {
+      const { id, productId: uid, state: status } = await domain.request(tx, by, body.productId);
       return { status: 202, body: { data: { id, uid, status } }, headers: at(id), about: { subject: id, details: { productId: uid } } };
     },
   }),
@@ -79,8 +77,8 @@ export const passports: Route[] = [
     sends: ["Location"],
     refusals: ["NOT_FOUND", "PRODUCT_NOT_READY", "PASSPORT_EXISTS"],
     audit: "passport.requested",
-    run: async ({ tx, caller, body, requestId, deps }) => {
-      const made = await domain.create(tx, byOf(caller, requestId), body.productId, body.content, deps);
+    run: async ({ tx, by, body, deps }) => {
+      const made = await domain.create(tx, by, body.productId, body.content, deps);
       return reply(made, 201, at(made.id));
     },
   }),
@@ -118,8 +116,7 @@ export const passports: Route[] = [
     refusals: ["GUARD_REJECTED"],
     audit: "passport.edited",
     guard: async ({ tx, caller, params }) => void (await domain.mayEdit(tx, caller.tenantId, params.id)),
-    run: async ({ tx, caller, params, body, requestId, deps }) =>
-      reply(await domain.edit(tx, byOf(caller, requestId), params.id, body.content, deps)),
+    run: async ({ tx, by, params, body, deps }) => reply(await domain.edit(tx, by, params.id, body.content, deps)),
   }),
   write({
     method: "DELETE",
@@ -131,8 +128,8 @@ export const passports: Route[] = [
     replies: { 204: "Deleted" },
     refusals: ["GUARD_REJECTED"],
     audit: "passport.deleted",
-    run: async ({ tx, caller, params, requestId }) => {
-      const { id, productId } = await domain.remove(tx, byOf(caller, requestId), params.id);
+    run: async ({ tx, by, params }) => {
+      const { id, productId } = await domain.remove(tx, by, params.id);
       return { status: 204, about: { subject: id, details: { productId } } };
     },
   }),
@@ -151,7 +148,7 @@ export const passports: Route[] = [
     replies: { 200: Passport },
     refusals: ["PASSPORT_NOT_PUBLISHABLE", "GUARD_REJECTED", "GTIN_CLAIMED"],
     audit: "product.published",
-    run: async ({ tx, caller, params, requestId }) => reply(await domain.publish(tx, byOf(caller, requestId), params.id)),
+    run: async ({ tx, by, params }) => reply(await domain.publish(tx, by, params.id)),
   }),
   read({
     method: "GET",
@@ -179,8 +176,8 @@ export const passports: Route[] = [
       const subject = { passportId: id, version: version.version, digest: version.digest };
       return { ...subject, receipt: await anchor(subject) };
     },
-    run: async ({ tx, caller, params, requestId, deps, prepared }) => {
-      const made = await validations.validate(tx, byOf(caller, requestId), params.id, deps, prepared);
+    run: async ({ tx, by, params, deps, prepared }) => {
+      const made = await validations.validate(tx, by, params.id, deps, prepared);
       return { status: 201, body: made, about: { subject: params.id, details: { digest: made.data.digest, anchor: made.data.jrcAnchor } } };
     },
   }),

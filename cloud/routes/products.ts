@@ -15,7 +15,6 @@ import {
 } from "#shared/wire/products.ts";
 import { limits } from "#shared/limits.ts";
 import * as categories from "../domain/categories.ts";
-import { byOf } from "../domain/events.ts";
 import { list } from "../domain/product-list.ts";
 import { gtinFaults, moreFaults } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
@@ -65,12 +64,11 @@ const changes = {
 };
 const change: Parameters<typeof write<typeof IdParams, undefined, typeof ProductPatch>>[0]["run"] = async ({
   tx,
-  caller,
+  by,
   params,
   body,
   ifMatch,
-  requestId,
-}) => reply(await domain.patch(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, { fields: Object.keys(body) });
+}) => reply(await domain.patch(tx, by, params.id, body, ifMatch), 200, { fields: Object.keys(body) });
 
 export const products: Route[] = [
   serve({
@@ -97,8 +95,8 @@ export const products: Route[] = [
     sends: ["ETag", "Location"],
     refusals: ["EXTENSIONS_REQUIRED", "SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN"],
     audit: "product.created",
-    run: async ({ tx, caller, body, requestId }) => {
-      const product = await domain.create(tx, byOf(caller, requestId), body);
+    run: async ({ tx, by, body }) => {
+      const product = await domain.create(tx, by, body);
       return reply(product, 201, { gtin: product.gtin });
     },
   }),
@@ -114,8 +112,8 @@ export const products: Route[] = [
     bodyMaxBytes: limits.BATCH_BODY_MAX_BYTES,
     replies: { 200: BatchResult },
     audit: "product.batch_created",
-    run: async ({ tx, caller, body, requestId }) => {
-      const result = await domain.createBatch(tx, byOf(caller, requestId), body.items);
+    run: async ({ tx, by, body }) => {
+      const result = await domain.createBatch(tx, by, body.items);
       return { status: 200, body: result, about: { subject: null, details: { created: result.created, failed: result.failed } } };
     },
   }),
@@ -153,8 +151,8 @@ export const products: Route[] = [
     takesIfMatch: true,
     refusals: ["PRODUCT_REFERENCED", "ALREADY_VOIDED"],
     audit: "product.deleted",
-    run: async ({ tx, caller, params, ifMatch, requestId }) => {
-      const { id, gtin, serialNumber } = await domain.remove(tx, byOf(caller, requestId), params.id, ifMatch);
+    run: async ({ tx, by, params, ifMatch }) => {
+      const { id, gtin, serialNumber } = await domain.remove(tx, by, params.id, ifMatch);
       return { status: 204, about: { subject: id, details: { gtin, serialNumber } } };
     },
   }),
@@ -194,8 +192,8 @@ export const products: Route[] = [
     sends: ["ETag"],
     refusals: ["ILLEGAL_TRANSITION", "COMPLIANCE_EVALUATION_UNAVAILABLE"],
     audit: "product.transitioned",
-    run: async ({ tx, caller, params, body, ifMatch, requestId }) =>
-      reply(await domain.transition(tx, byOf(caller, requestId), params.id, body, ifMatch), 200, {
+    run: async ({ tx, by, params, body, ifMatch }) =>
+      reply(await domain.transition(tx, by, params.id, body, ifMatch), 200, {
         to: body.stage,
         reason: body.reason ?? null,
       }),
@@ -214,8 +212,8 @@ export const products: Route[] = [
     sends: ["ETag"],
     refusals: ["ALREADY_VOIDED", "SERIAL_NOT_ALLOCATED"],
     audit: "product.voided",
-    run: async ({ tx, caller, params, body, ifMatch, requestId, deps }) =>
-      reply(await voidIt(tx, byOf(caller, requestId), params.id, body, deps.origin(), ifMatch), 200, {
+    run: async ({ tx, by, params, body, ifMatch, deps }) =>
+      reply(await voidIt(tx, by, params.id, body, deps.origin(), ifMatch), 200, {
         reason: body.reason,
         serial: body.serial ?? null,
       }),
