@@ -8,6 +8,7 @@ import type { Caller } from "../route.ts";
 import { auditHeads, auditLog, tenants } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Finale, LOCKED, run, together, type Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 import { ranks } from "./ranks.ts";
 
@@ -50,7 +51,7 @@ type Head = { seq: number; hash: string };
 
 const shown = ({ at, hash, ...row }: Stored): Omit<AuditRow, "hash"> => ({
   ...row,
-  at: new Date(at).toISOString(),
+  at: instant(at),
   class: row.action.split(".")[0] ?? "",
 });
 const toWire = (row: Stored): AuditRow => ({ ...shown(row), hash: row.hash });

@@ -6,6 +6,7 @@ import { catalogue, type CategoryVersion, HOME, isEffective } from "../catalogue
 import type { Caller } from "../route.ts";
 import { products } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { pageFrom, type PageQuery } from "./page.ts";
 
 export const RESERVED_COLUMNS = ["name", "description", "gtin", "serialNumber", "granularity"] as const;
@@ -37,11 +38,9 @@ export function find(category: string, at: number, jurisdiction?: string): Categ
   const found = catalogue.find(category, at, jurisdiction);
   if (found) return found;
   const availableCategories = catalogue.effective(at, jurisdiction);
-  throw new Refusal(
-    "SCHEMA_NOT_FOUND",
-    `no schema of "${category}" is in effect in ${jurisdiction ?? HOME} at ${new Date(at).toISOString()}`,
-    { availableCategories },
-  );
+  throw new Refusal("SCHEMA_NOT_FOUND", `no schema of "${category}" is in effect in ${jurisdiction ?? HOME} at ${instant(at)}`, {
+    availableCategories,
+  });
 }
 
 export function shown(entry: CategoryVersion, includeFields: boolean): CategorySchema {

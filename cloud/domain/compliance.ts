@@ -12,6 +12,7 @@ import { evaluations } from "../store/schema.ts";
 import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import { type Facts, judge } from "./judgement.ts";
 import { emit } from "./outbox.ts";
 import { wasRevoked } from "./issued-credentials.ts";
@@ -82,7 +83,7 @@ function evaluated(gathered: Gathered, log: Log): Fresh {
     sector: task.sector,
     pack: { celexId, version, digest },
     ...judgement,
-    evaluatedAt: new Date(at).toISOString(),
+    evaluatedAt: instant(at),
   };
   const { status, score, findings } = judgement;
   const row: Row = {
@@ -180,7 +181,7 @@ const summary = ({ productId, sector, celexId, packVersion, packDigest, score, s
   pack: { celexId, version: packVersion, digest: packDigest },
   score,
   status,
-  evaluatedAt: new Date(at).toISOString(),
+  evaluatedAt: instant(at),
 });
 
 export async function overview(judging: Judging, by: By, productId: string): Promise<EvaluationSummary[]> {

@@ -8,6 +8,7 @@ import { epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { column, type OnEvent, type Order, type Page, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
 import type { Json } from "./epcis-rules.ts";
+import { instant } from "./instant.ts";
 
 export const CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld";
 type Found = { eventId: string; eventTime: number; recordTime: number; contextId: string | null; body: Json; bytes: number };
@@ -192,13 +193,13 @@ function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: numbe
   const eventList = found.map(({ body, contextId, recordTime }) => {
     const more = left.get(contextId ?? "");
     const own = more ? { "@context": once([...more, ...[body["@context"] ?? []].flat()]) } : {};
-    return { ...body, ...own, recordTime: new Date(recordTime).toISOString() };
+    return { ...body, ...own, recordTime: instant(recordTime) };
   });
   return {
     "@context": [CONTEXT, ...shared],
     type: "EPCISQueryDocument",
     schemaVersion: "2.0",
-    creationDate: new Date(now).toISOString(),
+    creationDate: instant(now),
     epcisBody: { queryResults: { queryName: "SimpleEventQuery", resultsBody: { eventList } } },
   };
 }

@@ -18,6 +18,7 @@ import { type Json, textsIn } from "./epcis-rules.ts";
 import { isDeclared } from "./epcis-terms.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 import { pageOf, pageReply, UUID } from "./page.ts";
 
@@ -163,8 +164,8 @@ export async function captureOne(tx: Tx, by: By, given: Prepared): Promise<{ eve
 
 const toWire = ({ id, behaviour, success, errors, createdAt }: typeof epcisCaptures.$inferSelect): CaptureJob => ({
   captureID: id,
-  createdAt: new Date(createdAt).toISOString(),
-  finishedAt: new Date(createdAt).toISOString(),
+  createdAt: instant(createdAt),
+  finishedAt: instant(createdAt),
   running: false,
   success,
   captureErrorBehaviour: behaviour,
@@ -210,7 +211,7 @@ async function tell(
   const event: Json = {
     type: "ObjectEvent",
     eventID: eventId,
-    eventTime: new Date(at).toISOString(),
+    eventTime: instant(at),
     eventTimeZoneOffset: "+00:00",
     ...what,
     epcList: [digitalLink],

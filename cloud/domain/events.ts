@@ -7,6 +7,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { type Actor, events } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
 
@@ -32,7 +33,7 @@ export async function record(tx: Tx, by: By, { snapshot = null, ...entry }: Entr
 const toWire = ({ id, type, at, requestId, actor, data }: Row): DomainEvent => ({
   id,
   type,
-  timestamp: new Date(at).toISOString(),
+  timestamp: instant(at),
   correlationId: requestId,
   actor,
   data,

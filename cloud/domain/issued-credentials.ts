@@ -6,6 +6,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { counters, issuedCredentials, passports, tenants } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import type { Content } from "./passport-content.ts";
 
 const VC = "https://www.w3.org/ns/credentials/v2";
@@ -56,7 +57,7 @@ export async function issue(tx: Tx, { passport, version, content }: Subject, sig
       type: ["DigitalProductPassport", "VerifiableCredential"],
       id: `${origin}/p/${uid}#v${version}`,
       issuer: { type: ["CredentialIssuer"], id: didOf(origin), name: tenant?.name ?? tenantId },
-      validFrom: new Date(tx.now).toISOString(),
+      validFrom: instant(tx.now),
       credentialStatus: {
         id: `${listUrl(origin, list)}#${bit}`,
         type: "BitstringStatusListEntry",
@@ -138,7 +139,7 @@ export async function statusList(tx: Tx, list: number, signing: Signing): Promis
       type: ["VerifiableCredential", "BitstringStatusListCredential"],
       id: listUrl(origin, list),
       issuer: didOf(origin),
-      validFrom: new Date(tx.now).toISOString(),
+      validFrom: instant(tx.now),
       credentialSubject: {
         id: `${listUrl(origin, list)}#list`,
         type: "BitstringStatusList",

@@ -9,6 +9,7 @@ import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import { eachBeside, overtaken, run, SKIP_LOCKED, together, type Tx } from "../store/store.ts";
 import { capabilitiesOf, seen } from "./devices.ts";
+import { instant } from "./instant.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
 
@@ -176,7 +177,7 @@ export function refuseForeign(row: jobs.Row, { deviceId }: Caller, attemptId: st
 }
 export function refuseExpired(row: jobs.Row, now: number): void {
   if (row.envelopeExpiresAt !== null && row.envelopeExpiresAt <= now)
-    throw new Refusal("ENVELOPE_EXPIRED", `the envelope of this attempt ended at ${new Date(row.envelopeExpiresAt).toISOString()}`);
+    throw new Refusal("ENVELOPE_EXPIRED", `the envelope of this attempt ended at ${instant(row.envelopeExpiresAt)}`);
 }
 
 export async function heartbeat(tx: Tx, caller: Caller, ref: string, beat: { attempt_id: string; lease_seconds?: number }) {

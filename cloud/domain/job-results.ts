@@ -14,6 +14,7 @@ import * as epcis from "./epcis.ts";
 import * as evidence from "./evidence.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
+import { instant } from "./instant.ts";
 import { deviceOf, refuseExpired, refuseForeign, renewed, stale } from "./job-claims.ts";
 import * as jobs from "./jobs.ts";
 import * as log from "./log.ts";
@@ -129,7 +130,7 @@ async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: 
     epcis.commissioned(tx, row.tenantId, label),
   ]);
   // Once the serial is held: who had a word on its print until then has told of it before.
-  await emit(tx, by, "print.confirmed", { ...told, reportedAt: new Date(tx.now).toISOString() }, { listeners });
+  await emit(tx, by, "print.confirmed", { ...told, reportedAt: instant(tx.now) }, { listeners });
   log.appendLast(tx, { kind: "print_bundle", digest: sha256 });
   return sealed;
 }

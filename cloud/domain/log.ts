@@ -9,6 +9,7 @@ import type { Signing } from "../keys.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { logHead, logLeaves, logNodes } from "../store/schema.ts";
 import { db, type Finale, type Parting, LOCKED, run, together, type Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { ranks } from "./ranks.ts";
 
 // Reading the head locks the log until the commit: leaves of all nodes and tenants stand in one order.
@@ -36,7 +37,7 @@ async function node(level: number, n: number): Promise<Hash> {
 
 type Leaf = { entry: LogEntry; digest: string };
 const leafOf = (tx: Tx, { kind, digest }: Pick<LogEntry, "kind" | "digest">): Leaf => ({
-  entry: { kind, digest, at: new Date(tx.now).toISOString() },
+  entry: { kind, digest, at: instant(tx.now) },
   digest,
 });
 

@@ -13,6 +13,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Tx } from "../store/store.ts";
 import { mayGrant } from "./api-keys.ts";
 import { credentialDied } from "./callers.ts";
+import { instant } from "./instant.ts";
 import { newestOf, type PageQuery } from "./page.ts";
 import { hashOf, mintSecret, shownOf } from "./secrets.ts";
 
@@ -24,7 +25,7 @@ const toWire = ({ id, name, scopes, prefix, createdAt }: Row): OauthClient => ({
   name,
   scopes,
   prefix,
-  createdAt: new Date(createdAt).toISOString(),
+  createdAt: instant(createdAt),
 });
 
 export async function mint(tx: Tx, caller: Caller, { name, scopes }: OauthClientCreate): Promise<OauthClient & { client_secret: string }> {

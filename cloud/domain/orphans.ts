@@ -6,6 +6,7 @@ import type { Caller } from "../route.ts";
 import { orphans, printEvents } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import { deviceOf } from "./job-claims.ts";
 import * as jobs from "./jobs.ts";
 import { newestOf, type PageQuery } from "./page.ts";
@@ -22,8 +23,8 @@ const toWire = (row: Row): Orphan => ({
   disposition: row.disposition,
   evidence: row.evidence,
   actor: row.actor,
-  created_at: new Date(row.createdAt).toISOString(),
-  updated_at: new Date(row.updatedAt).toISOString(),
+  created_at: instant(row.createdAt),
+  updated_at: instant(row.updatedAt),
 });
 
 async function refuseUnknownAttempt(tx: Tx, ref: string, attemptId: string): Promise<void> {

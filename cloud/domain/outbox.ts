@@ -7,6 +7,7 @@ import { db, type Tx } from "../store/store.ts";
 import { type Judge, judgeOf } from "../validate.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 
 const listening = prepared(
   db
@@ -39,7 +40,7 @@ export async function emit<Name extends EventName>(
   data: EventData[Name],
   { id = newId(), listeners }: { id?: string; listeners?: string[] } = {},
 ): Promise<number> {
-  const envelope = { id, type, timestamp: new Date(tx.now).toISOString(), apiVersion: EVENT_API_VERSION, data };
+  const envelope = { id, type, timestamp: instant(tx.now), apiVersion: EVENT_API_VERSION, data };
   const faults = judges[type](envelope);
   if (faults.length > 0)
     throw new Error(`${type} can't be emitted: ${faults.map(({ field, message }) => `${field} ${message}`).join("; ")}`);

@@ -11,6 +11,7 @@ import { find, hold, inTurn } from "./carriers.ts";
 import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
+import { instant } from "./instant.ts";
 import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
@@ -121,7 +122,7 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, sto
   for (const productId of new Set([...productOf.values()].toSorted())) await products.nowPrinted(tx, by.tenantId, productId);
   const printed = updated.filter(({ status }) => status === "printed");
   const failed = updated.filter(({ status }) => status === "failed");
-  const reportedAt = new Date(tx.now).toISOString();
+  const reportedAt = instant(tx.now);
   const serialsOf = (some: Printed[]) => some.map(({ serial }) => serial);
   const events: PrintStatusTaken["events"] = [];
   if (printed.length > 0) {

@@ -6,6 +6,7 @@ import { printJobs } from "../store/schema.ts";
 import { db, run, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
+import { instant } from "./instant.ts";
 import { afterFailure, LEASE_EXPIRED_AFTER_SPOOL } from "./job-results.ts";
 import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
@@ -83,7 +84,7 @@ async function bury(tx: Tx, row: jobs.Row, reason: string): Promise<void> {
     gtin,
     productId,
     job_ref: jobRef,
-    reportedAt: new Date(tx.now).toISOString(),
+    reportedAt: instant(tx.now),
   });
   await tell(tx, row, "print.dead_lettered", reason);
 }

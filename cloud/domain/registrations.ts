@@ -4,6 +4,7 @@ import type { Registration } from "#shared/wire/trust.ts";
 import type { Entry } from "../adapters/registry.ts";
 import { registrations } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { linkOf } from "./passport-content.ts";
 import type { registrable } from "./passports.ts";
 
@@ -12,7 +13,7 @@ const toWire = ({ registrationId, version, digest, at }: Row): Registration => (
   registrationId,
   version,
   digest,
-  registeredAt: new Date(at).toISOString(),
+  registeredAt: instant(at),
 });
 
 /** A passport and its operator as URIs: names that mean the same on any host. */

@@ -7,6 +7,7 @@ import type { Pack, Packs } from "../packs.ts";
 import { and, eq } from "../store/drizzle.ts";
 import { regulationPacks } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { pageFrom, type PageQuery } from "./page.ts";
 
 /** A pack that this database has seen stays what it was, on every node: the first to start says what that is. */
@@ -66,7 +67,7 @@ export function sectorOf(name: string): Sector {
 /** A refusal to judge is told before anything is looked at: of a sector, and of every product that a quarantined pack is about. */
 export function packFor({ ofSector, select }: Packs, sector: Sector, category: string, at: number): Pack {
   const pack = ofSector(sector, at);
-  if (!pack) throw new Refusal("NOT_FOUND", `no regulation pack of the sector ${sector} is in effect at ${new Date(at).toISOString()}`);
+  if (!pack) throw new Refusal("NOT_FOUND", `no regulation pack of the sector ${sector} is in effect at ${instant(at)}`);
   const about = select({ jurisdiction: pack.jurisdiction, category, minimum: "low" }, at);
   const quarantined = [pack, ...about.filter(({ categories }) => categories !== null)].find((one) => one.quarantined);
   if (quarantined) throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");

@@ -5,6 +5,7 @@ import { limits } from "#shared/limits.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { scans } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 
 /** What is kept of it, and the request that it is told under. */
@@ -21,7 +22,7 @@ export async function recordScans(tx: Tx, seen: readonly Scan[]): Promise<void> 
       gtin,
       serial,
       productId,
-      at: new Date(at).toISOString(),
+      at: instant(at),
       source: "resolver",
     });
   }

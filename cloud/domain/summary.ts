@@ -4,6 +4,7 @@ import { hasEnded, jobStateNames } from "#shared/states.ts";
 import type { Summary } from "#shared/wire/console.ts";
 import type { Caller } from "../route.ts";
 import { run, type Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { endedJobs, HOUR_MS, hourOf, jobsByHour } from "./job-hours.ts";
 
 const HOURS = 24;
@@ -28,7 +29,7 @@ function hoursOf(now: number, rows: readonly { hour: number; jobs: number }[]): 
   const labels = new Map(rows.map(({ hour, jobs }) => [hour, jobs]));
   const running = hourOf(now);
   return Array.from({ length: HOURS }, (_, i) => running - (HOURS - 1 - i) * HOUR_MS).map((hour) => ({
-    hour: new Date(hour).toISOString(),
+    hour: instant(hour),
     labels: labels.get(hour) ?? 0,
   }));
 }
@@ -45,7 +46,7 @@ export async function summary(tx: Tx, { tenantId }: Pick<Caller, "tenantId">): P
   const [[all, heardOf] = [0, 0]] = await rowsOf<[number, number]>(DEVICES_SQL, [now - limits.DEVICE_SILENCE_MAX_MS, tenantId]);
   const counted = new Map<string, number>([...ended, ...open]);
   return {
-    at: new Date(now).toISOString(),
+    at: instant(now),
     states: Object.fromEntries(jobStateNames.map((state) => [state, counted.get(state) ?? 0])),
     capped: OPEN.filter((state) => counted.get(state) === MOST),
     sealed_by_hour: hoursOf(now, sealed),

@@ -12,6 +12,7 @@ import type { Caller } from "../route.ts";
 import { prepared, unseen } from "../store/prepared.ts";
 import { issuedCredentials, passports as passportsTable, passportVersions, validations } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { statusListFor } from "./issued-credentials.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
@@ -25,7 +26,7 @@ const ALGORITHM = "EdDSA";
 
 const toWire = ({ id, at, digest, algorithm, anchor }: Row) => ({
   eventId: id,
-  occurredAt: new Date(at).toISOString(),
+  occurredAt: instant(at),
   digest,
   signatureAlgorithm: algorithm,
   jrcAnchor: anchor,

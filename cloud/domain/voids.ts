@@ -8,6 +8,7 @@ import { overtaken, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
+import { instant } from "./instant.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
 
@@ -19,7 +20,7 @@ export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: str
   products.refuseStale(product, ifMatch);
   const row = await carriers.find(tx, by.tenantId, said.serial);
   if (row?.gtin !== product.gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${said.serial} isn't allocated under ${product.gtin}`);
-  if (row.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", `it was voided at ${new Date(row.voidedAt).toISOString()}`);
+  if (row.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", `it was voided at ${instant(row.voidedAt)}`);
   const item = await products.itemOf(tx, by.tenantId, row);
   if (item && item.voidedAt === null) await voidWhole(tx, by, item, said.reason, origin);
   else await voidSerial(tx, by, row, said.reason, origin);

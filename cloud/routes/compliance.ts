@@ -11,6 +11,7 @@ import {
   SectorParams,
 } from "#shared/wire/compliance.ts";
 import * as domain from "../domain/compliance.ts";
+import { instant } from "../domain/instant.ts";
 import * as regulations from "../domain/regulations.ts";
 import { read, type Route, serve } from "../route.ts";
 import { REPORT_CSP, reportOf } from "../web/compliance-report.ts";
@@ -54,7 +55,7 @@ export const compliance: Route[] = [
     replies: { 200: RegulationSelection },
     run: async ({ tx, body, deps }) => ({
       status: 200,
-      body: { ...regulations.select(deps.packs, body), evaluatedAt: new Date(tx.now).toISOString() },
+      body: { ...regulations.select(deps.packs, body), evaluatedAt: instant(tx.now) },
     }),
   }),
   serve({

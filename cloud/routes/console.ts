@@ -7,6 +7,7 @@ import { cookieIn, setCookie } from "../console-cookie.ts";
 import { append } from "../domain/audit.ts";
 import * as sessions from "../domain/console-sessions.ts";
 import { byClient, byKey, hasEnded, type Known } from "../domain/callers.ts";
+import { instant } from "../domain/instant.ts";
 import { own } from "../domain/tenants.ts";
 import { type Caller, type Route, serve } from "../route.ts";
 import { refuseElsewhere } from "../same-origin.ts";
@@ -32,7 +33,7 @@ async function lookUp(tx: Tx, { key, client_id: id = "", client_secret: secret =
 
 const shown = async (tx: Tx, caller: Caller, endsAt: number | null): Promise<ConsoleSession> => {
   const { id, name, sandbox } = await own(tx, caller);
-  const ends = endsAt === null ? null : new Date(endsAt).toISOString();
+  const ends = endsAt === null ? null : instant(endsAt);
   return { tenant: { id, name, sandbox }, credential: caller.credential, scopes: [...caller.scopes], endsAt: ends };
 };
 
