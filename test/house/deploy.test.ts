@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { parseYaml } from "@redocly/openapi-core";
 import { afterAll, expect, test } from "vitest";
+import { errors } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { configFrom, settings } from "../../cloud/config.ts";
 import { SHARED } from "../../fixtures/cluster.ts";
@@ -97,4 +98,7 @@ test.skipIf(haproxyMissing)("the proxy's configuration is one, names all nodes a
   expect(await check(text.replace("balance leastconn", "balance by chance"))).toBe("refused");
   for (const [name] of nodes) expect(text).toMatch(new RegExp(`^ +server ${name} ${name}:8080$`, "m"));
   expect(text).toMatch(/uri \/readyz/);
+  const codes = [...text.matchAll(/"code":"(\w+)"/g)].map(([, code]) => code);
+  expect(codes).toHaveLength(4);
+  expect(Object.keys(errors)).toEqual(expect.arrayContaining(codes));
 });
