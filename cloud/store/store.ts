@@ -59,6 +59,8 @@ export type Engine = {
 export type Tx = {
   /** The only time there is: the moment this unit began, by the store's clock. */
   now: number;
+  /** How late it has become since, by that clock: for the order in which things were made. */
+  moment(): number;
   db: Db;
   /** Where the unit stands in a trace (W3C traceparent), if it does. */
   traceparent: string | null;
@@ -197,10 +199,12 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
     const begin = async (session: Session): Promise<T> => {
       afterwards = []; // the engine may run a unit again
       const left: Left[] = [];
+      const began = performance.now();
       const tx: Tx = {
         get now() {
           return session.now;
         },
+        moment: () => Math.floor(session.now + performance.now() - began),
         db,
         traceparent,
         after: (act) => void afterwards.push(act),
