@@ -511,7 +511,7 @@ export const devices = sqliteTable(
     station: text(),
     capabilities: text({ mode: "json" }).$type<Need[]>().notNull(),
     apiKeyId: text("api_key_id").notNull(),
-    report: text({ mode: "json" }).$type<StationReport & { statusAt?: number }>().notNull(), // what it last said of itself, and when of its status
+    report: text({ mode: "json" }).$type<StationReport & { statusAt?: number; kept?: string }>().notNull(), // what it last said of itself, when of its status, and what a broker keeps of it
     lastSeenAt: integer("last_seen_at"),
     deletedAt: integer("deleted_at"),
     createdAt: integer("created_at").notNull(),

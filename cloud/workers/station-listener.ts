@@ -1,10 +1,11 @@
 // Writes down what stations say of themselves over MQTT, as if they had said it over HTTP: many a commit, a bounded number, junk dropped and counted.
+import { hash } from "node:crypto";
 import { Refusal, refusalOr } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { type Place, placeOf } from "#shared/mqtt.ts";
 import { StationReport } from "#shared/wire/devices.ts";
 import type { Message } from "../adapters/broker.ts";
-import { overhear } from "../domain/devices.ts";
+import { type Overheard, overhear } from "../domain/devices.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -92,7 +93,7 @@ export function startStationListener(store: Store, log: Log, reports: Reports): 
   });
 }
 
-type Word = Place & { said: StationReport; isHeard: boolean };
+type Word = Place & { said: StationReport; how: Overheard };
 const judge = judgeOf(StationReport);
 const BARE = /^(online|degraded|offline)$/;
 
@@ -100,13 +101,17 @@ const BARE = /^(online|degraded|offline)$/;
 function wordOf({ messages, tenantId, deviceId }: Station): { word: Word | undefined; junk: number } {
   const said: StationReport[] = [];
   let isHeard = false;
-  for (const { payload, isRetained } of messages) {
+  let isKept = true;
+  let kept: string | undefined;
+  for (const { topic, payload, isRetained } of messages) {
     const one = reportIn(payload.toString("utf8"));
     if (one === undefined) continue;
     said.push(one);
+    isKept &&= isRetained;
+    if (placeOf(topic)?.kind === "status") kept = hash("sha256", payload, "base64url");
     isHeard = one.status === "offline" ? false : isHeard || !isRetained;
   }
-  const word = { tenantId, deviceId, said: Object.assign({}, ...said) as StationReport, isHeard };
+  const word = { tenantId, deviceId, said: Object.assign({}, ...said) as StationReport, how: { isHeard, isKept, kept } };
   return { word: said.length === 0 ? undefined : word, junk: messages.length - said.length };
 }
 
@@ -124,7 +129,7 @@ function reportIn(text: string): StationReport | undefined {
 /** Says how many of them are no devices of ours, or not any more. */
 async function write(tx: Tx, words: readonly Word[]): Promise<number> {
   let strangers = 0;
-  for (const { tenantId, deviceId, said, isHeard } of words)
-    if ((await refusalOr(() => overhear(tx, tenantId, deviceId, said, isHeard))) instanceof Refusal) strangers += 1;
+  for (const { tenantId, deviceId, said, how } of words)
+    if ((await refusalOr(() => overhear(tx, tenantId, deviceId, said, how))) instanceof Refusal) strangers += 1;
   return strangers;
 }

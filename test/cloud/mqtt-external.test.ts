@@ -82,6 +82,34 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
     await expect.poll(() => statusOf(shop, shop.device), SOON).toBe("offline");
   });
 
+  test("what it keeps of a station and was heard before doesn't stand against what the station said since, when a node starts again", async () => {
+    const { w, shop, broker } = await beside();
+    const { status } = topics(shop, shop.device);
+    const shown = async () => {
+      const { body } = await shop.admin.get(`/devices/${shop.device.id}`);
+      return `${body.status} ${body.version}`;
+    };
+    const again = async () => {
+      await w.restart();
+      await isUp(w);
+      const witness = await shop.newDevice("witness"); // what the broker kept was told before what this one says
+      const other = await connected(broker, witness);
+      await other.say(topics(shop, witness).status, "online", true);
+      await expect.poll(() => statusOf(shop, witness), SOON).toBe("online");
+    };
+    const one = await connected(broker, shop.device, { will: { topic: status, payload: Buffer.from("offline"), qos: 1, retain: true } });
+    await one.say(status, JSON.stringify({ status: "online", version: "1" }), true);
+    await expect.poll(shown, SOON).toBe("online 1");
+    await shop.device.api.post("/aidc/station", { status: "degraded", version: "2" });
+    await again();
+    expect(await shown()).toBe("degraded 2");
+    one.cut();
+    await expect.poll(shown, SOON).toBe("offline 2");
+    await shop.device.api.post("/aidc/station", { status: "online" });
+    await again();
+    expect(await shown()).toBe("online 2");
+  });
+
   test("with the README's ACL a device is heard on its own topics only, and a topic in another tenant's name is nobody's", async () => {
     const { w, shop, broker } = await beside();
     const elsewhere = await printShop(w);
