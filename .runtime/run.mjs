@@ -220,6 +220,7 @@ if (isClone) install(root, "what the lock file names");
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
 const isService = name === "agent" || name === "cloud";
+const serves = isService && !/^\w/.test(rest[0] ?? ""); // and isn't one of its commands: its log bears that nobody reads it
 const main = isService ? packed(name, file) : undefined;
 const argv = [
   // Left alone, V8 takes memory by the size of the machine. A station is idle most of the time; a cloud that collects more often keeps its callers waiting.
@@ -229,6 +230,7 @@ const argv = [
   ...(name === "cloud" ? ["--expose-gc"] : []), // what its start leaves behind is given back at once
   "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
   ...(isClone ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]), // what is packed too: its threads start from the sources
+  ...(serves ? [] : ["--import", pathToFileURL(join(here, "unread.mjs")).href]),
   main ?? join(root, file),
   ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
   ...rest,

@@ -1,8 +1,10 @@
 // imprimatur agent install: what it would do is said first, the unit is hardened and drives what the settings name, and it goes away again.
-import { execFile, execFileSync } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, expect, test } from "vitest";
 import { agentConfigFrom } from "../../agent/config.ts";
 import { unitOf } from "../../agent/unit.ts";
@@ -66,6 +68,17 @@ test("--yes installs it where it is told to, and --uninstall takes it away and s
   expect(gone.out).toContain("and the settings stay");
   const again = await install("--root", root, "--uninstall", "--yes");
   expect([again.code, again.complaints]).toEqual([1, expect.stringContaining("nothing is installed")]);
+});
+
+test("it is installed whole, though nobody reads any more what was done", async (t) => {
+  if (!has("systemctl")) return t.skip("this machine has no systemctl");
+  const root = join(folder, "unread");
+  const args = [".runtime/run.mjs", "agent", "install", "--config", file, "--root", root, "--yes"];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  child.stdout.destroy();
+  const [complaints, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
+  expect([code, complaints]).toEqual([0, ""]);
+  expect(readdirSync(join(root, "etc/systemd/system/multi-user.target.wants"))).toEqual(["imprimatur-agent.service"]);
 });
 
 test("what only the environment sets isn't the service's: it is named, and what is then missing is refused", async () => {
