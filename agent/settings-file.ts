@@ -7,6 +7,7 @@ import { makeFolder } from "./terminal.ts";
 
 export type Reserved = { write(settings: object): void; giveUp(): void };
 
+const INTERRUPTIONS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const isThere = (file: string) => new ConfigError(`${file} is there already: name another with --config FILE, or replace it with --force`);
 
 /** That it can be written is known before anything is asked of the cloud, whose key is shown once. */
@@ -24,9 +25,15 @@ export function reserve(file: string, force: boolean): Reserved {
   const giveUp = () => {
     if (!isOpen) return;
     isOpen = false;
+    for (const signal of INTERRUPTIONS) process.off(signal, leave);
     closeSync(at);
     rmSync(draft, { force: true });
   };
+  const leave = (signal: NodeJS.Signals) => {
+    giveUp();
+    process.kill(process.pid, signal); // what it does where nobody listens
+  };
+  for (const signal of INTERRUPTIONS) process.once(signal, leave);
   return {
     giveUp,
     write: (settings) => {

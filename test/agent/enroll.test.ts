@@ -1,5 +1,6 @@
 // imprimatur agent enroll: a key becomes a station's settings, once, for one user's eyes; and every way in which it can't is one line.
-import { execFile, execFileSync } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -112,6 +113,24 @@ test("settings that the disk takes only half of leave what was there as it was, 
   } finally {
     disk.end();
   }
+});
+
+test("interrupted while the cloud is silent, it leaves nothing beside the settings", async () => {
+  const silent = createServer(() => {});
+  const asked = once(silent, "request");
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  const { port } = silent.address() as { port: number };
+  const file = newFile();
+  const args = ["agent/main.ts", "enroll", "--cloud", `http://127.0.0.1:${port}`, "--key", "imp_any", "--config", file];
+  const child = spawn(process.execPath, args, { stdio: "ignore" });
+  const ended = once(child, "exit");
+  await asked;
+  expect(readdirSync(join(file, ".."))).toEqual([expect.stringMatching(/\.draft$/)]);
+  child.kill("SIGINT");
+  expect(await ended).toEqual([null, "SIGINT"]);
+  silent.closeAllConnections();
+  silent.close();
+  expect(readdirSync(join(file, ".."))).toEqual([]);
 });
 
 test("a tenant that isn't the one that was meant leaves neither a file nor a device behind", async () => {
