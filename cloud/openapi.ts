@@ -5,12 +5,13 @@ import type { FastifyInstance, FastifySchema, preHandlerHookHandler } from "fast
 import { Type } from "typebox";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { closed, ErrorReply } from "#shared/wire/common.ts";
+import { closed, ErrorReply, ProblemReply } from "#shared/wire/common.ts";
 import { DppFailure } from "#shared/wire/dpps.ts";
 import { isEn18222 } from "./en18222.ts";
 import type { Limit } from "./http.ts";
 import { withHeaders } from "./openapi-headers.ts";
 import { withWebhooks } from "./openapi-webhooks.ts";
+import { PROBLEM } from "./problem.ts";
 import { isSchema, mediaOf, needsCredential, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
@@ -122,12 +123,29 @@ function withBodies<Api extends object>(api: Api, routes: readonly Route[]): Api
   return api;
 }
 
+type Refused = { responses?: Record<string, { content?: Record<string, unknown> }> };
+/** A refusal's other forms, for those who accept them. */
+function withOtherForms<Api extends object>(api: Api, routes: readonly Route[]): Api {
+  const { paths = {} } = api as { paths?: Record<string, Record<string, Refused>> };
+  const problem = { [PROBLEM]: { schema: { $ref: "#/components/schemas/Problem" } } };
+  for (const route of routes)
+    for (const [status, response] of Object.entries(paths[pathOf(route)]?.[route.method.toLowerCase()]?.responses ?? {}))
+      if (Number(status) >= 400)
+        response.content = {
+          ...response.content,
+          ...(isEn18222(pathOf(route)) ? {} : problem),
+          ...(route.refusalPage ? { "text/html": { schema: { type: "string" } } } : {}),
+        };
+  return api;
+}
+
 // The viewer is served whole from here: nothing is fetched from outside, so it works on a floor without internet.
 const DOCS_CSP =
   "default-src 'self'; base-uri 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; object-src 'none'";
 
 export async function describe(app: FastifyInstance, routes: readonly Route[], limit: Limit): Promise<void> {
   app.addSchema({ ...ErrorReply, $id: "Error" });
+  app.addSchema({ ...ProblemReply, $id: "Problem" });
   app.addSchema({ ...DppFailure, $id: "DppFailure" });
   await app.register(swagger, {
     openapi: {
@@ -173,7 +191,9 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
       },
     },
     transformObject: (made) =>
-      "openapiObject" in made ? withWebhooks(withHeaders(withBodies(made.openapiObject, routes), routes)) : made.swaggerObject,
+      "openapiObject" in made
+        ? withWebhooks(withHeaders(withOtherForms(withBodies(made.openapiObject, routes), routes), routes))
+        : made.swaggerObject,
     refResolver: { buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === "string" ? json.$id : `def-${i}`) },
   });
   // The plugin's types know only hooks with a callback; fastify takes those that answer with a promise as well.

@@ -3,7 +3,7 @@ import type { Refusal } from "#shared/errors.ts";
 import { shownCode } from "#shared/errors.ts";
 import type { Route } from "./route.ts";
 
-const PROBLEM = "application/problem+json";
+export const PROBLEM = "application/problem+json";
 
 /** The answer's headers and body; a standard that names refusals in its own way has its name in the details. */
 export function refusalFor(refusal: Refusal, route: Route | undefined, accept: string | undefined) {

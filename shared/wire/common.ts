@@ -45,5 +45,9 @@ export const ErrorReply = Type.Object(
   },
   { additionalProperties: false, description: "Every answer that isn't a success" },
 );
+export const ProblemReply = Type.Object(
+  { type: Type.String(), title: Type.String(), status: Type.Integer(), detail: Type.String(), error: ErrorReply.properties.error },
+  { additionalProperties: false, description: "The same as a problem (RFC 9457), for those who accept that" },
+);
 
 export type { Static };

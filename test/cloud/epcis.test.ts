@@ -179,6 +179,8 @@ test("those who read application/problem+json get a problem beside the error", a
   });
   const plain = await as.send("GET", "/products/none", { headers: { accept: "application/problem+json" } });
   expect(plain.body).toMatchObject({ type: "about:blank", status: 404, error: { code: "NOT_FOUND" } });
+  const { schemas } = (await w.nobody.get("/openapi.json")).body.components;
+  expect(Object.keys(plain.body).toSorted()).toEqual(schemas.Problem.required.toSorted());
 });
 
 test("OPTIONS tells what the standard's clients discover", async () => {

@@ -35,6 +35,10 @@ test.each(named(withBody))("the example of %s works as it stands", async (_name,
   expect(Object.values(shown)).toContainEqual(expect.objectContaining({ example: route.example }));
 });
 
+const refusalShown = {
+  "application/json": { schema: { $ref: "#/components/schemas/Error" } },
+  "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } },
+};
 test.each<[path: string, method: string, status: number, content: object | undefined]>([
   ["/api/v2/epcis/events", "post", 201, undefined],
   ["/api/v2/products/{id}", "delete", 204, undefined],
@@ -42,6 +46,8 @@ test.each<[path: string, method: string, status: number, content: object | undef
   ["/.well-known/did.json", "get", 200, { "application/did+json": { schema: {} } }],
   ["/01/{gtin}", "get", 200, { "application/linkset+json": { schema: {} }, "text/html": { schema: { type: "string" } } }],
   ["/api/v2/metrics", "get", 200, { "text/plain": { schema: { type: "string" } } }],
+  ["/p/{uid}", "get", 410, { ...refusalShown, "text/html": { schema: { type: "string" } } }],
+  ["/api/v2/products/{id}", "get", 404, refusalShown],
 ])("%s: the document says which types its answer to %s has, JSON for what it is, and no body where none comes", async (...shown) => {
   const [path, method, status, content] = shown;
   const document = (await w.nobody.get("/openapi.json")).body;
