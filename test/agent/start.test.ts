@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { startProgram } from "../../fixtures/program.ts";
 import { mishaps } from "../../fixtures/run-floor.ts";
@@ -50,6 +51,21 @@ test("the key that npm start names signs in to a floor that shows the label, and
   expect(await summary.json()).toMatchObject({ states: { SEALED: 1 } });
   const [, station = ""] = /The station: (\S+)/.exec(said) ?? [];
   expect((await fetch(station)).headers.get("content-type")).toMatch("text/html");
+});
+
+test("npm start that is interrupted while it shows things ends well, and calls nothing failed", { timeout: 60_000 }, async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-interrupted-"));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const env = { ...process.env, IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir };
+  const child = spawn(process.execPath, ["fixtures/start.ts"], { env, stdio: ["ignore", "pipe", "pipe"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = once(child, "exit");
+  const complaints = text(child.stderr);
+  await heardUntil("1. a sandbox", child);
+  child.kill("SIGTERM");
+  child.stdout.resume();
+  expect(await ended).toEqual([0, null]);
+  expect(await complaints).not.toContain("failed");
 });
 
 test("npm start says what it takes, and which option a wrong one was meant to be", async () => {
