@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import { hostname } from "node:os";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { BEAT_MS } from "#shared/beat.ts";
 import { Refusal } from "#shared/errors.ts";
 import { urlAt } from "#shared/url-at.ts";
 import { closed } from "#shared/wire/common.ts";
@@ -34,7 +35,6 @@ type Deps = ActDeps & {
 const BODY_MAX_BYTES = 65_536;
 const EVENT_GAP_MS = 200;
 const TOGETHER_MS = 10; // what changes in one go is told in one
-const KEEP_ALIVE_MS = 15_000;
 const KEYBOARD = "console";
 const Text = Type.String({ minLength: 1, maxLength: 4_096 });
 const bodies = {
@@ -249,13 +249,13 @@ function events(request: FastifyRequest, reply: FastifyReply, { floor, state, ne
   const tell = (now: State) => {
     sentAt = clock.now();
     raw.write(`event: state\ndata: ${JSON.stringify(now)}\n\n`);
-    cancel = clock.after(KEEP_ALIVE_MS, send);
+    cancel = clock.after(BEAT_MS, send);
   };
   const send = () => {
     due = false;
     cancel();
     missed = raw.writableNeedDrain; // who doesn't read is told no more; once it does, it is told how things are then
-    if (missed) return void (cancel = clock.after(KEEP_ALIVE_MS, send));
+    if (missed) return void (cancel = clock.after(BEAT_MS, send));
     try {
       tell(state());
     } catch (error) {

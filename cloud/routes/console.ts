@@ -125,7 +125,7 @@ export const floorConsole: Route[] = [
     root: true,
     endless: true,
     scope: "credential",
-    says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `end`; each at most ten times a second",
+    says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `alive` every 15 s, `end`; each at most ten times a second",
     tag,
     replies: { 200: "text/event-stream" },
     run: async ({ caller, asked, deps }) => {

@@ -1,6 +1,7 @@
 // The pulse of the floor: a glance at each tenant that somebody watches, several a second, and a whole look each second, told to all who watch it. What a slow line misses is told as one.
 import { Readable } from "node:stream";
 import type { Logger } from "pino";
+import { BEAT_MS } from "#shared/beat.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { holds } from "#shared/scopes.ts";
@@ -19,7 +20,6 @@ const GLANCE_EVERY_MS = 100;
 const LOOK_EVERY_MS = 1_000; // stations, imports and whether sessions are good: what a busy floor can't afford at each glance
 const SUMMARY_EVERY_MS = 10_000; // also where nothing was audited: presence and the hour move by themselves
 const OVERLAP_MS = 5_000; // a unit's instant is when it began; its commit may be a little later
-const SIGN_OF_LIFE_MS = 15_000;
 const SLOW_MAX_MS = 30_000;
 const QUEUE_MAX_BYTES = 262_144;
 
@@ -192,12 +192,13 @@ function tell(follower: Follower, { summary: known }: Watched, news: News, now: 
   const may = (topic: Topic) => holds(caller.scopes, TOPICS[topic]);
   const summaryNow = owed === "nothing" ? news.summary : known?.value;
   const changed = (owed === "all" ? topics : [...news.topics]).filter(may);
+  const isDue = isTime(follower.saidAt, BEAT_MS, now);
   const text = [
+    ...(isDue ? [event("alive", {})] : []),
     ...(summaryNow && may("print") ? [event("summary", summaryNow)] : []),
     ...(devices.length + removed.length > 0 && may("device") ? [event("devices", { devices, removed })] : []),
     ...(changed.length > 0 ? [event("changed", { topics: changed })] : []),
   ].join("");
-  const quiet = text === "" && !isTime(follower.saidAt, SIGN_OF_LIFE_MS, now);
-  Object.assign(follower, { owed: "nothing", readyAt: now, ...(quiet ? {} : { saidAt: now }) });
-  if (!quiet) follower.ready = stream.push(text || ": still here\n\n");
+  Object.assign(follower, { owed: "nothing", readyAt: now, ...(isDue ? { saidAt: now } : {}) });
+  if (text !== "") follower.ready = stream.push(text);
 }

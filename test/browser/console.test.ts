@@ -8,7 +8,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openBrowser } from "../../fixtures/browser.ts";
 import { busyFloor, STATIONS } from "../../fixtures/busy-floor.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
+import { BEAT_MS } from "../../shared/beat.ts";
 import { world } from "../world.ts";
+import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { axeSays, cutTexts, executable, LANGUAGES, opened, overflow, PANEL, PHONE, type Seen, shot, smallTargets } from "./eyes.ts";
 
 const TOUCH_PX = 48;
@@ -437,6 +439,24 @@ describe.skipIf(!executable)("the console", async () => {
       await goTo(page, "/stations");
       expect(await page.textContent("main h1")).toBe("Stations");
     });
+  });
+
+  test("a line that goes silent without closing is told as lost, and the page is live again once it is mended", async (t) => {
+    const line = await startProxy(() => ({ port: Number(new URL(w.url).port) }));
+    t.onTestFinished(line.end);
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    t.onTestFinished(() => context.close());
+    await page.clock.install();
+    await page.goto(`http://127.0.0.1:${line.port}/console`);
+    await page.fill("input[name=key]", lead.secret);
+    await page.click("button[type=submit]");
+    await page.waitForSelector(".live.live");
+    await page.waitForSelector(".flow");
+    line.afflict({ kind: "black-hole" });
+    await page.clock.fastForward(2 * BEAT_MS);
+    await page.waitForSelector(".live.waiting");
+    line.heal();
+    await expect.poll(() => page.locator(".live").getAttribute("class")).toBe("live live");
   });
 
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {

@@ -10,7 +10,9 @@ import { openBrowser } from "../../fixtures/browser.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
+import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
+import { BEAT_MS } from "../../shared/beat.ts";
 import { asked, floorOf, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
 import { world } from "../world.ts";
 import {
@@ -315,6 +317,22 @@ describe.skipIf(!executable)("the console", async () => {
     await page.getByText("This page has lost the station").waitFor();
     expect(await button(page, "Pause").isDisabled()).toBe(true);
     await shot(page, "lost");
+  });
+
+  test("a line that goes silent without closing is told as lost, and the page is live again once it is mended", async (t) => {
+    const station = await running(t, w.url, await printShop(w), HAND);
+    const line = await startProxy(() => ({ port: Number(new URL(station.url).port) }));
+    t.onTestFinished(line.end);
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    t.onTestFinished(() => context.close());
+    await page.clock.install();
+    await page.goto(`http://127.0.0.1:${line.port}/`);
+    await page.locator(".side").waitFor();
+    line.afflict({ kind: "black-hole" });
+    await page.clock.fastForward(2 * BEAT_MS);
+    await page.getByText("This page has lost the station").waitFor();
+    line.heal();
+    await expect.poll(() => page.getByText("This page has lost the station").count()).toBe(0);
   });
 
   test("the page survives its station's restart: it says that it has lost it, comes back by itself, and asks again who is there", async (t) => {

@@ -48,6 +48,7 @@ export const live = listenTo("/console/events", {
   refused: () => void get("/console/session"), // which ends the page's session too, if it is over
   ended: () => over(),
   events: {
+    alive: () => {},
     summary: (data) => {
       summary.value = data as Summary;
     },
