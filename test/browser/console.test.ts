@@ -459,6 +459,19 @@ describe.skipIf(!executable)("the console", async () => {
     await expect.poll(() => page.locator(".live").getAttribute("class")).toBe("live live");
   });
 
+  test("signing out while the cloud is away is told, and pretends nothing", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await page.route("**/console/session", (route) => route.abort());
+      await page.click("text=Sign out");
+      await page.getByRole("alert").getByText("You are still signed in").waitFor();
+      expect(await page.locator("input[name=key]").count()).toBe(0);
+      await page.unroute("**/console/session");
+      await page.click("text=Sign out");
+      await page.waitForSelector("input[name=key]");
+      expect(await page.getByText("You are still signed in").count()).toBe(0);
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

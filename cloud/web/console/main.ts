@@ -1,7 +1,7 @@
 // The page: its frame, who is signed in, and the view that the address names.
-import { h, render, useEffect, useRef, type View } from "#shared/web/dom.ts";
+import { classes, h, render, useEffect, useRef, type View } from "#shared/web/dom.ts";
 import { language, words } from "./language.ts";
-import { live, place, resume, session, signOut } from "./state.ts";
+import { isStillIn, live, place, resume, session, signOut } from "./state.ts";
 import { Attention } from "./views/attention.ts";
 import { Audit } from "./views/audit.ts";
 import { Imports } from "./views/imports.ts";
@@ -57,6 +57,8 @@ const Header = () =>
     session.value && h(LiveSign, null),
     h(Languages, null),
     session.value && h("button", { type: "button", class: "quiet-button", onClick: () => void signOut() }, words().signIn.out),
+    session.value &&
+      h("p", { class: classes("still-in", isStillIn.value && "notice bad"), role: "alert" }, isStillIn.value && words().signIn.stillIn),
   );
 
 function Nav({ chosen }: { chosen: Name }) {

@@ -9,6 +9,8 @@ import { get, onSignedOut, send } from "./api.ts";
 export type Session = ConsoleSession;
 /** undefined while nobody knows; null when nobody is signed in. */
 export const session = signal<Session | null | undefined>(undefined);
+/** Signing out was asked for and didn't get through: who walks away now leaves the session to the next. */
+export const isStillIn = signal(false);
 export const summary = signal<Summary | undefined>(undefined);
 /** By id; those that the stations' view has loaded, kept up to date by the stream. */
 export const devices = signal<ReadonlyMap<string, Device>>(new Map());
@@ -64,6 +66,7 @@ function over(): void {
   live.stop();
   opened = false;
   session.value = null;
+  isStillIn.value = false;
   summary.value = undefined;
   devices.value = new Map();
 }
@@ -87,8 +90,9 @@ export async function signIn(body: object): Promise<string | undefined> {
 }
 
 export async function signOut(): Promise<void> {
-  await send("DELETE", "/console/session");
-  over();
+  const { refused } = await send("DELETE", "/console/session");
+  if (refused && session.value) isStillIn.value = true;
+  else over();
 }
 
 // The place in the page is its fragment, so that a reload, a link and the browser's back button all lead there.

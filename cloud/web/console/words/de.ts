@@ -17,6 +17,7 @@ export const de: Words = {
     go: "Anmelden",
     going: "Wird angemeldet …",
     out: "Abmelden",
+    stillIn: "Sie sind noch angemeldet: Das Abmelden kam nicht an. Versuchen Sie es noch einmal.",
     failed: "Das hat nicht geklappt",
   },
   live: { live: "Live", waiting: "Verbindet neu …", off: "Nicht live" },

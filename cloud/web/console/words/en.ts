@@ -16,6 +16,7 @@ export const en = {
     go: "Sign in",
     going: "Signing in …",
     out: "Sign out",
+    stillIn: "You are still signed in: signing out didn't get through. Try again.",
     failed: "That didn't work",
   },
   live: { live: "Live", waiting: "Reconnecting …", off: "Not live" },

@@ -17,6 +17,7 @@ export const es: Words = {
     go: "Entrar",
     going: "Entrando…",
     out: "Cerrar sesión",
+    stillIn: "Sigue dentro: la salida no llegó a la nube. Inténtelo de nuevo.",
     failed: "No ha funcionado",
   },
   live: { live: "En vivo", waiting: "Reconectando…", off: "Sin conexión" },

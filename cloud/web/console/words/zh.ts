@@ -17,6 +17,7 @@ export const zh: Words = {
     go: "登录",
     going: "正在登录…",
     out: "退出",
+    stillIn: "您仍处于登录状态：退出请求未能送达，请重试。",
     failed: "登录失败",
   },
   live: { live: "实时", waiting: "正在重新连接…", off: "未连接" },
