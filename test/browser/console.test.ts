@@ -472,6 +472,25 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a tab that was away while another one signed in as somebody else shows theirs under their name", async () => {
+    const other = (await w.admin.post("/tenants", { name: "the other works", tier: "pro" })).body.adminKey.secret;
+    await signedIn(lead.secret, {}, async ({ page, context }) => {
+      await page.waitForSelector(".live.live");
+      const isHidden = (is: boolean) =>
+        page.evaluate(`Object.defineProperty(document, "hidden", { value: ${is}, configurable: true });
+          document.dispatchEvent(new Event("visibilitychange"))`);
+      await isHidden(true);
+      await context.clearCookies();
+      const second = await context.newPage();
+      await second.goto(`${w.url}/console`);
+      await second.fill("input[name=key]", other);
+      await second.click("button[type=submit]");
+      await second.waitForSelector("nav.views");
+      await isHidden(false);
+      await expect.poll(() => page.locator(".tenant").innerText()).toBe("the other works");
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

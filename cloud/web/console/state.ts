@@ -50,7 +50,11 @@ export const live = listenTo("/console/events", {
   refused: () => void get("/console/session"), // which ends the page's session too, if it is over
   ended: () => over(),
   events: {
-    alive: () => {},
+    alive: (data) => {
+      if ((data as { tenant: string }).tenant === session.value?.tenant.id) return;
+      over(); // another tab has signed in as somebody else, and the cookie is theirs
+      void resume();
+    },
     summary: (data) => {
       summary.value = data as Summary;
     },
