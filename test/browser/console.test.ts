@@ -491,6 +491,16 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("signing in while the cloud is away says so", async () => {
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    await page.goto(`${w.url}/console`);
+    await page.route("**/console/session", (route) => route.abort());
+    await page.fill("input[name=key]", lead.secret);
+    await page.click("button[type=submit]");
+    await expect.poll(() => page.getByRole("alert").innerText()).toContain("The cloud couldn't be reached.");
+    await context.close();
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

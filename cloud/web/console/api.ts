@@ -1,4 +1,5 @@
 // The page's requests: the API that everybody has, ridden by the session's cookie. A refusal is an answer like another.
+import { words } from "./language.ts";
 
 const PREFIX = "/api/v2";
 const [RETRY_AFTER_S, RETRY_AFTER_MAX_S] = [5, 60];
@@ -36,7 +37,7 @@ async function ask<Data>(path: string, init: RequestInit = {}): Promise<Answer<D
   try {
     return await answerOf<Data>(await fetch(addressOf(path), { credentials: "same-origin", ...init }));
   } catch {
-    return { refused: { fault: "busy", message: "", retryMs: RETRY_AFTER_S * 1_000 } }; // the network is away, or what answered wasn't the cloud
+    return { refused: { fault: "busy", message: words().common.away, retryMs: RETRY_AFTER_S * 1_000 } }; // the network is away, or what answered wasn't the cloud
   }
 }
 

@@ -48,6 +48,7 @@ export const de: Words = {
     absentText: "Diesen Teil gibt es nicht, oder nicht in diesem Stand.",
     failed: "Konnte nicht geladen werden",
     busy: "Die Cloud kann gerade nicht antworten; es wird wieder versucht.",
+    away: "Die Cloud war nicht zu erreichen.",
     retry: "Noch einmal",
     search: "Suchen",
     open: "Öffnen",

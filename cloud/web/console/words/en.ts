@@ -47,6 +47,7 @@ export const en = {
     absentText: "This part isn't there, or not in this build.",
     failed: "Couldn't be loaded",
     busy: "The cloud can't answer at the moment; trying again.",
+    away: "The cloud couldn't be reached.",
     retry: "Try again",
     search: "Search",
     open: "Open",

@@ -48,6 +48,7 @@ export const es: Words = {
     absentText: "Esta parte no existe, o no en esta versión.",
     failed: "No se pudo cargar",
     busy: "La nube no puede responder ahora; se intentará de nuevo.",
+    away: "No se pudo contactar con la nube.",
     retry: "Intentar de nuevo",
     search: "Buscar",
     open: "Abrir",

@@ -48,6 +48,7 @@ export const zh: Words = {
     absentText: "没有这一部分，或此版本中没有。",
     failed: "无法加载",
     busy: "云端暂时无法响应，正在重试。",
+    away: "无法连接云端。",
     retry: "重试",
     search: "搜索",
     open: "打开",
