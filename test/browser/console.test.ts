@@ -501,6 +501,17 @@ describe.skipIf(!executable)("the console", async () => {
     await context.close();
   });
 
+  test("a search for a serial that the cloud didn't answer doesn't say that there is none", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, "/jobs");
+      await page.route("**/aidc/jobs?limit=1*", (route) => route.abort());
+      await page.fill("main input[type=search]", "999");
+      await page.press("main input[type=search]", "Enter");
+      await page.getByText("The cloud couldn't be reached.").waitFor();
+      expect(await page.getByText("No job has this serial").count()).toBe(0);
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

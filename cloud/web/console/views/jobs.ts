@@ -12,16 +12,16 @@ import { goTo, place } from "../state.ts";
 const typed = (text: string): string => text.replace(/^https?:\/\/.*\/21\//, "");
 
 function Find() {
-  const missing = useSignal(false);
+  const said = useSignal("");
   const { jobs, common } = words();
   async function find(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const text = typed(textIn(event));
     if (text === "") return;
-    const ref = text.startsWith("pj_")
-      ? text
-      : (await get<Page<Job>>(`/aidc/jobs?limit=1&serial=${encodeURIComponent(text)}`)).data?.data[0]?.job_ref;
-    missing.value = ref === undefined;
+    if (text.startsWith("pj_")) return goTo(`/jobs/${encodeURIComponent(text)}`);
+    const { data, refused } = await get<Page<Job>>(`/aidc/jobs?limit=1&serial=${encodeURIComponent(text)}`);
+    const ref = data?.data[0]?.job_ref;
+    said.value = refused?.message ?? (ref === undefined ? jobs.notFound : "");
     if (ref !== undefined) goTo(`/jobs/${encodeURIComponent(ref)}`);
   }
   return h(
@@ -29,7 +29,7 @@ function Find() {
     { class: "find", role: "search", onSubmit: (event: SubmitEvent) => void find(event) },
     h("input", { name: "text", type: "search", "aria-label": jobs.find, placeholder: jobs.find, maxLength: 300 }),
     h("button", { type: "submit" }, common.search),
-    h("span", { role: "status" }, missing.value ? jobs.notFound : ""),
+    h("span", { role: "status" }, said.value),
   );
 }
 
