@@ -512,6 +512,18 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a filter that nothing fits says so, not that there is nothing", async () => {
+    const { id } = (await floor.admin.post("/webhooks", { url: "http://127.0.0.1:1025/none", events: ["print.failed"] })).body;
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, "/products");
+      await page.fill("main input[type=search]", "no such name");
+      await page.press("main input[type=search]", "Enter");
+      await expect.poll(() => page.locator("main .empty").innerText()).toBe("No product has this name.");
+      await goTo(page, `/webhooks/${id}?status=held`);
+      await expect.poll(() => page.locator("main .empty").innerText()).toBe("No delivery is in this state.");
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

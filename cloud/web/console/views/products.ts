@@ -30,7 +30,13 @@ function List({ name }: { name: string }) {
   return h(Shown<Page<Product>>, {
     loaded: list,
     children: ({ data }) => [
-      h(Table<Product>, { label: products.title, columns, items: data, keyOf: ({ id }) => id, empty: products.none }),
+      h(Table<Product>, {
+        label: products.title,
+        columns,
+        items: data,
+        keyOf: ({ id }) => id,
+        empty: name === "" ? products.none : products.noMatch,
+      }),
       h(More<Product>, { list }),
     ],
   });

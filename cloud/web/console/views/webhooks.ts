@@ -81,7 +81,7 @@ function Deliveries({ id }: { id: string }) {
           columns,
           items: data,
           keyOf: (delivery) => delivery.id,
-          empty: webhooks.noDeliveries,
+          empty: status === undefined ? webhooks.noDeliveries : webhooks.noneSuch,
         }),
         h(More<Delivery>, { list }),
       ],

@@ -220,6 +220,7 @@ export const de: Words = {
   products: {
     title: "Produkte",
     none: "Noch keine Produkte.",
+    noMatch: "Kein Produkt heißt so.",
     stage: "Stufe",
     stages: { draft: "Entwurf", validated: "Geprüft", ready_for_dpp: "Bereit für den Pass" },
     voided: "Ungültig",
@@ -257,6 +258,7 @@ export const de: Words = {
     disabledBy: { by_hand: "von Hand", gone: "antwortete 410", failing: "seit Tagen kein Versuch gelungen" },
     deliveries: "Zustellungen",
     noDeliveries: "Noch nichts wurde zugestellt.",
+    noneSuch: "Keine Zustellung ist in diesem Zustand.",
     status: { pending: "Unterwegs", delivered: "Zugestellt", failed: "Abgelehnt", exhausted: "Aufgegeben", held: "Zurückgehalten" },
     tries: "Versuche",
     last: "Letzte Antwort",

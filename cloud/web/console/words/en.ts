@@ -218,6 +218,7 @@ export const en = {
   products: {
     title: "Products",
     none: "No products yet.",
+    noMatch: "No product has this name.",
     stage: "Stage",
     stages: { draft: "Draft", validated: "Validated", ready_for_dpp: "Ready for passport" },
     voided: "Voided",
@@ -255,6 +256,7 @@ export const en = {
     disabledBy: { by_hand: "by hand", gone: "it answered 410", failing: "no try succeeded for days" },
     deliveries: "Deliveries",
     noDeliveries: "Nothing was delivered yet.",
+    noneSuch: "No delivery is in this state.",
     status: { pending: "Pending", delivered: "Delivered", failed: "Refused", exhausted: "Exhausted", held: "Held" },
     tries: "Tries",
     last: "Last answer",

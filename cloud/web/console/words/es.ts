@@ -219,6 +219,7 @@ export const es: Words = {
   products: {
     title: "Productos",
     none: "Aún no hay productos.",
+    noMatch: "Ningún producto tiene este nombre.",
     stage: "Etapa",
     stages: { draft: "Borrador", validated: "Validado", ready_for_dpp: "Listo para pasaporte" },
     voided: "Anulado",
@@ -256,6 +257,7 @@ export const es: Words = {
     disabledBy: { by_hand: "a mano", gone: "respondió 410", failing: "ningún intento con éxito en días" },
     deliveries: "Entregas",
     noDeliveries: "Aún no se ha entregado nada.",
+    noneSuch: "Ninguna entrega está en este estado.",
     status: { pending: "Pendiente", delivered: "Entregado", failed: "Rechazado", exhausted: "Agotado", held: "Retenido" },
     tries: "Intentos",
     last: "Última respuesta",

@@ -199,6 +199,7 @@ export const zh: Words = {
   products: {
     title: "产品",
     none: "还没有产品。",
+    noMatch: "没有此名称的产品。",
     stage: "阶段",
     stages: { draft: "草稿", validated: "已验证", ready_for_dpp: "可制作护照" },
     voided: "已作废",
@@ -236,6 +237,7 @@ export const zh: Words = {
     disabledBy: { by_hand: "手动", gone: "对方回答 410", failing: "多日没有成功" },
     deliveries: "投递",
     noDeliveries: "还没有投递。",
+    noneSuch: "没有处于此状态的投递。",
     status: { pending: "进行中", delivered: "已送达", failed: "被拒绝", exhausted: "已放弃", held: "已暂存" },
     tries: "次数",
     last: "最近回答",
