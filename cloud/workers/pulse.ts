@@ -194,7 +194,7 @@ function tell(follower: Follower, { summary: known }: Watched, news: News, now: 
   const changed = (owed === "all" ? topics : [...news.topics]).filter(may);
   const isDue = isTime(follower.saidAt, BEAT_MS, now);
   const text = [
-    ...(isDue ? [event("alive", { tenant: caller.tenantId })] : []),
+    ...(isDue ? [event("alive", { tenant: caller.tenantId, at: new Date(now).toISOString() })] : []),
     ...(summaryNow && may("print") ? [event("summary", summaryNow)] : []),
     ...(devices.length + removed.length > 0 && may("device") ? [event("devices", { devices, removed })] : []),
     ...(changed.length > 0 ? [event("changed", { topics: changed })] : []),

@@ -524,6 +524,19 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("how long ago something was is told by the cloud's clock, however wrong the screen's is", async () => {
+    const shop = await printShop(w);
+    await shop.issue();
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    await page.clock.install({ time: Date.now() + 3 * 86_400_000 });
+    await page.goto(`${w.url}/console#/jobs`);
+    await page.fill("input[name=key]", shop.adminKey);
+    await page.click("button[type=submit]");
+    await page.waitForSelector("main table time");
+    await expect.poll(() => page.locator("main table time").innerText()).not.toMatch(/day/);
+    await context.close();
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

@@ -1,6 +1,7 @@
 // The console's door: a session that holds no credential, dies with it, and listens to nobody but its own page.
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
+import { BEAT_MS } from "#shared/beat.ts";
 import { limits } from "#shared/limits.ts";
 import type { Answer, Client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
@@ -329,6 +330,23 @@ describe("the stream", () => {
       expect(new Set(hours).size).toBeGreaterThan(1);
     },
   );
+
+  test("says that it is alive, whose it is and what time it is there, at first and every 15 s, however little there is to say", async () => {
+    const own = await world({ clock: "stopped" });
+    const { adminKey } = (await own.admin.post("/tenants", { name: "nothing happens" })).body;
+    const { id: tenant } = (await own.as(adminKey.secret).get("/tenant")).body;
+    const seen = await follow(`${own.url}/console/events`, { authorization: `Bearer ${adminKey.secret}` });
+    open.push(seen);
+    const alive = () => seen.all().flatMap((heard) => (heard.event === "alive" ? [heard.data as { tenant: string; at: string }] : []));
+    for (let beats = 1; beats <= 3; beats += 1) {
+      await expect.poll(() => alive().length).toBe(beats);
+      own.later(BEAT_MS);
+    }
+    expect(seen.all()[0]?.event).toBe("alive"); // before anything that is only that tenant's to know
+    expect(new Set(alive().map((heard) => heard.tenant))).toEqual(new Set([tenant]));
+    const [first = 0, second = 0] = alive().map(({ at }) => Date.parse(at));
+    expect(second - first).toBe(BEAT_MS);
+  });
 
   test("ends with the session: revoked, it says so and closes", async () => {
     const { secret, id } = await keyOf(w.admin, ["aidc:read"]);

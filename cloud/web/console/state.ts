@@ -14,11 +14,13 @@ export const isStillIn = signal(false);
 export const summary = signal<Summary | undefined>(undefined);
 /** By id; those that the stations' view has loaded, kept up to date by the stream. */
 export const devices = signal<ReadonlyMap<string, Device>>(new Map());
-/** The clock that "ago" is told by. */
+/** The clock that "ago" is told by: the cloud's, whatever this screen's says. */
 export const now = signal(Date.now());
-setInterval(() => {
-  now.value = Date.now();
-}, 10_000);
+let skewMs = 0;
+const tick = () => {
+  now.value = Date.now() + skewMs;
+};
+setInterval(tick, 10_000);
 
 export const may = (scope: Scope): boolean => holds(session.value?.scopes ?? [], scope);
 
@@ -51,7 +53,10 @@ export const live = listenTo("/console/events", {
   ended: () => over(),
   events: {
     alive: (data) => {
-      if ((data as { tenant: string }).tenant === session.value?.tenant.id) return;
+      const { tenant, at } = data as { tenant: string; at: string };
+      skewMs = Date.parse(at) - Date.now();
+      tick();
+      if (tenant === session.value?.tenant.id) return;
       over(); // another tab has signed in as somebody else, and the cookie is theirs
       void resume();
     },
