@@ -537,6 +537,20 @@ describe.skipIf(!executable)("the console", async () => {
     await context.close();
   });
 
+  test("a dead letter of which a label may exist says so", async () => {
+    const shop = await printShop(w);
+    await shop.issue({ max_attempts: 1 });
+    const claimed = await shop.device.claim();
+    await shop.device.upTo(claimed, "SPOOL_SUBMITTED");
+    await shop.device.say(claimed, { status: "FAILED", reason: "jam" });
+    await expect.poll(async () => (await shop.admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.state).toBe("DEAD_LETTER");
+    await signedIn(shop.adminKey, {}, async ({ page }) => {
+      await goTo(page, "/attention");
+      expect(await page.locator("main table").first().innerText()).toMatch(/jam\s*A label may exist/);
+      expect(await page.getByText("weren't printed").count()).toBe(0);
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

@@ -1,10 +1,10 @@
-// Labels that weren't printed, with the reason; each leads to its job, and its product's re-print file is one click away.
+// Jobs that ended badly, with the reason, and whether a label may lie about all the same; each leads to its job, and its product's re-print file is one click away.
 import { h } from "#shared/web/dom.ts";
 import type { Job } from "#shared/wire/jobs.ts";
 import { addressOf } from "../api.ts";
 import { words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, code, More, Shown, Table, theirs } from "../parts.ts";
+import { Ago, Badge, code, More, Shown, Table, theirs } from "../parts.ts";
 import { may } from "../state.ts";
 
 const mayExport = () => may("production:view") || may("identifiers:read");
@@ -25,13 +25,18 @@ function Files({ jobs }: { jobs: readonly Job[] }) {
   );
 }
 
+const reasonOf = ({ reason, duplicate_risk: risk }: Job) => [
+  theirs(reason ?? words().common.unknown),
+  risk && h("p", null, h(Badge, { tone: "warn", text: words().attention.mayExist })),
+];
+
 export function DeadLetters({ most = 50 }: { most?: number }) {
   const list = useList<Job>(`/aidc/jobs?state=DEAD_LETTER&limit=${most}`, ["print"]);
   const { jobs, common, overview } = words();
   const columns = [
     { title: jobs.serial, class: "whole", cell: (job: Job) => h("a", { href: `#/jobs/${job.job_ref}`, class: "code" }, job.serial) },
     { title: jobs.gtin, class: "whole", cell: (job: Job) => code(job.gtin) },
-    { title: common.reason, class: "wide", cell: (job: Job) => theirs(job.reason ?? common.unknown) },
+    { title: common.reason, class: "wide", cell: reasonOf },
     { title: jobs.station, cell: (job: Job) => theirs(job.station ?? common.any) },
     { title: jobs.changed, cell: (job: Job) => h(Ago, { at: job.updated_at }) },
   ];

@@ -194,13 +194,14 @@ export const de: Words = {
     title: "Handlungsbedarf",
     dead: "Gescheiterte Aufträge",
     deadText:
-      "Diese Etiketten wurden nicht gedruckt, und von selbst geschieht nichts mehr. Ihre Seriennummern stehen in der Nachdruckdatei.",
+      "Für diese Etiketten geschieht von selbst nichts mehr. Wo eines existieren kann, ist es vorher zu suchen und zu vernichten. Ihre Seriennummern stehen in der Nachdruckdatei.",
     reprint: "Nachdruckdatei (CSV)",
     reprintOf: (gtin) => `Nachdruckdatei von ${gtin} (CSV)`,
     orphans: "Zu vernichtende Etiketten",
     orphansText: "Diese Etiketten kamen heraus, nachdem ihr Auftrag ohne sie weitergegangen war. Suchen und vernichten.",
     noOrphans: "Kein Etikett ist zu vernichten.",
     risky: "Fehlversuch, Etikett kann existieren",
+    mayExist: "Ein Etikett kann existieren",
   },
   stations: {
     title: "Stationen",

@@ -192,13 +192,15 @@ export const en = {
   attention: {
     title: "Needs attention",
     dead: "Dead letters",
-    deadText: "These labels weren't printed, and nothing more will be tried by itself. Their serials stand in the re-print file.",
+    deadText:
+      "No more will be tried by itself for these labels. Where it says that one may exist, find and destroy it first. Their serials stand in the re-print file.",
     reprint: "Re-print file (CSV)",
     reprintOf: (gtin: string) => `Re-print file of ${gtin} (CSV)`,
     orphans: "Labels to destroy",
     orphansText: "These labels came out after their job had gone on without them. Find and destroy them.",
     noOrphans: "No label is to be destroyed.",
     risky: "Failed, label may exist",
+    mayExist: "A label may exist",
   },
   stations: {
     title: "Stations",

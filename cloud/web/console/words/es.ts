@@ -193,13 +193,15 @@ export const es: Words = {
   attention: {
     title: "Requiere atención",
     dead: "Trabajos perdidos",
-    deadText: "Estas etiquetas no se imprimieron y nada más se intentará por sí solo. Sus series están en el archivo de reimpresión.",
+    deadText:
+      "Nada más se intentará por sí solo con estas etiquetas. Donde pueda existir una, búsquela y destrúyala antes. Sus series están en el archivo de reimpresión.",
     reprint: "Archivo de reimpresión (CSV)",
     reprintOf: (gtin) => `Archivo de reimpresión de ${gtin} (CSV)`,
     orphans: "Etiquetas que destruir",
     orphansText: "Estas etiquetas salieron cuando su trabajo ya seguía sin ellas. Búsquelas y destrúyalas.",
     noOrphans: "No hay etiquetas que destruir.",
     risky: "Fallidos, puede existir etiqueta",
+    mayExist: "Puede existir una etiqueta",
   },
   stations: {
     title: "Estaciones",

@@ -173,13 +173,14 @@ export const zh: Words = {
   attention: {
     title: "待处理",
     dead: "彻底失败的任务",
-    deadText: "这些标签没有印出，也不会再自动尝试。其序列号在重印文件中。",
+    deadText: "这些标签不会再自动尝试。标明可能已有标签的，请先找到并销毁。其序列号在重印文件中。",
     reprint: "重印文件 (CSV)",
     reprintOf: (gtin) => `${gtin} 的重印文件 (CSV)`,
     orphans: "须销毁的标签",
     orphansText: "这些标签印出时，其任务已不再需要它们。请找到并销毁。",
     noOrphans: "没有须销毁的标签。",
     risky: "失败，可能已有标签",
+    mayExist: "可能已有标签",
   },
   stations: {
     title: "工位",
