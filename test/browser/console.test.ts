@@ -551,6 +551,17 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a list of stations that isn't whole says so, and goes on", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await page.route("**/devices?limit=200*", (route) => route.continue({ url: route.request().url().replace("limit=200", "limit=2") }));
+      await goTo(page, "/stations");
+      await page.getByText("Only the first are shown.").waitFor();
+      await expect.poll(() => page.getAttribute("[role=table]", "aria-rowcount")).toBe("51");
+      await page.click("text=Show more");
+      await expect.poll(() => page.getAttribute("[role=table]", "aria-rowcount")).toBe("53");
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

@@ -67,7 +67,7 @@ function One({ id }: { id: string }) {
       h(
         Card,
         { title: imports.errors },
-        item.failed > item.errors.length && item.errors.length > 0 && h("p", { class: "quiet" }, imports.onlyFirst),
+        item.failed > item.errors.length && item.errors.length > 0 && h("p", { class: "quiet" }, common.onlyFirst),
         h(Table<Fault>, {
           label: imports.errors,
           columns,

@@ -4,7 +4,7 @@ import { Rows } from "#shared/web/rows.ts";
 import type { Device } from "#shared/wire/devices.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Badge, Chips, Empty, Shown, theirs, Title, type Tone } from "../parts.ts";
+import { Ago, Badge, Chips, Empty, More, Shown, theirs, Title, type Tone } from "../parts.ts";
 import { devices, keepDevices, place } from "../state.ts";
 
 const ROW_PX = 56;
@@ -86,6 +86,12 @@ export function Stations() {
   }, [loaded]);
   return [
     h(Title, { text: words().stations.title }),
-    h(Shown<Page<Device>>, { loaded: list, children: () => h(List, { all: [...devices.value.values()] }) }),
+    h(Shown<Page<Device>>, {
+      loaded: list,
+      children: ({ nextCursor }) => [
+        nextCursor !== null && h("p", { class: "actions quiet" }, words().common.onlyFirst, h(More<Device>, { list })),
+        h(List, { all: [...devices.value.values()] }),
+      ],
+    }),
   ];
 }

@@ -49,6 +49,7 @@ export const de: Words = {
     failed: "Konnte nicht geladen werden",
     busy: "Die Cloud kann gerade nicht antworten; es wird wieder versucht.",
     away: "Die Cloud war nicht zu erreichen.",
+    onlyFirst: "Nur die ersten sind gezeigt.",
     retry: "Noch einmal",
     search: "Suchen",
     open: "Öffnen",
@@ -280,7 +281,6 @@ export const de: Words = {
     column: "Spalte",
     message: "Was nicht stimmt",
     noErrors: "Keine Zeile wurde abgelehnt.",
-    onlyFirst: "Nur die ersten sind gezeigt.",
   },
   audit: {
     title: "Protokoll",

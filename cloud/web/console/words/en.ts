@@ -48,6 +48,7 @@ export const en = {
     failed: "Couldn't be loaded",
     busy: "The cloud can't answer at the moment; trying again.",
     away: "The cloud couldn't be reached.",
+    onlyFirst: "Only the first are shown.",
     retry: "Try again",
     search: "Search",
     open: "Open",
@@ -279,7 +280,6 @@ export const en = {
     column: "Column",
     message: "What is wrong",
     noErrors: "No row was refused.",
-    onlyFirst: "Only the first are shown.",
   },
   audit: {
     title: "Audit log",

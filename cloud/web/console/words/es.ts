@@ -49,6 +49,7 @@ export const es: Words = {
     failed: "No se pudo cargar",
     busy: "La nube no puede responder ahora; se intentará de nuevo.",
     away: "No se pudo contactar con la nube.",
+    onlyFirst: "Solo se muestran los primeros.",
     retry: "Intentar de nuevo",
     search: "Buscar",
     open: "Abrir",
@@ -280,7 +281,6 @@ export const es: Words = {
     column: "Columna",
     message: "Qué está mal",
     noErrors: "No se rechazó ninguna fila.",
-    onlyFirst: "Solo se muestran los primeros.",
   },
   audit: {
     title: "Auditoría",

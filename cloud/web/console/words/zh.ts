@@ -49,6 +49,7 @@ export const zh: Words = {
     failed: "无法加载",
     busy: "云端暂时无法响应，正在重试。",
     away: "无法连接云端。",
+    onlyFirst: "只显示最前面的部分。",
     retry: "重试",
     search: "搜索",
     open: "打开",
@@ -259,7 +260,6 @@ export const zh: Words = {
     column: "列",
     message: "问题",
     noErrors: "没有行被拒绝。",
-    onlyFirst: "只显示最前面的部分。",
   },
   audit: {
     title: "审计日志",
