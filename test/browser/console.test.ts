@@ -338,16 +338,23 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
-  test("a delivery that was refused is sent again with one touch", async () => {
-    let asked = 0;
+  /** A webhook with a delivery that its receiver refused, as it does all. */
+  async function refused(asked: () => void = () => {}) {
     const refusing = createServer((_request, response) => {
-      asked += 1;
+      asked();
       response.writeHead(404).end();
     }).listen(0, "127.0.0.1");
     await once(refusing, "listening");
     const url = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}/hook`;
     const { id } = (await floor.admin.post("/webhooks", { url, events: ["print.failed"] })).body;
     await floor.admin.post(`/webhooks/${id}/test`, { type: "print.failed" });
+    await expect.poll(async () => (await floor.admin.get(`/webhooks/${id}/deliveries`)).body.data[0]?.status).toBe("failed");
+    return { url, id, end: () => refusing.close() };
+  }
+
+  test("a delivery that was refused is sent again with one touch", async () => {
+    let asked = 0;
+    const { url, end } = await refused(() => (asked += 1));
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.click('nav.views a[href="#/webhooks"]');
       await page.click(`text=${url}`);
@@ -355,7 +362,7 @@ describe.skipIf(!executable)("the console", async () => {
       await page.waitForSelector("text=It is on its way again.");
       await expect.poll(() => asked).toBe(2);
     });
-    refusing.close();
+    end();
   });
 
   test("a webhook is shown by its address, however many were made since", async () => {
@@ -560,6 +567,18 @@ describe.skipIf(!executable)("the console", async () => {
       await page.click("text=Show more");
       await expect.poll(() => page.getAttribute("[role=table]", "aria-rowcount")).toBe("53");
     });
+  });
+
+  test("two taps send a delivery again once", async () => {
+    const { id, end } = await refused();
+    await signedIn(lead.secret, {}, async ({ page, requests }) => {
+      await goTo(page, `/webhooks/${id}`);
+      await page.locator("main table button").dblclick();
+      await page.waitForSelector("text=It is on its way again.");
+      await page.waitForTimeout(1_000);
+      expect(requests.filter((asked) => asked.endsWith("/redeliver")).length).toBe(1);
+    });
+    end();
   });
 
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {

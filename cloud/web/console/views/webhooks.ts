@@ -30,14 +30,17 @@ function lastOf({ attempts, nextTryAt }: Delivery) {
 
 function Again({ of, done }: { of: Delivery; done(): void }) {
   const said = useSignal("");
+  const asked = useSignal<Delivery | undefined>(undefined);
   const { webhooks } = words();
   async function again(): Promise<void> {
+    asked.value = of; // a second tap would send it twice
     const { refused } = await send("POST", `/webhooks/${of.webhookId}/deliveries/${encodeURIComponent(of.id)}/redeliver`);
     said.value = refused?.message ?? webhooks.sentAgain;
+    if (refused) asked.value = undefined;
     done();
   }
   return [
-    of.status !== "pending" && h("button", { type: "button", onClick: () => void again() }, webhooks.again),
+    of.status !== "pending" && h("button", { type: "button", disabled: asked.value === of, onClick: () => void again() }, webhooks.again),
     h("span", { role: "status" }, said.value),
   ];
 }
