@@ -581,6 +581,23 @@ describe.skipIf(!executable)("the console", async () => {
     end();
   });
 
+  test("what was asked and never answered is asked again", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await page.clock.install();
+      await page.reload();
+      await page.waitForSelector("nav.views");
+      let asked = 0;
+      await page.route("**/products*", (route) => ((asked += 1) === 1 ? undefined : route.continue()));
+      await page.click('nav.views a[href="#/products"]');
+      await expect.poll(() => asked).toBe(1);
+      await page.clock.fastForward(60_000);
+      await page.getByText("can't answer at the moment").waitFor();
+      await page.clock.fastForward(10_000);
+      await page.waitForSelector("main table");
+      expect(asked).toBe(2);
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

@@ -3,6 +3,8 @@ import { words } from "./language.ts";
 
 const PREFIX = "/api/v2";
 const [RETRY_AFTER_S, RETRY_AFTER_MAX_S] = [5, 60];
+/** The cloud answers within 30 s, if only with 503: after that the line is dead, and nobody tells the browser. */
+const ANSWER_MAX_MS = 45_000;
 export const addressOf = (path: string): string => (/^\/(?:console|\.well-known)\//.test(path) ? path : PREFIX + path);
 
 type Fault = "signed-out" | "denied" | "absent" | "busy" | "failed";
@@ -34,10 +36,14 @@ async function answerOf<Data>(response: Response): Promise<Answer<Data>> {
 }
 
 async function ask<Data>(path: string, init: RequestInit = {}): Promise<Answer<Data>> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), ANSWER_MAX_MS);
   try {
-    return await answerOf<Data>(await fetch(addressOf(path), { credentials: "same-origin", ...init }));
+    return await answerOf<Data>(await fetch(addressOf(path), { credentials: "same-origin", signal: late.signal, ...init }));
   } catch {
     return { refused: { fault: "busy", message: words().common.away, retryMs: RETRY_AFTER_S * 1_000 } }; // the network is away, or what answered wasn't the cloud
+  } finally {
+    clearTimeout(timer);
   }
 }
 
