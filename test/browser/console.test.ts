@@ -598,6 +598,18 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a reload while the cloud is busy asks again who is signed in, and not for the key", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      let asked = 0;
+      await page.route("**/console/session", (route) =>
+        (asked += 1) === 1 ? route.fulfill({ status: 503, headers: { "retry-after": "1" }, body: "" }) : route.continue(),
+      );
+      await page.reload();
+      await page.waitForSelector("nav.views, input[name=key]");
+      expect(await page.locator("input[name=key]").count()).toBe(0);
+    });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

@@ -88,7 +88,16 @@ function Main() {
 
 function Page() {
   if (!session.value)
-    return h("div", { class: "page signed-out" }, h(Header, null), session.value === null && h("main", { id: "content" }, h(SignIn, null)));
+    return h(
+      "div",
+      { class: "page signed-out" },
+      h(Header, null),
+      h(
+        "main",
+        { id: "content" },
+        session.value === null ? h(SignIn, null) : h("p", { class: "empty", role: "status" }, words().common.loading),
+      ),
+    );
   return h(
     "div",
     { class: "page" },

@@ -87,8 +87,9 @@ function begun(found: Session): void {
 }
 
 export async function resume(): Promise<void> {
-  const { data } = await get<Session>("/console/session");
+  const { data, refused } = await get<Session>("/console/session");
   if (data) begun(data);
+  else if (refused.fault === "busy") setTimeout(() => void resume(), refused.retryMs);
   else session.value = null;
 }
 
