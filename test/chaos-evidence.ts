@@ -16,6 +16,7 @@ export type Known = {
   allocated: number;
   heads: Head[];
   before: Figures;
+  after: Figures;
   walMaxBytes: number;
   /** Deliveries that a person sent again. */
   byHand: ReadonlySet<string>;
@@ -190,7 +191,7 @@ async function growthsOf(client: Client, heads: readonly Head[]): Promise<Growth
 }
 
 /** Nothing is asked of it any more: what waits for the store is done in a moment. */
-async function atRest({ figures }: Site): Promise<Figures> {
+export async function atRest({ figures }: Site): Promise<Figures> {
   let now = await figures();
   for (let tries = 0; now.queued > 0 && tries < 50; tries += 1) now = await figures();
   return now;
@@ -261,7 +262,7 @@ export async function gathered(site: Site, known: Known): Promise<History> {
     allocated: { acknowledged: known.allocated, present: serials },
     audited,
     sightings,
-    bounds: { before: known.before, after: await atRest(site), walMaxBytes: known.walMaxBytes },
+    bounds: { before: known.before, after: known.after, walMaxBytes: known.walMaxBytes },
     lines,
     prints: (await Promise.all(site.lines.map(printsOf))).flat(),
   };

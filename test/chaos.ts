@@ -6,7 +6,7 @@ import { heal, misfortunes, type Pace } from "../fixtures/chaos/misfortunes.ts";
 import { type Figures, type Site, type SiteOptions, startSite, type Tenant } from "../fixtures/chaos/site.ts";
 import { gtinOf } from "../fixtures/gtin.ts";
 import { random } from "../fixtures/random.ts";
-import { all, gathered } from "./chaos-evidence.ts";
+import { all, atRest, gathered } from "./chaos-evidence.ts";
 import type { Head } from "./cluster-checker.ts";
 import { brokenHistory, type History } from "./history-checker.ts";
 import type { JobState } from "#shared/states.ts";
@@ -205,12 +205,11 @@ export async function runChaos(plan: Plan): Promise<Outcome> {
     const stuck = await drained(site, byHand);
     quiet = true;
     await Promise.all(meanwhile);
-    const wal = Math.max(...looks.map(({ figures }) => figures.walBytes), 0);
-    const history = await gathered(site, { ...made, heads, before, walMaxBytes, byHand });
-    const bounds = { ...history.bounds, after: { ...history.bounds.after, walBytes: Math.max(wal, history.bounds.after.walBytes) } };
-    const judged = { ...history, bounds };
-    const broken = [...site.fallen(), ...site.ear.odd.map((what) => `I13: ${what}`), ...brokenHistory(judged)];
-    return { broken, told: [...told, ...stuck], history: judged, looks, seconds: (performance.now() - began) / 1_000 };
+    const rest = await atRest(site); // before the evidence is gathered, which is a load of its own
+    const walBytes = Math.max(rest.walBytes, ...looks.map(({ figures }) => figures.walBytes));
+    const history = await gathered(site, { ...made, heads, before, after: { ...rest, walBytes }, walMaxBytes, byHand });
+    const broken = [...site.fallen(), ...site.ear.odd.map((what) => `I13: ${what}`), ...brokenHistory(history)];
+    return { broken, told: [...told, ...stuck], history, looks, seconds: (performance.now() - began) / 1_000 };
   } finally {
     await site.end();
   }
