@@ -8,7 +8,7 @@ import type { Delivery, DeliveryQuery, WebhookTest } from "#shared/wire/webhooks
 import type { Caller } from "../route.ts";
 import { deliveries, outbox } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { newIdAt } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { send } from "./outbox.ts";
 import { pageOf, pageReply } from "./page.ts";
@@ -31,7 +31,7 @@ const toWire = (row: Row): Delivery => ({
 
 export const fresh = (tx: Tx, of: Pick<Row, "tenantId" | "webhookId" | "eventId" | "type">, byHand = false): Row => ({
   ...of,
-  id: newIdAt(tx.moment()),
+  id: newIdIn(tx),
   state: "pending",
   dueAt: 0,
   tries: 0,
@@ -96,7 +96,7 @@ export async function redeliver(tx: Tx, caller: Caller, webhookId: string, id: s
 export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }: WebhookTest, requestId: string): Promise<Delivery> {
   const webhook = await webhooks.find(tx, caller.tenantId, webhookId);
   const [name = webhook.events[0] ?? "product.created"] = type === undefined ? [] : webhooks.known([type]);
-  const message = { id: newIdAt(tx.moment()), tenantId: caller.tenantId, type: name };
+  const message = { id: newIdIn(tx), tenantId: caller.tenantId, type: name };
   const envelope = {
     id: message.id,
     type: name,

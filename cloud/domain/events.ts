@@ -6,7 +6,7 @@ import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type Actor, events } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
-import { newIdAt } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
@@ -25,7 +25,7 @@ export type Entry = Pick<Row, "subject" | "seq" | "type" | "data"> & { snapshot?
 const insertEvent = prepared(db.insert(events).values(placesOf(events)));
 /** What the catalogue knows goes out as well, under the same id. */
 export async function record(tx: Tx, by: By, { snapshot = null, ...entry }: Entry): Promise<void> {
-  const id = newIdAt(tx.moment());
+  const id = newIdIn(tx);
   await insertEvent.run({ ...by, ...entry, snapshot, id, at: tx.now } satisfies Row);
   if (isEventName(entry.type)) await emit(tx, by, entry.type, entry.data as EventData[typeof entry.type], { id });
 }

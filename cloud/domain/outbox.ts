@@ -6,7 +6,7 @@ import { outbox, subscriptions } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 import { type Judge, judgeOf } from "../validate.ts";
 import type { By } from "./events.ts";
-import { newIdAt } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 
 const listening = prepared(
@@ -38,7 +38,7 @@ export async function emit<Name extends EventName>(
   { tenantId, requestId = null }: Pick<By, "tenantId"> & { requestId?: string | null },
   type: Name,
   data: EventData[Name],
-  { id = newIdAt(tx.moment()), listeners }: { id?: string; listeners?: string[] } = {},
+  { id = newIdIn(tx), listeners }: { id?: string; listeners?: string[] } = {},
 ): Promise<number> {
   const envelope = { id, type, timestamp: instant(tx.now), apiVersion: EVENT_API_VERSION, data };
   const faults = judges[type](envelope);

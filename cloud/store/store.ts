@@ -56,11 +56,14 @@ export type Engine = {
   close(): Promise<void>;
 };
 
+/** Of ids: 48 bits of time and a dash, and how many of that millisecond there were before. */
+export type Sequence = { last: string; nth: number };
 export type Tx = {
   /** The only time there is: the moment this unit began, by the store's clock. */
   now: number;
-  /** How late it has become since, by that clock: for the order in which things were made. */
+  /** How late it has become since, by that clock, and the latest id that this node made by it: for the order in which things were made. */
   moment(): number;
+  made: Sequence;
   db: Db;
   /** Where the unit stands in a trace (W3C traceparent), if it does. */
   traceparent: string | null;
@@ -168,6 +171,7 @@ const unwrap = (error: unknown): unknown =>
 
 export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
   const open = new Set<Unit>();
+  const made: Sequence = { last: "", nth: 0 };
   const watch = setInterval(() => abortOverdue(open), WATCH_MS).unref();
 
   /** Runs the work as the unit that its statements belong to, until it ends or takes too long. */
@@ -205,6 +209,7 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
           return session.now;
         },
         moment: () => Math.floor(session.now + performance.now() - began),
+        made,
         db,
         traceparent,
         after: (act) => void afterwards.push(act),
