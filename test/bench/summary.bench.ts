@@ -12,11 +12,12 @@ const OPEN = 900; // waiting or under way in either
 const TENANT = "bench";
 
 const FILL = `WITH RECURSIVE row (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM row WHERE n < ? - 1)
-  INSERT INTO print_jobs
+  INSERT INTO print_jobs (tenant_id, job_ref, state, reached, revision, product_id, gtin, serial, digital_link, needs, template, priority, station, reprint,
+    pool, attempt, max_attempts, simulated, duplicate_risk, created_at, updated_at)
   SELECT '${TENANT}', printf('pj_%026d', n), CASE WHEN n >= ? THEN 'SEALED' WHEN n % 3 = 0 THEN 'QUEUED' WHEN n % 3 = 1 THEN 'CLAIMED' ELSE 'SPOOL_SUBMITTED' END,
-    NULL, 0, 1, 'product', '04006381333931', n || '', 'http://bench.example/01/04006381333931/21/' || n, NULL, 1, 'default', 0, 'line-' || n % 20, 0,
-    CASE WHEN n < ? AND n % 3 = 0 THEN 1 ELSE 0 END, NULL, NULL, 0, 3, NULL, NULL, NULL, NULL, 0, 0, NULL, n, n FROM row`;
-const HOURS = `INSERT INTO job_hours SELECT '${TENANT}', 'SEALED', 3600000 * value, 100 FROM json_each(?)`;
+    0, 1, 'product', '04006381333931', n || '', 'http://bench.example/01/04006381333931/21/' || n, 1, 'default', 0, 'line-' || n % 20, 0,
+    CASE WHEN n < ? AND n % 3 = 0 THEN 1 ELSE 0 END, 0, 3, 0, 0, n, n FROM row`;
+const HOURS = `INSERT INTO job_hours (tenant_id, state, hour, jobs) SELECT '${TENANT}', 'SEALED', 3600000 * value, 100 FROM json_each(?)`;
 
 async function floorOf(jobs: number) {
   const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
