@@ -7,10 +7,12 @@ import type { Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
 
+const AGE_MAX_S = 366 * 86_400; // by a clock that is set decades ahead no serial would be left; so long a time takes an eighth of them
+
 const OPEN = jobStateNames.filter((name) => !hasEnded(name));
 
 export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: string; logSize: number }): Promise<void> {
-  const seconds = Math.max(0, Math.ceil((tx.now - Date.parse(takenAt)) / 1_000)); // a restore of the same backup before this one left out fewer
+  const seconds = Math.min(AGE_MAX_S, Math.max(0, Math.ceil((tx.now - Date.parse(takenAt)) / 1_000))); // a restore of the same backup before this one left out fewer
   const places = limits.RESTORE_SKIP_SERIALS + seconds * limits.RESTORE_SKIP_SERIALS_PER_S;
   const bits = limits.RESTORE_SKIP_CREDENTIALS + seconds * limits.RESTORE_SKIP_CREDENTIALS_PER_S;
   await tx.db.update(serialCounters).set({ next: sql`${serialCounters.next} + ${places}` });

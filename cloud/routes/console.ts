@@ -33,8 +33,7 @@ async function lookUp(tx: Tx, { key, client_id: id = "", client_secret: secret =
 
 const shown = async (tx: Tx, caller: Caller, endsAt: number | null): Promise<ConsoleSession> => {
   const { id, name, sandbox } = await own(tx, caller);
-  const ends = endsAt === null ? null : instant(endsAt);
-  return { tenant: { id, name, sandbox }, credential: caller.credential, scopes: [...caller.scopes], endsAt: ends };
+  return { tenant: { id, name, sandbox }, credential: caller.credential, scopes: [...caller.scopes], endsAt: instant(endsAt) };
 };
 
 async function admitted(tx: Tx, body: SignIn, requestId: string): Promise<Known | undefined> {

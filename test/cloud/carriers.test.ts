@@ -4,6 +4,7 @@ import { integer, property, assert as holds } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeSgtin96 } from "#shared/gs1.ts";
 import { exported } from "../../cloud/domain/carriers.ts";
+import { afterRestore } from "../../cloud/domain/restored.ts";
 import { permuted, serialsAt } from "../../cloud/domain/serial-numbers.ts";
 import type { Store } from "../../cloud/store/store.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
@@ -315,4 +316,11 @@ describe("print-status", () => {
   ])("%s is refused", async (_what, results) => {
     expect((await report(results as object[])).status).toBe(400);
   });
+});
+
+test("a restore by a clock that is decades ahead leaves serials to give out", async () => {
+  const home = await printShop(w);
+  expect(await home.allocate(1)).toHaveLength(1);
+  await w.store.write("restored", (tx) => afterRestore(tx, { takenAt: "1950-01-01T00:00:00.000Z", logSize: 0 }));
+  expect(await home.allocate(1)).toHaveLength(1);
 });
