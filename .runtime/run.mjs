@@ -33,7 +33,7 @@ const tools = {
     does: "every test, on SQLite and PostgreSQL",
   },
   check: { file: "test/house/check.ts", takes: "", does: "types, lint, format, dead and duplicate code, OpenAPI" },
-  bench: { file: "test/bench/index.ts", takes: "[NAME]...", does: "the benchmarks, beside their peers" },
+  bench: { file: "test/bench/index.ts", takes: "[--brief] [NAME]...", does: "the benchmarks, beside their peers" },
   soak: {
     file: "test/faults/soak.ts",
     takes: "[--minutes N | --seeds N] [--seed S] [--engine sqlite|postgres]",

@@ -4,11 +4,11 @@ import { Client } from "pg";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Cost, needOf } from "./factories.ts";
 import { leanClient, well } from "./lean-client.ts";
-import { callers, type Line, median } from "./measure.ts";
+import { callers, inFull, type Line, median } from "./measure.ts";
 import { printCloud } from "./print-cloud.ts";
 
-const ROUNDS = 3;
-const ROUND_MS = 5_000;
+const ROUNDS = inFull(3, 1);
+const ROUND_MS = inFull(5_000, 500);
 const STATIONS = 16; // as many as there are connections: cost is looked for, not speed
 const LABELS_A_CALL = 20;
 const BATCHES_AT_ONCE = 1; // of one tenant: more wait for its rows

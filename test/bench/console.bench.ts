@@ -9,14 +9,14 @@ import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ask, asked, running, type Running, sessionAt, until } from "../agent/floor.ts";
-import type { Line } from "./measure.ts";
+import { inFull, type Line } from "./measure.ts";
 
-const PAINTS = 9;
-const CHANGES = 40;
-const WAKES = 30;
-const POLLS = 12;
+const PAINTS = inFull(9, 1);
+const CHANGES = inFull(40, 1);
+const WAKES = inFull(30, 1);
+const POLLS = inFull(12, 1);
 const POLL_MS = 1_000;
-const SMOOTH_MS = 8_000;
+const SMOOTH_MS = inFull(8_000, 300);
 const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.POSITIVE_INFINITY;
 const percentile = (values: number[], share: number) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.POSITIVE_INFINITY;

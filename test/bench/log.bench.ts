@@ -7,9 +7,10 @@ import { createLog } from "../../cloud/log.ts";
 import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
 import { openStore } from "../../cloud/store/open.ts";
-import { callers, duel, type Line, ratioLine } from "./measure.ts";
+import { callers, duel, inFull, type Line, ratioLine } from "./measure.ts";
 
-const SIZES = { big: 1_000_000, small: 1_000 };
+const SIZES = { big: inFull(1_000_000, 2_000), small: 1_000 };
+const APPENDING_MS = inFull(3_000, 100);
 const SLICE = 2_000;
 const CALLERS = 64;
 const digestOf = (n: number) => n.toString(16).padStart(64, "0");
@@ -45,7 +46,7 @@ export async function logBench(): Promise<Line[]> {
   const [big, small] = [await logOf(SIZES.big), await logOf(SIZES.small)];
   const proofs = await duel({ name: "a million leaves", run: big.prove }, { name: "a thousand", run: small.prove });
   const began = performance.now();
-  const appended = await callers(CALLERS, 3_000, big.append);
+  const appended = await callers(CALLERS, APPENDING_MS, big.append);
   const rate = appended / ((performance.now() - began) / 1000);
   await big.end();
   await small.end();

@@ -3,9 +3,13 @@ import { readFileSync } from "node:fs";
 
 export type Contestant = { name: string; /** Runs for about this long and says how many it did. */ run(ms: number): Promise<number> };
 
-const ROUNDS = 5;
-const ROUND_MS = 1_000;
-const WARM_MS = 3_000;
+/** `npm run bench -- --brief`: each bench once and small, to see that it still runs; its figures mean nothing. */
+export const BRIEF = process.argv.includes("--brief");
+export const inFull = <T>(full: T, brief: T): T => (BRIEF ? brief : full);
+
+const ROUNDS = inFull(5, 1);
+const ROUND_MS = inFull(1_000, 100);
+const WARM_MS = inFull(3_000, 50);
 export const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
 export const median = (values: number[]) => percentile(values, 0.5);
 

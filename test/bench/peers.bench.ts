@@ -6,15 +6,15 @@ import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Claim, goodItems } from "../../fixtures/print-shop.ts";
 import { startServer } from "./http.bench.ts";
 import { type Call, leanClient, well } from "./lean-client.ts";
-import { callers, type Line } from "./measure.ts";
+import { callers, inFull, type Line } from "./measure.ts";
 import { bullmq, CALLERS, graphile, type Peer, pgBoss, rawSqlite } from "./peer-queues.ts";
 import { claimSome, freshFolder, issue, oneByOne, type PrintCloud, printCloud } from "./print-cloud.ts";
 
-const ROUNDS = 5;
-const ROUND_MS = 3_000;
+const ROUNDS = inFull(5, 1);
+const ROUND_MS = inFull(3_000, 300);
 const BATCHING_STATIONS = 4;
-const MANY = 1_000_000;
-const HALF_LOAD_ROUNDS = 9; // of a second
+const MANY = inFull(1_000_000, 2_000);
+const HALF_LOAD_ROUNDS = inFull(9, 1); // of a second
 const middle = (values: number[], share = 0.5) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
 
 /** Labels a second of everyone, round by round: they take turns, so that a noisy minute is everyone's. */

@@ -2,14 +2,16 @@
 import { manyJobs } from "../../fixtures/many-jobs.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { leanClient, well } from "./lean-client.ts";
-import { type Line, percentile, rate, residentMb } from "./measure.ts";
+import { inFull, type Line, percentile, rate, residentMb } from "./measure.ts";
 import { BATCH, cloudOn, freshFolder, inBatches, issue, oneByOne } from "./print-cloud.ts";
 
 const LINES = 64; // stations at once
-const ROUND_MS = 5_000;
+const ROUND_MS = inFull(5_000, 300);
+const ISSUED = inFull(40_000, 2_000);
 const FEW = 1_000;
-const MANY = 1_000_000;
-const EXPORTED = 1_000_000;
+const MANY = inFull(1_000_000, 2_000);
+const [CLAIM_ROUNDS, CLAIMS] = inFull([10, 300], [3, 10]); // the first two don't count
+const EXPORTED = inFull(1_000_000, 10_000);
 
 /** So many stations at once until the time is over or nothing waits; labels a second. */
 async function labels(lines: number, act: () => Promise<number>): Promise<number> {
@@ -30,7 +32,7 @@ async function wholeLabels(): Promise<Line[]> {
   const cloud = await cloudOn(freshFolder());
   const shop = await printShop(cloud);
   const { post, end } = leanClient(cloud.url, shop.device.secret);
-  await issue(shop, 40_000);
+  await issue(shop, ISSUED);
   await labels(LINES, async () => Number(await oneByOne(post))); // warm
   const single = await labels(LINES, async () => Number(await oneByOne(post)));
   const batched = await labels(2, () => inBatches(post));
@@ -63,16 +65,16 @@ async function withJobs(jobs: number) {
   const shop = await printShop(cloud);
   const { job_ref: ref } = await shop.issue({ priority: -1 });
   await cloud.restart(() => manyJobs({ dataDir: folder }, ref, jobs));
-  await issue(shop, 6_000);
+  await issue(shop, 2 * CLAIM_ROUNDS * CLAIMS);
   return { cloud, station: leanClient(cloud.url, shop.device.secret) };
 }
 
 async function claims(): Promise<Line> {
   const contestants = [await withJobs(MANY), await withJobs(FEW)] as const;
   const took: [number[], number[]] = [[], []];
-  for (let round = 0; round < 10; round += 1)
+  for (let round = 0; round < CLAIM_ROUNDS; round += 1)
     for (const [i, { station }] of contestants.entries())
-      for (let n = 0; n < 300; n += 1) {
+      for (let n = 0; n < CLAIMS; n += 1) {
         const began = performance.now();
         await well(station.post("/api/v2/aidc/jobs/claim", { needs: ["qr"], lease_seconds: 600 }));
         if (round > 1) took[i as 0 | 1].push(performance.now() - began);

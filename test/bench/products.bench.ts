@@ -7,12 +7,12 @@ import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { manyProducts } from "../../fixtures/many-products.ts";
 import { startServer } from "./http.bench.ts";
-import { duel, type Line, ratioLine, residentMb } from "./measure.ts";
+import { duel, inFull, type Line, ratioLine, residentMb } from "./measure.ts";
 
 const KEY = "a-bench-key-of-24-characters";
-const IMPORT_ROWS = 100_000;
+const IMPORT_ROWS = inFull(100_000, 2_000);
 const FEW = 1_000;
-const MANY = 1_000_000;
+const MANY = inFull(1_000_000, 2_000);
 
 let n = 0;
 const kettle = () => ({

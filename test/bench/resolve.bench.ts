@@ -8,11 +8,11 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { manySerials } from "../../fixtures/many-serials.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
 import { startServer } from "./http.bench.ts";
-import { duel, type Line, ratioLine } from "./measure.ts";
+import { duel, inFull, type Line, ratioLine } from "./measure.ts";
 
 const KEY = "a-bench-key-of-24-characters";
 const CONNECTIONS = 64;
-const [FEW, MANY] = [1_000, 1_000_000];
+const [FEW, MANY] = [1_000, inFull(1_000_000, 2_000)];
 const GTIN = gtinOf(1);
 
 const start = (folder: string) =>

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startServer } from "./http.bench.ts";
-import { type Line, residentMb } from "./measure.ts";
+import { inFull, type Line, residentMb } from "./measure.ts";
 
 const READY_MAX_MS = 1_000;
 const RESIDENT_MAX_MB = 150;
-const TRIES = 5;
+const TRIES = inFull(5, 1);
 
 export async function startBench(): Promise<Line[]> {
   const times: number[] = [];

@@ -21,18 +21,18 @@ import { type FloorOptions, startFloor } from "../../fixtures/floor.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { startServer } from "./http.bench.ts";
-import { type Line, residentMb } from "./measure.ts";
+import { inFull, type Line, residentMb } from "./measure.ts";
 
 const KEY = "a-bench-key-of-24-characters";
 const AWAY_MS = 50; // each way
 const PRINTER = { scale: 1, speed: 14, heightMm: 25.4, control: 0 };
-const LABELS = 250;
-const WARM = 30;
-const OWN_LABELS = 40;
-const IDLE_SETTLE_MS = 15_000;
-const IDLE_MS = 20_000;
-const DRAWN = 300;
-const BUFFERED = 100_000;
+const LABELS = inFull(250, 10);
+const WARM = inFull(30, 3);
+const OWN_LABELS = inFull(40, 3);
+const IDLE_SETTLE_MS = inFull(15_000, 100);
+const IDLE_MS = inFull(20_000, 500);
+const DRAWN = inFull(300, 30);
+const BUFFERED = inFull(100_000, 500);
 const PER_LABEL = 5;
 const TICKS_PER_S = 100; // USER_HZ of every Linux there is
 const MINUTES_MAX = 5;

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { summary } from "../../cloud/domain/summary.ts";
 import { createLog } from "../../cloud/log.ts";
 import { openStore } from "../../cloud/store/open.ts";
-import { callers, duel, type Line, ratioLine } from "./measure.ts";
+import { callers, duel, inFull, type Line, ratioLine } from "./measure.ts";
 
-const SIZES = { big: 1_000_000, small: 1_000 };
+const SIZES = { big: inFull(1_000_000, 2_000), small: 1_000 };
 const OPEN = 900; // waiting or under way in either
 const TENANT = "bench";
 

@@ -15,17 +15,16 @@ import { openStore } from "../../cloud/store/open.ts";
 import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { manyDeliveries } from "../../fixtures/many-deliveries.ts";
-
 import { startServer } from "./http.bench.ts";
-import { duel, type Line, percentile, ratioLine } from "./measure.ts";
+import { duel, inFull, type Line, percentile, ratioLine } from "./measure.ts";
 
 const KEY = "a-bench-key-of-24-characters";
 const ENDPOINTS = 100;
-const EVENTS = 100;
-const ROUNDS = 40;
-const ROUND_MS = 1_000;
+const EVENTS = inFull(100, 5);
+const ROUNDS = inFull(40, 1);
+const ROUND_MS = inFull(1_000, 300);
 const CALLS_PER_S = 10; // with 100 endpoints that is a thousand deliveries a second
-const MANY = 1_000_000;
+const MANY = inFull(1_000_000, 2_000);
 const TEN = 10;
 const TICKS_PER_S = 100;
 
