@@ -70,7 +70,8 @@ export async function verify(argv: string[]): Promise<{ code: number; said: stri
     const verdict = bad.length === 0 ? `${file}: ${all}` : `${file}: ${bad.length} of ${lines.length} don't hold`;
     return { code: bad.length === 0 ? HOLDS : FAILS, said: [...lines.map(({ mark, text }) => `${mark}: ${text}`), verdict].map(plain) };
   } catch (error) {
-    return { code: UNUSABLE, said: [plain(`imprimatur: ${(error as Error).message}`)] };
+    const why = error instanceof RangeError ? "what it says is nested too deeply to be looked at" : (error as Error).message; // the stack ended
+    return { code: UNUSABLE, said: [plain(`imprimatur: ${why}`)] };
   }
 }
 

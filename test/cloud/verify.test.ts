@@ -407,6 +407,8 @@ test("as a program it ends with 0, 1 or 2", async () => {
 
 test("what can't be used at all ends with 2 and one line that says why", async () => {
   const text = JSON.stringify(bundle);
+  const nested = `"evidence":${'{"x":'.repeat(20_000)}0${"}".repeat(20_000)}`;
+  const deep = JSON.stringify({ ...print, items: [{ ...print.items[0], evidence: 0 }] }).replace(`"evidence":0`, nested);
   const unusable: [string[], RegExp][] = [
     [[], /usage: imprimatur verify/],
     [[join(folder, "nothing")], /ENOENT/],
@@ -417,7 +419,8 @@ test("what can't be used at all ends with 2 and one line that says why", async (
     [[saved("5")], /no object/],
     [[saved({ ...bundle, proof: { ...bundle.proof, index: -1 } })], /looks like a passport's file, but \/proof\/index/],
     [[saved({ ...print, items: "x" })], /looks like print evidence/],
-    [[saved(`{"items":${"[".repeat(200_000)}${"]".repeat(200_000)},"sha256":"x"}`)], /./],
+    [[saved(`{"items":${"[".repeat(200_000)}${"]".repeat(200_000)},"sha256":"x"}`)], /looks like print evidence/],
+    [[saved(deep)], /nested too deeply/],
     [[saved(" ".repeat(16_777_217))], /more than 16777216 bytes/],
     [[saved(Buffer.from([0xff, 0xfe]).toString("latin1"))], /JSON/],
     [[saved(Buffer.from(`\ufeff${text}`, "utf16le"))], /\d+\.json isn't UTF-8/],
