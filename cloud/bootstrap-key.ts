@@ -1,6 +1,7 @@
 // The first admin key at a start: the operator's, the one that the data folder keeps, or a new one, which is a file before the store knows it.
 import { randomUUIDv7 } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { bootstrapKey } from "./config.ts";
 import * as bootstrap from "./domain/bootstrap.ts";
 import { mintSecret } from "./domain/secrets.ts";
@@ -8,22 +9,29 @@ import { writeDurably } from "./files.ts";
 import type { Log } from "./log.ts";
 import type { Store } from "./store/store.ts";
 
-function refuseBroken(key: string, file: string, hint: string): void {
-  try {
-    bootstrapKey(key || " "); // to a setting nothing is no key, in a file it is a broken one
-  } catch (error) {
-    throw new Error(`the key in ${file} ${(error as Error).message}: ${hint}`, { cause: error });
-  }
-}
-
 const ANEW = "remove the file to have a new one made";
 const OTHERWISE =
   "remove the file; the admin key that was made is in the store and none is made anew, but IMPRIMATUR_BOOTSTRAP_KEY sets another";
+/** What is wrong with the key that a data folder keeps, which no start takes, and what to do. */
+export function keptFault(key: string, file: string, isMissing: boolean): { says: string; todo: string } | undefined {
+  try {
+    bootstrapKey(key || " "); // to a setting nothing is no key, in a file it is a broken one
+    return undefined;
+  } catch (error) {
+    return { says: `the key in ${file} ${(error as Error).message}`, todo: isMissing ? ANEW : OTHERWISE };
+  }
+}
+
+/** The key in this file; undefined where there is no file. */
+export const keptKey = (file: string): string | undefined => (existsSync(file) ? readFileSync(file, "utf8").trim() : undefined);
+export const keptIn = (dataDir: string): string => join(dataDir, "bootstrap-key");
+
 /** The operator's key, the one kept from the first start, or a new one if the store has never had any. */
 export async function ensureBootstrapKey(store: Store, set: string | undefined, file: string, log: Log): Promise<string | undefined> {
-  const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : undefined;
   const isMissing = await store.read("bootstrap key", bootstrap.isMissing);
-  if (kept !== undefined) refuseBroken(kept, file, isMissing ? ANEW : OTHERWISE);
+  const kept = keptKey(file);
+  const fault = kept === undefined ? undefined : keptFault(kept, file, isMissing);
+  if (fault) throw new Error(`${fault.says}: ${fault.todo}`);
   const fresh = set === undefined && isMissing;
   const secret = set ?? (fresh ? (kept ?? mintSecret()) : undefined);
   if (secret === undefined) return undefined;

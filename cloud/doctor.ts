@@ -20,6 +20,7 @@ const checks: Record<string, Check> = {
   integrity: records.integrity,
   "signing key": secrets.signingKey,
   "sealing key": secrets.sealingKey,
+  "bootstrap key": secrets.firstKey,
   log: records.log,
   "audit chains": records.chains,
   evidence: records.evidence,

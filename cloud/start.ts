@@ -1,5 +1,4 @@
 // The cloud from settings to listening, and back: what main runs, and what tests run with their own clock and log.
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
@@ -9,7 +8,7 @@ import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
 import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
-import { ensureBootstrapKey } from "./bootstrap-key.ts";
+import { ensureBootstrapKey, keptIn } from "./bootstrap-key.ts";
 import type { Config } from "./config.ts";
 import { type Connections, connectionsOf } from "./connections.ts";
 import * as regulations from "./domain/regulations.ts";
@@ -74,7 +73,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
   });
   try {
     await store.write("regulation packs", (tx) => regulations.keep(tx, packs));
-    const bootstrapFile = join(config.DATA_DIR, "bootstrap-key");
+    const bootstrapFile = keptIn(config.DATA_DIR);
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
     const { seal, keyFiles, keys } = await openSecrets(store, log, config);

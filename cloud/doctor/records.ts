@@ -21,7 +21,11 @@ const LATE_MS = 60_000;
 export const RESTORE = "stop the cloud and restore the last backup that holds: imprimatur restore";
 
 export const database: Check = async ({ store, config }) => {
-  if (!store) return bad(`${join(config.DATA_DIR, "imprimatur.db")} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
+  if (!store)
+    return bad(
+      `${join(config.DATA_DIR, "imprimatur.db")} doesn't exist, or is empty`,
+      "check IMPRIMATUR_DATA_DIR, or start the cloud once",
+    );
   const faults = await durabilityFaultsOf(config.DATABASE_URL);
   if (faults.length > 0) return bad(faults.join("; "), "make it durable: an answered write could be lost");
   const [version, newest] = [await versionOf(store), newestKnown()];

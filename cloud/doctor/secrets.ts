@@ -1,6 +1,8 @@
 // What a node signs with and what its secrets are sealed with: whether it can be opened here, and which keys are still needed for it.
 import { statSync } from "node:fs";
 import { join } from "node:path";
+import { keptFault, keptIn, keptKey } from "../bootstrap-key.ts";
+import { isMissing } from "../domain/bootstrap.ts";
 import { type Closed, countByKey } from "../domain/sealed-secrets.ts";
 import { keyFilesIn, keyFolder, sealedWith } from "../key-files.ts";
 import { signerFrom } from "../keys.ts";
@@ -34,6 +36,14 @@ export const signingKey: Check = async (patient) => {
   const known = await patient.store.read("signing key", ({ db }) => db.select().from(signingKeys).where(eq(signingKeys.kid, kid)).get());
   if (!known) return odd(`the database doesn't know the key ${kid} yet`, "start the cloud: it makes its key known before it signs");
   return well(`${kid} signs, and everybody can verify it`);
+};
+
+export const firstKey: Check = async ({ config, store }) => {
+  const file = keptIn(config.DATA_DIR);
+  const key = keptKey(file);
+  if (key === undefined || !store) return [];
+  const fault = keptFault(key, file, await store.read("bootstrap key", isMissing));
+  return fault ? bad(fault.says, fault.todo) : well(`${file} is whole`);
 };
 
 const SEALED_SINCE = 18; // the migration

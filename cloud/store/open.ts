@@ -75,7 +75,7 @@ type Look = Pick<StoreOptions, "dataDir" | "databaseUrl" | "log">;
 export async function openToLook({ dataDir, databaseUrl, log }: Look): Promise<Store | undefined> {
   if (databaseUrl) return storeOn((await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 }), log);
   const file = join(dataDir, "imprimatur.db");
-  if (!statSync(file, { throwIfNoEntry: false })) return undefined;
+  if (!statSync(file, { throwIfNoEntry: false })?.size) return undefined; // an empty file is no more
   accessSync(file, constants.R_OK); // SQLite's own words would name neither the file nor the reason
   const fault = fileFault(file);
   if (fault) throw Object.assign(new Error(fault.says), fault);

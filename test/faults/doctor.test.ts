@@ -12,6 +12,7 @@ import {
   readFileSync,
   rmSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
@@ -233,6 +234,14 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "cloud",
     "can't be taken: file is not a database",
   ],
+  [
+    "a first key that was cut",
+    (folder) => writeFileSync(join(folder, "bootstrap-key"), "imp_tooshort"),
+    "FAIL",
+    "bootstrap key",
+    "must have 24 to",
+  ],
+  ["an empty database file", (folder) => truncateSync(join(folder, "imprimatur.db")), "FAIL", "database", "doesn't exist, or is empty"],
   ["a job that nobody takes back", sql("UPDATE print_jobs SET look_at = 1"), "warn", "leases", "is due for"],
 ])("%s is found, by name and with what to do", async (_, harm, mark, check, says) => {
   const folder = mkdtempSync(join(root, "harmed-"));
