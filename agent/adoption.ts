@@ -2,7 +2,7 @@
 import { Refusal } from "#shared/errors.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
-import { jobStateNames, leaseOf } from "#shared/states.ts";
+import { leasedStates } from "#shared/states.ts";
 import type { BundleItem, Job } from "#shared/wire/jobs.ts";
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
 import type { CompletionEvidence } from "./printers/driver.ts";
@@ -17,7 +17,7 @@ import { tagIn } from "./rfid.ts";
 import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";
 
-const HELD = jobStateNames.filter((state) => leaseOf(state) !== null).toReversed(); // what has come furthest is first in the lane
+const HELD = leasedStates.toReversed(); // what has come furthest is first in the lane
 const DAY_MS = limits.ENVELOPE_LIFE_S * 1_000;
 const WHY = "this station's buffer was lost, and whether the label came out isn't known";
 const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be well again

@@ -128,6 +128,8 @@ export const PAPER_MAY_EXIST = jobPath.indexOf("SPOOL_SUBMITTED");
 
 export const mayFollow = (from: JobState, to: JobState): boolean => (jobStates[from].next as readonly string[]).includes(to);
 export const hasEnded = (state: JobState): boolean => jobStates[state].next.length === 0;
+export const openStates = jobStateNames.filter((state) => !hasEnded(state));
 /** Before physical work, or once its attempt has failed. */
 export const mayCancel = (state: JobState): boolean => mayFollow(state, "CANCELLED") && leaseOf(state) !== "uncertain";
 export const leaseOf = (state: JobState) => jobStates[state].lease;
+export const leasedStates = jobStateNames.filter((state) => leaseOf(state) !== null);

@@ -4,7 +4,7 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { holds } from "#shared/scopes.ts";
 import { topicsOf } from "#shared/mqtt.ts";
-import { jobStateNames, leaseOf } from "#shared/states.ts";
+import { leasedStates } from "#shared/states.ts";
 import type { Device, DeviceCreate, DevicePatch, Station, StationReport } from "#shared/wire/devices.ts";
 import type { Need } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
@@ -117,13 +117,12 @@ export async function patch(tx: Tx, caller: Caller, id: string, changes: DeviceP
   return get(tx, caller, id);
 }
 
-const LEASED = jobStateNames.filter((state) => leaseOf(state) !== null);
 /** Named by what is found in the index of states: by anything else SQLite would look through all jobs that there ever were. */
 const leased = (tx: Tx, tenantId: string) =>
   tx.db
     .select({ ref: printJobs.jobRef })
     .from(printJobs)
-    .where(and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, LEASED)));
+    .where(and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, leasedStates)));
 /** Its key dies and its leases end now; what may be on paper keeps its grace, for somebody has to look. */
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
   const [row] = await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id)).returning();
@@ -142,7 +141,7 @@ export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
         eq(printJobs.tenantId, caller.tenantId),
         inArray(printJobs.jobRef, leased(tx, caller.tenantId)),
         eq(printJobs.deviceId, id),
-        inArray(printJobs.state, LEASED),
+        inArray(printJobs.state, leasedStates),
         sql`${printJobs.leaseExpiresAt} > ${tx.now}`,
       ),
     );

@@ -2,7 +2,7 @@
 import { and, asc, eq, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { type Assertor, hasEnded, type JobState, jobStateNames, leaseOf, mayCancel } from "#shared/states.ts";
+import { type Assertor, hasEnded, type JobState, leaseOf, mayCancel, openStates } from "#shared/states.ts";
 import { type BundleItem, type Job, type JobHistory, type Need, needNames } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -283,7 +283,6 @@ const openOfProduct = prepared(
 );
 /** Those that are under way first. Of a tenant with very many jobs not all: the others end as they come up to be claimed. */
 export async function cancelAllOf(tx: Tx, by: By, productId: string): Promise<void> {
-  const open = jobStateNames.filter((state) => !hasEnded(state)).toReversed();
-  const found = await together(open.map((state) => openOfProduct.all({ tenantId: by.tenantId, state, productId })));
+  const found = await together(openStates.toReversed().map((state) => openOfProduct.all({ tenantId: by.tenantId, state, productId })));
   for (const { ref } of found.flat().slice(0, limits.VOID_CANCELS_JOBS)) await cancelVoided(tx, by, ref, "PRODUCT_VOIDED");
 }

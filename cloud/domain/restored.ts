@@ -1,15 +1,13 @@
 // The first unit on a restored store: what may have been given out since the backup is given to nobody else, and every tenant is told.
 import { and, asc, eq, gt, inArray, isNull, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
-import { hasEnded, jobStateNames } from "#shared/states.ts";
+import { openStates } from "#shared/states.ts";
 import { counters, printJobs, serialCounters, serials } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
 
 const AGE_MAX_S = 366 * 86_400; // by a clock that is set decades ahead no serial would be left; so long a time takes an eighth of them
-
-const OPEN = jobStateNames.filter((name) => !hasEnded(name));
 
 export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: string; logSize: number }): Promise<void> {
   const seconds = Math.min(AGE_MAX_S, Math.max(0, Math.ceil((tx.now - Date.parse(takenAt)) / 1_000))); // a restore of the same backup before this one left out fewer
@@ -23,7 +21,7 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
   const requestId = newId();
   for (const tenantId of await audit.chainIds(tx)) {
     // A job that was open then may have been printed since: whoever claims it is told to look for the label. Found by tenant and state, as they are indexed.
-    const isOpen = and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, OPEN));
+    const isOpen = and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, openStates));
     await tx.db.update(printJobs).set({ duplicateRisk: true }).where(isOpen);
     const restore = { tenantId, credential: { kind: "system", id: "system", name: "restore" } } as const;
     audit.append(tx, restore, { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId });

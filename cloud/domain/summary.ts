@@ -1,6 +1,6 @@
 // The floor in figures, at a price that doesn't grow with its history: open jobs are counted off an index up to a bound, ended ones were counted as they ended.
 import { limits } from "#shared/limits.ts";
-import { hasEnded, jobStateNames } from "#shared/states.ts";
+import { jobStateNames, openStates } from "#shared/states.ts";
 import type { Summary } from "#shared/wire/console.ts";
 import type { Caller } from "../route.ts";
 import { run, type Tx } from "../store/store.ts";
@@ -10,12 +10,13 @@ import { endedJobs, HOUR_MS, hourOf, jobsByHour } from "./job-hours.ts";
 const HOURS = 24;
 const STATIONS_SHOWN = 50;
 const MOST = limits.SUMMARY_COUNT_MAX_ITEMS;
-const OPEN = jobStateNames.filter((state) => !hasEnded(state));
 
-const OPEN_SQL = OPEN.map(
-  (state) =>
-    `SELECT '${state}' AS state, COUNT(*) AS jobs FROM (SELECT 1 FROM print_jobs WHERE tenant_id = ? AND state = '${state}' LIMIT ${MOST}) AS counted_${state}`,
-).join(" UNION ALL ");
+const OPEN_SQL = openStates
+  .map(
+    (state) =>
+      `SELECT '${state}' AS state, COUNT(*) AS jobs FROM (SELECT 1 FROM print_jobs WHERE tenant_id = ? AND state = '${state}' LIMIT ${MOST}) AS counted_${state}`,
+  )
+  .join(" UNION ALL ");
 const WAITING_SQL = `SELECT station, COUNT(*) AS jobs FROM (SELECT station FROM print_jobs WHERE tenant_id = ? AND pool = 1 LIMIT ${MOST}) AS counted
   GROUP BY station ORDER BY jobs DESC, station`;
 const DEVICES_SQL = `SELECT COUNT(*), COUNT(CASE WHEN last_seen_at >= ? THEN 1 END) FROM devices WHERE tenant_id = ? AND deleted_at IS NULL`;
@@ -39,7 +40,7 @@ export async function summary(tx: Tx, { tenantId }: Pick<Caller, "tenantId">): P
   const ended = (await endedJobs(tx, tenantId)).map(({ state, jobs }): Counted => [state, jobs]);
   const open = await rowsOf<Counted>(
     OPEN_SQL,
-    OPEN.map(() => tenantId),
+    openStates.map(() => tenantId),
   );
   const sealed = await jobsByHour(tx, tenantId, "SEALED", now - HOURS * HOUR_MS);
   const waiting = (await rowsOf<Counted>(WAITING_SQL, [tenantId])).map(([station, jobs]) => ({ station: station || null, jobs }));
@@ -48,7 +49,7 @@ export async function summary(tx: Tx, { tenantId }: Pick<Caller, "tenantId">): P
   return {
     at: instant(now),
     states: Object.fromEntries(jobStateNames.map((state) => [state, counted.get(state) ?? 0])),
-    capped: OPEN.filter((state) => counted.get(state) === MOST),
+    capped: openStates.filter((state) => counted.get(state) === MOST),
     sealed_by_hour: hoursOf(now, sealed),
     waiting: waiting.slice(0, STATIONS_SHOWN),
     waiting_capped: waiting.reduce((sum, { jobs }) => sum + jobs, 0) === MOST,

@@ -1,6 +1,6 @@
 // The table of print job states, walked cell by cell: every state, every word that a station may say, by whoever may say it.
 import { describe, expect, test } from "vitest";
-import { hasEnded, type JobState, jobPath, jobStateNames, jobStates, leaseOf, mayCancel, mayFollow } from "#shared/states.ts";
+import { hasEnded, type JobState, jobPath, jobStateNames, jobStates, leasedStates, leaseOf, mayCancel, mayFollow } from "#shared/states.ts";
 import { reap } from "../../cloud/domain/reaper.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
@@ -89,7 +89,7 @@ test.each(jobStateNames)("cancelling from %s is what the table says", async (sta
   if (!mayCancel(state) && !hasEnded(state)) await end(at, state);
 });
 
-test.each(jobStateNames.filter((state) => leaseOf(state) !== null))("a lease that ends in %s does what the table says", async (state) => {
+test.each(leasedStates)("a lease that ends in %s does what the table says", async (state) => {
   const at = await jobIn(state);
   w.later(31_000);
   if (leaseOf(state) === "reclaimable") {
