@@ -1,6 +1,7 @@
 // Reports in the buffer: what the cloud has to hear, in the order in which it came about, until it has heard it.
 import { Buffer } from "node:buffer";
 import { randomUUID } from "node:crypto";
+import type { JobState } from "#shared/states.ts";
 import type { BundleItem, OrphanReport } from "#shared/wire/jobs.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Sql } from "./buffer-sql.ts";
@@ -77,7 +78,7 @@ export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId
         .map((row) => JSON.parse(String(row["body"])) as ReportBody)
         .map(({ job_ref: _ref, attempt_id: _id, reason: _reason, ...item }) => item),
     /** As far as the cloud hasn't refused it. */
-    lastState: (attemptId: string): string | undefined => {
+    lastState: (attemptId: string): JobState | undefined => {
       const row = get(
         "SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' AND coalesce(fate, 'taken') = 'taken' ORDER BY n DESC LIMIT 1",
         attemptId,

@@ -123,8 +123,9 @@ export const jobStateNames = Object.keys(jobStates) as JobState[];
 
 /** The way of one attempt, in order: a device reports its states one by one from the third on. */
 export const jobPath = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"] as const;
-export type PathState = (typeof jobPath)[number];
-export const PAPER_MAY_EXIST = jobPath.indexOf("SPOOL_SUBMITTED");
+/** How far along it a state is; -1 for those beside it, in which the attempt is over. */
+export const rankOf = (state: JobState): number => (jobPath as readonly JobState[]).indexOf(state);
+export const PAPER_MAY_EXIST = rankOf("SPOOL_SUBMITTED");
 
 export const mayFollow = (from: JobState, to: JobState): boolean => (jobStates[from].next as readonly string[]).includes(to);
 export const hasEnded = (state: JobState): boolean => jobStates[state].next.length === 0;

@@ -1,6 +1,6 @@
 // The line: the label in hand, how far it is, and what is asked about it; beside it the devices, the queue and the buffer.
 import { classes, h, signal } from "#shared/web/dom.ts";
-import { jobPath } from "#shared/states.ts";
+import { jobPath, rankOf } from "#shared/states.ts";
 import { attest, busy, setPaused, skip } from "./acts.ts";
 import { Button, Fact, shape, Theirs, type Tone, useRead } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
@@ -109,7 +109,7 @@ function Strip({ job }: { job: Job & { ended?: string | null } }) {
   const { ended = null } = job;
   if (ended !== null && ended !== "sealed")
     return h("p", { class: "flag" }, shape("bad"), h("strong", null, wordFor(words.ended, ended.split(":")[0] ?? "")));
-  const at = jobPath.indexOf(job.state as (typeof jobPath)[number]);
+  const at = rankOf(job.state);
   const isEnd = at === jobPath.length - 1;
   return h(
     "ol",

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { canonical } from "#shared/canonical.ts";
 import { type FieldFault, invalid, Refusal, refusalOr } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { hasEnded, type JobState, jobPath, jobStates, mayFollow, PAPER_MAY_EXIST, type PathState } from "#shared/states.ts";
+import { hasEnded, type JobState, jobStates, mayFollow, PAPER_MAY_EXIST, rankOf } from "#shared/states.ts";
 import { type BundleItem, type JobActor, type Result, ResultItem, type ResultOutcome } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { eachBeside, together, type Tx } from "../store/store.ts";
@@ -33,15 +33,13 @@ async function refuseVoided(tx: Tx, row: jobs.Row): Promise<void> {
   if (await products.isVoided(tx, row.tenantId, row.productId)) throw stale(row, "the product was voided: this attempt is over");
 }
 
-/** How far along the path a state is; -1 for those beside it. */
-const rankOf = (state: JobState): number => jobPath.indexOf(state as PathState);
 /** An attempt's own states begin with its claim: QUEUED is the issuer's word. */
 const CLAIMED = rankOf("CLAIMED");
 const isRepeat = async (tx: Tx, row: jobs.Row, status: JobState): Promise<boolean> =>
   status === "FAILED" ? hasFailed(tx, row) : status === row.state || (rankOf(status) >= CLAIMED && rankOf(status) <= row.reached);
 /** Why the reaper ends an attempt of which paper may lie somewhere: nobody has said what became of it. */
 export const LEASE_EXPIRED_AFTER_SPOOL = "LEASE_EXPIRED_AFTER_SPOOL";
-const isOver = ({ state }: jobs.Row): boolean => state === "FAILED" || state === "DEAD_LETTER" || state === "CANCELLED";
+const isOver = ({ state }: jobs.Row): boolean => rankOf(state) < 0;
 /** By the station's own word, which is kept as it was sent, whether or not the job was buried or cancelled since. */
 const hasFailed = async (tx: Tx, row: jobs.Row): Promise<boolean> =>
   isOver(row) && (await jobs.wordsOf(tx, row)).some(({ toState, item }) => toState === "FAILED" && item !== null);

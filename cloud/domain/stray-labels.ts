@@ -1,6 +1,6 @@
 // Labels that may lie about: of which attempts they are, and whom they warn. Told by what is on record, attempt by attempt, since one that is accounted for says nothing of another.
 import { and, eq, sql } from "../store/drizzle.ts";
-import { type JobState, jobPath, PAPER_MAY_EXIST } from "#shared/states.ts";
+import { PAPER_MAY_EXIST, rankOf } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { orphans, serials } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
@@ -8,7 +8,6 @@ import * as carriers from "./carriers.ts";
 import * as jobs from "./jobs.ts";
 
 type Event = Awaited<ReturnType<typeof jobs.eventsOf>>[number];
-const WITH_PAPER: ReadonlySet<JobState> = new Set(jobPath.slice(PAPER_MAY_EXIST));
 const GONE: ReadonlySet<unknown> = new Set(["destroyed", "not_printed"]);
 /** What a station said of the label of the attempt that it gave up. */
 export const isAccountedFor = ({ item }: Pick<jobs.Word, "item">): boolean =>
@@ -41,7 +40,7 @@ const stillFound = async (_tx: Tx, { tenantId, serial }: jobs.Row): Promise<stri
 /** The words on the latest attempt that may have put a label on paper: whoever made it had been asked to destroy those before it. */
 async function onPaper(tx: Tx, { jobRef }: jobs.Row): Promise<Event[]> {
   const attempts = Map.groupBy(await jobs.eventsOf(tx, jobRef), (event) => event.attemptId);
-  return [...attempts.values()].findLast((events) => events.some(({ toState }) => WITH_PAPER.has(toState))) ?? [];
+  return [...attempts.values()].findLast((events) => events.some(({ toState }) => rankOf(toState) >= PAPER_MAY_EXIST)) ?? [];
 }
 
 /** Whether an attempt of the job that is over may have left a label of which nobody has said that it is gone. */
@@ -51,9 +50,8 @@ async function mayLie(tx: Tx, job: jobs.Row): Promise<boolean> {
   const events = await onPaper(tx, job);
   const [first] = events;
   if (!first?.attemptId || listed.has(first.attemptId) || events.some(isAccountedFor)) return false;
-  return first.attemptId !== job.attemptId || IS_OVER.has(job.state); // else it is under way, or sealed
+  return first.attemptId !== job.attemptId || rankOf(job.state) < 0; // else it is under way, or sealed
 }
-const IS_OVER: ReadonlySet<JobState> = new Set(["FAILED", "DEAD_LETTER", "CANCELLED"]);
 
 const itsSerial = ({ tenantId, serial }: jobs.Row) => and(eq(serials.tenantId, tenantId), eq(serials.serial, serial));
 async function openJobOf(tx: Tx, { tenantId, serial }: jobs.Row): Promise<{ open: jobs.Row | undefined; risky: boolean }> {

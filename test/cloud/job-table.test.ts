@@ -1,6 +1,6 @@
 // The table of print job states, walked cell by cell: every state, every word that a station may say, by whoever may say it.
 import { describe, expect, test } from "vitest";
-import { hasEnded, type JobState, jobPath, jobStateNames, jobStates, leasedStates, leaseOf, mayCancel, mayFollow } from "#shared/states.ts";
+import { hasEnded, type JobState, jobStateNames, jobStates, leasedStates, leaseOf, mayCancel, mayFollow, rankOf } from "#shared/states.ts";
 import { reap } from "../../cloud/domain/reaper.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
@@ -29,7 +29,7 @@ async function jobIn(state: JobState): Promise<Case> {
   else if (state === "SEALED") await device.seal(claimed);
   else if (state !== "CLAIMED") await device.upTo(claimed, state);
   if (state === "DEAD_LETTER") await reaped(job.job_ref, "DEAD_LETTER");
-  const said = goodItems(claimed).slice(0, Math.max(0, jobPath.indexOf(state as "QUEUED") - 1));
+  const said = goodItems(claimed).slice(0, Math.max(0, rankOf(state) - 1));
   return { ...claimed, said };
 }
 
@@ -44,13 +44,13 @@ const speakers = ["device", "operator", "system"] as const;
 type Speaker = (typeof speakers)[number];
 const ATTEMPT_OVER = new Set<JobState>(["FAILED", "DEAD_LETTER", "CANCELLED"]);
 /** How far the case's attempt came before its state, where the state isn't on the path. */
-const reached = (state: JobState): number => (ATTEMPT_OVER.has(state) ? 1 : jobPath.indexOf(state as "QUEUED"));
+const reached = (state: JobState): number => (ATTEMPT_OVER.has(state) ? 1 : rankOf(state));
 
 /** What the table says must come of it. */
 function expected(from: JobState, status: JobState, speaker: Speaker): [status: number, code: string | null, state: JobState] {
   if (speaker === "system") return [400, "VALIDATION_ERROR", from]; // nobody speaks for the reaper
   if (from === "QUEUED") return [409, "STALE_ATTEMPT", from]; // there is no attempt yet
-  const rank = jobPath.indexOf(status as "QUEUED");
+  const rank = rankOf(status);
   if (status === from || (status === "FAILED" && from === "DEAD_LETTER") || (rank > 0 && rank <= reached(from))) return [200, null, from];
   if (ATTEMPT_OVER.has(from)) return [409, "STALE_ATTEMPT", from];
   const words: readonly string[] = jobStates[status].by;

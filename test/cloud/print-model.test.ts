@@ -1,7 +1,7 @@
 // The print loop against a model of itself: whatever stations, clocks and crashes do in whatever order, the API and fifty lines of model agree.
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { hasEnded, type JobState, jobPath, jobStates, leaseOf, mayCancel, mayFollow, PAPER_MAY_EXIST } from "#shared/states.ts";
+import { hasEnded, type JobState, jobPath, jobStates, leaseOf, mayCancel, mayFollow, PAPER_MAY_EXIST, rankOf } from "#shared/states.ts";
 import { isDue, reap } from "../../cloud/domain/reaper.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { type Answered, broken, type Record } from "../print-checker.ts";
@@ -26,7 +26,6 @@ type Model = {
 }; // oxfmt-ignore
 type Say = (typeof jobPath)[number] | "FAILED";
 
-const rank = (state: JobState) => jobPath.indexOf(state as "QUEUED");
 const pooled = ({ state, attempt, expired }: Model) =>
   attempt < MAX_ATTEMPTS && (state === "QUEUED" || state === "FAILED" || (leaseOf(state) === "reclaimable" && expired));
 
@@ -34,7 +33,7 @@ const pooled = ({ state, attempt, expired }: Model) =>
 function judge(model: Model, held: Held, status: Say): { code: string | null; moves: boolean } {
   if (model.latest?.attemptId !== held.attemptId) return { code: "STALE_ATTEMPT", moves: false };
   const again = status === "FAILED" ? model.gaveUp : status === model.state;
-  if (again || (rank(status) > 0 && rank(status) <= model.reached)) return { code: null, moves: false };
+  if (again || (rankOf(status) > 0 && rankOf(status) <= model.reached)) return { code: null, moves: false };
   if (["FAILED", "DEAD_LETTER", "CANCELLED"].includes(model.state)) return { code: "STALE_ATTEMPT", moves: false };
   const legal = mayFollow(model.state, status) && (jobStates[status].by as readonly string[]).includes("device") && status !== "CLAIMED";
   return legal ? { code: null, moves: true } : { code: "ILLEGAL_TRANSITION", moves: false };
@@ -103,7 +102,7 @@ async function run(commands: readonly Command[]): Promise<void> {
     if (!moves) return;
     model.expired = false;
     if (status === "FAILED") fail(model, false);
-    else [model.state, model.reached] = [status, rank(status)];
+    else [model.state, model.reached] = [status, rankOf(status)];
     await reapNow();
     settle(model);
   }

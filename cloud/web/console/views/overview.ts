@@ -1,5 +1,5 @@
 // The floor at one glance: where the jobs are, how many labels an hour, who is silent, what went wrong.
-import { type JobState, jobPath, jobStateNames } from "#shared/states.ts";
+import { type JobState, jobPath, jobStateNames, rankOf } from "#shared/states.ts";
 import { h } from "#shared/web/dom.ts";
 import type { Summary } from "#shared/wire/console.ts";
 import { HoursChart } from "../chart.ts";
@@ -9,8 +9,7 @@ import { Card, Empty, Shown, Title, toneIcon, toneOf } from "../parts.ts";
 import { summary } from "../state.ts";
 import { DeadLetters } from "./dead-letters.ts";
 
-const path: readonly JobState[] = jobPath;
-const beside = jobStateNames.filter((state) => !path.includes(state));
+const beside = jobStateNames.filter((state) => rankOf(state) < 0);
 const BARS = 6;
 
 const figure = (value: number, isCapped: boolean) => (isCapped ? words().common.atLeast(count(value)) : count(value));
@@ -36,7 +35,7 @@ const Flow = ({ of }: { of: Summary }) =>
     h(
       "ol",
       { class: "path" },
-      path.map((state) => h(State, { key: state, state, of })),
+      jobPath.map((state) => h(State, { key: state, state, of })),
     ),
     h(
       "ul",
