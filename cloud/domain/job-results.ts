@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { canonical } from "#shared/canonical.ts";
 import { type FieldFault, invalid, Refusal, refusalOr } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { hasEnded, type JobState, jobStates, mayFollow, PAPER_MAY_EXIST, rankOf } from "#shared/states.ts";
+import { type JobState, jobStates, PAPER_MAY_EXIST, rankOf } from "#shared/states.ts";
 import { type BundleItem, type JobActor, type Result, ResultItem, type ResultOutcome } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { eachBeside, together, type Tx } from "../store/store.ts";
@@ -46,15 +46,10 @@ const hasFailed = async (tx: Tx, row: jobs.Row): Promise<boolean> =>
 
 function refuseIllegal(row: jobs.Row, status: JobState, { kind }: JobActor): void {
   if (isOver(row)) throw stale(row, `the job is ${row.state}${row.reason === null ? "" : ` (${row.reason})`}: this attempt is over`);
-  const words: readonly string[] = jobStates[status].by;
-  const allowed = jobStates[row.state].next.filter(
-    (next) => (jobStates[next].by as readonly string[]).includes(kind) && next !== "CLAIMED",
-  );
-  if (mayFollow(row.state, status) && words.includes(kind) && status !== "CLAIMED") return;
-  const message = hasEnded(row.state)
-    ? `the job is ${row.state} and stays so`
-    : `${status} doesn't follow ${row.state}; ${allowed.join(" or ")} does`;
-  throw new Refusal("ILLEGAL_TRANSITION", message, { from: row.state, to: status, allowed });
+  const next: readonly JobState[] = jobStates[row.state].next;
+  const allowed = next.filter((to) => (jobStates[to].by as readonly string[]).includes(kind) && to !== "CLAIMED");
+  if (!allowed.includes(status))
+    throw jobs.illegal(row, status, allowed, `${status} doesn't follow ${row.state}; ${allowed.join(" or ")} does`);
 }
 
 /** The word as it was sent, for the bundle: members that were absent stay so. */

@@ -238,18 +238,13 @@ export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes:
   return moved;
 }
 
-const illegal = (from: JobState, to: JobState, allowed: readonly string[], message: string) =>
-  new Refusal("ILLEGAL_TRANSITION", message, { from, to, allowed });
+/** `why` holds of a job that goes on; one that has ended stays so. */
+export const illegal = ({ state: from }: Row, to: JobState, allowed: readonly JobState[], why: string): Refusal =>
+  new Refusal("ILLEGAL_TRANSITION", hasEnded(from) ? `the job is ${from} and stays so` : why, { from, to, allowed });
 
 export async function cancel(tx: Tx, by: By, ref: string, reason: string | undefined): Promise<Job> {
   const row = await find(tx, by.tenantId, ref);
-  if (!mayCancel(row.state))
-    throw illegal(
-      row.state,
-      "CANCELLED",
-      [],
-      hasEnded(row.state) ? `the job is ${row.state} and stays so` : `the job is ${row.state}: a label may exist, so it can't be cancelled`,
-    );
+  if (!mayCancel(row.state)) throw illegal(row, "CANCELLED", [], `the job is ${row.state}: a label may exist, so it can't be cancelled`);
   const why = reason ?? null;
   return toWire(await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason: why }, { reason: why }));
 }
