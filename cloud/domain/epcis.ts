@@ -8,8 +8,9 @@ import { limits } from "#shared/limits.ts";
 import type { CaptureJob } from "#shared/wire/epcis.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { epcisCaptures, epcisContexts, epcisEvents, epcisTerms, serials } from "../store/schema.ts";
+import { epcisCaptures, epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
 import { db, together, type Tx } from "../store/store.ts";
+import * as carriers from "./carriers.ts";
 import { itemOf, keyOf } from "./epc.ts";
 import { type Prepared, problemOf, type Ready } from "./epcis-document.ts";
 import { pageSize } from "./epcis-parameters.ts";
@@ -32,12 +33,6 @@ const remove = prepared(db.delete(epcisEvents).where(mine));
 const bodyOf = prepared(db.select({ body: epcisEvents.body }).from(epcisEvents).where(mine));
 const insertTerm = prepared(db.insert(epcisTerms).values(placesOf(epcisTerms)));
 const insertContext = prepared(db.insert(epcisContexts).values(placesOf(epcisContexts)).onConflictDoNothing());
-const carrierOf = prepared(
-  db
-    .select({ gtin: serials.gtin, productId: serials.productId })
-    .from(serials)
-    .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")))),
-);
 
 /** Null for what no event is found by: one of a type of one's own may have anything there, more than PostgreSQL's index has room for. */
 const text = (value: unknown): string | null =>
@@ -70,7 +65,7 @@ async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<
   for (let i = 0; i < items.length; i += SLICE_TERMS)
     await Promise.all(
       items.slice(i, i + SLICE_TERMS).map(async (item) => {
-        const known = await carrierOf.get({ tenantId: by.tenantId, serial: item.serial });
+        const known = await carriers.find(tx, by.tenantId, item.serial);
         if (known?.gtin !== item.gtin) return;
         await emit(tx, by, "scan.recorded", { ...item, productId: known.productId, at, source: "epcis", eventId });
       }),
