@@ -7,7 +7,7 @@ import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { UNTP_DPP } from "./issued-credentials.ts";
-import { pageOf, pageReply, UUID } from "./page.ts";
+import { pageOf, type PageQuery, pageReply, UUID } from "./page.ts";
 import { type Content, linkOf } from "./passport-content.ts";
 import { uriOf } from "./registrations.ts";
 
@@ -49,7 +49,7 @@ export async function byProduct(tx: Tx, name: string, form: Form, origin: string
 }
 
 /** In the order of the passports' ids, which never changes: a page goes on where the last one ended, whatever was published meanwhile. */
-export async function idsOf(tx: Tx, names: string[], query: { limit?: number; cursor?: string }) {
+export async function idsOf(tx: Tx, names: string[], query: PageQuery) {
   const { limit, after } = pageOf(query);
   const productIds = await productsOf(tx, names);
   const rows = await tx.db

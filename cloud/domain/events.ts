@@ -9,7 +9,7 @@ import { db, type Tx } from "../store/store.ts";
 import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
-import { pageOf, pageReply, SEQ } from "./page.ts";
+import { pageOf, type PageQuery, pageReply, SEQ } from "./page.ts";
 
 /** Who did it, in answer to which request. */
 export type By = { tenantId: string; actor: Actor; requestId: string };
@@ -40,7 +40,7 @@ const toWire = ({ id, type, at, requestId, actor, data }: Row): DomainEvent => (
 });
 
 /** Oldest first: read on, and you have lived it. */
-export async function list(tx: Tx, tenantId: string, subject: string, query: { limit?: number; cursor?: string }) {
+export async function list(tx: Tx, tenantId: string, subject: string, query: PageQuery) {
   const { limit, after } = pageOf(query, SEQ);
   const rows = await tx.db
     .select()
@@ -52,7 +52,7 @@ export async function list(tx: Tx, tenantId: string, subject: string, query: { l
 }
 
 /** The events that left a snapshot, newest first. */
-export async function snapshots(tx: Tx, tenantId: string, subject: string, query: { limit?: number; cursor?: string }) {
+export async function snapshots(tx: Tx, tenantId: string, subject: string, query: PageQuery) {
   const { limit, after } = pageOf(query, SEQ);
   const before = after === undefined ? sql`1 = 1` : lt(events.seq, Number(after));
   const rows = await tx.db

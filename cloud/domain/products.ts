@@ -13,7 +13,7 @@ import { revokeOf } from "./issued-credentials.ts";
 import * as domainEvents from "./events.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
-import { pageReply } from "./page.ts";
+import { type PageQuery, pageReply } from "./page.ts";
 import { duplicate, type Judged, judged, moreFaults, refuseUnjudged, shaped } from "./product-rules.ts";
 
 export type Row = typeof products.$inferSelect;
@@ -306,7 +306,7 @@ export async function remove(tx: Tx, by: By, id: string, ifMatch?: string): Prom
   return row;
 }
 
-export async function versions(tx: Tx, caller: Caller, id: string, query: { limit?: number; cursor?: string }) {
+export async function versions(tx: Tx, caller: Caller, id: string, query: PageQuery) {
   await find(tx, caller.tenantId, id);
   const { rows, limit } = await domainEvents.snapshots(tx, caller.tenantId, id, query);
   return pageReply(rows, limit, ({ seq }) => String(seq), toVersion);
@@ -321,7 +321,7 @@ const toVersion = ({ seq, at, actor, requestId, data, snapshot }: typeof events.
   snapshot: snapshot as Product,
 });
 
-export async function history(tx: Tx, caller: Caller, id: string, query: { limit?: number; cursor?: string }) {
+export async function history(tx: Tx, caller: Caller, id: string, query: PageQuery) {
   await find(tx, caller.tenantId, id);
   return domainEvents.list(tx, caller.tenantId, id, query);
 }
