@@ -1,18 +1,12 @@
 // The outbox's first step: events become deliveries, one for each webhook that wanted them when they happened.
 import { eq, sql } from "../store/drizzle.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { deliveries, lanes, outbox } from "../store/schema.ts";
+import { deliveries, outbox } from "../store/schema.ts";
 import { db, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import { fresh, type Row as Delivery } from "./deliveries.ts";
+import { markLane } from "./webhooks.ts";
 
 const insertDelivery = prepared(db.insert(deliveries).values(placesOf(deliveries)));
-const markLane = prepared(
-  db
-    .update(lanes)
-    .set({ dueAt: 0, revision: sql`${lanes.revision} + 1` })
-    .where(eq(lanes.webhookId, sql.placeholder("webhookId")))
-    .returning({ webhookId: lanes.webhookId }),
-);
 const MESSAGES_READ = 16; // each may have a thousand targets
 type Message = Pick<typeof outbox.$inferSelect, "id" | "tenantId" | "type"> & { targets: string[] };
 

@@ -72,15 +72,19 @@ async function listen(tx: Tx, { tenantId, id }: Row, types: readonly EventName[]
   if (types.length > 0) await tx.db.insert(subscriptions).values(types.map((type) => ({ tenantId, type, webhookId: id })));
 }
 
-/** Something of this webhook can go out now; false where it was deleted meanwhile, with its lane. */
-export async function touchLane(tx: Tx, webhookId: string): Promise<boolean> {
-  const [touched] = await tx.db
+/** Its lane is due now; undefined where it was deleted meanwhile, with its lane. */
+export const markLane = prepared(
+  db
     .update(lanes)
     .set({ dueAt: 0, revision: sql`${lanes.revision} + 1` })
-    .where(eq(lanes.webhookId, webhookId))
-    .returning({ webhookId: lanes.webhookId });
+    .where(eq(lanes.webhookId, sql.placeholder("webhookId")))
+    .returning({ webhookId: lanes.webhookId }),
+);
+/** Something of this webhook can go out now; false where there is no lane for it any more. */
+export async function touchLane(tx: Tx, webhookId: string): Promise<boolean> {
+  const marked = await markLane.get({ webhookId });
   nudge(tx);
-  return touched !== undefined;
+  return marked !== undefined;
 }
 
 export async function create(tx: Tx, caller: Caller, input: WebhookCreate, rules: Rules): Promise<WebhookMinted> {
