@@ -154,21 +154,17 @@ export async function change(tx: Tx, row: Row, changes: Partial<Row>): Promise<R
   return changed;
 }
 
+/** A version's content with what vouches for it. */
+async function signed(tx: Tx, passport: Row, version: number, content: Content, signing: Signing) {
+  const { id: credentialId, jws: credential } = await issue(tx, { passport, version, content }, signing);
+  return { content, digest: digestOf(content), credential, credentialId };
+}
+
 /** The next version, as the draft. */
 export async function addVersion(tx: Tx, row: Row, content: Content, signing: Signing): Promise<Row> {
   const version = row.lastVersion + 1;
-  const { id: credentialId, jws: credential } = await issue(tx, { passport: row, version, content }, signing);
-  const made: Version = {
-    passportId: row.id,
-    version,
-    content,
-    digest: digestOf(content),
-    credential,
-    credentialId,
-    createdAt: tx.now,
-    publishedAt: null,
-  };
-  await tx.db.insert(passportVersions).values(made);
+  const said = await signed(tx, row, version, content, signing);
+  await tx.db.insert(passportVersions).values({ passportId: row.id, version, ...said, createdAt: tx.now, publishedAt: null });
   const state = row.state === "generating" ? "draft" : row.state;
   return change(tx, row, { state, draftVersion: version, lastVersion: version, leaseUntil: 0 });
 }
@@ -200,10 +196,10 @@ export async function edit(tx: Tx, by: By, id: string, sent: Content, signing: S
   const content = identified(sent, await products.find(tx, by.tenantId, row.productId), signing.origin());
   const version = row.draftVersion as number;
   await revokeDraft(tx, row); // what it said is no longer what anybody stands for
-  const { id: credentialId, jws: credential } = await issue(tx, { passport: row, version, content }, signing);
+  const said = await signed(tx, row, version, content, signing);
   await tx.db
     .update(passportVersions)
-    .set({ content, digest: digestOf(content), credential, credentialId })
+    .set(said)
     .where(and(eq(passportVersions.passportId, id), eq(passportVersions.version, version)));
   return toWire(await change(tx, row, {}));
 }
