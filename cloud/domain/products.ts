@@ -282,9 +282,8 @@ export async function tellPublished(tx: Tx, by: By, row: Row, more: Record<strin
 export const tellVoided = (tx: Tx, by: By, row: Row, serial: string, reason: string): Promise<Product> =>
   change(tx, by, row, {}, { serial, reason });
 
-export async function voidIt(tx: Tx, by: By, id: string, reason: string, ifMatch?: string): Promise<Product> {
+export async function voidIt(tx: Tx, by: By, id: string, reason: string): Promise<Product> {
   const row = await hold(tx, by.tenantId, id);
-  refuseStale(row, ifMatch);
   if (row.voidedAt !== null) throw alreadyVoided(row);
   await revokeOf(tx, row.id);
   return change(tx, by, row, { voidedAt: tx.now, voidReason: reason }, { reason });

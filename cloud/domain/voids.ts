@@ -15,9 +15,9 @@ import * as products from "./products.ts";
 /** Without a serial, or with an item's own, it is the product; else one that was allocated for its labels, with the item that has a passport of its own. */
 export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: string, ifMatch?: string): Promise<Product> {
   const product = await products.hold(tx, by.tenantId, id);
-  if (said.serial === undefined || (product.granularity === "item" && said.serial === product.serialNumber))
-    return voidWhole(tx, by, product, said.reason, origin, ifMatch);
   products.refuseStale(product, ifMatch);
+  if (said.serial === undefined || (product.granularity === "item" && said.serial === product.serialNumber))
+    return voidWhole(tx, by, product, said.reason, origin);
   const row = await carriers.find(tx, by.tenantId, said.serial);
   if (row?.gtin !== product.gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${said.serial} isn't allocated under ${product.gtin}`);
   if (row.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", `it was voided at ${instant(row.voidedAt)}`);
@@ -27,8 +27,8 @@ export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: str
   return products.tellVoided(tx, by, product, row.serial, said.reason);
 }
 
-async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, origin: string, ifMatch?: string): Promise<Product> {
-  const voided = await products.voidIt(tx, by, row.id, reason, ifMatch);
+async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, origin: string): Promise<Product> {
+  const voided = await products.voidIt(tx, by, row.id, reason);
   if (row.printed) await jobs.cancelAllOf(tx, by, row.id);
   // An item may be a thing whose serial was allocated under its model.
   const own = row.granularity === "batch" || row.serialNumber === null ? undefined : await carriers.find(tx, by.tenantId, row.serialNumber);
