@@ -30,8 +30,9 @@ export type Session = { known: Known; endsAt: number };
 /** Who signed in, as their credential is now; undefined once either has ended. */
 export async function find(tx: Tx, cookie: string): Promise<Session | undefined> {
   const row = await byHash.get({ hash: keptAs(cookie), now: tx.now });
-  const known = row && (await byId(tx, row.credentialKind, row.credentialId));
-  return known?.caller.tenantId === row?.tenantId && known && row ? { known, endsAt: row.endsAt } : undefined;
+  if (!row) return undefined;
+  const known = await byId(tx, row.credentialKind, row.credentialId);
+  return known?.caller.tenantId === row.tenantId ? { known, endsAt: row.endsAt } : undefined;
 }
 
 export async function end(tx: Tx, cookie: string): Promise<void> {

@@ -126,8 +126,10 @@ export async function namesIn(_tx: Tx, { tenantId, levels }: Resolution): Promis
 type Published = Awaited<ReturnType<typeof published.all>>[number];
 
 async function ofSerial(gtin: string, serial: string, model?: Published, carrier?: Published): Promise<Target | undefined> {
-  if (carrier?.allocatedTo === carrier?.productId && carrier) return carrier;
-  if (carrier?.allocatedTo) return ofProduct.get({ tenantId: carrier.tenantId, productId: carrier.allocatedTo });
+  if (carrier?.allocatedTo) {
+    const { tenantId, productId, allocatedTo } = carrier;
+    return allocatedTo === productId ? carrier : ofProduct.get({ tenantId, productId: allocatedTo });
+  }
   return model?.serialNumber === serial ? model : ofOwners(gtin, serial);
 }
 
