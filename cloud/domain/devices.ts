@@ -173,8 +173,17 @@ export function seen(tx: Tx, tenantId: string, id: string): void {
 
 export const capabilitiesOf = async (tx: Tx, tenantId: string, id: string): Promise<Need[]> => (await find(tx, tenantId, id)).capabilities;
 
-/** What a station says of itself; `isHeard` unless it was said by somebody else, or some time ago. */
-export async function report(tx: Tx, tenantId: string, id: string, said: StationReport, isHeard = true, kept?: string): Promise<Device> {
+/** `isHeard` unless it was said by somebody else, or some time ago; `isKept`: all of it was retained by the broker; `kept`: the digest of what it retains now. */
+export type Overheard = { isHeard: boolean; isKept: boolean; kept: string | undefined };
+const SAID_NOW = { isHeard: true, kept: undefined };
+/** What a station says of itself. */
+export async function report(
+  tx: Tx,
+  tenantId: string,
+  id: string,
+  said: StationReport,
+  { isHeard, kept }: Omit<Overheard, "isKept"> = SAID_NOW,
+): Promise<Device> {
   const row = await find(tx, tenantId, id);
   const statusAt = said.status === undefined ? {} : { statusAt: tx.now };
   const isNews = said.status !== undefined && said.status !== row.report.status;
@@ -193,22 +202,16 @@ export async function report(tx: Tx, tenantId: string, id: string, said: Station
   return toWire(written, tx.now);
 }
 
-/** `isKept`: all of it was retained by the broker; `kept`: the digest of what it retains now. */
-export type Overheard = { isHeard: boolean; isKept: boolean; kept: string | undefined };
 /** What came by a broker, which may go on letting in whom we don't: of a device whose key couldn't say it over HTTP, that it is gone and no more. */
-export async function overhear(
-  tx: Tx,
-  tenantId: string,
-  id: string,
-  said: StationReport,
-  { isHeard, isKept, kept }: Overheard,
-): Promise<void> {
+export async function overhear(tx: Tx, tenantId: string, id: string, said: StationReport, how: Overheard): Promise<void> {
   const row = await find(tx, tenantId, id);
   const key = await byId(tx, "api_key", row.apiKeyId);
   const isGood = key !== undefined && !hasEnded(key, tx.now) && holds(key.caller.scopes, "aidc:write");
   if (!isGood && said.status !== "offline") throw new Refusal("UNAUTHORIZED", "the device's key has died, or may not report");
-  if (isKept && kept === row.report.kept) return; // heard before, and perhaps the device has said something else since
-  await (isGood ? report(tx, tenantId, id, said, isHeard, kept) : report(tx, tenantId, id, { status: "offline" }, false));
+  if (how.isKept && how.kept === row.report.kept) return; // heard before, and perhaps the device has said something else since
+  await (isGood
+    ? report(tx, tenantId, id, said, how)
+    : report(tx, tenantId, id, { status: "offline" }, { isHeard: false, kept: undefined }));
 }
 
 /** The devices that could take any of these jobs: of its station, or of a job's that has none, with all that it needs. */
