@@ -184,13 +184,12 @@ const summary = ({ productId, sector, celexId, packVersion, packDigest, score, s
   evaluatedAt: instant(at),
 });
 
+const sectorsNow = ({ store, packs }: Judging): Promise<Sector[]> =>
+  store.read("compliance sectors", async ({ now }) => judgedSectors(packs, now));
+
 export async function overview(judging: Judging, by: By, productId: string): Promise<EvaluationSummary[]> {
-  const at = await judging.store.read("compliance sectors", async ({ now }) => now);
-  const rows = await evaluateAll(
-    judging,
-    by,
-    judgedSectors(judging.packs, at).map((sector) => ({ productId, sector })),
-  );
+  const tasks = (await sectorsNow(judging)).map((sector) => ({ productId, sector }));
+  const rows = await evaluateAll(judging, by, tasks);
   return rows.map((row) => summary(orThrow(row)));
 }
 
@@ -199,8 +198,7 @@ const SLICE_EVALUATIONS = 48;
 
 /** Each product by itself: what can't be judged is told with its place, the others stand. */
 export async function evaluateBatch(judging: Judging, by: By, { productIds, sectors }: EvaluationBatch): Promise<EvaluationBatchResult> {
-  const at = await judging.store.read("compliance sectors", async ({ now }) => now);
-  const asked = sectors ?? judgedSectors(judging.packs, at);
+  const asked = sectors ?? (await sectorsNow(judging));
   const most = Math.max(1, Math.floor(SLICE_EVALUATIONS / asked.length));
   const answer: EvaluationBatchResult = { data: [], errors: [] };
   const placeOf = (from: number, n: number) => {
@@ -209,11 +207,8 @@ export async function evaluateBatch(judging: Judging, by: By, { productIds, sect
   };
   for (let from = 0; from < productIds.length; from += most) {
     const ids = productIds.slice(from, from + most);
-    const rows = await evaluateAll(
-      judging,
-      by,
-      ids.flatMap((productId) => asked.map((sector) => ({ productId, sector }))),
-    );
+    const tasks = ids.flatMap((productId) => asked.map((sector) => ({ productId, sector })));
+    const rows = await evaluateAll(judging, by, tasks);
     for (const [n, row] of rows.entries())
       if (row instanceof Refusal) answer.errors.push({ ...placeOf(from, n), error: row.line });
       else answer.data.push(summary(row));
