@@ -59,4 +59,6 @@ export const auditActions = {
 } as const;
 
 export type AuditAction = keyof typeof auditActions;
-export const auditClasses = ["auth", "tenant", "product", "passport", "print", "device", "webhook"] as const;
+export const classOf = (action: string): string => action.split(".", 1)[0] ?? "";
+type ClassOf<Action> = Action extends `${infer Class}.${string}` ? Class : never;
+export const auditClasses = [...new Set(Object.keys(auditActions).map(classOf))] as ClassOf<AuditAction>[];

@@ -2,7 +2,7 @@
 import { and, desc, eq, gt, inArray, max, sql } from "../store/drizzle.ts";
 import type { SQL } from "drizzle-orm";
 import { digestOf } from "#shared/canonical.ts";
-import { type AuditAction, auditActions } from "#shared/audit.ts";
+import { type AuditAction, auditActions, classOf } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
 import { auditHeads, auditLog, tenants } from "../store/schema.ts";
@@ -52,7 +52,7 @@ type Head = { seq: number; hash: string };
 const shown = ({ at, hash, ...row }: Stored): Omit<AuditRow, "hash"> => ({
   ...row,
   at: instant(at),
-  class: row.action.split(".")[0] ?? "",
+  class: classOf(row.action),
 });
 const toWire = (row: Stored): AuditRow => ({ ...shown(row), hash: row.hash });
 export const hashOf = (row: Stored): string => digestOf(shown(row));
@@ -93,8 +93,8 @@ function chain(tenantId: string, unchained: readonly Unchained[], { seq: first, 
 
 /** The actions that are asked for; undefined for any. */
 function actionsIn({ action, class: name }: AuditQuery): string[] | undefined {
-  if (action !== undefined) return name === undefined || action.startsWith(`${name}.`) ? [action] : [];
-  return name === undefined ? undefined : Object.keys(auditActions).filter((one) => one.startsWith(`${name}.`));
+  if (action !== undefined) return name === undefined || classOf(action) === name ? [action] : [];
+  return name === undefined ? undefined : Object.keys(auditActions).filter((one) => classOf(one) === name);
 }
 
 /** The latest rows of each of these actions, off their index: asked for whole rows, SQLite would look through the chain. */
@@ -134,7 +134,7 @@ export async function since(tx: Tx, tenantId: string, seq: number): Promise<{ se
     .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
     .orderBy(desc(auditLog.seq))
     .limit(SINCE_MAX_ROWS);
-  return { seq: rows[0]?.seq ?? seq, classes: new Set(rows.map(({ action }) => action.split(".")[0] ?? "")) };
+  return { seq: rows[0]?.seq ?? seq, classes: new Set(rows.map(({ action }) => classOf(action))) };
 }
 
 /** When its latest row was written. */
