@@ -1,5 +1,5 @@
 // Statements on their way to a server: those that were begun in one turn of the event loop leave in one message, and those that ask alike as one set.
-import type { Writable } from "node:stream";
+import type { Socket } from "node:net";
 import { DatabaseError, type PoolClient, type QueryArrayResult, type QueryConfig } from "pg";
 import { codeOf } from "#shared/fault.ts";
 import { placed, setForm } from "./postgres-sets.ts";
@@ -87,9 +87,11 @@ export function linesOn(client: PoolClient): Lines {
   };
 }
 
+export const streamOf = (client: PoolClient): Socket => (client as unknown as { connection: { stream: Socket } }).connection.stream;
+
 /** The driver writes each query by itself, and each write wakes the server: a third of all our time, if nothing is done about it. */
 export function inOneWrite<T>(client: PoolClient, write: () => T): T {
-  const { stream } = (client as unknown as { connection: { stream: Writable } }).connection;
+  const stream = streamOf(client);
   stream.cork();
   try {
     return write();

@@ -4,7 +4,7 @@ import { type CustomTypesConfig, Pool, type PoolClient, types } from "pg";
 import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Joint, jointUnits } from "./postgres-joint.ts";
-import { ask, inOneWrite, linesOn } from "./postgres-lines.ts";
+import { ask, inOneWrite, linesOn, streamOf } from "./postgres-lines.ts";
 import { type Engine, type Execute, type Mode, RUN_AGAIN, sayFinales, type Session, together, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
@@ -13,11 +13,18 @@ export type PostgresOptions = {
   connections?: number;
   /** How long a script comes again for tables that others hold. */
   scriptPatienceMs?: number;
+  silentMaxMs?: number;
   onCommit?: (units: number, seconds: number) => void;
 };
 
 const TRIES = 8;
 const CONNECT_MAX_MS = 5_000; // for a new connection, and for a free one where all are busy
+const STATEMENT_MAX_MS = 30_000;
+/**
+ * The server itself ends what takes longer, so one that is asked and says nothing for longer is gone, and its machine with it: nobody else tells us,
+ * and the network would go on believing in it for a quarter of an hour.
+ */
+const SILENT_MAX_MS = STATEMENT_MAX_MS + 5_000;
 const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 
 const DEADLOCK = "40P01";
@@ -59,6 +66,7 @@ export function openPostgres({
   clock,
   connections = limits.POSTGRES_CONNECTIONS,
   scriptPatienceMs = SCRIPT_PATIENCE_MS,
+  silentMaxMs = SILENT_MAX_MS,
   onCommit,
 }: PostgresOptions): Engine {
   const pool = new Pool({
@@ -67,7 +75,7 @@ export function openPostgres({
     connectionTimeoutMillis: CONNECT_MAX_MS,
     idleTimeoutMillis: 60_000,
     application_name: "imprimatur",
-    statement_timeout: 30_000,
+    statement_timeout: STATEMENT_MAX_MS,
     idle_in_transaction_session_timeout: limits.UNIT_MAX_MS, // a node that is frozen, or cut off, keeps nobody waiting for longer
     options: `-c synchronous_commit=on ${BY_INDEX}`,
     pipeline: true, // statements that don't wait for one another share a round trip
@@ -75,7 +83,13 @@ export function openPostgres({
   });
   // A connection that dies is dropped and replaced; who was using it hears it from the statement that failed.
   pool.on("error", () => {});
-  pool.on("connect", (client) => void client.on("error", () => {}));
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
+    const stream = streamOf(client);
+    stream.on("timeout", () => stream.destroy(new Error(`the server said nothing for ${silentMaxMs} ms`)));
+  });
+  pool.on("acquire", (client) => void streamOf(client).setTimeout(silentMaxMs));
+  pool.on("release", (_error, client) => void streamOf(client).setTimeout(0)); // nothing is asked of it
   let pending = 0;
 
   async function connect(): Promise<PoolClient> {
@@ -193,6 +207,7 @@ export function openPostgres({
     script: async (text) => {
       const client = await connect();
       const until = performance.now() + scriptPatienceMs;
+      streamOf(client).setTimeout(0); // what it takes, it takes
       try {
         // Several statements in one message are one transaction. A table that changes while others work on it may meet them crosswise.
         while (await isHeld(() => again(isDeadlock, () => client.query(SCRIPT_BEGIN + text)))) {

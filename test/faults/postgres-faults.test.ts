@@ -1,17 +1,23 @@
 // PostgreSQL misbehaves while we work: connections are killed, transactions lose against others, the server is gone for good and its standby takes over.
 import { afterAll, expect, test } from "vitest";
 import { jobPath } from "#shared/states.ts";
+import type { Refusal } from "#shared/errors.ts";
+import { createLog } from "../../cloud/log.ts";
+import { openPostgres } from "../../cloud/store/postgres.ts";
+import { storeOn } from "../../cloud/store/store.ts";
 import { startBalancer } from "../../fixtures/balancer.ts";
 import { topicsOf } from "#shared/mqtt.ts";
 import type { Client } from "../../fixtures/client.ts";
 import { peer } from "../../fixtures/mqtt.ts";
 import { onServer, type Postgres, startPostgres } from "../../fixtures/postgres.ts";
 import { bundleOf, type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
 const SOON = { timeout: 30_000, interval: 50 };
 const WRITERS = 8;
+const SILENT_MS = 500;
 const ends: (() => Promise<void>)[] = [];
 afterAll(async () => {
   for (const end of ends.toReversed()) await end();
@@ -260,6 +266,28 @@ test(
     expect((await labels.wrong(sealedBefore)).length).toBeGreaterThan(0);
   },
 );
+
+test("the server's machine is gone without a word: what was asked of it is refused, and the same store goes on with the one in its place", async (t) => {
+  const url = new URL((await freshDatabase("postgres")) ?? "");
+  const address = await startProxy(() => ({ port }));
+  const port = Number(url.port);
+  url.port = String(address.port);
+  const engine = openPostgres({ url: url.href, silentMaxMs: SILENT_MS });
+  const store = storeOn(engine, createLog("silent"));
+  t.onTestFinished(address.end);
+  t.onTestFinished(store.close);
+  await engine.script("CREATE TABLE told (n BIGINT)");
+  const tell = (n: number) => store.write("tell", ({ db }) => db.run(`INSERT INTO told VALUES (${n})`));
+  const tellJoint = (n: number) => store.joint.write("tell", ({ db }) => db.run(`INSERT INTO told VALUES (${n})`));
+  const look = () => store.joint.read("look", ({ db }) => db.values("SELECT count(*) FROM told"));
+  const all = () => Promise.allSettled([tell(1), tellJoint(2), look()]);
+  expect(new Set((await all()).map(({ status }) => status))).toEqual(new Set(["fulfilled"]));
+  address.bereave();
+  const refused = (await all()).flatMap((end) => (end.status === "rejected" ? [(end.reason as Refusal).code] : []));
+  expect(refused).toEqual(["STORE_UNAVAILABLE", "STORE_UNAVAILABLE", "STORE_UNAVAILABLE"]);
+  await expect.poll(async () => new Set((await all()).map(({ status }) => status)), SOON).toEqual(new Set(["fulfilled"]));
+  await engine.script(`SELECT pg_sleep(${(2 * SILENT_MS) / 1_000})`); // what brings tables up to date may be silent for as long as it takes
+}); // oxfmt-ignore
 
 test(
   "what a station says by MQTT while the server is away is written when it is back, and its newest word counts",
