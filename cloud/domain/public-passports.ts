@@ -1,9 +1,9 @@
 // What anybody may see of a passport: its published version with what vouches for it, or the reason why there is nothing to see.
-import { and, desc, eq, sql } from "../store/drizzle.ts";
+import { and, desc, eq, isNotNull, sql } from "../store/drizzle.ts";
 import { serialFault } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
 import { prepared, unseen } from "../store/prepared.ts";
-import { issuedCredentials, passports, passportVersions, printJobs, products, serials, validations } from "../store/schema.ts";
+import { events, issuedCredentials, passports, passportVersions, printJobs, products, serials, validations } from "../store/schema.ts";
 import { db } from "../store/store.ts";
 import { unknown, voided } from "./resolver.ts";
 
@@ -24,6 +24,14 @@ const byUid = prepared(
     .from(passports)
     .innerJoin(products, and(eq(products.tenantId, passports.tenantId), eq(products.id, passports.productId)))
     .where(eq(passports.productId, unseen("uid"))),
+);
+/** A product that was voided without ever having a passport; its first event knows whose it is, and is found by the id alone. */
+const buried = prepared(
+  db
+    .select({ at: products.voidedAt })
+    .from(events)
+    .innerJoin(products, and(eq(products.tenantId, events.tenantId), eq(products.id, events.subject), isNotNull(products.voidedAt)))
+    .where(and(eq(events.subject, unseen("uid")), eq(events.seq, 1))),
 );
 const { digest, credential, publishedAt } = passportVersions;
 const itsVersion = prepared(
@@ -85,7 +93,7 @@ export async function open(uid: string, asked: string | undefined, host: string)
   const fault = asked === undefined ? undefined : serialFault(asked);
   if (fault) throw new Refusal("INVALID_SERIAL", `the serial ${fault}`);
   const row = await byUid.get({ uid });
-  if (row && row.voidedAt !== null) throw voided();
+  if (row ? row.voidedAt !== null : await buried.get({ uid })) throw voided();
   if (!row || row.publishedVersion === null) throw new Refusal("NOT_FOUND", "there is no public passport at this address");
   const { tenantId, passportId, publishedVersion, state, gtin, granularity, serialNumber } = row;
   const serial = asked ?? (granularity === "item" ? serialNumber : undefined);

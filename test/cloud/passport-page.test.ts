@@ -233,7 +233,8 @@ test("unknown and draft are 404; voided, suspended and archived 410: typed for m
   const secret = { name: "Secret kettle", description: "Not for everybody's eyes" };
   const draft = await published(secret, "draft");
   const gone = await published(secret);
-  await w.admin.post(`/products/${gone.id}/void`, { reason: "recalled" });
+  const [drawn, bare] = [await published(secret, "draft"), await published(secret, "none")]; // voided before anybody could see them
+  for (const { id } of [gone, drawn, bare]) await w.admin.post(`/products/${id}/void`, { reason: "recalled" });
   const away = await published(secret);
   await w.admin.post(`/passports/${away.passportId}/suspend`);
   const archived = await published(secret);
@@ -245,6 +246,8 @@ test("unknown and draft are 404; voided, suspended and archived 410: typed for m
     ["a%2Fb", 404, "NOT_FOUND"],
     [`${kettle.id}.exe`, 404, "NOT_FOUND"],
     [gone.id, 410, "SERIAL_VOIDED"],
+    [drawn.id, 410, "SERIAL_VOIDED"],
+    [bare.id, 410, "SERIAL_VOIDED"],
     [away.id, 410, "PASSPORT_WITHDRAWN"],
     [archived.id, 410, "PASSPORT_WITHDRAWN"],
   ] as const)
