@@ -139,6 +139,7 @@ async function ofOwners(gtin: string, serial: string): Promise<Target | undefine
   for await (const tenantId of ownersOf(gtin)) {
     owners.push(tenantId);
     const known = await allocated.get({ tenantId, gtin, serial });
+    if (known && known.voidedAt !== null) throw voided();
     if (known) return ofProduct.get({ tenantId, productId: known.productId });
   }
   if (await isBuried(gtin, serial, owners)) throw voided();

@@ -259,6 +259,24 @@ test("a voided serial is 410 at once, for the linkset too, and nothing of the pr
   expect((await at(`${model}/21/1001`)).status).toBe(302);
 });
 
+test("a voided serial is 410 where no model is published too: of a lot, of an item, and of what its tenant hasn't published yet", async () => {
+  const made = async (granularity: string, more: Record<string, unknown>, stage?: "none") => {
+    const product = await published({ granularity, ...more }, stage);
+    const { serials } = (await w.admin.post("/carriers/batch", { productId: product.id, count: 2 })).body;
+    const [gone, kept] = serials as [string, string];
+    expect((await w.admin.post(`/products/${product.id}/void`, { reason: "torn", serial: gone })).status).toBe(200);
+    return { ...product, gone: `/01/${product.gtin}/21/${gone}`, kept: `/01/${product.gtin}/21/${kept}` };
+  };
+  const lot = await made("batch", { serialNumber: "L-5" });
+  const item = await made("item", {});
+  const next = await made("batch", { gtin: lot.gtin, serialNumber: "L-6" }, "none");
+  const ways = [["", {}], ["?linkType=linkset", {}], ["", LINKSET]] as const; // oxfmt-ignore
+  for (const { gone } of [lot, item, next])
+    for (const [query, headers] of ways) expect([gone, ...code(await at(gone + query, headers))]).toEqual([gone, 410, "SERIAL_VOIDED"]);
+  expect([(await at(lot.kept)).status, (await at(item.kept)).status]).toEqual([302, 302]);
+  expect(code(await at(next.kept))).toEqual([404, "PRODUCT_NOT_FOUND"]);
+});
+
 test("a voided product is 410 under its GTIN, its own serial and its carriers'; voided before it was published, its serial too", async () => {
   const gone = await published();
   await allocate(w, gone, ["2001"]);
