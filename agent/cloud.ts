@@ -103,7 +103,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       const { response, text } = await Promise.race([asked(), gone]);
       const answer: unknown = text === "" ? undefined : parsed(text);
       if (!response.ok) return refusalOf(response, answer);
-      if (shape === undefined || response.status === 204 || reads(shape, answer)) return { ok: true, value: answer as Static<T> };
+      if (shape === undefined || reads(shape, answer)) return { ok: true, value: answer as Static<T> };
       return {
         ok: false,
         status: 502,

@@ -686,6 +686,17 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     },
   );
 
+  test("with 204 and nothing: no report is with the cloud by that, and each is said again", async (t) => {
+    const { shop, net, station } = await behind(t);
+    let answered = 0;
+    net.rule(({ path }) => (/\/results?$/.test(path) && answered < 3 ? ((answered += 1), { status: 204, page: "" }) : "pass"));
+    const { job_ref: ref } = await shop.issue();
+    await until(() => answered > 2);
+    await sealed(shop, ref);
+    expect(station.state()).toMatchObject({ quarantine: [] });
+    expect(await movesOf(shop, ref)).toEqual(WHOLE);
+  });
+
   test("with 503 and a month to wait: the cloud is asked again within minutes, and not without a pause", async (t) => {
     const { shop, net, station } = await behind(t);
     let answered = 0;
