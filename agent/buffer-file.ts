@@ -6,6 +6,7 @@ import { Refusal } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
 import type { Station as StationInfo } from "#shared/wire/devices.ts";
 import { stages } from "./attempt.ts";
+import { labelStates } from "./buffer-labels.ts";
 import { type Clock, instant } from "./clock.ts";
 import { makeFolder } from "./terminal.ts";
 
@@ -58,6 +59,11 @@ ALTER TABLE quarantine ADD COLUMN seen_at INTEGER;
 `,
 ];
 const BUFFER_VERSION = VERSIONS.length;
+/** Names of a table of ours, for an IN of SQL. */
+const quoted = (table: object): string =>
+  Object.keys(table)
+    .map((name) => `'${name}'`)
+    .join(", ");
 const ON_PAPER = Object.entries(stages)
   .flatMap(([stage, { paper }]) => (paper ? `'${stage}'` : []))
   .join(", ");
@@ -148,15 +154,22 @@ function faultIn(db: Database.Database, version: number): string | undefined {
   if (version < 0 || shapeOf(db) !== ourShape(version)) return `its tables aren't those of a buffer of version ${version}`;
   const said = String(db.pragma("integrity_check(1)", { simple: true }));
   if (said !== "ok") return said.replaceAll(/\s+/g, " ");
-  const unread = db
-    .prepare(
-      `SELECT (SELECT count(*) FROM attempts WHERE ended IS NULL AND NOT (json_valid(task) AND json_valid(work)))
-        + (SELECT count(*) FROM reports WHERE fate IS NULL AND NOT json_valid(body)) AS count`,
-    )
-    .pluck()
-    .get();
-  return unread === 0 ? undefined : `${String(unread)} of its rows can't be read`;
+  const unread = Number(
+    db
+      .prepare(`SELECT ${UNREADABLE.map((rows) => `(SELECT count(*) FROM ${rows})`).join(" + ")}`)
+      .pluck()
+      .get(),
+  );
+  return unread === 0 ? undefined : `${unread} of its rows can't be read`;
 }
+/** SQLite finds a page that is torn, and no byte that was turned within a value. What is over is read as well, by the console and when its serial comes again. */
+const UNREADABLE = [
+  `attempts WHERE NOT iif(json_valid(task) AND json_valid(work), stage IN (${quoted(stages)})
+    AND (ended IS NOT NULL OR (link, serial, job_ref) IS (task ->> 'digital_link', task ->> 'serial', task ->> 'job_ref')), 0)`,
+  "reports WHERE NOT json_valid(body)",
+  `ledger WHERE state NOT IN (${quoted(labelStates)})`,
+  "meta WHERE name NOT IN ('adoption', 'key') AND NOT json_valid(value)",
+];
 const shapeOf = (db: Database.Database): string =>
   db
     .prepare("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name")

@@ -43,6 +43,16 @@ const damages: [what: string, how: (file: string) => void, why: RegExp][] = [
   ],
   ["says a version that never was", (file) => inFile(file, "PRAGMA user_version = -7"), /aren't those of a buffer/],
   ["holds work that can't be read", (file) => inFile(file, "UPDATE attempts SET work = '{'"), /2 of its rows can't be read/],
+  [
+    "holds work of which it says two things",
+    (file) => inFile(file, "UPDATE attempts SET task = replace(task, '127.', '137.')"),
+    /2 of its/,
+  ],
+  ["holds a stage that there isn't", (file) => inFile(file, "UPDATE attempts SET stage = 'waitinc' WHERE stage = 'waiting'"), /1 of its/],
+  ["holds told reports that can't be read", (file) => inFile(file, "UPDATE reports SET body = substr(body, 2)"), /[1-9] of its rows/],
+  ["doesn't know any more whose it is", (file) => inFile(file, "UPDATE meta SET value = '[' WHERE name = 'station'"), /1 of its rows/],
+  ["has forgotten how the counter stood", (file) => inFile(file, "UPDATE meta SET value = '1q' WHERE name LIKE 'odometer:%'"), /1 of its/],
+  ["holds a label in a state that there isn't", (file) => inFile(file, "UPDATE ledger SET state = 'prinued'"), /1 of its rows/],
 ];
 const fileOf = (floor: SimulatedFloor) => join(floor.config.dataDir, "station.db");
 const asideIn = (floor: SimulatedFloor) =>
