@@ -19,6 +19,7 @@ import {
   type OrphanReport,
   ResultOutcomes,
 } from "#shared/wire/jobs.ts";
+import { textFromCloud } from "./bounded-body.ts";
 import { callHeaders } from "./click.ts";
 import type { ReportBody } from "./buffer-reports.ts";
 
@@ -97,7 +98,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
         },
       });
       heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
-      return { response, text: await response.text() };
+      return { response, text: await textFromCloud(response) };
     };
     try {
       const { response, text } = await Promise.race([asked(), gone]);

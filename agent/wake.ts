@@ -8,6 +8,7 @@ import { limits } from "#shared/limits.ts";
 import { type Topics, topicsOf } from "#shared/mqtt.ts";
 import { nullable } from "#shared/wire/common.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
+import { textFromCloud } from "./bounded-body.ts";
 import { type Clock, systemClock, within } from "./clock.ts";
 import { type Link, PAUSES_MS } from "./reconnecting.ts";
 
@@ -139,7 +140,7 @@ async function placeOf({ cloud, key, mqtt }: WakeSettings, leaving: AbortSignal)
     await answer.body?.cancel();
     throw new Error(`the cloud answers ${answer.status} when asked where it is`);
   }
-  const told: unknown = await answer.json();
+  const told: unknown = JSON.parse(await textFromCloud(answer));
   if (!isTold(told)) throw new Error("the cloud's answer to where it is isn't what was agreed");
   const url = mqtt ?? told.mqtt?.url;
   if (url === undefined) throw new Error("the cloud has none");

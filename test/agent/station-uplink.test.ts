@@ -6,11 +6,27 @@ import { afterAll, describe, expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
 import { cloudClient } from "../../agent/cloud.ts";
 import { fateOf } from "../../agent/fates.ts";
+import { startWake } from "../../agent/wake.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
+import { startRegistry } from "../../fixtures/registry.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { type FloorOptions, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
-import { ask, asked, jobAt, movesOf, type Running, running, say, sealed, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
+import {
+  ask,
+  asked,
+  jobAt,
+  movesOf,
+  quietLog,
+  type Running,
+  running,
+  say,
+  sealed,
+  sessionAt,
+  stateInCloud,
+  stationOn,
+  until,
+} from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -695,6 +711,18 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     await sealed(shop, ref);
     expect(station.state()).toMatchObject({ quarantine: [] });
     expect(await movesOf(shop, ref)).toEqual(WHOLE);
+  });
+
+  test("without an end: it isn't heard out, nor by the line to the broker", async (t) => {
+    const endless = await startRegistry();
+    t.onTestFinished(endless.end);
+    await endless.behave("giant");
+    const settings = { cloud: endless.url, key: "imp_any" };
+    const why = expect.stringMatching(/answers more than \d+ bytes/);
+    expect(await cloudClient(settings.cloud, settings.key).station()).toMatchObject({ ok: false, status: 0, message: why });
+    const wake = startWake({ settings, onWake: () => {}, report: () => ({}), log: quietLog().log.logger });
+    t.onTestFinished(wake.stop);
+    await expect.poll(wake.link).toEqual({ up: false, why });
   });
 
   test("with 503 and a month to wait: the cloud is asked again within minutes, and not without a pause", async (t) => {
