@@ -113,7 +113,7 @@ function printerOf({ config, state }: Lane, open: Attempt[]) {
     words,
     since: iso(since),
     faults,
-    warnings,
+    warnings: [...(capabilities?.warnings ?? []), ...warnings],
     job_ref: current?.jobRef ?? null,
     label: { width_mm: config.label.widthMm, height_mm: config.label.heightMm, dpi: config.dpi },
     has_simulator: config.control !== undefined,

@@ -65,6 +65,17 @@ describe.concurrent("what goes well", () => {
     expect(data.find(({ to }: { to: string }) => to === "PRINTED_ATTESTED").actor).toMatchObject({ kind: "device" });
   });
 
+  test("a printer that says it isn't as the settings have it is told of as long as it is so, and works", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { config: { dpi: 300 } });
+    await until(() => station.state().printers[0]?.status === "ready");
+    const said = ["it says that it prints 203 dpi, and is set up for 300: labels have the wrong size"];
+    expect(station.state().printers[0]?.warnings).toEqual(said);
+    const { job_ref: ref } = await shop.issue();
+    await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED");
+    expect(station.state().printers[0]?.warnings).toEqual(said);
+  });
+
   test("a print queue never attests: an operator is asked, and the scan that came before the answer counts", async (t) => {
     const shop = await printShop(w);
     const { job_ref: ref, digital_link: link } = await shop.issue();
