@@ -46,6 +46,8 @@ test.each([
   expect(await http.post("faults", { json: { name: "paper-out" } }).json()).toEqual({ faults: { "paper-out": {} } });
   const form = { "content-type": "application/x-www-form-urlencoded" }; // what curl -d says
   expect((await http.post("faults", { body: '{"name":"jam"}', headers: form })).status).toBe(200);
+  expect((await http.post("faults", { body: '{"name":"jam"}' })).status).toBe(200); // as text, which is how fetch sends it
+  expect((await http.post("faults", { json: { name: ["jam"] } })).status).toBe(400);
   expect((await http.delete("faults/jma")).status).toBe(404); // nor is a typo taken for nothing here
   expect((await http.delete("faults/jam")).status).toBe(200);
   expect(await http.get("state").json()).toMatchObject({ simulated: true, stuck: "paper-out" });
