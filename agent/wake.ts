@@ -3,7 +3,7 @@ import { Ajv } from "ajv";
 import type { MqttClient } from "mqtt";
 import type { Logger } from "pino";
 import { type Static, Type } from "typebox";
-import { wordsOf } from "#shared/fault.ts";
+import { reasonOf, wordsOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Topics, topicsOf } from "#shared/mqtt.ts";
 import { nullable } from "#shared/wire/common.ts";
@@ -78,7 +78,7 @@ export function startWake({ settings, onWake, report, log, clock = systemClock, 
       if (over) return;
       line = await connect(place, onWake, leaving.signal);
     } catch (error) {
-      tell({ up: false, why: (error as Error).message });
+      tell({ up: false, why: reasonOf(error as Error) });
       return later();
     }
     const since = clock.now();

@@ -7,6 +7,7 @@ import { errors } from "#shared/errors.ts";
 import { cloudClient } from "../../agent/cloud.ts";
 import { fateOf } from "../../agent/fates.ts";
 import { startWake } from "../../agent/wake.ts";
+import { freePort } from "../../fixtures/free-port.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
@@ -683,6 +684,15 @@ test("a lease over which the cloud stumbles each time holds up no other", async 
   const beats = (ref: string) => net.passed.filter(({ path }) => path.endsWith(`${ref}/heartbeat`)).length;
   await until(() => beats(first.job_ref) > 6);
   expect(beats(next.job_ref)).toBeGreaterThan(0);
+});
+
+test("a cloud that can't be reached is told of with the reason, and so is its broker", async (t) => {
+  const settings = { cloud: `http://127.0.0.1:${await freePort()}`, key: "imp_any" };
+  const message = `${settings.cloud} doesn't answer: connect ECONNREFUSED ${settings.cloud.slice(7)}`;
+  expect(await cloudClient(settings.cloud, settings.key).station()).toMatchObject({ status: 0, message });
+  const wake = startWake({ settings, onWake: () => {}, report: () => ({}), log: quietLog().log.logger });
+  t.onTestFinished(wake.stop);
+  await expect.poll(wake.link).toEqual({ up: false, why: message.slice(message.indexOf("connect")) });
 });
 
 describe.concurrent("something halfway answers in the cloud's place", () => {
