@@ -35,7 +35,7 @@ export function parsePort(url: string): Address {
 
 function tcp(url: string): Address {
   if (!/^tcp:\/\//i.test(url) || !URL.canParse(url)) throw bad(url, "isn't of the form tcp://HOST:PORT, with a port of 1 to 65535");
-  const { hostname, port, pathname, search, hash, username } = new URL(url);
+  const { hostname, port, pathname, search, hash, username } = new URL(url.toLowerCase()); // outside the web a URL's host keeps its capitals
   if (!hostname) throw bad(url, "names no host; it is tcp://HOST:PORT");
   if (!port || port === "0") throw bad(url, "names no TCP port, 1 to 65535; label printers mostly listen at 9100");
   if (search || hash || username || (pathname && pathname !== "/"))

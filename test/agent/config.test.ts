@@ -103,6 +103,11 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     /^printers: the port "127\.0\.0\.1:9100" is there twice$/,
   ],
   [
+    "two printers on one wire, by a name in capitals",
+    { ...least, printers: ["tcp://Zebra.lan:9100", "tcp://zebra.LAN:9100"].map((port, i) => ({ ...printer, name: `p${i}`, port })) },
+    /^printers: the port "zebra\.lan:9100" is there twice$/,
+  ],
+  [
     "an operator whose id the cloud would refuse with every word of his",
     { ...least, operators: [{ id: "\u2066op-7\u2069", name: "Ada", badge: "B-0007" }] },
     /^operators\.0\.id /,
