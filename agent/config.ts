@@ -149,7 +149,7 @@ function checkUrls(config: AgentConfig): void {
   config.cloud = cloud.origin;
   if (config.mqtt !== undefined && !(/^(mqtts?|wss?|tcp|ssl|tls):\/\/[^/]/i.test(config.mqtt) && URL.canParse(config.mqtt)))
     throw new ConfigError("mqtt must be the broker's URL, such as mqtt://broker.example:1883 or mqtts://broker.example");
-  for (const [i, { driver, port, control, simulated, rfid, inFlight = 1 }] of config.printers.entries()) {
+  for (const [i, { driver, port, control, simulated, rfid, setup = "", inFlight = 1 }] of config.printers.entries()) {
     named(`printers.${i}.port`, () => portOf(drivers[driver]?.schemes ?? [], port));
     if (inFlight > 1 && driver !== "zpl")
       throw new ConfigError(`printers.${i}.inFlight is 1 for ${driver}: only zpl can tell apart what became of several labels`);
@@ -157,6 +157,9 @@ function checkUrls(config: AgentConfig): void {
       throw new ConfigError(
         `printers.${i}.rfid is false for ${driver}: only zpl can write tags; leave it out, or give the tags to a zpl printer`,
       );
+    const strange = /[^\0-\xff]/u.exec(setup)?.[0]; // cut to its last byte it may be a command
+    if (strange !== undefined)
+      throw new ConfigError(`printers.${i}.setup has ${JSON.stringify(strange)}, and a printer takes bytes: write it in Latin-1`);
     if (control !== undefined && (!simulated || !/^http:\/\/[^/]/.test(control) || !URL.canParse(control)))
       throw new ConfigError(`printers.${i}.control is the http:// address of a simulator, for a printer that is simulated`);
   }

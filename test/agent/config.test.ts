@@ -108,6 +108,11 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     /^printers: the port "zebra\.lan:9100" is there twice$/,
   ],
   [
+    "a set-up with what is no byte, and would be cut to one, a command perhaps",
+    { ...least, printers: [{ ...printer, setup: "^PW406^FXŞ" }] },
+    /^printers\.0\.setup has "Ş", and a printer takes bytes: write it in Latin-1$/,
+  ],
+  [
     "an operator whose id the cloud would refuse with every word of his",
     { ...least, operators: [{ id: "\u2066op-7\u2069", name: "Ada", badge: "B-0007" }] },
     /^operators\.0\.id /,
