@@ -2,7 +2,7 @@
 import { and, desc, eq, gt, inArray, max, sql } from "../store/drizzle.ts";
 import type { SQL } from "drizzle-orm";
 import { digestOf } from "#shared/canonical.ts";
-import { type AuditAction, auditActions, classOf } from "#shared/audit.ts";
+import { type AuditAction, auditActions, auditClasses, classOf } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow } from "#shared/wire/audit.ts";
 import type { Caller } from "../route.ts";
 import { auditHeads, auditLog, tenants } from "../store/schema.ts";
@@ -126,7 +126,7 @@ export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{
   return pageReply(rows, limit, ({ seq }) => String(seq), toWire);
 }
 
-/** Where the chain stands, and of which classes the rows are that came after one. */
+/** Where the chain stands, and of which classes the rows are that came after one; perhaps of all, where more came than are looked at. */
 export async function since(tx: Tx, tenantId: string, seq: number): Promise<{ seq: number; classes: Set<string> }> {
   const rows = await tx.db
     .select({ seq: auditLog.seq, action: auditLog.action })
@@ -134,7 +134,8 @@ export async function since(tx: Tx, tenantId: string, seq: number): Promise<{ se
     .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
     .orderBy(desc(auditLog.seq))
     .limit(SINCE_MAX_ROWS);
-  return { seq: rows[0]?.seq ?? seq, classes: new Set(rows.map(({ action }) => classOf(action))) };
+  const seen = rows.length < SINCE_MAX_ROWS ? rows.map(({ action }) => classOf(action)) : auditClasses;
+  return { seq: rows[0]?.seq ?? seq, classes: new Set(seen) };
 }
 
 /** When its latest row was written. */

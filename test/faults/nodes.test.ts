@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client as Connection } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import * as audit from "../../cloud/domain/audit.ts";
+import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { type Client, client } from "../../fixtures/client.ts";
 import { follow, type Heard } from "../../fixtures/sse.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
@@ -21,6 +23,7 @@ const ORIGIN = "https://cloud.example";
 const OURS = { origin: ORIGIN, "content-type": "application/json" }; // as the console's own page asks
 const LOOK_MS = 8_000;
 const TURNS_MS = 700;
+const WRITES_MEANWHILE = 1_200;
 const ended: World[] = [];
 afterAll(() => Promise.all(ended.map((world) => world.end())));
 
@@ -209,6 +212,34 @@ test("who watches one node hears of what is done on the other", { timeout: 60_00
   expect(data).toMatchObject({ states: { QUEUED: 0, SEALED: 1 } });
   seen.close();
 });
+
+test(
+  "who watches a node that stood still hears of all that changed meanwhile, however much else was done since",
+  { timeout: 90_000 },
+  async () => {
+    const url = (await freshDatabase("postgres")) ?? "";
+    const b = await node(url);
+    const a = await startProgram("cloud/main.ts", programSettings(url));
+    onTestFinished(async () => void (await a.end("SIGKILL")));
+    const begun = await client(() => a.url).send("POST", "//console/session", { json: { key: KEY }, headers: OURS });
+    const cookie = begun.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const seen = await follow(`${a.url}/console/events`, { cookie });
+    onTestFinished(seen.close);
+    const told = (topic: string) => (heard: Heard) =>
+      heard.event === "changed" && (heard.data as { topics: string[] }).topics.includes(topic);
+    await seen.heard(({ event }) => event === "summary");
+    process.kill(a.pid, "SIGSTOP");
+    await productMaker(b.boss)({ gtin: gtinOf(925_001) }, "none");
+    const credential = { kind: "system", id: "else", name: "whoever else is about" } as const;
+    await b.store.write("much else", async (tx) => {
+      for (let i = 0; i < WRITES_MEANWHILE; i += 1)
+        audit.append(tx, { tenantId: DEFAULT_TENANT, credential }, { action: "tenant.updated", subject: null, requestId: randomUUID() });
+    });
+    process.kill(a.pid, "SIGCONT");
+    await seen.heard(told("audit"));
+    expect(seen.all().filter(told("product"))).toHaveLength(1);
+  },
+);
 
 test("a rate budget is one budget on all nodes", async () => {
   const [a, b] = await twoNodes({ IMPRIMATUR_RATE_LIMIT: "on" });
