@@ -89,16 +89,20 @@ export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
   });
 
 /** Those of which something was heard since, changed, fell silent or were removed. */
-export async function changedSince(tx: Tx, tenantId: string, since: number): Promise<{ devices: Device[]; removed: string[] }> {
+export async function changedSince(
+  tx: Tx,
+  tenantId: string,
+  { heard, changed }: { heard: number; changed: number },
+): Promise<{ devices: Device[]; removed: string[] }> {
   const silentNow = tx.now - limits.DEVICE_SILENCE_MAX_MS;
-  const silentThen = since - limits.DEVICE_SILENCE_MAX_MS;
+  const silentThen = heard - limits.DEVICE_SILENCE_MAX_MS;
   const rows = await tx.db
     .select()
     .from(devices)
     .where(
       and(
         eq(devices.tenantId, tenantId),
-        or(gte(devices.lastSeenAt, since), gte(devices.updatedAt, since), between(devices.lastSeenAt, silentThen, silentNow)),
+        or(gte(devices.lastSeenAt, heard), gte(devices.updatedAt, changed), between(devices.lastSeenAt, silentThen, silentNow)),
       ),
     )
     .limit(CHANGES_MAX_ROWS);

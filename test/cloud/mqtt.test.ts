@@ -229,7 +229,7 @@ test("a console is told of a station whose line breaks, however long ago it was 
   const one = await connected(shop.device, { will: { topic: status, payload: Buffer.from("offline"), qos: 1, retain: true } });
   await one.say(status, "online", true);
   await expect.poll(async () => (await shown(shop, shop.device)).status, SOON).toBe("online");
-  w.later(20_000);
+  w.later(60_000);
   const session = { "content-type": "application/json", origin: w.url };
   const { headers } = await w.nobody.post("//console/session", { key: shop.adminKey }, session);
   const seen = await follow(`${w.url}/console/events`, { cookie: headers.get("set-cookie")?.split(";")[0] ?? "" });

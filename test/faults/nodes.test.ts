@@ -23,6 +23,7 @@ const ORIGIN = "https://cloud.example";
 const OURS = { origin: ORIGIN, "content-type": "application/json" }; // as the console's own page asks
 const LOOK_MS = 8_000;
 const TURNS_MS = 700;
+const FROZEN_MS = 9_500;
 const WRITES_MEANWHILE = 1_200;
 const ended: World[] = [];
 afterAll(() => Promise.all(ended.map((world) => world.end())));
@@ -238,6 +239,32 @@ test(
     process.kill(a.pid, "SIGCONT");
     await seen.heard(told("audit"));
     expect(seen.all().filter(told("product"))).toHaveLength(1);
+  },
+);
+
+test(
+  "who watches sees a device go whose end had to wait for as long as a node that is frozen can hold others up",
+  { timeout: 60_000 },
+  async () => {
+    const url = (await freshDatabase("postgres")) ?? "";
+    const a = await node(url);
+    const shop = await printShop({ url: a.url, admin: a.boss, as: (secret) => a.as(secret) });
+    const begun = await a.nobody.send("POST", "//console/session", { json: { key: shop.adminKey }, headers: OURS });
+    const seen = await follow(`${a.url}/console/events`, { cookie: begun.headers.get("set-cookie")?.split(";")[0] ?? "" });
+    onTestFinished(seen.close);
+    const ofDevices = ({ event, data }: Heard) =>
+      event === "devices" ? (data as { devices: { id: string }[]; removed: string[] }) : undefined;
+    await seen.heard((heard) => ofDevices(heard)?.devices.some(({ id }) => id === shop.device.id) ?? false);
+    const frozen = new Connection({ connectionString: url });
+    await frozen.connect();
+    onTestFinished(() => frozen.end());
+    await frozen.query("BEGIN");
+    await frozen.query("SELECT 1 FROM audit_heads WHERE tenant_id = $1 FOR UPDATE", [shop.tenantId]);
+    const removed = shop.admin.delete(`/devices/${shop.device.id}`);
+    await sleep(FROZEN_MS);
+    await frozen.query("ROLLBACK");
+    expect((await removed).status).toBe(204);
+    await seen.heard((heard) => ofDevices(heard)?.removed.includes(shop.device.id) ?? false);
   },
 );
 
