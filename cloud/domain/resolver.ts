@@ -130,7 +130,9 @@ async function ofSerial(gtin: string, serial: string, model?: Published, carrier
     const { tenantId, productId, allocatedTo } = carrier;
     return allocatedTo === productId ? carrier : ofProduct.get({ tenantId, productId: allocatedTo });
   }
-  return model?.serialNumber === serial ? model : ofOwners(gtin, serial);
+  if (model?.serialNumber !== serial) return ofOwners(gtin, serial);
+  if (await isBuried(gtin, serial, [model.tenantId])) throw voided(); // an item of the same number
+  return model;
 }
 
 /** A serial of a GTIN that nobody publishes as a whole: allocated by one of those who publish lots of it, or a tombstone. */

@@ -287,6 +287,9 @@ test("a voided product is 410 under its GTIN, its own serial and its carriers'; 
   await w.admin.post(`/products/${never.id}/void`, { reason: "scrapped" });
   expect(code(await at(`/01/${never.gtin}/21/${never.serialNumber}`))).toEqual([410, "SERIAL_VOIDED"]);
   expect(code(await at(`/01/${never.gtin}`))).toEqual([404, "PRODUCT_NOT_FOUND"]);
+  const { serialNumber } = await published({ gtin: never.gtin, serialNumber: never.serialNumber }); // a model may be registered under the same number
+  expect((await at(`/01/${never.gtin}`)).status).toBe(302);
+  expect(code(await at(`/01/${never.gtin}/21/${serialNumber}`))).toEqual([410, "SERIAL_VOIDED"]);
 });
 
 test("items and lots have passports of their own, found before their model's; a batch's name is no serial and an item's no lot", async () => {
