@@ -120,6 +120,8 @@ test.each([
   [["simulate", "registry", "--help"], 0, /^usage: imprimatur simulate registry /],
   [["simulate", "receiver"], 2, /^--secret is missing: /],
   [["bench", "--help"], 0, /^usage: imprimatur bench \[NAME\]\.\.\.\n$/],
+  [["bench", "stroe"], 2, /^imprimatur bench: there is no bench stroe; did you mean store\?\n$/],
+  [["readme", "--chek"], 2, /^imprimatur readme: --chek isn't --check, and nothing else is known\n$/],
   [["soak", "-h"], 0, /^usage: imprimatur soak \[--minutes N \| --seeds N\] /],
   [["verdict", "--help"], 0, /^usage: imprimatur verdict /],
 ])("imprimatur %j ends with %i and a line that helps", (args, code, says) => {

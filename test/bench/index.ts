@@ -1,4 +1,5 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target. With --brief, only whether each runs.
+import { nearest } from "#shared/nearest.ts";
 import { capacityBench } from "./capacity.bench.ts";
 import { complianceBench } from "./compliance.bench.ts";
 import { consoleBench } from "./console.bench.ts";
@@ -34,8 +35,11 @@ const benches: Record<string, () => Promise<Line[]>> = {
   station: stationBench,
 };
 const asked = process.argv.slice(2).filter((word) => word !== "--brief");
-const unknown = asked.filter((name) => !(name in benches));
-if (unknown.length > 0) throw new Error(`no bench named ${unknown.join(", ")}; there are ${Object.keys(benches).join(", ")}`);
+const unknown = asked.find((name) => !Object.hasOwn(benches, name));
+if (unknown !== undefined) {
+  process.stderr.write(`imprimatur bench: there is no bench ${unknown}; did you mean ${nearest(unknown, Object.keys(benches))}?\n`);
+  process.exit(2);
+}
 
 let missed = 0;
 for (const [name, bench] of Object.entries(benches)) {

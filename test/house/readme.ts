@@ -150,6 +150,11 @@ export function written(text: string): string {
 }
 
 if (import.meta.main) {
+  const unknown = process.argv.slice(2).find((word) => word !== "--check");
+  if (unknown !== undefined) {
+    process.stderr.write(`imprimatur readme: ${unknown} isn't --check, and nothing else is known\n`);
+    process.exit(2);
+  }
   const now = readFileSync(file, "utf8");
   const should = written(now);
   if (!process.argv.includes("--check")) writeFileSync(file, should);
