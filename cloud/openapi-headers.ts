@@ -1,13 +1,9 @@
-// The headers of answers in the OpenAPI document: every answer has some, so they are put in once, at the end.
-
-import { needsCredential, pathOf, type Route, sentWith } from "./route.ts";
-
-type Response = { headers?: Record<string, unknown> };
-type Document = { paths?: Record<string, Record<string, { responses?: Record<string, Response> }>>; components?: Record<string, unknown> };
+// The headers of answers in the OpenAPI document: every answer has some, described once and referred to.
+import { needsCredential, type Route, sentWith } from "./route.ts";
 
 const text = (description: string) => ({ description, schema: { type: "string" } });
 const number = (description: string) => ({ description, schema: { type: "integer" } });
-const headers = {
+export const headers = {
   "X-Correlation-Id": text("The request's, if it sent a safe one, else a new one"),
   "X-RateLimit-Limit": number("The budget a minute"),
   "X-RateLimit-Remaining": number("What may be sent at once now"),
@@ -34,13 +30,5 @@ function namesFor(route: Route, status: number): Name[] {
   ];
 }
 
-export function withHeaders<Api extends object>(api: Api, routes: readonly Route[]): Api {
-  const document = api as Document;
-  for (const route of routes)
-    for (const [status, response] of Object.entries(document.paths?.[pathOf(route)]?.[route.method.toLowerCase()]?.responses ?? {}))
-      response.headers = Object.fromEntries(
-        namesFor(route, Number(status)).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
-      );
-  document.components = { ...document.components, headers };
-  return api;
-}
+export const headersOf = (route: Route, status: number): Record<string, unknown> =>
+  Object.fromEntries(namesFor(route, status).map((name) => [name, { $ref: `#/components/headers/${name}` }]));

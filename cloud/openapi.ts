@@ -9,7 +9,7 @@ import { closed, ErrorReply, ProblemReply } from "#shared/wire/common.ts";
 import { DppFailure } from "#shared/wire/dpps.ts";
 import { isEn18222 } from "./en18222.ts";
 import type { Limit } from "./http.ts";
-import { withHeaders } from "./openapi-headers.ts";
+import { headers, headersOf } from "./openapi-headers.ts";
 import { withWebhooks } from "./openapi-webhooks.ts";
 import { PROBLEM } from "./problem.ts";
 import { isSchema, mediaOf, needsCredential, pathOf, type Route } from "./route.ts";
@@ -110,33 +110,33 @@ export function schemaOf(route: Route): FastifySchema {
   };
 }
 
-type Operation = { requestBody?: { required: boolean } };
-/** No body at all is an object without fields: where such a one is taken, none has to come. The plugin says so of no route. */
-function withBodies<Api extends object>(api: Api, routes: readonly Route[]): Api {
-  const { paths = {} } = api as { paths?: Record<string, Record<string, Operation>> };
-  for (const route of routes) {
-    const { requestBody } = paths[pathOf(route)]?.[route.method.toLowerCase()] ?? {};
-    const { type, required = [], minProperties = 0 } = (route.body ?? {}) as { type?: string; required?: string[]; minProperties?: number };
-    const isRefused = required.length > 0 || minProperties > 0 || (route.judge?.({}, []) ?? []).length > 0;
-    if (requestBody && type === "object") requestBody.required = isRefused;
-  }
-  return api;
+/** No body at all is an object without fields: where such a one is taken, none has to come. */
+function hasToCome({ body, judge }: Route): boolean {
+  const { required = [], minProperties = 0 } = body as { required?: string[]; minProperties?: number };
+  return required.length > 0 || minProperties > 0 || (judge?.({}, []) ?? []).length > 0;
 }
 
-type Refused = { responses?: Record<string, { content?: Record<string, unknown> }> };
 /** A refusal's other forms, for those who accept them. */
-function withOtherForms<Api extends object>(api: Api, routes: readonly Route[]): Api {
-  const { paths = {} } = api as { paths?: Record<string, Record<string, Refused>> };
-  const problem = { [PROBLEM]: { schema: { $ref: "#/components/schemas/Problem" } } };
-  for (const route of routes)
-    for (const [status, response] of Object.entries(paths[pathOf(route)]?.[route.method.toLowerCase()]?.responses ?? {}))
-      if (Number(status) >= 400)
-        response.content = {
-          ...response.content,
-          ...(isEn18222(pathOf(route)) ? {} : problem),
-          ...(route.refusalPage ? { "text/html": { schema: { type: "string" } } } : {}),
-        };
-  return api;
+const otherForms = (route: Route) => ({
+  ...(isEn18222(pathOf(route)) ? {} : { [PROBLEM]: { schema: { $ref: "#/components/schemas/Problem" } } }),
+  ...(route.refusalPage ? { "text/html": { schema: { type: "string" } } } : {}),
+});
+
+type Answer = { content?: Record<string, unknown>; headers?: Record<string, unknown> };
+type Operation = { requestBody?: { required: boolean }; responses?: Record<string, Answer> };
+type Document = { paths?: Record<string, Record<string, Operation>>; components?: object };
+
+/** With what the plugin says of no route. */
+function completed(document: Document, routes: readonly Route[]): Document {
+  for (const route of routes) {
+    const { requestBody, responses = {} } = document.paths?.[pathOf(route)]?.[route.method.toLowerCase()] ?? {};
+    if (requestBody && route.body?.type === "object") requestBody.required = hasToCome(route);
+    for (const [status, answer] of Object.entries(responses)) {
+      if (Number(status) >= 400) answer.content = { ...answer.content, ...otherForms(route) };
+      answer.headers = headersOf(route, Number(status));
+    }
+  }
+  return withWebhooks({ ...document, components: { ...document.components, headers } });
 }
 
 // The viewer is served whole from here: nothing is fetched from outside, so it works on a floor without internet.
@@ -190,10 +190,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         },
       },
     },
-    transformObject: (made) =>
-      "openapiObject" in made
-        ? withWebhooks(withHeaders(withOtherForms(withBodies(made.openapiObject, routes), routes), routes))
-        : made.swaggerObject,
+    transformObject: (made) => ("openapiObject" in made ? completed(made.openapiObject as Document, routes) : made.swaggerObject),
     refResolver: { buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === "string" ? json.$id : `def-${i}`) },
   });
   // The plugin's types know only hooks with a callback; fastify takes those that answer with a promise as well.
