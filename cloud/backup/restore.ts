@@ -9,7 +9,7 @@ import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
-import { claimFolder, CUT_OFF, openStore, UNPACKED } from "../store/open.ts";
+import { claimFolder, CUT_OFF, DATABASE, openStore, UNPACKED } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
 import { type Manifest, unpack } from "./archive.ts";
@@ -19,7 +19,7 @@ import { inScratch } from "./scratch.ts";
 /** Unpacks into a folder and holds everything against everything; throws what doesn't fit. */
 async function checked(from: string, folder: string, log: Logger): Promise<Manifest> {
   const manifest = await unpack(from, folder);
-  const found = await inspect(join(folder, "imprimatur.db"), log);
+  const found = await inspect(join(folder, DATABASE), log);
   for (const part of ["migration", "audit"] as const)
     if (JSON.stringify(found[part]) !== JSON.stringify(manifest[part])) throw new Error(`its manifest and its database disagree: ${part}`);
   refuseOtherHead(manifest, found);

@@ -10,12 +10,11 @@ import { makeFolder, syncFolder } from "../files.ts";
 import { keyFilesIn, keyFolder } from "../key-files.ts";
 import { signerFrom } from "../keys.ts";
 import { copyDatabase } from "../store/copy.ts";
+import { DATABASE } from "../store/open.ts";
 import { digestOfFile, type Manifest, pack } from "./archive.ts";
 import { inspect, type Inspected } from "./inspect.ts";
 import { inScratch } from "./scratch.ts";
 import { keysSetIn, openerFor } from "../seal.ts";
-
-const DATABASE = "imprimatur.db";
 
 export async function takeBackup(config: Config, to: string, log: Logger, now: number): Promise<Manifest> {
   if (config.DATABASE_URL !== undefined)

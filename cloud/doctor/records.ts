@@ -8,7 +8,7 @@ import { recompute } from "../domain/log-check.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault } from "../store/copy.ts";
 import { newestKnown, versionOf } from "../store/migrate.ts";
-import { durabilityFaultsOf } from "../store/open.ts";
+import { DATABASE, durabilityFaultsOf } from "../store/open.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
 
 const LEAVES = 4_096;
@@ -22,10 +22,7 @@ export const RESTORE = "stop the cloud and restore the last backup that holds: i
 
 export const database: Check = async ({ store, config }) => {
   if (!store)
-    return bad(
-      `${join(config.DATA_DIR, "imprimatur.db")} doesn't exist, or is empty`,
-      "check IMPRIMATUR_DATA_DIR, or start the cloud once",
-    );
+    return bad(`${join(config.DATA_DIR, DATABASE)} doesn't exist, or is empty`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
   const faults = await durabilityFaultsOf(config.DATABASE_URL);
   if (faults.length > 0) return bad(faults.join("; "), "make it durable: an answered write could be lost");
   const [version, newest] = [await versionOf(store), newestKnown()];
@@ -36,7 +33,7 @@ export const database: Check = async ({ store, config }) => {
 
 export const integrity: Check = ({ config: { DATABASE_URL, DATA_DIR }, store }) => {
   if (DATABASE_URL !== undefined || !store) return [];
-  const fault = integrityFault(join(DATA_DIR, "imprimatur.db"), "quick_check");
+  const fault = integrityFault(join(DATA_DIR, DATABASE), "quick_check");
   return fault ? bad(`the database is damaged: ${fault}`, RESTORE) : well("SQLite's quick_check finds nothing");
 };
 

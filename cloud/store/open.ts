@@ -22,6 +22,9 @@ export type StoreOptions = {
   onFatal: (line: string, cause: unknown) => void;
 };
 
+/** The embedded database of a data folder. */
+export const DATABASE = "imprimatur.db";
+
 export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFatal }: StoreOptions): Promise<Store> {
   const common = {
     ...(clock ? { clock } : {}),
@@ -30,12 +33,12 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
   const release = databaseUrl ? () => {} : await claimFolder(dataDir);
   let engine: Engine | undefined;
   try {
-    const fault = databaseUrl ? undefined : fileFault(join(dataDir, "imprimatur.db"));
+    const fault = databaseUrl ? undefined : fileFault(join(dataDir, DATABASE));
     if (fault) throw new Error(`${fault.says}: ${fault.todo}`);
     engine = databaseUrl
       ? (await import("./postgres.ts")).openPostgres({ url: databaseUrl, ...common }) // its driver is loaded where it is used
       : openSqlite({
-          file: join(dataDir, "imprimatur.db"),
+          file: join(dataDir, DATABASE),
           onFatal,
           onWarn: (line, err) => log.warn({ event: "checkpoint", err }, line),
           ...common,
@@ -74,7 +77,7 @@ type Look = Pick<StoreOptions, "dataDir" | "databaseUrl" | "log">;
 /** To read what is there, beside whoever works on it; undefined where nothing is. */
 export async function openToLook({ dataDir, databaseUrl, log }: Look): Promise<Store | undefined> {
   if (databaseUrl) return storeOn((await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 }), log);
-  const file = join(dataDir, "imprimatur.db");
+  const file = join(dataDir, DATABASE);
   if (!statSync(file, { throwIfNoEntry: false })?.size) return undefined; // an empty file is no more
   accessSync(file, constants.R_OK); // SQLite's own words would name neither the file nor the reason
   const fault = fileFault(file);
