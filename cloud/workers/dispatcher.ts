@@ -10,7 +10,7 @@ import type { Log } from "../log.ts";
 import type { Seal } from "../seal.ts";
 import type { Tracing } from "../tracing.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { startWorker, type Worker } from "./worker.ts";
+import { endingOwnLeases, startWorker, type Worker } from "./worker.ts";
 
 const IDLE_MS = 200;
 /** Of each kind in one turn: a unit stays short, because requests wait behind it. */
@@ -41,7 +41,6 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
   let settled: Settled[] = [];
   const flying = new Set<Promise<void>>();
   let nextTurnAt = 0;
-  let mayHoldLeases = store.sole !== undefined; // our own from before, if we are the only node
 
   async function step(stopping: () => boolean): Promise<boolean> {
     await sleep(Math.max(0, nextTurnAt - performance.now()));
@@ -51,8 +50,6 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
   }
 
   async function turn(stopping: () => boolean): Promise<boolean> {
-    if (mayHoldLeases) await store.write("webhook lanes", (tx) => letGo(tx));
-    mayHoldLeases = false;
     const [over, left] = [settled.slice(0, TURN_ROWS), settled.slice(TURN_ROWS)];
     const landed = Map.groupBy(over, ({ made }) => made.delivery.webhookId);
     const known = new Map(lanes);
@@ -118,7 +115,8 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
     return outcome;
   }
 
-  const worker = startWorker(log, { event: "dispatch-failed", idleMs: IDLE_MS, step });
+  const first = endingOwnLeases(store, "webhook lanes", (tx) => letGo(tx));
+  const worker = startWorker(log, { event: "dispatch-failed", idleMs: IDLE_MS, first, step });
   const deaf = onEmission(worker.wake);
 
   /** Waits a little for what is on its way, writes down what came of it and leaves the lanes to others. */

@@ -3,22 +3,19 @@ import type { Logger } from "pino";
 import * as generation from "../domain/passport-generation.ts";
 import type { Signing } from "../keys.ts";
 import type { Store } from "../store/store.ts";
-import { eachTried, startWorker, type Worker } from "./worker.ts";
+import { eachTried, endingOwnLeases, startWorker, type Worker } from "./worker.ts";
 
 const IDLE_MS = 200;
 const AT_ONCE = 10;
 
 export function startGenerator(store: Store, log: Logger, signing: Signing): Worker {
-  let mayHoldLeases = store.sole !== undefined; // our own from before, if we are the only node
-
   async function step(stopping: () => boolean): Promise<boolean> {
-    if (mayHoldLeases) await store.write("passport leases", generation.releaseAll);
-    mayHoldLeases = false;
     const waiting = await store.write("passport claim", (tx) => generation.claim(tx, AT_ONCE));
     await eachTried(waiting, async (row) => {
       if (!stopping()) await store.write("passport", (tx) => generation.generate(tx, row, signing));
     });
     return waiting.length > 0;
   }
-  return startWorker(log, { event: "generate-failed", idleMs: IDLE_MS, step });
+  const first = endingOwnLeases(store, "passport leases", generation.releaseAll);
+  return startWorker(log, { event: "generate-failed", idleMs: IDLE_MS, first, step });
 }

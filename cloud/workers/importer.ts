@@ -5,18 +5,14 @@ import { limits } from "#shared/limits.ts";
 import { type CsvRow, fileFault, rowsOf } from "../domain/import-rows.ts";
 import * as imports from "../domain/imports.ts";
 import type { Store } from "../store/store.ts";
-import { startWorker, type Worker } from "./worker.ts";
+import { endingOwnLeases, startWorker, type Worker } from "./worker.ts";
 
 const IDLE_MS = 250;
 const SLICE_ROWS = 100;
 const SLICE_CHARACTERS = 500_000; // rows of megabytes would make a unit of which all others have to wait for the end
 
 export function startImporter(store: Store, log: Logger): Worker {
-  let mayHoldLeases = store.sole !== undefined; // our own from before, if we are the only node
-
   async function step(stopping: () => boolean): Promise<boolean> {
-    if (mayHoldLeases) await store.write("import leases", imports.releaseAll);
-    mayHoldLeases = false;
     const row = await store.write("import claim", imports.claim);
     if (row) await workOff(row, stopping);
     return row !== undefined;
@@ -78,5 +74,6 @@ export function startImporter(store: Store, log: Logger): Worker {
     }
   }
 
-  return startWorker(log, { event: "import-failed", idleMs: IDLE_MS, step });
+  const first = endingOwnLeases(store, "import leases", imports.releaseAll);
+  return startWorker(log, { event: "import-failed", idleMs: IDLE_MS, first, step });
 }
