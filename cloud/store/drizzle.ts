@@ -24,7 +24,6 @@ export const {
   lte,
   max,
   ne,
-  notInArray,
   or,
   Param,
   Placeholder,
