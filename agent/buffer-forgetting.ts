@@ -1,16 +1,12 @@
 // What the buffer no longer needs to know: attempts that are over, told and explained. Their labels go on being counted.
 import { type LabelState, OPEN_LABELS } from "./buffer-labels.ts";
-import type { Sql } from "./buffer-sql.ts";
+import { placesFor, type Sql } from "./buffer-sql.ts";
 
 const COUNTED = "forgotten_labels";
-const OPEN = OPEN_LABELS.map(() => "?").join(", ");
 
-export function forgettingIn({ run, all, get, write }: Sql) {
+export function forgettingIn({ run, all, write, meta, setMeta }: Sql) {
   type Counts = Partial<Record<LabelState, number>>;
-  const forgotten = (): Counts => {
-    const said = get("SELECT value FROM meta WHERE name = ?", COUNTED)?.["value"] as string | undefined;
-    return JSON.parse(said ?? "{}") as Counts;
-  };
+  const forgotten = (): Counts => JSON.parse(meta(COUNTED) ?? "{}") as Counts;
 
   /** Keeps the counts of what is taken out of the ledger. */
   function count(id: unknown, counts: Counts): void {
@@ -25,7 +21,7 @@ export function forgettingIn({ run, all, get, write }: Sql) {
       const over = all(
         `SELECT attempt_id FROM attempts AS one WHERE ended IS NOT NULL AND updated_at < ? AND ended NOT LIKE 'quarantined%'
            AND NOT EXISTS (SELECT 1 FROM reports WHERE attempt_id = one.attempt_id AND fate IS NULL)
-           AND NOT EXISTS (SELECT 1 FROM ledger WHERE attempt_id = one.attempt_id AND state IN (${OPEN}))
+           AND NOT EXISTS (SELECT 1 FROM ledger WHERE attempt_id = one.attempt_id AND state IN (${placesFor(OPEN_LABELS)}))
          ORDER BY updated_at LIMIT ?`,
         before, ...OPEN_LABELS, most,
       ).map((row) => row["attempt_id"]); // oxfmt-ignore
@@ -41,11 +37,7 @@ export function forgettingIn({ run, all, get, write }: Sql) {
         );
         for (const table of ["reports", "acts", "ledger", "attempts"]) run(`DELETE FROM ${table} WHERE attempt_id = ?`, id);
       }
-      run(
-        "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        COUNTED,
-        JSON.stringify(counts),
-      );
+      setMeta(COUNTED, JSON.stringify(counts));
       run("DELETE FROM pictures WHERE sent_at < ?", before);
       return over.length;
     });

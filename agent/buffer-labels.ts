@@ -1,6 +1,6 @@
 // The ledger in the buffer: every physical label from when it may exist to when it is explained; and what else people have to see.
 import type { Attempt } from "./attempt.ts";
-import type { Sql } from "./buffer-sql.ts";
+import { placesFor, type Sql } from "./buffer-sql.ts";
 
 /** A physical label from when it may exist to when it is explained. */
 export const labelStates = {
@@ -43,7 +43,7 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
     write(
       () =>
         run(
-          `UPDATE ledger SET state = ?, words = ?, changed_at = ? WHERE attempt_id = ? AND state IN (${from.map(() => "?").join(", ")})`,
+          `UPDATE ledger SET state = ?, words = ?, changed_at = ? WHERE attempt_id = ? AND state IN (${placesFor(from)})`,
           state, words, clock.now(), attemptId, ...from,
         ).changes, // oxfmt-ignore
     ),
@@ -52,18 +52,14 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
     write(
       () =>
         run(
-          `UPDATE ledger SET state = 'explained', words = ?, changed_at = ? WHERE n = ? AND state IN (${OPEN_LABELS.map(() => "?").join(", ")})
+          `UPDATE ledger SET state = 'explained', words = ?, changed_at = ? WHERE n = ? AND state IN (${placesFor(OPEN_LABELS)})
              AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = ledger.attempt_id AND ended IS NULL)`,
           words, clock.now(), n, ...OPEN_LABELS,
         ).changes > 0, // oxfmt-ignore
     ),
   labelStateOf: (n: number): LabelState | undefined => get("SELECT state FROM ledger WHERE n = ?", n)?.["state"] as LabelState | undefined,
   openLabels: (most: number): LedgerRow[] =>
-    all(
-      `SELECT * FROM ledger WHERE state IN (${OPEN_LABELS.map(() => "?").join(", ")}) ORDER BY n DESC LIMIT ?`,
-      ...OPEN_LABELS,
-      most,
-    ) as LedgerRow[],
+    all(`SELECT * FROM ledger WHERE state IN (${placesFor(OPEN_LABELS)}) ORDER BY n DESC LIMIT ?`, ...OPEN_LABELS, most) as LedgerRow[],
   labelsOf: (attemptId: string): LedgerRow[] => all("SELECT * FROM ledger WHERE attempt_id = ? ORDER BY n", attemptId) as LedgerRow[],
 
   quarantine: (row: { jobRef: string | null; attemptId: string | null; code: string; message: string; what: string }) =>

@@ -1,5 +1,5 @@
 // What was seen: pictures until the cloud has them, and what the scanners said, for as long as a judgement may ask for it.
-import type { Sql } from "./buffer-sql.ts";
+import { placesFor, type Sql } from "./buffer-sql.ts";
 import type { Seen } from "./scan-rules.ts";
 
 const KEPT_SIGHTINGS = 20_000;
@@ -34,7 +34,7 @@ export const sightingsIn = ({ run, all, write, clock }: Sql) => ({
   /** What matters to a judgement of these texts: where and when they were seen, this very picture, and the scanner's last word. */
   seen: (scanner: string, texts: string[], image: string | undefined): Seen[] =>
     all(
-      `SELECT * FROM (SELECT * FROM sightings WHERE text IN (${texts.map(() => "?").join(", ")}) ORDER BY n DESC LIMIT 200)
+      `SELECT * FROM (SELECT * FROM sightings WHERE text IN (${placesFor(texts)}) ORDER BY n DESC LIMIT 200)
        UNION SELECT * FROM (SELECT * FROM sightings WHERE image_sha256 = ? LIMIT 1)
        UNION SELECT * FROM (SELECT * FROM sightings WHERE scanner = ? ORDER BY n DESC LIMIT 1) ORDER BY n`,
       ...texts, image ?? "", scanner,

@@ -6,6 +6,8 @@ import { codeOf } from "#shared/fault.ts";
 import type { Clock } from "./clock.ts";
 
 export type Row = Record<string, unknown>;
+/** Places for so many values. */
+export const placesFor = (values: readonly unknown[]): string => values.map(() => "?").join(", ");
 export type Sql = ReturnType<typeof sqlOn>;
 const FULL = /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN|NOMEM)/;
 const CORRUPT = /^SQLITE_(CORRUPT|NOTADB)/;
@@ -63,6 +65,13 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     }
   }
 
+  /** What is kept by a name. */
+  const meta = (name: string): string | undefined => get("SELECT value FROM meta WHERE name = ?", name)?.["value"] as string | undefined;
+  const setMeta = (name: string, value: string) =>
+    void write(() =>
+      run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
+    );
+
   /** Whether there is room for the reports of some labels, before the disk has to say so. */
   function probe(): boolean {
     if (isBroken) return false;
@@ -74,7 +83,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     if (fault === null) return true;
     try {
       write(() => {
-        run("INSERT INTO meta (name, value) VALUES ('room', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", ROOM);
+        setMeta("room", ROOM);
         run("DELETE FROM meta WHERE name = 'room'");
       });
     } catch {
@@ -90,6 +99,8 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     all,
     get,
     write,
+    meta,
+    setMeta,
     /** Why nothing can be written; null while it can. */
     fault: () => fault,
     probe,

@@ -28,14 +28,8 @@ export function openBuffer(dataDir: string, clock: Clock) {
   const file = join(dataDir, "station.db");
   const db = openFile(dataDir, file, clock);
   const sql = sqlOn(db, { file, dataDir, clock });
-  const { run, get, write } = sql;
+  const { run, get, write, meta, setMeta } = sql;
   const attempts = attemptsIn(sql);
-
-  const meta = (name: string): string | undefined => get("SELECT value FROM meta WHERE name = ?", name)?.["value"] as string | undefined;
-  const setMeta = (name: string, value: string) =>
-    void write(() =>
-      run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
-    );
 
   const kept = <Name extends keyof Kept>(name: Name): Kept[Name] | null => JSON.parse(meta(name) ?? "null") as Kept[Name] | null;
 
