@@ -3,7 +3,7 @@ import type { Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { CloudTime } from "./cloud-time.ts";
 import type { Say } from "./floor.ts";
-import { pulse } from "./pulse.ts";
+import { startRounds } from "./rounds.ts";
 
 const KEPT_MS = 30 * 86_400_000;
 const EVERY_MS = 3_600_000;
@@ -13,8 +13,6 @@ const PAUSE_MS = 500;
 type Deps = { store: Store; clock: Clock; time: Pick<CloudTime, "now" | "skew">; say: Say };
 /** A month by the cloud's clock and by the station's own, which may leap by one, or be months behind: what it writes down is dated by that. */
 export function forgettingOf({ store, clock, time, say }: Deps) {
-  let over = false;
-  const stop = pulse(clock);
   function forgotten(): number {
     try {
       return store.fault() === null ? store.forget(Math.min(time.now(), clock.now()) - KEPT_MS, AT_ONCE) : 0;
@@ -23,15 +21,5 @@ export function forgettingOf({ store, clock, time, say }: Deps) {
       return 0;
     }
   }
-  async function rounds(): Promise<void> {
-    while (!over) await stop.next(time.skew() !== null && forgotten() < AT_ONCE ? EVERY_MS : PAUSE_MS);
-  }
-  const running = rounds();
-  return {
-    end: async () => {
-      over = true;
-      stop.beat();
-      await running;
-    },
-  };
+  return startRounds(clock, () => (time.skew() !== null && forgotten() < AT_ONCE ? EVERY_MS : PAUSE_MS));
 }

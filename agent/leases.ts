@@ -2,11 +2,11 @@
 import type { Attempt } from "./attempt.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lease } from "./flight.ts";
-import { pulse } from "./pulse.ts";
 import { lost } from "./ends.ts";
 import type { Floor } from "./floor.ts";
 import type { Talks } from "./standing.ts";
 import { fateOf } from "./fates.ts";
+import { startRounds } from "./rounds.ts";
 
 const ROUND_MS = 500;
 const LEASE_MARGIN = 0.15;
@@ -15,8 +15,6 @@ export type LeaseDeps = Pick<Talks, "cloud" | "uplink"> & { config: AgentConfig;
 
 export function leasesOf({ config, cloud, uplink, floor }: LeaseDeps) {
   const { store, clock } = floor;
-  let over = false;
-  const stop = pulse(clock);
   /** Stumbled: over this one, and perhaps over no other. */
   async function beat(attempt: Attempt): Promise<Lease | "stumbled"> {
     const askedAt = clock.now();
@@ -38,21 +36,18 @@ export function leasesOf({ config, cloud, uplink, floor }: LeaseDeps) {
   }
   const remains = ({ leaseUntil, leaseSeconds }: Attempt) => (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
 
-  async function rounds(): Promise<void> {
-    while (!over) {
-      try {
-        for (const attempt of store.inHand()) {
-          if (over) break;
-          if (remains(attempt) > 0.5) continue;
-          if ((await beat(attempt)) === "unknown") break;
-        }
-      } catch (error) {
-        floor.say("error", { event: "leases" }, (error as Error).message);
+  const { end } = startRounds(clock, async (isOver) => {
+    try {
+      for (const attempt of store.inHand()) {
+        if (isOver()) break;
+        if (remains(attempt) > 0.5) continue;
+        if ((await beat(attempt)) === "unknown") break;
       }
-      await stop.next(ROUND_MS);
+    } catch (error) {
+      floor.say("error", { event: "leases" }, (error as Error).message);
     }
-  }
-  const running = rounds();
+    return ROUND_MS;
+  });
   return {
     holds: async (attempt: Attempt): Promise<Lease> => {
       const now = store.attempt(attempt.attemptId);
@@ -62,10 +57,6 @@ export function leasesOf({ config, cloud, uplink, floor }: LeaseDeps) {
       const said = await beat(now);
       return said === "stumbled" ? "unknown" : said;
     },
-    end: async () => {
-      over = true;
-      stop.beat();
-      await running;
-    },
+    end,
   };
 }

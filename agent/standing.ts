@@ -4,7 +4,7 @@ import type { Station as StationInfo, StationReport } from "#shared/wire/devices
 import type { Store } from "./buffer.ts";
 import type { Clock } from "./clock.ts";
 import type { CloudClient } from "./cloud.ts";
-import { pulse } from "./pulse.ts";
+import { startRounds } from "./rounds.ts";
 import type { State } from "./state.ts";
 import type { Say } from "./floor.ts";
 import type { Uplink } from "./uplink.ts";
@@ -60,32 +60,20 @@ const TELL_MS = 20_000;
 
 /** What is new, soon; that it is still there, now and then. */
 export function tellingOf({ cloud, clock, uplink, report }: TellDeps) {
-  let over = false;
-  const stop = pulse(clock);
   let told = "";
   let toldAt = -Infinity;
-  async function rounds(): Promise<void> {
-    while (!over) {
-      try {
-        const said = reportOf(report());
-        const text = JSON.stringify({ ...said, buffer_depth: 0 });
-        if (text !== told || clock.now() - toldAt > TELL_MS) {
-          const answer = await cloud.tell(said);
-          uplink.heard(answer);
-          if (answer.ok) [told, toldAt] = [text, clock.now()];
-        }
-      } catch {
-        // the next round tells it
+  return startRounds(clock, async () => {
+    try {
+      const said = reportOf(report());
+      const text = JSON.stringify({ ...said, buffer_depth: 0 });
+      if (text !== told || clock.now() - toldAt > TELL_MS) {
+        const answer = await cloud.tell(said);
+        uplink.heard(answer);
+        if (answer.ok) [told, toldAt] = [text, clock.now()];
       }
-      if (!over) await stop.next(TELL_MS / 10);
+    } catch {
+      // the next round tells it
     }
-  }
-  const running = rounds();
-  return {
-    end: async () => {
-      over = true;
-      stop.beat();
-      await running;
-    },
-  };
+    return TELL_MS / 10;
+  });
 }
