@@ -12,6 +12,7 @@ import { sightingsIn } from "./buffer-sightings.ts";
 import { sqlOn } from "./buffer-sql.ts";
 import type { Asked } from "./claims.ts";
 import type { Clock } from "./clock.ts";
+import { BUFFER_FILE } from "./config.ts";
 
 export type Store = ReturnType<typeof openBuffer>;
 /** What is set as JSON, by its name. */
@@ -25,7 +26,7 @@ type Kept = {
 };
 
 export function openBuffer(dataDir: string, clock: Clock) {
-  const file = join(dataDir, "station.db");
+  const file = join(dataDir, BUFFER_FILE);
   const db = openFile(dataDir, file, clock);
   const sql = sqlOn(db, { file, dataDir, clock });
   const { run, get, write, meta, setMeta } = sql;

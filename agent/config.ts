@@ -14,6 +14,8 @@ import { endpointOf } from "./printers/ipp-endpoint.ts";
 import { type ScannerDriver, scanners } from "./scanners/index.ts";
 
 export const DEFAULT_FILE = ".imprimatur-agent/config.json";
+/** In `dataDir`. */
+export const BUFFER_FILE = "station.db";
 const PREFIX = "IMPRIMATUR_AGENT_";
 const BYTE_ORDER_MARK = /^\uFEFF/; // Windows' editors put one before what they save
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });

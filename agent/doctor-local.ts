@@ -7,7 +7,7 @@ import type { Station } from "#shared/wire/devices.ts";
 import type { Task } from "./attempt.ts";
 import { freeOn, ROOM_MIN_BYTES } from "./buffer-sql.ts";
 import { judged } from "./buffer-file.ts";
-import type { AgentConfig } from "./config.ts";
+import { type AgentConfig, BUFFER_FILE } from "./config.ts";
 import type { Line } from "./doctor.ts";
 import { addFace } from "./font.ts";
 import { drawn } from "./drawing.ts";
@@ -53,7 +53,7 @@ const nearestThere = (folder: string): string => (existsSync(folder) ? folder : 
 /** `device`: whose key the settings have, where the cloud says so. */
 export function bufferLine({ dataDir }: AgentConfig, running: State | undefined, device: Station["device"] | null): Line {
   const check = "buffer";
-  const file = join(dataDir, "station.db");
+  const file = join(dataDir, BUFFER_FILE);
   if (running) {
     const { buffer, notices, quarantine } = running;
     const told = notices.filter(({ code }) => code.startsWith("buffer")).map(({ words }) => words);

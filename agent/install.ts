@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
-import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
+import { type AgentConfig, BUFFER_FILE, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import { isOutOfSight, SERVICE, STATE_DIR, unitOf } from "./unit.ts";
 import { argumentsOf, makeFolder } from "./terminal.ts";
 
@@ -29,7 +29,7 @@ export function install(argv: string[]): Promise<number> {
     throw new ConfigError(`${file}: fonts: ${font} would be looked for in /, where a service begins: give its whole path`);
   const unit = unitOf(config, file, systemdVersion());
   if (print) return said(unit);
-  const kept = join(config.dataDir, "station.db");
+  const kept = join(config.dataDir, BUFFER_FILE);
   const steps: Step[] = [
     { says: `write ${at}${existsSync(at) ? ", over the one that is there" : ""}`, act: () => write(at, unit) },
     ...(isLive
@@ -37,7 +37,7 @@ export function install(argv: string[]): Promise<number> {
       : [system("systemctl", `--root=${resolve(root)}`, "enable", SERVICE)]),
   ];
   const note = existsSync(kept)
-    ? `the buffer ${kept} isn't moved: end that agent first, and copy the file to ${join(STATE_DIR, "station.db")} if anything in it waits`
+    ? `the buffer ${kept} isn't moved: end that agent first, and copy the file to ${join(STATE_DIR, BUFFER_FILE)} if anything in it waits`
     : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
   const unseen = isOutOfSight() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
   const unheard = variablesSet().length > 0 ? `; ${notForIt()}` : "";
