@@ -5,7 +5,7 @@ import { limits } from "#shared/limits.ts";
 import type { Tenant, TenantCreate, TenantPatch } from "#shared/wire/tenants.ts";
 import type { Caller } from "../route.ts";
 import { tenants } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { LOCKED, run, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
 import * as audit from "./audit.ts";
 import { instant } from "./instant.ts";
@@ -42,6 +42,10 @@ export async function create(tx: Tx, input: TenantCreate): Promise<{ tenant: Ten
   const { id, secret } = await apiKeys.insert(tx, row.id, { name: "admin", scopes: ["*:*"] });
   return { tenant: toWire(row), adminKey: { id, secret } };
 }
+
+const HOLD = `SELECT id FROM tenants WHERE id = ? ${LOCKED}`;
+/** Whoever does likewise comes after the commit: for who decides by how much of something the tenant has. */
+export const hold = async (_tx: Tx, id: string): Promise<void> => void (await run(HOLD, [id], "all"));
 
 /** The tenant of those who run the platform; its id is the same everywhere, so that two nodes can't make two of it. */
 export const DEFAULT_TENANT = "01900000-0000-7000-8000-000000000000";

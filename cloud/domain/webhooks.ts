@@ -15,6 +15,7 @@ import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { nudge } from "./outbox.ts";
 import { newestOf, type PageQuery } from "./page.ts";
+import * as tenants from "./tenants.ts";
 
 export type Row = typeof webhooks.$inferSelect;
 /** What the rules of this node are: what opens secrets, and whether private addresses may be told. */
@@ -91,6 +92,7 @@ export async function create(tx: Tx, caller: Caller, input: WebhookCreate, rules
   const { tenantId } = caller;
   const events = known(input.events);
   refuseUrl(input.url, rules);
+  await tenants.hold(tx, tenantId);
   const [held] = await tx.db.select({ webhooks: count() }).from(webhooks).where(eq(webhooks.tenantId, tenantId));
   if ((held?.webhooks ?? 0) >= limits.WEBHOOKS_MAX_ITEMS)
     throw new Refusal("WEBHOOKS_EXHAUSTED", `the tenant has ${limits.WEBHOOKS_MAX_ITEMS} webhooks: delete one first`);

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client as Connection } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import { limits } from "#shared/limits.ts";
 import * as audit from "../../cloud/domain/audit.ts";
 import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { type Client, client } from "../../fixtures/client.ts";
@@ -15,6 +16,7 @@ import { productMaker } from "../../fixtures/publishing.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
 import { startProgram } from "../../fixtures/program.ts";
+import { onServer } from "../../fixtures/postgres.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -288,6 +290,23 @@ test("a rate budget is one budget on all nodes", async () => {
   await Promise.all([asking(here), asking(there)]);
   // 120 a minute and the burst of 12, and on each node what came within the second in which it didn't know of the other; 56 if they knew nothing.
   expect(all).toBeLessThanOrEqual(2 * seconds() + 12 + 2 * 4);
+});
+
+test("a tenant gets no more webhooks than it may have, also from two nodes at once", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const [a, b] = [await node(url), await node(url)];
+  const made = { url: "https://hooks.example/in", events: ["product.created"] };
+  const first = (await a.boss.post("/webhooks", made)).body;
+  const room = 4;
+  await onServer(
+    url,
+    `INSERT INTO webhooks SELECT (jsonb_populate_record(w, jsonb_build_object('id', 'w' || n))).*
+      FROM webhooks w, generate_series(1, ${limits.WEBHOOKS_MAX_ITEMS - 1 - room}) n WHERE w.id = '${first.id}'`,
+  );
+  const asked = Array.from({ length: 4 * room }, (_, n) => (n % 2 ? a : b).boss.post("/webhooks", made));
+  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 201)).toHaveLength(room);
+  expect(statuses.filter((status) => status === 409)).toHaveLength(3 * room);
 });
 
 test("of two nodes that start at once on an empty database one makes the bootstrap key, and it is good on both", async () => {
