@@ -26,8 +26,8 @@ function statementOf(sql: string): Statement {
   return made;
 }
 
-/** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only. */
-const isStoreFault = (error: unknown) => /^(08|53|57|58|25006)/.test(codeOf(error));
+/** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only; or that it undid who was silent for too long. */
+const isStoreFault = (error: unknown) => /^(08|53|57|58|25006|25P03)/.test(codeOf(error));
 
 /** An error that isn't the server's own word is a connection's: the store can't be reached. */
 export async function ask(client: PoolClient, query: QueryConfig): Promise<QueryArrayResult> {

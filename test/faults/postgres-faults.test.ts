@@ -18,6 +18,7 @@ import { freshDatabase } from "../world.ts";
 const SOON = { timeout: 30_000, interval: 50 };
 const WRITERS = 8;
 const SILENT_MS = 500;
+const PATIENCE_MS = 300;
 const ends: (() => Promise<void>)[] = [];
 afterAll(async () => {
   for (const end of ends.toReversed()) await end();
@@ -288,6 +289,19 @@ test("the server's machine is gone without a word: what was asked of it is refus
   await expect.poll(async () => new Set((await all()).map(({ status }) => status)), SOON).toEqual(new Set(["fulfilled"]));
   await engine.script(`SELECT pg_sleep(${(2 * SILENT_MS) / 1_000})`); // what brings tables up to date may be silent for as long as it takes
 }); // oxfmt-ignore
+
+test("a unit of a node that stood for longer than the server waits is undone, and may be asked again", async (t) => {
+  const store = storeOn(openPostgres({ url: (await freshDatabase("postgres")) ?? "" }), createLog("silent"));
+  t.onTestFinished(store.close);
+  await store.write("table", ({ db }) => db.run("CREATE TABLE told (n BIGINT)"));
+  const frozen = store.write("frozen", async ({ db }) => {
+    await db.run(`SET LOCAL idle_in_transaction_session_timeout = ${PATIENCE_MS}`); // else the server's patience is ten seconds
+    await db.run("INSERT INTO told VALUES (1)");
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3 * PATIENCE_MS); // just before the commit
+  });
+  await expect(frozen).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  expect(await store.read("look", ({ db }) => db.values("SELECT count(*) FROM told"))).toEqual([[0]]);
+});
 
 test(
   "what a station says by MQTT while the server is away is written when it is back, and its newest word counts",
