@@ -145,11 +145,11 @@ async function grant(tx: Tx, tenantId: string, deviceId: string, taken: Taken[],
   const named = new Map(found);
   const granted = await eachBeside(rows.toSorted(bySooner), async (row): Promise<Claimed[]> => {
     const product = named.get(row.productId) as products.Row;
+    await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     if (product.voidedAt !== null) {
       await jobs.cancelVoided(tx, { tenantId, actor: { id: null } }, row.jobRef, "PRODUCT_VOIDED"); // one that the void didn't reach
       return [];
     }
-    await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     const lease = jobs.leaseShown(row);
     if (!lease || row.attemptId === null) throw overtaken(`print job ${row.jobRef}`);
     return [{ job: jobs.toWire(row), attempt_id: row.attemptId, lease, envelope: envelopeOf(row, product.name, signing, tx.now) }];

@@ -297,9 +297,15 @@ test("the jobs that the voiding of their product didn't reach don't stand before
   expect((await home.admin.post("/aidc/jobs/batch", { items: many })).body.failed).toBe(0);
   const good = (await home.admin.post("/aidc/jobs", { gtin: other.gtin, serial })).body;
   await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
-  expect((await home.admin.get("/aidc/jobs?state=QUEUED")).body.data).toHaveLength(4);
+  const waiting = (await home.admin.get("/aidc/jobs?state=QUEUED")).body.data as { job_ref: string }[];
+  expect(waiting).toHaveLength(4);
   expect((await home.device.claim()).job.job_ref).toBe(good.job_ref);
   expect((await home.admin.get("/aidc/jobs?state=QUEUED")).body.data).toEqual([]);
+  for (const { job_ref: ref } of waiting.filter((job) => job.job_ref !== good.job_ref)) {
+    const told = (await home.admin.get(`/aidc/jobs/${ref}/history`)).body.data as { from: string | null; to: string }[];
+    expect(told.at(-1)?.to).toBe("CANCELLED");
+    expect(told.map(({ from }) => from)).toEqual([null, ...told.slice(0, -1).map(({ to }) => to)]); // nothing is left out
+  }
 });
 
 test("a label that the voiding of its product didn't reach isn't sealed any more", async () => {
