@@ -1,5 +1,6 @@
 // A passport's version as a W3C Verifiable Credential 2.0: enveloped in a JWS, issued by did:web, revocable by one bit.
 import { gzipSync } from "node:zlib";
+import { Refusal } from "#shared/errors.ts";
 import { and, eq, inArray, isNotNull, isNull, sql } from "../store/drizzle.ts";
 import type { Signing } from "../keys.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -130,8 +131,12 @@ async function bitsIn(tx: Tx, list: number, { keys }: Signing): Promise<string> 
   return encoded;
 }
 
-/** The bits of a list, signed; a set one means revoked. */
+const placesTaken = prepared(db.select({ value: counters.value }).from(counters).where(eq(counters.name, "credential_status")));
+
+/** The bits of a list, signed; a set one means revoked. Of a list that no credential can be in yet nothing is signed, but for the first. */
 export async function statusList(tx: Tx, list: number, signing: Signing): Promise<string> {
+  const taken = await placesTaken.get({});
+  if (list > 0 && list * LIST_BITS >= (taken?.value ?? 0)) throw new Refusal("NOT_FOUND", `there is no status list ${list}`);
   const origin = signing.origin();
   return sign(
     {

@@ -240,8 +240,9 @@ export const passports: Route[] = [
     open: () => ({}),
     says: "A status list: one bit a credential, set where it was revoked (Bitstring Status List)",
     tag,
-    params: closed({ list: Type.String({ pattern: "^[0-9]{1,6}$" }) }),
+    params: closed({ list: Type.String({ pattern: "^(0|[1-9][0-9]{0,5})$" }) }),
     replies: { 200: "application/vc+jwt" },
+    refusals: ["NOT_FOUND"],
     run: async ({ tx, params, deps }) => ({
       status: 200,
       body: await statusList(tx, Number(params.list), deps),

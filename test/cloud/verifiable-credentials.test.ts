@@ -13,6 +13,7 @@ import type { Tx } from "../../cloud/store/store.ts";
 import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
+import type { World } from "../../fixtures/world.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -218,8 +219,31 @@ test("an edited draft's earlier credential is revoked, a deleted draft's too, an
   expect(refusal(await w.admin.post(`/credentials/${voided.id}/revoke`))).toEqual([409, "ALREADY_REVOKED"]);
 });
 
+const placesTaken = (own: World, places: number) =>
+  own.store.write("credentials issued", ({ db }) => db.run(sql`UPDATE counters SET value = ${places} WHERE name = 'credential_status'`));
+
+test("nothing is signed of a status list that no credential is in yet, and each has one address", async () => {
+  const own = await world();
+  const at = async (list: string) => {
+    const { status, body } = await own.nobody.get(`//status/${list}`);
+    return [status, body?.error?.code];
+  };
+  const none = [404, "NOT_FOUND"];
+  expect([await at("0"), await at("1"), await at("999999"), await at("00")]).toEqual([
+    [200, undefined],
+    none,
+    none,
+    [400, "VALIDATION_ERROR"],
+  ]);
+  await placesTaken(own, 131_072);
+  expect(await at("1")).toEqual(none);
+  await placesTaken(own, 131_073);
+  expect([await at("1"), await at("2")]).toEqual([[200, undefined], none]);
+});
+
 test("a full status list is read anew when a bit was set, and not for everybody who asks", async () => {
   const [own, first, bits] = [await world(), 131_072, 131_072];
+  await placesTaken(own, first + bits);
   const revoke = (from: number, to: number) =>
     own.store.write("revoked long ago", ({ db }) =>
       db.run(
@@ -255,7 +279,7 @@ test("a bit that was read before a commit that then failed is in no status list"
   const folder = mkdtempSync(join(tmpdir(), "imprimatur-status-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const signing = { keys: await openKeys(own.store, folder, await openSeal(own.store, folder, [])), origin: () => own.url };
-  const LIST = 2;
+  const LIST = 0;
   const revoke = (tx: Tx, bit: number) =>
     tx.db.run(sql`INSERT INTO issued_credentials (id, tenant_id, passport_id, version, status_index, issued_at, revoked_at)
       VALUES (${`d${bit}`}, 't', 'p', 1, ${LIST * 131_072 + bit}, 1, 1)`);
