@@ -10,6 +10,7 @@ const CODES: Record<number, (typeof DPP_STATUS_CODES)[number]> = {
   404: "ClientErrorResourceNotFound",
   405: "ClientMethodNotAllowed",
   409: "ClientResourceConflict",
+  410: "ClientErrorResourceNotFound", // EN 18222 has no word for what was there once
 };
 
 export function failureOf({ status, body }: Refusal, correlationId: string): DppFailure {

@@ -1,6 +1,6 @@
 // Passports as EN 18222 reads them: found by their own id or by their product's Digital Link, in EN 18223's envelope, over all tenants.
 import { and, asc, eq, gt, inArray, isNotNull } from "../store/drizzle.ts";
-import { keyOf } from "#shared/digital-link.ts";
+import { keyOf, type LinkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Granularity } from "#shared/states.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
@@ -10,6 +10,7 @@ import { UNTP_DPP } from "./issued-credentials.ts";
 import { pageOf, type PageQuery, pageReply, UUID } from "./page.ts";
 import { type Content, linkOf } from "./passport-content.ts";
 import { uriOf } from "./registrations.ts";
+import { resolve } from "./resolver.ts";
 
 type Found = {
   passports: typeof passports.$inferSelect;
@@ -43,7 +44,7 @@ export async function byId(tx: Tx, dppId: string, form: Form, origin: string): P
 }
 
 export async function byProduct(tx: Tx, name: string, form: Form, origin: string): Promise<Dpp> {
-  const [productId] = await productsOf(tx, [name]);
+  const productId = (await productsOf(tx, [name]))[0] ?? (await ofLabel(tx, name, origin));
   if (productId === undefined) throw absent();
   return envelope(await find(tx, eq(passports.productId, productId)), form, origin);
 }
@@ -73,19 +74,36 @@ export async function idsOf(tx: Tx, names: string[], query: PageQuery) {
   return { dppIds: data, ...(nextCursor === null ? {} : { nextCursor }) };
 }
 
-type Named = { identity: string; granularity: Granularity };
-
-/** What a Digital Link names, on whichever host it stands: the identifier is its path. What isn't one names nothing. */
-function namedBy(link: string): Named | undefined {
+/** The key in a Digital Link, on whichever host it stands: the identifier is its path. What isn't one names nothing. */
+function keyIn(link: string): LinkKey | undefined {
   const path = URL.parse(link)?.pathname;
   if (!path?.startsWith("/01/")) return undefined;
   try {
-    const { gtin, cpv, lot, serial } = keyOf(path);
-    if (serial !== undefined) return { identity: `${gtin}/${serial}`, granularity: "item" };
-    if (lot !== undefined) return { identity: `${gtin}/${lot}`, granularity: "batch" };
-    return cpv === undefined ? { identity: gtin, granularity: "model" } : undefined;
+    return keyOf(path);
   } catch (error) {
     if (error instanceof Refusal) return undefined;
+    throw error;
+  }
+}
+
+type Named = { identity: string; granularity: Granularity };
+function namedBy(link: string): Named | undefined {
+  const key = keyIn(link);
+  if (key === undefined) return undefined;
+  const { gtin, cpv, lot, serial } = key;
+  if (serial !== undefined) return { identity: `${gtin}/${serial}`, granularity: "item" };
+  if (lot !== undefined) return { identity: `${gtin}/${lot}`, granularity: "batch" };
+  return cpv === undefined ? { identity: gtin, granularity: "model" } : undefined;
+}
+
+/** A label's link names one thing of a product, and the resolver knows of which. */
+async function ofLabel(tx: Tx, link: string, origin: string): Promise<string | undefined> {
+  const key = keyIn(link);
+  if (key?.serial === undefined) return undefined;
+  try {
+    return (await resolve(tx, key, new URL(origin).host)).levels[0].productId;
+  } catch (error) {
+    if (error instanceof Refusal && error.code === "PRODUCT_NOT_FOUND") return undefined;
     throw error;
   }
 }

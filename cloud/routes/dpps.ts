@@ -32,11 +32,12 @@ export const dpps: Route[] = [
     root,
     scope,
     open,
-    says: "The passport of the product that a Digital Link names (ReadDPPByProductId)",
+    says: "The passport of the product that a Digital Link names, be it a label's of that product (ReadDPPByProductId)",
     tag,
     params: DppProductParams,
     query: DppQuery,
     replies: { 200: Dpp },
+    refusals: ["SERIAL_VOIDED"],
     run: async ({ tx, params, query, deps }) => ({ status: 200, body: await domain.byProduct(tx, params.productId, query, deps.origin()) }),
   }),
   read({

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -114,6 +115,19 @@ test("a link is decoded once, and names what it names: a lot isn't a serial, a m
   expect([await status(`${w.url}/01/${other}/10/L1`), await status(`${w.url}/01/${other}/21/L1`)]).toEqual([200, 404]);
   for (const odd of ["%E0%A4%A", "%00", "%F0%9F%8D%8E", "x".repeat(21), "..%2F..", "L1/21/1"])
     expect([odd, await status(`${w.url}/01/${other}/10/${odd}`)]).toEqual([odd, 404]);
+});
+
+test("the link on a label finds the passport of its product, as it does at the resolver; a serial that nobody allocated finds none, a voided one is gone", async () => {
+  const shop = await printShop(w);
+  const job = await shop.issue();
+  const at = (link: string) => w.nobody.get(`//v1/dppsByProductId/${encodeURIComponent(link)}`);
+  const { status, body } = await at(job.digital_link);
+  expect([status, body.digitalProductPassportId, body.dppStatus]).toEqual([200, `urn:uuid:${shop.passportId}`, "active"]);
+  expect((await at(`https://id.gs1.org/01/${shop.gtin}/21/${job.serial}`)).body).toEqual(body);
+  expect((await at(`${w.url}/01/${shop.gtin}/21/7`)).status).toBe(404);
+  await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial: job.serial });
+  const gone = await at(job.digital_link);
+  expect([gone.status, gone.body.error.code, gone.body.statusCode]).toEqual([410, "SERIAL_VOIDED", "ClientErrorResourceNotFound"]);
 });
 
 test("the ids of many products' passports page without losing or doubling, whatever is published meanwhile", async () => {
