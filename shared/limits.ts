@@ -31,7 +31,7 @@ export const limitTable = {
   CLAIMS_MAX_ITEMS: [200, "Jobs of one POST /aidc/jobs/claim/batch"],
   RESULTS_MAX_ITEMS: [500, "Results of one POST /aidc/results"],
   RESULTS_BODY_MAX_BYTES: [8_388_608, "Its body, and that of POST /carriers/print-status"],
-  EVIDENCE_MAX_BYTES: [65_536, "The evidence of one result, as JSON"],
+  EVIDENCE_MAX_BYTES: [65_536, "The evidence of one result or orphan, as JSON"],
   BLOB_MAX_BYTES: [2_097_152, "A picture at PUT /aidc/evidence/{sha256}"],
   LEASE_MIN_S: [5, "The shortest lease of a claim"],
   LEASE_DEFAULT_S: [30, "The lease of a claim that doesn't say"],

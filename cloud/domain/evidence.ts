@@ -104,8 +104,8 @@ function judgeScan({ decoded, rfid }: ScanResult, row: jobs.Row): void {
     });
 }
 
-/** Refuses what doesn't prove the state; says whether any of it comes from a simulated device. */
-export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobActor): { simulated: boolean } {
+/** A list of orphans shows hundreds at once. */
+export function refuseLarge(evidence: Evidence | undefined): void {
   if (evidence && Buffer.byteLength(JSON.stringify(evidence)) > limits.EVIDENCE_MAX_BYTES)
     throw invalid([
       {
@@ -114,6 +114,11 @@ export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobAct
         message: `is larger than ${limits.EVIDENCE_MAX_BYTES} bytes: pictures go to PUT /aidc/evidence/{sha256}`,
       },
     ]);
+}
+
+/** Refuses what doesn't prove the state; says whether any of it comes from a simulated device. */
+export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobActor): { simulated: boolean } {
+  refuseLarge(evidence);
   if (status === "FAILED") return { simulated: false };
   shaped(status, evidence, actor);
   const given = (evidence ?? {}) as Partial<{ render_manifest: RenderManifest; completion: Completion; scan_result: ScanResult }>;

@@ -5,6 +5,7 @@ import type { Orphan, OrphanReport } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { orphans, printEvents } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { refuseLarge } from "./evidence.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { deviceOf } from "./job-claims.ts";
@@ -41,6 +42,7 @@ export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promis
   const { tenantId } = caller;
   const { job_ref: jobRef, attempt_id: attemptId, evidence, disposition, actor } = said;
   if (actor.kind === "device") deviceOf(caller);
+  refuseLarge(evidence);
   const job = await stray.hold(tx, await jobs.find(tx, tenantId, jobRef));
   await refuseUnknownAttempt(tx, jobRef, attemptId);
   const { gtin, serial } = job;

@@ -268,7 +268,7 @@ export const jobs: Route[] = [
       actor: { kind: "operator", id: "op-7" },
     },
     replies: { 201: Orphan },
-    refusals: ["NOT_FOUND", "DEVICE_KEY_REQUIRED"],
+    refusals: ["NOT_FOUND", "DEVICE_KEY_REQUIRED", "EVIDENCE_INVALID"],
     audit: "print.orphan_reported",
     run: async ({ tx, caller, body }) => {
       const orphan = await orphans.report(tx, caller, body);

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { sql } from "drizzle-orm";
 import { describe, expect, test } from "vitest";
 import { digestOf } from "#shared/canonical.ts";
+import { limits } from "#shared/limits.ts";
 import { judgeBundle } from "#shared/web/proof.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
@@ -449,6 +450,21 @@ describe("orphans", () => {
     expect((await say("found")).body.disposition).toBe("destroyed");
     expect(await listed()).not.toContain(claimed.attempt_id);
     expect((await admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.duplicate_risk).toBe(false);
+  });
+
+  test("take no more evidence than a result does, so that a list of them stays one that can be sent", async () => {
+    const { claimed } = await waitingFor("RENDERED");
+    const say = (bytes: number) =>
+      device.api.post("/aidc/orphans", {
+        job_ref: claimed.job.job_ref,
+        attempt_id: claimed.attempt_id,
+        evidence: { note: "x".repeat(bytes - '{"note":""}'.length) },
+        disposition: "found",
+        actor: { kind: "device" },
+      });
+    const { status, body } = await say(limits.EVIDENCE_MAX_BYTES + 1);
+    expect([status, body.error?.code, body.error?.details.fields[0].field]).toEqual([422, "EVIDENCE_INVALID", "evidence"]);
+    expect((await say(limits.EVIDENCE_MAX_BYTES)).status).toBe(201);
   });
 
   test("of an attempt that never was are not taken", async () => {
