@@ -1,5 +1,5 @@
 // The console's small parts: shapes that tell what colours tell, buttons for gloves, and words of the station's own that stay as they are.
-import { type Children, classes, h, useEffect, useSignal } from "#shared/web/dom.ts";
+import { type Children, classes, h, signal, useEffect, useSignal } from "#shared/web/dom.ts";
 
 /** One shape for each meaning, so that nobody has to see its colour. */
 export type Tone = "good" | "warn" | "bad" | "busy" | "idle" | "pause" | "play";
@@ -63,8 +63,32 @@ export function useRead(question: string): boolean {
   return read.value === question;
 }
 
+type Cover = "sheet" | "screen";
+/** What lies over the page, or did this moment: the second of two taps on it isn't meant for what comes to light. */
+export const covered = signal<Cover | undefined>(undefined);
+let uncovers: ReturnType<typeof setTimeout> | undefined;
+/** It takes the focus, which goes back to where it was as late as that. */
+export function useCover(by: Cover, focus: () => void): void {
+  useEffect(() => {
+    const before = document.activeElement;
+    clearTimeout(uncovers);
+    covered.value = by;
+    focus();
+    return () => {
+      covered.value = by;
+      uncovers = setTimeout(() => {
+        covered.value = undefined;
+        if (before instanceof HTMLElement && document.activeElement === document.body) before.focus();
+      }, READ_MS);
+    };
+  }, []);
+}
+
 /** What device, printer or cloud said in its own words, which are English. */
 export const Theirs = ({ text }: { text: string }) => h("span", { lang: "en", class: "theirs" }, text);
+
+/** A name that somebody gave: it runs its own way and turns nothing else around. */
+export const Name = ({ text }: { text: string }) => h("bdi", null, text);
 
 export const Fact = ({ name, value, code = false }: { name: string; value: Children; code?: boolean }) =>
   h("div", { class: "fact" }, h("dt", null, name), h("dd", { class: code ? "code" : undefined }, value));

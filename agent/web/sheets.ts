@@ -1,8 +1,8 @@
 // What stands over the page: who are you, are you sure, what was it; and the result in its colour.
-import { h, useEffect, useRef } from "#shared/web/dom.ts";
+import { h, useRef } from "#shared/web/dom.ts";
 import type { Children } from "#shared/web/dom.ts";
 import { closeSheet, enterPin, explain, pin, pinFault, sheet, type Sheet } from "./acts.ts";
-import { Button, shape, Theirs, useRead } from "./parts.ts";
+import { Button, covered, shape, Theirs, useCover, useRead } from "./parts.ts";
 import { hide, result, type Result } from "./results.ts";
 import { say, wordFor } from "./speech.ts";
 import { here, setHere } from "./station.ts";
@@ -16,11 +16,14 @@ export function Sheets() {
 
 function Dialog({ title, children }: { title: string; children?: Children }) {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => box.current?.showModal(), []);
+  useCover("sheet", () => {
+    box.current?.showModal();
+    box.current?.focus(); // not the first button: Enter at a typed PIN's end would press it
+  });
   // Whatever isn't in a modal dialog lies under it and can't be pressed: the result as well.
   return h(
     "dialog",
-    { class: "sheet", ref: box, "aria-label": title, onClose: closeSheet },
+    { class: "sheet", ref: box, tabIndex: -1, "aria-label": title, onClose: closeSheet },
     h("h2", null, title),
     children,
     h(Outcome, {}),
@@ -97,6 +100,7 @@ const IN_THE_LEDGER = {
 } as const;
 function Explain({ n }: { n: number }) {
   const words = say();
+  const isRead = useRead(String(n));
   return h(
     Dialog,
     { title: words.explainAs },
@@ -104,7 +108,7 @@ function Explain({ n }: { n: number }) {
       "div",
       { class: "answers stacked" },
       (Object.keys(IN_THE_LEDGER) as (keyof typeof IN_THE_LEDGER)[]).map((name) =>
-        h(Button, { key: name, title: words.explanations[name], onPress: () => explain(n, IN_THE_LEDGER[name]) }),
+        h(Button, { key: name, title: words.explanations[name], disabled: !isRead, onPress: () => explain(n, IN_THE_LEDGER[name]) }),
       ),
     ),
     h(Button, { title: words.back, onPress: closeSheet }),
@@ -115,7 +119,12 @@ function Explain({ n }: { n: number }) {
 
 export function Outcome() {
   const now = result.value;
-  return h("div", { class: "outcome-box", role: "alert" }, now && (now.frame ? h(Frame, { now }) : h(Full, { now })));
+  return h(
+    "div",
+    { class: "outcome-box", role: "alert" },
+    now && (now.frame ? h(Frame, { now }) : h(Full, { now })),
+    (sheet.value ? covered.value === "screen" : covered.value) && h("div", { class: "shield" }),
+  );
 }
 const reasonOf = ({ why, words }: Result): Children => {
   const known = why === null || why === undefined ? undefined : (say().why as Record<string, string>)[why];
@@ -123,9 +132,11 @@ const reasonOf = ({ why, words }: Result): Children => {
 };
 const Full = ({ now }: { now: Result }) => {
   const { colour, what, serial, by } = now;
+  const screen = useRef<HTMLButtonElement>(null);
+  useCover("screen", () => screen.current?.focus());
   return h(
     "button",
-    { type: "button", class: `outcome ${colour}`, onClick: hide },
+    { type: "button", class: `outcome ${colour}`, ref: screen, onClick: hide },
     shape(colour),
     h("strong", null, wordFor(say().result, what)),
     serial !== undefined && h("span", { class: "code" }, serial),

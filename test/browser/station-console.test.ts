@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { openBrowser } from "../../fixtures/browser.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
@@ -75,6 +75,16 @@ describe.skipIf(!executable)("the console", async () => {
     await keyboard.detach();
   };
   const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
+  const centre = async (one: Locator) => {
+    await one.click({ trial: true }); // it can be pressed
+    const { x = 0, y = 0, width = 0, height = 0 } = (await one.boundingBox()) ?? {};
+    return [x + width / 2, y + height / 2] as const;
+  };
+  const tapTwice = async (page: Page, there: readonly [number, number]) => {
+    await page.mouse.click(...there);
+    await sleep(100);
+    await page.mouse.click(...there);
+  };
   type Colour = "good" | "bad" | "warn";
   const outcome = (page: Page, colour: Colour, hasText: string | RegExp = "") => page.locator(`.outcome.${colour}`, { hasText });
   /** Looked for from before it happens, as it may not stay. */
@@ -395,12 +405,7 @@ describe.skipIf(!executable)("the console", async () => {
     await wedge(page, OPERATOR.badge);
     await page.getByText("Ada says:").waitFor();
     await page.locator(".frame").waitFor({ state: "detached" });
-    const centre = async (name: string | RegExp) => {
-      await button(page, name).click({ trial: true }); // it can be pressed
-      const { x = 0, y = 0, width = 0, height = 0 } = (await button(page, name).boundingBox()) ?? {};
-      return [x + width / 2, y + height / 2] as const;
-    };
-    const yes = await centre("Label is out and good");
+    const yes = await centre(button(page, "Label is out and good"));
     await page.mouse.click(...yes);
     await until(() => refs.some((ref) => jobAt(station, ref)?.stage === "printed"));
     await page.locator(".headline", { hasText: "Is the label out" }).waitFor(); // of the other one, in the same place
@@ -411,6 +416,34 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await button(page, "Yes, so it is").isDisabled()).toBe(true);
     await button(page, "Yes, so it is").click();
     await until(() => refs.every((ref) => asked(station, ref) !== "attest"));
+  });
+
+  test("a second tap, or Enter, on what fills the screen answers nothing that lies below it", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station);
+    await wedge(page, OPERATOR.badge);
+    await page.locator(".frame").waitFor();
+    await page.locator(".frame").waitFor({ state: "detached" });
+    const good = button(page, "Label is out and good");
+    const there = await centre(good);
+    await shows(page, ["bad", "Unknown code"], () => wedge(page, "B-9999"));
+    await tapTwice(page, there);
+    await outcome(page, "bad").waitFor({ state: "detached" });
+    await good.focus();
+    await shows(page, ["bad", "Unknown code"], () => wedge(page, "B-9999"));
+    await page.keyboard.press("Enter");
+    await outcome(page, "bad").waitFor({ state: "detached" });
+    await page.keyboard.press("Enter"); // as a key that is held down does
+    await page.locator(".operator").click();
+    await page.getByRole("heading", { name: "Signed in: Ada" }).waitFor();
+    await tapTwice(page, await centre(button(page, "Back"))); // whatever lies below
+    await good.click({ trial: true });
+    expect(asked(station, ref)).toBe("attest");
+    await good.click();
+    await until(() => jobAt(station, ref)?.stage === "printed");
   });
 
   test("another product's label is red and says so; a product's name is text, whatever it is", async (t) => {
