@@ -1,7 +1,7 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
 import { openExplain, reprint, seenTo } from "./acts.ts";
-import { Button, Panel, Theirs } from "./parts.ts";
+import { Button, Name, Panel, Theirs, useRead } from "./parts.ts";
 import { clockTime, count, say, wordFor } from "./speech.ts";
 import type { Done, State } from "./station.ts";
 
@@ -50,25 +50,7 @@ export function Labels({ now }: { now: State }) {
             now.recent.map((job) => h(Recent, { key: job.attempt_id, job })),
           ),
     ),
-    now.quarantine.length > 0 &&
-      h(
-        Panel,
-        { title: words.quarantine },
-        h("p", null, words.quarantineLong),
-        h(
-          "ul",
-          { class: "rows" },
-          now.quarantine.map(({ n, job_ref: ref, code, message, at }) =>
-            h(
-              "li",
-              { key: n },
-              h("div", null, h("strong", { class: "code" }, code), h(Theirs, { text: `${ref ?? ""} ${message}` })),
-              h("time", null, at === null ? "" : clockTime(at)),
-              h(Button, { title: words.seenTo, onPress: () => seenTo(n) }),
-            ),
-          ),
-        ),
-      ),
+    now.quarantine.length > 0 && h(Quarantine, { all: now.quarantine }),
   );
 }
 
@@ -96,6 +78,29 @@ function OpenLabel({ row, now }: { row: Row; now: State }) {
   );
 }
 
+function Quarantine({ all }: { all: State["quarantine"] }) {
+  const words = say();
+  const isRead = useRead(all.map(({ n }) => n).join());
+  return h(
+    Panel,
+    { title: words.quarantine },
+    h("p", null, words.quarantineLong),
+    h(
+      "ul",
+      { class: "rows" },
+      all.map(({ n, job_ref: ref, code, message, at }) =>
+        h(
+          "li",
+          { key: n },
+          h("div", null, h("strong", { class: "code" }, code), h(Theirs, { text: `${ref ?? ""} ${message}` })),
+          h("time", null, at === null ? "" : clockTime(at)),
+          h(Button, { title: words.seenTo, disabled: !isRead, onPress: () => seenTo(n) }),
+        ),
+      ),
+    ),
+  );
+}
+
 function Recent({ job }: { job: Done }) {
   const words = say();
   const ended = (job.ended ?? "").split(":")[0] ?? "";
@@ -107,7 +112,7 @@ function Recent({ job }: { job: Done }) {
       null,
       h("strong", { class: "code" }, job.serial),
       h("span", null, wordFor(words.ended, ended), job.ended_at ? ` · ${clockTime(job.ended_at)}` : ""),
-      job.product !== null && h("span", { class: "quiet" }, job.product),
+      job.product !== null && h("span", { class: "quiet" }, h(Name, { text: job.product })),
     ),
     ended === "sealed" && h(Button, { title: words.reprint, onPress: () => reprint(job) }),
   );

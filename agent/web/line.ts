@@ -2,7 +2,7 @@
 import { classes, h, signal } from "#shared/web/dom.ts";
 import { jobPath, rankOf } from "#shared/states.ts";
 import { attest, busy, setPaused, skip } from "./acts.ts";
-import { Button, Fact, shape, Theirs, type Tone, useRead } from "./parts.ts";
+import { Button, Fact, Name, shape, Theirs, type Tone, useRead } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
 import { here, isCut, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
 
@@ -66,7 +66,7 @@ function Hero({ now, job }: { now: State; job: Job }) {
       h(
         "dl",
         null,
-        job.product !== null && h(Fact, { name: words.product, value: job.product }),
+        job.product !== null && h(Fact, { name: words.product, value: h(Name, { text: job.product }) }),
         h(Fact, { name: words.serial, value: job.serial, code: true }),
       ),
       h(
@@ -280,6 +280,7 @@ export function ScannerRow({ scanner }: { scanner: ScannerState }) {
 function Side({ now }: { now: State }) {
   const words = say();
   const { counts } = now.ledger;
+  const isRead = useRead(String(now.paused)); // the second of two taps would undo the first
   return h(
     "aside",
     { class: "side", "aria-label": words.station },
@@ -322,7 +323,7 @@ function Side({ now }: { now: State }) {
     h(Button, {
       title: now.paused ? words.resume : words.pause,
       tone: now.paused ? "play" : "pause",
-      disabled: busy.value || isCut.value,
+      disabled: busy.value || isCut.value || !isRead,
       onPress: () => setPaused(!now.paused),
     }),
   );

@@ -446,6 +446,30 @@ describe.skipIf(!executable)("the console", async () => {
     await until(() => jobAt(station, ref)?.stage === "printed");
   });
 
+  test("two taps on Pause pause, two on Seen to see to one, and none explains what nobody has read", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
+    for (const code of ["EVIDENCE_INVALID", "SCAN_MISMATCH"])
+      station.store.quarantine({ jobRef: "pj_1", attemptId: null, code, message: "refused", what: "{}" });
+    const { page } = await visit(t, station);
+    const twice = async (name: string) => tapTwice(page, await centre(button(page, name).first()));
+    await twice("Pause");
+    await button(page, "Resume").click({ trial: true });
+    expect(station.state().paused).toBe(true);
+    await page.setViewportSize(PHONE);
+    await page.goto(`${station.url}/#labels`);
+    await wedge(page, OPERATOR.badge);
+    await page.locator(".frame").waitFor();
+    await page.locator(".frame").waitFor({ state: "detached" });
+    await twice("Seen to");
+    await until(() => station.state().quarantine.length < 2);
+    await button(page, "Seen to").click({ trial: true });
+    expect(station.state().quarantine).toHaveLength(1);
+    await button(page, "Explain").click();
+    expect(await button(page, "Found and destroyed").isDisabled()).toBe(true);
+  });
+
   test("another product's label is red and says so; a product's name is text, whatever it is", async (t) => {
     const name = `<img src=x onerror="alert(1)"> & <b>Kettle</b>`;
     const shop = await printShop(w, { product: name });
@@ -659,9 +683,11 @@ describe.skipIf(!executable)("the console", async () => {
     });
     test("a person's keys do what keys do: Tab moves, Enter and the space bar press", async (t) => {
       const { page } = await visit(t, station);
+      await button(page, "Pause").click({ trial: true });
       await button(page, "Pause").focus();
       await page.keyboard.press("Enter");
       await button(page, "Resume").waitFor();
+      await button(page, "Resume").click({ trial: true }); // it can be pressed
       await button(page, "Resume").focus();
       await page.keyboard.press(" ");
       await button(page, "Pause").waitFor();
