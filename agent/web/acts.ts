@@ -119,9 +119,10 @@ export function printTest(printer: string): void {
 // --- who is here
 
 function arrived(said: Extract<Awaited<ReturnType<typeof api.arrive>>, { ok: true }>): void {
+  const isNew = said.value.operator.id !== here.peek()?.operator.id;
   setHere(said.value);
   const open = sheet.peek();
-  closeSheet();
+  if (isNew || open?.kind === "sign-in") closeSheet();
   if (open?.kind === "sign-in" && open.act) open.act();
   else show({ colour: "good", what: "signed_in", words: said.value.operator.name, frame: true });
 }

@@ -470,6 +470,22 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await button(page, "Found and destroyed").isDisabled()).toBe(true);
   });
 
+  test("a badge that is scanned twice leaves what is asked of its owner; somebody else's takes it away", async (t) => {
+    const shop = await printShop(w);
+    const operators = [OPERATOR, { id: "op-8", name: "Bea", badge: "B-0008" }];
+    const station = await running(t, w.url, shop, { ...HAND, settings: { operators } });
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station);
+    await button(page, /^Misprint/).click();
+    for (let i = 0; i < 2; i += 1) await wedge(page, OPERATOR.badge);
+    await page.locator(".frame", { hasText: "Ada" }).waitFor();
+    await page.locator("dialog", { hasText: "Ada says:" }).waitFor();
+    await wedge(page, "B-0008");
+    await page.locator(".frame", { hasText: "Bea" }).waitFor();
+    expect(await page.locator("dialog").count()).toBe(0);
+  });
+
   test("another product's label is red and says so; a product's name is text, whatever it is", async (t) => {
     const name = `<img src=x onerror="alert(1)"> & <b>Kettle</b>`;
     const shop = await printShop(w, { product: name });
