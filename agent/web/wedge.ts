@@ -5,14 +5,21 @@ const GAP_MAX_MS = 90;
 const LEAST_LENGTH = 3;
 type Heard = {
   scan(text: string): void;
-  /** A key that came alone: a person's. */
+  /** A key that belongs to no burst: a person's. */
   key(key: string): void;
 };
 
 export function listenToWedge(target: Document, heard: Heard): void {
   let text = "";
   let last = -Infinity;
+  /** Keys that a person may have pressed, until it shows. */
+  let untold = "";
   let alone: ReturnType<typeof setTimeout> | undefined;
+  const tell = () => {
+    clearTimeout(alone);
+    if (untold.length < LEAST_LENGTH) for (const key of untold) heard.key(key);
+    untold = "";
+  };
 
   const swallow = (event: KeyboardEvent) => {
     event.preventDefault();
@@ -24,10 +31,12 @@ export function listenToWedge(target: Document, heard: Heard): void {
   function pressed(event: KeyboardEvent): void {
     const { key, timeStamp } = event;
     const goesOn = inBurst(event);
-    clearTimeout(alone);
+    if (!goesOn) tell();
     if (key === "Enter" || key === "Tab") {
       const whole = goesOn ? text : "";
       text = "";
+      if (whole.length >= LEAST_LENGTH) untold = "";
+      tell();
       if (whole.length === 0) return; // a person's Enter presses what is in focus, as ever
       swallow(event);
       if (whole.length >= LEAST_LENGTH) heard.scan(whole);
@@ -43,8 +52,10 @@ export function listenToWedge(target: Document, heard: Heard): void {
     }
     text = (goesOn ? text : "") + key;
     last = timeStamp;
+    untold += key;
     swallow(event);
-    if (text === key) alone = setTimeout(() => text === key && heard.key(key), GAP_MAX_MS * 2);
+    clearTimeout(alone);
+    alone = setTimeout(tell, GAP_MAX_MS * 2);
   }
   target.addEventListener("keydown", pressed, { capture: true });
   // Firefox presses a button with the space bar when it is let go.

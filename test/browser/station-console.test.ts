@@ -566,6 +566,15 @@ describe.skipIf(!executable)("the console", async () => {
     await page.locator(".operator").click();
     await button(page, "Sign out").click();
     await button(page, "Sign in").click();
+    for (const digit of OPERATOR.pin) {
+      await page.keyboard.press(digit);
+      await sleep(100); // a person's keys, not a scanner's
+    }
+    await page.keyboard.press("Enter");
+    await page.locator(".operator", { hasText: "Ada" }).waitFor();
+    await page.locator(".operator").click();
+    await button(page, "Sign out").click();
+    await button(page, "Sign in").click();
     for (let i = 0; i < 5; i += 1) await type("9999");
     await page.getByText("Too many wrong PINs").waitFor();
     await type(OPERATOR.pin);
