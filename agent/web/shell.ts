@@ -3,7 +3,7 @@ import { classes, h, signal } from "#shared/web/dom.ts";
 import { openSignIn, sheet } from "./acts.ts";
 import { Labels, leftOver } from "./labels.ts";
 import { Line } from "./line.ts";
-import { shape, Theirs } from "./parts.ts";
+import { Name, shape, Theirs } from "./parts.ts";
 import { Outcome, Sheets } from "./sheets.ts";
 import { muted, setMuted } from "./sound.ts";
 import { age, choose, count, language, languages, say } from "./speech.ts";
@@ -67,7 +67,7 @@ function Head({ now }: { now: State | undefined }) {
       "button",
       { type: "button", class: classes("operator", here.value && "is-in"), onClick: () => openSignIn() },
       h("small", null, here.value ? words.signedInAs : ""),
-      h("strong", null, here.value?.operator.name ?? words.signIn),
+      h("strong", null, h(Name, { text: here.value?.operator.name ?? words.signIn })),
     ),
     h(
       "select",

@@ -486,6 +486,32 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await page.locator("dialog").count()).toBe(0);
   });
 
+  test("zoomed to 400 %, nothing stands over what is asked; in colours of the reader's own, red still has its shape", async (t) => {
+    const shop = await printShop(w, { product: "غلاية 1.7 (XL)" });
+    const station = await running(t, w.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station, { viewport: { width: 320, height: 256 }, forcedColors: "active" });
+    await page.getByText("غلاية").waitFor();
+    expect(await page.evaluate(`getComputedStyle(document.querySelector("dd bdi")).direction`)).toBe("rtl"); // its parenthesis comes last
+    const isWhole = await page.evaluate(`(() => {
+      const one = document.querySelector(".question .big");
+      one.scrollIntoView({ block: "center" });
+      const { left, right, top, bottom } = one.getBoundingClientRect();
+      const corners = [left + 12, right - 12].flatMap((x) => [top + 12, bottom - 12].map((y) => [x, y]));
+      return corners.every(([x, y]) => one.contains(document.elementFromPoint(x, y)));
+    })()`);
+    expect(isWhole).toBe(true);
+    const colour = (which: string, of: string) => page.evaluate(`getComputedStyle(document.querySelector(${JSON.stringify(which)})).${of}`);
+    expect(await colour(".tab[aria-current]", "borderBottomColor")).not.toBe(await colour(".tab:not([aria-current])", "borderBottomColor"));
+    await shows(page, ["bad", "Unknown code"], () => wedge(page, "B-9999"));
+    expect(await colour(".outcome", "backgroundColor")).not.toBe(await colour(".outcome .outline", "fill"));
+    const { y: top = -1 } = (await page.locator(".outcome .shape").boundingBox()) ?? {};
+    const { y = 0, height = 1e6 } = (await page.locator(".outcome > small").boundingBox()) ?? {};
+    expect([top >= 0, y + height <= 256]).toEqual([true, true]); // all of it is seen
+    await shot(page, "zoomed");
+  });
+
   test("another product's label is red and says so; a product's name is text, whatever it is", async (t) => {
     const name = `<img src=x onerror="alert(1)"> & <b>Kettle</b>`;
     const shop = await printShop(w, { product: name });
