@@ -508,6 +508,68 @@ describe.skipIf(!executable)("the console", async () => {
     await context.close();
   });
 
+  test.each(LANGUAGES)("why something wasn't done is said in the page's own language: %s", async (locale) => {
+    const { page, context } = await opened(browser, { viewport: PANEL, locale });
+    await page.goto(`${w.url}/console`);
+    await page.fill("input[name=key]", "certainly nobody's key");
+    await page.click("button[type=submit]");
+    const said = page.locator("[role=alert] .notice");
+    await said.waitFor();
+    expect(await said.locator("[lang]").count()).toBe(0); // none of the cloud's own words
+    expect(/wrong, revoked/.test(await said.innerText())).toBe(locale === "en");
+    await context.close();
+    const { id, end } = await refused();
+    await signedIn(lead.secret, { locale }, async ({ page }) => {
+      await goTo(page, `/webhooks/${id}`);
+      await page.waitForSelector("main table button");
+      await floor.admin.delete(`/webhooks/${id}`);
+      await page.locator("main table button").click();
+      const why = page.locator("main table [role=status]");
+      await expect.poll(() => why.innerText()).not.toBe("");
+      expect(await why.locator("[lang]").count()).toBe(0);
+      expect((await why.innerText()).startsWith("It isn't there")).toBe(locale === "en");
+    });
+    end();
+  });
+
+  test("a search that is answered late takes nobody away from where they are by then", async () => {
+    const { serial } = (await floor.admin.get(`/aidc/jobs/${floor.sealed}`)).body;
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, "/jobs");
+      let answer = () => {};
+      await page.route("**/aidc/jobs?limit=1*", async (route) => {
+        await new Promise<void>((resolve) => (answer = resolve));
+        await route.continue();
+      });
+      await page.fill("main input[type=search]", serial);
+      const asked = page.waitForRequest("**/aidc/jobs?limit=1*");
+      await page.press("main input[type=search]", "Enter");
+      await asked;
+      await goTo(page, "/stations");
+      const answered = page.waitForResponse("**/aidc/jobs?limit=1*");
+      answer();
+      await answered;
+      await page.waitForTimeout(300);
+      expect(await page.evaluate("location.hash")).toBe("#/stations");
+    });
+  });
+
+  test("two tabs at once: the one whose cookie the other has exchanged becomes that tenant's page", async () => {
+    const other = (await w.admin.post("/tenants", { name: "the works next door", tier: "pro" })).body.adminKey.secret;
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    const second = await context.newPage();
+    for (const one of [page, second]) await one.goto(`${w.url}/console`);
+    for (const [one, secret] of [[page, lead.secret], [second, other]] as const) {
+      await one.fill("input[name=key]", secret);
+      await one.click("button[type=submit]");
+      await one.waitForSelector("nav.views");
+      await one.waitForSelector(".live.live");
+    } // oxfmt-ignore
+    await expect.poll(() => page.locator(".tenant").innerText()).toBe("the works next door");
+    expect(await page.locator("nav.views").count()).toBe(1);
+    await context.close();
+  });
+
   test("a search for a serial that the cloud didn't answer doesn't say that there is none", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await goTo(page, "/jobs");
@@ -528,6 +590,15 @@ describe.skipIf(!executable)("the console", async () => {
       await expect.poll(() => page.locator("main .empty").innerText()).toBe("No product has this name.");
       await goTo(page, `/webhooks/${id}?status=held`);
       await expect.poll(() => page.locator("main .empty").innerText()).toBe("No delivery is in this state.");
+      await goTo(page, "/passports?status=archived");
+      await expect.poll(() => page.locator("main .empty").innerText()).toBe("No passport is in this state.");
+    });
+    const { adminKey } = await printShop(w);
+    await signedIn(adminKey, {}, async ({ page }) => {
+      await goTo(page, "/jobs");
+      await expect.poll(() => page.locator("main .empty").innerText()).toBe("No jobs yet.");
+      await goTo(page, "/jobs?state=FAILED");
+      await expect.poll(() => page.locator("main .empty").innerText()).toBe("No jobs in this state.");
     });
   });
 

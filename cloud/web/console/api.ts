@@ -1,6 +1,4 @@
 // The page's requests: the API that everybody has, ridden by the session's cookie. A refusal is an answer like another.
-import { words } from "./language.ts";
-
 const PREFIX = "/api/v2";
 const [RETRY_AFTER_S, RETRY_AFTER_MAX_S] = [5, 60];
 /** The cloud answers within 30 s, if only with 503: after that the line is dead, and nobody tells the browser. */
@@ -8,7 +6,8 @@ const ANSWER_MAX_MS = 45_000;
 export const addressOf = (path: string): string => (/^\/(?:console|\.well-known)\//.test(path) ? path : PREFIX + path);
 
 type Fault = "signed-out" | "denied" | "absent" | "busy" | "failed";
-export type Refused = { fault: Fault; message: string; retryMs: number };
+/** `message` is the cloud's own, in English. */
+export type Refused = { fault: Fault; code: string; message: string; retryMs: number };
 export type Answer<Data> = { data: Data; refused?: undefined } | { data?: undefined; refused: Refused };
 
 const faultOf = (status: number, code: string): Fault => {
@@ -32,7 +31,7 @@ async function answerOf<Data>(response: Response): Promise<Answer<Data>> {
   const fault = faultOf(response.status, code);
   if (fault === "signed-out") signedOut();
   const after = Number(response.headers.get("retry-after")) || RETRY_AFTER_S; // a proxy may say it as a date, which is no number
-  return { refused: { fault, message, retryMs: Math.min(after, RETRY_AFTER_MAX_S) * 1_000 } };
+  return { refused: { fault, code, message, retryMs: Math.min(after, RETRY_AFTER_MAX_S) * 1_000 } };
 }
 
 async function ask<Data>(path: string, init: RequestInit = {}): Promise<Answer<Data>> {
@@ -41,7 +40,7 @@ async function ask<Data>(path: string, init: RequestInit = {}): Promise<Answer<D
   try {
     return await answerOf<Data>(await fetch(addressOf(path), { credentials: "same-origin", signal: late.signal, ...init }));
   } catch {
-    return { refused: { fault: "busy", message: words().common.away, retryMs: RETRY_AFTER_S * 1_000 } }; // the network is away, or what answered wasn't the cloud
+    return { refused: { fault: "busy", code: "AWAY", message: "", retryMs: RETRY_AFTER_S * 1_000 } }; // the network is away, or what answered wasn't the cloud
   } finally {
     clearTimeout(timer);
   }

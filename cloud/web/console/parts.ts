@@ -52,6 +52,12 @@ export const Card = ({ title, aside, class: more, children }: CardProps) =>
 
 export const Empty = ({ text }: { text: string }) => h("p", { class: "empty" }, text);
 
+/** Why the cloud didn't do it: in the reader's language where the page has words for it, else in the cloud's. */
+export function Why({ refused: { code: name, message } }: { refused: Refused }) {
+  const known = (words().refusals as Record<string, string>)[name];
+  return known ?? h("span", { lang: "en" }, message);
+}
+
 /** What can't be shown, and why, instead of what would have been. */
 export function Refusal({ refused, reload }: { refused: Refused; reload(): void }) {
   const { denied, deniedText, absent, absentText, failed, busy, retry } = words().common;
@@ -62,7 +68,7 @@ export function Refusal({ refused, reload }: { refused: Refused; reload(): void 
     "div",
     { class: "notice bad", role: "alert" },
     h("strong", null, failed),
-    h("p", null, refused.message),
+    h("p", null, h(Why, { refused })),
     h("button", { type: "button", onClick: reload }, retry),
   );
 }
@@ -149,4 +155,4 @@ export function textIn({ currentTarget }: SubmitEvent): string {
 /** Text of somebody else's: it runs its own way and turns nothing else around. */
 export const theirs = (text: string) => h("bdi", null, text);
 export const Title = ({ text, aside }: { text: string; aside?: Children }) =>
-  h("div", { class: "title" }, h("h1", { tabIndex: -1 }, text), aside);
+  h("div", { class: "title" }, h("h1", { tabIndex: -1 }, theirs(text)), aside);

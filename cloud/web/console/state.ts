@@ -4,7 +4,7 @@ import { computed, signal } from "#shared/web/dom.ts";
 import { listenTo } from "#shared/web/live.ts";
 import type { ConsoleSession, Summary } from "#shared/wire/console.ts";
 import type { Device } from "#shared/wire/devices.ts";
-import { get, onSignedOut, send } from "./api.ts";
+import { get, onSignedOut, type Refused, send } from "./api.ts";
 
 export type Session = ConsoleSession;
 /** undefined while nobody knows; null when nobody is signed in. */
@@ -50,7 +50,10 @@ export const live = listenTo("/console/events", {
     opened = true;
   },
   refused: () => void get("/console/session"), // which ends the page's session too, if it is over
-  ended: () => over(),
+  ended: () => {
+    over();
+    void resume(); // another tab may have exchanged the cookie for somebody else's
+  },
   events: {
     alive: (data) => {
       const { tenant, at } = data as { tenant: string; at: string };
@@ -93,10 +96,10 @@ export async function resume(): Promise<void> {
   else session.value = null;
 }
 
-export async function signIn(body: object): Promise<string | undefined> {
+export async function signIn(body: object): Promise<Refused | undefined> {
   const { data, refused } = await send<Session>("POST", "/console/session", body);
   if (data) begun(data);
-  return refused?.message;
+  return refused;
 }
 
 export async function signOut(): Promise<void> {

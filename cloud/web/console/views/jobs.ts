@@ -2,34 +2,35 @@
 import { type JobState, jobStateNames } from "#shared/states.ts";
 import { h, useSignal } from "#shared/web/dom.ts";
 import type { Job } from "#shared/wire/jobs.ts";
-import { get } from "../api.ts";
+import { get, type Refused } from "../api.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Chips, code, More, Shown, StateBadge, Table, textIn, theirs, Title } from "../parts.ts";
+import { Ago, Chips, code, More, Shown, StateBadge, Table, textIn, theirs, Title, Why } from "../parts.ts";
 import { goTo, place } from "../state.ts";
 
 /** A scanned link counts as well: its last part is the serial. */
 const typed = (text: string): string => text.replace(/^https?:\/\/.*\/21\//, "");
 
 function Find() {
-  const said = useSignal("");
+  const said = useSignal<Refused | "none" | undefined>(undefined);
   const { jobs, common } = words();
   async function find(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const text = typed(textIn(event));
     if (text === "") return;
     if (text.startsWith("pj_")) return goTo(`/jobs/${encodeURIComponent(text)}`);
+    const from = place.value;
     const { data, refused } = await get<Page<Job>>(`/aidc/jobs?limit=1&serial=${encodeURIComponent(text)}`);
     const ref = data?.data[0]?.job_ref;
-    said.value = refused?.message ?? (ref === undefined ? jobs.notFound : "");
-    if (ref !== undefined) goTo(`/jobs/${encodeURIComponent(ref)}`);
+    said.value = refused ?? (ref === undefined ? "none" : undefined);
+    if (ref !== undefined && place.value === from) goTo(`/jobs/${encodeURIComponent(ref)}`);
   }
   return h(
     "form",
     { class: "find", role: "search", onSubmit: (event: SubmitEvent) => void find(event) },
     h("input", { name: "text", type: "search", "aria-label": jobs.find, placeholder: jobs.find, maxLength: 300 }),
     h("button", { type: "submit" }, common.search),
-    h("span", { role: "status" }, said.value),
+    h("span", { role: "status" }, said.value === "none" ? jobs.notFound : said.value && h(Why, { refused: said.value })),
   );
 }
 
@@ -53,7 +54,13 @@ export function Jobs() {
     h(Shown<Page<Job>>, {
       loaded: list,
       children: ({ data }) => [
-        h(Table<Job>, { label: jobs.title, columns, items: data, keyOf: ({ job_ref: ref }) => ref, empty: jobs.none }),
+        h(Table<Job>, {
+          label: jobs.title,
+          columns,
+          items: data,
+          keyOf: ({ job_ref: ref }) => ref,
+          empty: state === undefined ? jobs.none : jobs.noneSuch,
+        }),
         h(More<Job>, { list }),
       ],
     }),

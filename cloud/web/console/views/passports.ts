@@ -39,7 +39,13 @@ export function Passports() {
     h(Shown<Page<Passport>>, {
       loaded: list,
       children: ({ data }) => [
-        h(Table<Passport>, { label: passports.title, columns, items: data, keyOf: ({ id }) => id, empty: passports.none }),
+        h(Table<Passport>, {
+          label: passports.title,
+          columns,
+          items: data,
+          keyOf: ({ id }) => id,
+          empty: status === undefined ? passports.none : passports.noneSuch,
+        }),
         h(More<Passport>, { list }),
       ],
     }),

@@ -1,6 +1,8 @@
 // Signing in: a key or a client, sent once and forgotten by the page.
 import { h, useSignal } from "#shared/web/dom.ts";
+import type { Refused } from "../api.ts";
 import { words } from "../language.ts";
+import { Why } from "../parts.ts";
 import { signIn } from "../state.ts";
 
 const Field = ({ name, label, secret = false }: { name: string; label: string; secret?: boolean }) =>
@@ -21,15 +23,15 @@ const Field = ({ name, label, secret = false }: { name: string; label: string; s
 
 export function SignIn() {
   const way = useSignal<"key" | "client">("key");
-  const fault = useSignal("");
+  const fault = useSignal<Refused | undefined>(undefined);
   const going = useSignal(false);
   const { signIn: texts } = words();
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const fields = [...new FormData(event.currentTarget as HTMLFormElement)].filter(([name]) => name !== "way");
     const given = Object.fromEntries(fields.map(([name, value]) => [name, typeof value === "string" ? value.trim() : ""]));
-    [going.value, fault.value] = [true, ""];
-    fault.value = (await signIn(given)) ?? "";
+    [going.value, fault.value] = [true, undefined];
+    fault.value = await signIn(given);
     going.value = false;
   }
   const choice = (value: "key" | "client", text: string) =>
@@ -54,7 +56,7 @@ export function SignIn() {
     h(
       "div",
       { role: "alert" },
-      fault.value === "" ? null : h("p", { class: "notice bad" }, h("strong", null, texts.failed), " ", fault.value),
+      fault.value && h("p", { class: "notice bad" }, h("strong", null, texts.failed), " ", h(Why, { refused: fault.value })),
     ),
     h("button", { type: "submit", class: "primary", disabled: going.value }, going.value ? texts.going : texts.go),
   );

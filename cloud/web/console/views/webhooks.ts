@@ -1,10 +1,10 @@
 // Webhooks and their deliveries: what was sent, what was answered, and sending it again.
 import { h, useEffect, useSignal } from "#shared/web/dom.ts";
 import type { Delivery, DeliveryState, Webhook } from "#shared/wire/webhooks.ts";
-import { send } from "../api.ts";
+import { type Refused, send } from "../api.ts";
 import { count, moment, words } from "../language.ts";
 import { type Page, useList, useLoaded } from "../loading.ts";
-import { Ago, Badge, Card, Chips, code, More, Shown, Table, theirs, Title, type Tone } from "../parts.ts";
+import { Ago, Badge, Card, Chips, code, More, Shown, Table, theirs, Title, type Tone, Why } from "../parts.ts";
 import { place } from "../state.ts";
 
 const TONES: Record<DeliveryState, Tone> = { pending: "work", delivered: "good", failed: "bad", exhausted: "bad", held: "warn" };
@@ -29,19 +29,19 @@ function lastOf({ attempts, nextTryAt }: Delivery) {
 }
 
 function Again({ of, done }: { of: Delivery; done(): void }) {
-  const said = useSignal("");
+  const said = useSignal<Refused | "sent" | undefined>(undefined);
   const asked = useSignal<Delivery | undefined>(undefined);
   const { webhooks } = words();
   async function again(): Promise<void> {
     asked.value = of; // a second tap would send it twice
     const { refused } = await send("POST", `/webhooks/${of.webhookId}/deliveries/${encodeURIComponent(of.id)}/redeliver`);
-    said.value = refused?.message ?? webhooks.sentAgain;
+    said.value = refused ?? "sent";
     if (refused) asked.value = undefined;
     done();
   }
   return [
     of.status !== "pending" && h("button", { type: "button", disabled: asked.value === of, onClick: () => void again() }, webhooks.again),
-    h("span", { role: "status" }, said.value),
+    h("span", { role: "status" }, said.value === "sent" ? webhooks.sentAgain : said.value && h(Why, { refused: said.value })),
   ];
 }
 

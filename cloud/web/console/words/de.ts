@@ -48,7 +48,6 @@ export const de: Words = {
     absentText: "Diesen Teil gibt es nicht, oder nicht in diesem Stand.",
     failed: "Konnte nicht geladen werden",
     busy: "Die Cloud kann gerade nicht antworten; es wird wieder versucht.",
-    away: "Die Cloud war nicht zu erreichen.",
     onlyFirst: "Nur die ersten sind gezeigt.",
     retry: "Noch einmal",
     search: "Suchen",
@@ -60,6 +59,15 @@ export const de: Words = {
     reason: "Grund",
     name: "Name",
     details: "Einzelheiten",
+  },
+  refusals: {
+    AWAY: "Die Cloud war nicht zu erreichen.",
+    UNAUTHORIZED: "Der Schlüssel, oder der Client und sein Geheimnis, ist falsch, widerrufen oder unvollständig.",
+    SANDBOX_EXPIRED: "Diese Sandbox ist abgelaufen.",
+    RATE_LIMITED: "Das war zu viel auf einmal. Warten Sie eine Minute und versuchen Sie es noch einmal.",
+    API_SCOPE_DENIED: "Der Zugang, mit dem Sie angemeldet sind, darf das nicht.",
+    NOT_FOUND: "Das gibt es nicht mehr.",
+    INTERNAL_ERROR: "Die Cloud hat einen Fehler gemacht. Er steht in ihrem Protokoll.",
   },
   states: {
     QUEUED: "Wartet",
@@ -105,7 +113,8 @@ export const de: Words = {
   jobs: {
     title: "Druckaufträge",
     filter: "Nach Zustand filtern",
-    none: "Keine Aufträge in diesem Zustand.",
+    none: "Noch keine Aufträge.",
+    noneSuch: "Keine Aufträge in diesem Zustand.",
     serial: "Seriennummer",
     gtin: "GTIN",
     station: "Station",
@@ -245,6 +254,7 @@ export const de: Words = {
   passports: {
     title: "Pässe",
     none: "Noch keine Pässe.",
+    noneSuch: "Kein Pass ist in diesem Zustand.",
     status: { generating: "Entsteht", draft: "Entwurf", published: "Veröffentlicht", suspended: "Ausgesetzt", archived: "Abgelegt" },
     published: "Veröffentlichte Fassung",
     draft: "Offener Entwurf",

@@ -47,7 +47,6 @@ export const en = {
     absentText: "This part isn't there, or not in this build.",
     failed: "Couldn't be loaded",
     busy: "The cloud can't answer at the moment; trying again.",
-    away: "The cloud couldn't be reached.",
     onlyFirst: "Only the first are shown.",
     retry: "Try again",
     search: "Search",
@@ -59,6 +58,15 @@ export const en = {
     reason: "Reason",
     name: "Name",
     details: "Details",
+  },
+  refusals: {
+    AWAY: "The cloud couldn't be reached.",
+    UNAUTHORIZED: "The key, or the client and its secret, is wrong, revoked or cut.",
+    SANDBOX_EXPIRED: "This sandbox is over: its time has run out.",
+    RATE_LIMITED: "That was too much at once. Wait a minute and try again.",
+    API_SCOPE_DENIED: "The credential that you signed in with may not do this.",
+    NOT_FOUND: "It isn't there any more.",
+    INTERNAL_ERROR: "The cloud made a mistake. It is in the cloud's log.",
   },
   states: {
     QUEUED: "Waiting",
@@ -104,7 +112,8 @@ export const en = {
   jobs: {
     title: "Print jobs",
     filter: "Filter by state",
-    none: "No jobs in this state.",
+    none: "No jobs yet.",
+    noneSuch: "No jobs in this state.",
     serial: "Serial",
     gtin: "GTIN",
     station: "Station",
@@ -244,6 +253,7 @@ export const en = {
   passports: {
     title: "Passports",
     none: "No passports yet.",
+    noneSuch: "No passport is in this state.",
     status: { generating: "Generating", draft: "Draft", published: "Published", suspended: "Suspended", archived: "Archived" },
     published: "Published version",
     draft: "Open draft",

@@ -48,7 +48,6 @@ export const es: Words = {
     absentText: "Esta parte no existe, o no en esta versión.",
     failed: "No se pudo cargar",
     busy: "La nube no puede responder ahora; se intentará de nuevo.",
-    away: "No se pudo contactar con la nube.",
     onlyFirst: "Solo se muestran los primeros.",
     retry: "Intentar de nuevo",
     search: "Buscar",
@@ -60,6 +59,15 @@ export const es: Words = {
     reason: "Motivo",
     name: "Nombre",
     details: "Detalles",
+  },
+  refusals: {
+    AWAY: "No se pudo contactar con la nube.",
+    UNAUTHORIZED: "La clave, o el cliente y su secreto, es incorrecta, está revocada o incompleta.",
+    SANDBOX_EXPIRED: "Este entorno de pruebas ha caducado.",
+    RATE_LIMITED: "Demasiado a la vez. Espere un minuto e inténtelo de nuevo.",
+    API_SCOPE_DENIED: "La credencial con la que ha entrado no permite hacer esto.",
+    NOT_FOUND: "Eso ya no existe.",
+    INTERNAL_ERROR: "La nube ha cometido un error. Está en su registro.",
   },
   states: {
     QUEUED: "En espera",
@@ -105,7 +113,8 @@ export const es: Words = {
   jobs: {
     title: "Trabajos de impresión",
     filter: "Filtrar por estado",
-    none: "No hay trabajos en este estado.",
+    none: "Aún no hay trabajos.",
+    noneSuch: "No hay trabajos en este estado.",
     serial: "Serie",
     gtin: "GTIN",
     station: "Estación",
@@ -245,6 +254,7 @@ export const es: Words = {
   passports: {
     title: "Pasaportes",
     none: "Aún no hay pasaportes.",
+    noneSuch: "Ningún pasaporte está en este estado.",
     status: { generating: "Generándose", draft: "Borrador", published: "Publicado", suspended: "Suspendido", archived: "Archivado" },
     published: "Versión publicada",
     draft: "Borrador abierto",

@@ -48,7 +48,6 @@ export const zh: Words = {
     absentText: "没有这一部分，或此版本中没有。",
     failed: "无法加载",
     busy: "云端暂时无法响应，正在重试。",
-    away: "无法连接云端。",
     onlyFirst: "只显示最前面的部分。",
     retry: "重试",
     search: "搜索",
@@ -60,6 +59,15 @@ export const zh: Words = {
     reason: "原因",
     name: "名称",
     details: "详情",
+  },
+  refusals: {
+    AWAY: "无法连接云端。",
+    UNAUTHORIZED: "密钥，或客户端及其密码，有误、已吊销或不完整。",
+    SANDBOX_EXPIRED: "此沙盒已过期。",
+    RATE_LIMITED: "操作过于频繁，请等待一分钟后重试。",
+    API_SCOPE_DENIED: "您登录所用的凭据无权执行此操作。",
+    NOT_FOUND: "该内容已不存在。",
+    INTERNAL_ERROR: "云端出错，详情见云端日志。",
   },
   states: {
     QUEUED: "等待中",
@@ -105,7 +113,8 @@ export const zh: Words = {
   jobs: {
     title: "打印任务",
     filter: "按状态筛选",
-    none: "没有处于此状态的任务。",
+    none: "还没有任务。",
+    noneSuch: "没有处于此状态的任务。",
     serial: "序列号",
     gtin: "GTIN",
     station: "工位",
@@ -224,6 +233,7 @@ export const zh: Words = {
   passports: {
     title: "护照",
     none: "还没有护照。",
+    noneSuch: "没有处于此状态的护照。",
     status: { generating: "生成中", draft: "草稿", published: "已发布", suspended: "已暂停", archived: "已归档" },
     published: "发布版本",
     draft: "未完成草稿",
