@@ -554,6 +554,37 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a search for a product is a place: a reload and the way back lead there", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, "/products");
+      await page.fill("main input[type=search]", "kettle & co?");
+      await page.press("main input[type=search]", "Enter");
+      await page.getByText("No product has this name.").waitFor();
+      await page.reload();
+      await page.getByText("No product has this name.").waitFor();
+      expect(await page.inputValue("main input[type=search]")).toBe("kettle & co?");
+      await page.fill("main input[type=search]", "kettle");
+      await page.press("main input[type=search]", "Enter");
+      await page.click("main table a");
+      await page.waitForSelector(".life");
+      await page.goBack();
+      await page.waitForSelector("main table");
+      expect(await page.inputValue("main input[type=search]")).toBe("kettle");
+    });
+  });
+
+  test("who comes to a product is told so, also while it loads and where there is none", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, "/products");
+      await page.click(`main table a[href="#/products/${floor.product.id}"]`);
+      await page.waitForSelector(".life");
+      expect(await page.evaluate("document.activeElement.textContent")).toBe("Kettle 1.7");
+      await page.evaluate(`location.hash = "/products/${floor.sealed}"`);
+      await page.waitForSelector("main .notice");
+      expect(await page.evaluate("document.activeElement.textContent")).toBe("Products");
+    });
+  });
+
   test("two tabs at once: the one whose cookie the other has exchanged becomes that tenant's page", async () => {
     const other = (await w.admin.post("/tenants", { name: "the works next door", tier: "pro" })).body.adminKey.secret;
     const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });

@@ -111,38 +111,40 @@ function Events({ id }: { id: string }) {
 export function ProductView({ id }: { id: string }) {
   const loaded = useLoaded<Product>(`/products/${encodeURIComponent(id)}`, ["product"]);
   const { products } = words();
-  return h(Shown<Product>, {
-    loaded,
-    children: (product) => [
-      h(Title, { text: product.productName, aside: h(Stage, { of: product }) }),
-      h(
-        "div",
-        { class: "grid job" },
+  const known = loaded.data.value;
+  return [
+    h(Title, { text: known?.productName ?? products.title, aside: known && h(Stage, { of: known }) }),
+    h(Shown<Product>, {
+      loaded,
+      children: (product) =>
         h(
           "div",
-          { class: "pile" },
+          { class: "grid job" },
           h(
-            Card,
-            null,
-            h("p", null, theirs(product.productDescription)),
-            h(Facts, {
-              facts: [
-                [products.gtin, code(product.gtin)],
-                [words().jobs.serial, code(product.serialNumber)],
-                [products.category, theirs(product.category)],
-                [products.version, count(product.version)],
-                [
-                  products.voided,
-                  product.voidedAt !== null && [h(Moment, { at: product.voidedAt }), " ", theirs(product.voidReason ?? "")],
+            "div",
+            { class: "pile" },
+            h(
+              Card,
+              null,
+              h("p", null, theirs(product.productDescription)),
+              h(Facts, {
+                facts: [
+                  [products.gtin, code(product.gtin)],
+                  [words().jobs.serial, code(product.serialNumber)],
+                  [products.category, theirs(product.category)],
+                  [products.version, count(product.version)],
+                  [
+                    products.voided,
+                    product.voidedAt !== null && [h(Moment, { at: product.voidedAt }), " ", theirs(product.voidReason ?? "")],
+                  ],
                 ],
-              ],
-            }),
+              }),
+            ),
+            h(ItsPassport, { product }),
+            h(Files, { id }),
           ),
-          h(ItsPassport, { product }),
-          h(Files, { id }),
+          h(Events, { id }),
         ),
-        h(Events, { id }),
-      ),
-    ],
-  });
+    }),
+  ];
 }

@@ -1,10 +1,11 @@
 // Products with the stage that each has come to on its way to a passport.
 import type { ProductStage } from "#shared/states.ts";
-import { h, useSignal } from "#shared/web/dom.ts";
+import { h } from "#shared/web/dom.ts";
 import type { Product } from "#shared/wire/products.ts";
 import { words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
 import { Ago, Badge, code, More, Shown, Table, textIn, theirs, Title, type Tone } from "../parts.ts";
+import { goTo, place } from "../state.ts";
 
 const TONES: Record<ProductStage, Tone> = { draft: "calm", validated: "work", ready_for_dpp: "good" };
 
@@ -43,17 +44,18 @@ function List({ name }: { name: string }) {
 }
 
 export function Products() {
-  const name = useSignal("");
+  const name = place.value.query.get("q") ?? "";
   const { products, common } = words();
   function find(event: SubmitEvent): void {
     event.preventDefault();
-    name.value = textIn(event);
+    const text = textIn(event);
+    goTo(text === "" ? "/products" : `/products?q=${encodeURIComponent(text)}`);
   }
   const form = h(
     "form",
     { class: "find", role: "search", onSubmit: find },
-    h("input", { name: "text", type: "search", "aria-label": products.find, placeholder: products.find, maxLength: 200 }),
+    h("input", { name: "text", type: "search", value: name, "aria-label": products.find, placeholder: products.find, maxLength: 200 }),
     h("button", { type: "submit" }, common.search),
   );
-  return [h(Title, { text: products.title, aside: form }), h(List, { name: name.value, key: name.value })];
+  return [h(Title, { text: products.title, aside: form }), h(List, { name, key: name })];
 }
