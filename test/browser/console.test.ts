@@ -14,6 +14,8 @@ import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { axeSays, cutTexts, executable, LANGUAGES, opened, overflow, PANEL, PHONE, type Seen, shot, smallTargets } from "./eyes.ts";
 
 const TOUCH_PX = 48;
+/** 1280×1024 at 400 %. */
+const ZOOMED = { width: 320, height: 256 };
 
 describe.skipIf(!executable)("the console", async () => {
   const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
@@ -582,6 +584,56 @@ describe.skipIf(!executable)("the console", async () => {
       await page.evaluate(`location.hash = "/products/${floor.sealed}"`);
       await page.waitForSelector("main .notice");
       expect(await page.evaluate("document.activeElement.textContent")).toBe("Products");
+    });
+  });
+
+  test("a name of any script and length makes no view wider, at any zoom", async () => {
+    const product = "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz".repeat(3);
+    const shop = await printShop(w, { product, name: "الرئيسي".repeat(20) });
+    await shop.issue({ station: "w".repeat(64) });
+    for (const viewport of [PANEL, { width: 512, height: 300 }, ZOOMED])
+      await signedIn(shop.adminKey, { viewport }, async ({ page }) => {
+        for (const path of ["jobs", "products", `products/${shop.product.id}`, "audit"]) {
+          await goTo(page, `/${path}`);
+          await page.waitForSelector("main table, main .life");
+          const over = await page.evaluate(
+            `Math.max(...[document.documentElement, document.querySelector("main")].map((one) => one.scrollWidth - one.clientWidth))`,
+          );
+          expect([path, viewport.width, over]).toEqual([path, viewport.width, 0]);
+        }
+      });
+  });
+
+  test("zoomed to 400 % a view has the whole screen, and a thousand stations are still a window", async () => {
+    await signedIn(lead.secret, { viewport: ZOOMED }, async ({ page }) => {
+      await goTo(page, "/audit");
+      await page.waitForSelector("main table");
+      await page.evaluate("scrollTo(0, 1e6)");
+      expect((await page.locator(".views").boundingBox())?.y).toBeLessThan(-ZOOMED.height);
+      await goTo(page, "/stations");
+      await page.waitForSelector("[role=row]");
+      expect(await page.locator("[role=row]").count()).toBeLessThan(40);
+    });
+  });
+
+  test("on paper a view is whole, without what is there to be pressed", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, "/audit");
+      await page.waitForSelector("main table");
+      await page.emulateMedia({ media: "print" });
+      expect(await page.evaluate(`document.querySelector("main").scrollHeight - document.querySelector("main").clientHeight`)).toBe(0);
+      expect(await page.evaluate("document.documentElement.scrollHeight")).toBeGreaterThan(PANEL.height);
+      expect(await page.locator("nav:visible, button:visible, select:visible").count()).toBe(0);
+    });
+  });
+
+  test("in colours of the reader's own it still shows where one is", async () => {
+    await signedIn(lead.secret, { forcedColors: "active" }, async ({ page }) => {
+      const colours = (which: string) =>
+        page.evaluate(`getComputedStyle(document.querySelector(${JSON.stringify(which)})).backgroundColor`);
+      await goTo(page, "/jobs");
+      for (const list of [".views", ".chips"])
+        expect(await colours(`${list} a[aria-current]`)).not.toBe(await colours(`${list} a:not([aria-current])`));
     });
   });
 
