@@ -11,7 +11,7 @@ const SHOTS = process.env["SCREENSHOTS"];
 
 describe.skipIf(!executable)("in a browser", async () => {
   const w = await world();
-  const { published } = publishing(w, 800_000);
+  const { published, publish } = publishing(w, 800_000);
   let browser: Browser;
   beforeAll(async () => {
     browser = await openBrowser(executable ?? "");
@@ -58,11 +58,21 @@ describe.skipIf(!executable)("in a browser", async () => {
       animalOriginParts: false,
     },
   });
+  const long = await published({ name: "Betriebswerkbauunterbeamtengesellschaft".repeat(5) }, "draft");
+  const LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerk".repeat(5);
+  const provenance = [{ name: LONG, massFraction: 0.5 }, { name: "بوليمر (XL)", massFraction: 0.25, hazardous: true }]; // oxfmt-ignore
+  const content = {
+    product: { characteristics: { [LONG.slice(0, 100)]: `https://example.com/${LONG}`, carbonFootprint: 1e21, note: LONG } },
+    materialsProvenance: provenance,
+  };
+  expect((await w.admin.patch(`/passports/${long.passportId}`, { content })).status).toBe(200);
+  expect((await publish(long.id)).status).toBe(200);
   await allocate(w, kettle, ["4712"], undefined, { voidedAt: 1 });
 
   const pages = {
     kettle: `/01/${kettle.gtin}/21/4711`,
     shirt: `/p/${shirt.id}`,
+    long: `/p/${long.id}`,
     linkset: `/01/${kettle.gtin}?linkType=linkset`,
     voided: `/01/${kettle.gtin}/21/4712`,
     unknown: "/p/nothing",
