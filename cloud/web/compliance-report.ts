@@ -6,7 +6,7 @@ import type { Evaluation, Finding } from "#shared/wire/compliance.ts";
 const STYLE = `
 :root { --ink: #1a1d21; --soft: #5b6470; --line: #d9dee4; --good: #14683a; --warn: #8a5300; --bad: #a4161a; --none: #4a5560; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 2.5rem 1.5rem; color: var(--ink); background: #fff; font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
+body { margin: 0 auto; max-width: 60rem; padding: 2.5rem 1.5rem; color: var(--ink); background: #fff; font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; overflow-wrap: anywhere; }
 header { border-bottom: 3px solid var(--ink); padding-bottom: 1rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: .2rem 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
@@ -28,20 +28,22 @@ dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 code { font: .86em/1.4 ui-monospace, "Cascadia Mono", "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 table { width: 100%; border-collapse: collapse; margin: .25rem 0; }
+.counts, .fields { table-layout: fixed; }
 .counts td, .counts th { border: 1px solid var(--line); padding: .35rem .5rem; text-align: center; width: 20%; }
 .counts td { font-size: 1.2rem; font-weight: 700; }
 .counts th { font-weight: 400; font-size: .85rem; }
 article { border: 1px solid var(--line); border-left: 6px solid currentColor; padding: .7rem 1rem; margin: .6rem 0; break-inside: avoid; }
 article > * { color: var(--ink); }
 article .head { display: flex; justify-content: space-between; gap: 1rem; }
-article .tag { white-space: nowrap; color: var(--soft); font-size: .85rem; }
+article .tag { color: var(--soft); font-size: .85rem; }
+.head .tag { white-space: nowrap; }
 article .fields { font-size: .88rem; margin: .4rem 0 0; }
 .fields th, .fields td { text-align: left; vertical-align: top; padding: .12rem .75rem .12rem 0; border-top: 1px solid var(--line); font-weight: 400; }
 .fields th { width: 45%; }
 .absent { color: var(--warn); font-style: italic; }
 .brief { columns: 2; padding-left: 1.1rem; font-size: .88rem; }
 footer { margin-top: 2.5rem; padding-top: .75rem; border-top: 1px solid var(--line); color: var(--soft); font-size: .85rem; }
-@media (max-width: 40rem) { .verdict { flex-wrap: wrap; } .brief { columns: 1; } }
+@media (max-width: 40rem) { body { padding: 1.5rem .75rem; } .counts td, .counts th { padding: .35rem .1rem; } .counts th { font-size: .7rem; } .verdict { flex-wrap: wrap; } .brief { columns: 1; } }
 @media print {
   @page { margin: 16mm 14mm; }
   body { max-width: none; padding: 0; font-size: 10.5pt; }

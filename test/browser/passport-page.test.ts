@@ -118,6 +118,16 @@ describe.skipIf(!executable)("in a browser", async () => {
     });
   });
 
+  test("a compliance report zoomed to 400 % runs off nowhere", async () => {
+    const extraHTTPHeaders = { authorization: `Bearer ${w.adminKey}` };
+    const path = `/api/v2/products/${long.id}/compliance/espr/report`;
+    await visit(path, { viewport: { width: 320, height: 256 }, extraHTTPHeaders, bypassCSP: true }, async ({ page }) => {
+      expect(await page.locator("article").count()).toBeGreaterThan(0);
+      expect([await axeSays(page), await overflow(page)]).toEqual([[], 0]);
+      if (SHOTS) await page.screenshot({ path: `${SHOTS}/report.png`, fullPage: true });
+    });
+  });
+
   test("without JavaScript it is the same page", async () => {
     const text = async (javaScriptEnabled: boolean) => {
       let seen = "";
