@@ -735,6 +735,28 @@ describe.skipIf(!executable)("the console", async () => {
     end();
   });
 
+  test("a list of more pages than a sandbox may ask for at once comes to its end", async () => {
+    const strict = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
+    const shop = await printShop(strict);
+    const items = (await shop.allocate(80)).map((serial) => ({ gtin: shop.gtin, serial }));
+    await shop.admin.post("/aidc/jobs/batch", { items });
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    await page.route("**/aidc/jobs*", (route) => {
+      const url = new URL(route.request().url());
+      url.searchParams.set("limit", "5");
+      return route.continue({ url: url.href });
+    });
+    await page.goto(`${strict.url}/console#/jobs`);
+    await page.fill("input[name=key]", shop.adminKey);
+    await page.click("button[type=submit]");
+    for (let pages = 1; pages < 16; pages += 1) {
+      await page.click("button.more");
+      await page.waitForTimeout(100);
+    }
+    await expect.poll(() => page.locator("main tbody tr").count()).toBe(80);
+    await context.close();
+  });
+
   test("what was asked and never answered is asked again", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.clock.install();

@@ -3,7 +3,7 @@ import { type Signal, signal, useEffect, useMemo } from "#shared/web/dom.ts";
 import { type Answer, get, type Refused } from "./api.ts";
 import { whenChanged } from "./state.ts";
 
-const PAUSE_MS = 3_000; // between two looks: what a sandbox's budget of requests can bear
+const PAUSE_MS = 3_000; // between two looks, for each page of them: what a sandbox's budget of requests can bear
 
 export type Loaded<Data> = {
   data: Signal<Data | undefined>;
@@ -12,7 +12,7 @@ export type Loaded<Data> = {
   end(): void;
 };
 
-function loader<Data>(load: () => Promise<Answer<Data>>): Loaded<Data> {
+function loader<Data>(load: () => Promise<Answer<Data>>, pages = () => 1): Loaded<Data> {
   const data = signal<Data | undefined>(undefined);
   const refused = signal<Refused | undefined>(undefined);
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -29,7 +29,7 @@ function loader<Data>(load: () => Promise<Answer<Data>>): Loaded<Data> {
     const busy = answer.refused?.fault === "busy";
     again ||= busy;
     state = "resting";
-    timer = setTimeout(rested, busy ? Math.max(answer.refused?.retryMs ?? 0, PAUSE_MS) : PAUSE_MS);
+    timer = setTimeout(rested, busy ? Math.max(answer.refused?.retryMs ?? 0, PAUSE_MS) : PAUSE_MS * pages());
   }
   const isOver = () => state === "over";
   function rested(): void {
@@ -71,26 +71,44 @@ export function useLoaded<Data>(path: string, topics: readonly string[]): Loaded
 export type Page<Item> = { data: Item[]; nextCursor: string | null };
 export type List<Item> = Loaded<Page<Item>> & { more(): void };
 
-async function pages<Item>(path: string, count: number): Promise<Answer<Page<Item>>> {
-  const all: Item[] = [];
-  let cursor: string | null = null;
-  for (let page = 0; page < count; page += 1) {
-    const next: Answer<Page<Item>> = await get<Page<Item>>(
-      cursor === null ? path : `${path}${path.includes("?") ? "&" : "?"}cursor=${cursor}`,
-    );
-    if (next.refused) return next;
-    all.push(...next.data.data);
-    cursor = next.data.nextCursor;
-    if (cursor === null) break;
-  }
-  return { data: { data: all, nextCursor: cursor } };
+/** A walk from the first page on. Where the cloud can't answer for a moment the next one goes on from there: all at once may be more than the budget. */
+function walk<Item>(path: string) {
+  let [all, cursor, pages]: [Item[], string | null, number] = [[], null, 0];
+  const end = () => {
+    const walked = { data: { data: all, nextCursor: cursor }, pages };
+    [all, cursor, pages] = [[], null, 0];
+    return walked;
+  };
+  return async (most: number): Promise<Answer<Page<Item>> & { pages?: number }> => {
+    while (pages < most) {
+      const next: Answer<Page<Item>> = await get<Page<Item>>(
+        cursor === null ? path : `${path}${path.includes("?") ? "&" : "?"}cursor=${cursor}`,
+      );
+      if (next.refused && next.refused.fault !== "busy") end();
+      if (next.refused) return next;
+      all.push(...next.data.data);
+      cursor = next.data.nextCursor;
+      pages += 1;
+      if (cursor === null) break;
+    }
+    return end();
+  };
 }
 
 /** A list from its newest end; `more` adds a page, and a change is looked for in all that is shown. */
 export function useList<Item>(path: string, topics: readonly string[], atFirst = 1): List<Item> {
   const { loaded, more } = useMemo(() => {
     let count = atFirst;
-    const loaded = loader<Page<Item>>(() => pages<Item>(path, count));
+    let walked = 1;
+    const look = walk<Item>(path);
+    const loaded = loader<Page<Item>>(
+      async () => {
+        const answer = await look(count);
+        walked = answer.pages ?? walked;
+        return answer;
+      },
+      () => walked,
+    );
     const more = () => {
       count += 1;
       loaded.reload(true);
