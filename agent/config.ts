@@ -9,8 +9,7 @@ import { nearest } from "#shared/nearest.ts";
 import { isObject } from "#shared/object.ts";
 import { closed, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
-import { drivers } from "./printers/index.ts";
-import { endpointOf } from "./printers/ipp-endpoint.ts";
+import { can, drivers, whoCan } from "./printers/index.ts";
 import { type ScannerDriver, scanners } from "./scanners/index.ts";
 
 export const DEFAULT_FILE = ".imprimatur-agent/config.json";
@@ -151,13 +150,16 @@ function checkUrls(config: AgentConfig): void {
   config.cloud = cloud.origin;
   if (config.mqtt !== undefined && !(/^(mqtts?|wss?|tcp|ssl|tls):\/\/[^/]/i.test(config.mqtt) && URL.canParse(config.mqtt)))
     throw new ConfigError("mqtt must be the broker's URL, such as mqtt://broker.example:1883 or mqtts://broker.example");
-  for (const [i, { driver, port, control, simulated, rfid, setup = "", inFlight = 1 }] of config.printers.entries()) {
-    named(`printers.${i}.port`, () => portOf(drivers[driver]?.schemes ?? [], port));
-    if (inFlight > 1 && driver !== "zpl")
-      throw new ConfigError(`printers.${i}.inFlight is 1 for ${driver}: only zpl can tell apart what became of several labels`);
-    if (rfid && driver !== "zpl")
+  for (const [i, printer] of config.printers.entries()) {
+    const { driver, control, simulated, rfid, setup = "", inFlight = 1 } = printer;
+    named(`printers.${i}.port`, () => checkPort(printer));
+    if (inFlight > 1 && !can(printer, "several"))
       throw new ConfigError(
-        `printers.${i}.rfid is false for ${driver}: only zpl can write tags; leave it out, or give the tags to a zpl printer`,
+        `printers.${i}.inFlight is 1 for ${driver}: only ${whoCan("several")} can tell apart what became of several labels`,
+      );
+    if (rfid && !can(printer, "tags"))
+      throw new ConfigError(
+        `printers.${i}.rfid is false for ${driver}: only ${whoCan("tags")} can write tags; leave it out, or give the tags to a ${whoCan("tags")} printer`,
       );
     const strange = /[^\0-\xff]/u.exec(setup)?.[0]; // cut to its last byte it may be a command
     if (strange !== undefined)
@@ -173,11 +175,11 @@ function checkUrls(config: AgentConfig): void {
       if (driver === "line" || driver === "rfid") parsePort(port);
     });
 }
-function portOf(schemes: readonly string[], port: string): void {
+function checkPort({ driver, port }: PrinterConfig): void {
+  const { schemes = [], check } = drivers[driver] ?? {};
   const scheme = /^([a-z]+):/i.exec(port)?.[1]?.toLowerCase() ?? "";
   if (!schemes.includes(scheme)) throw new Error(`of this driver begins with ${schemes.map((name) => `${name}:`).join(" or ")}`);
-  if (scheme.startsWith("ipp")) endpointOf(port, 0);
-  else parsePort(port);
+  check?.(port);
 }
 function named(name: string, check: () => void): void {
   try {
@@ -191,7 +193,7 @@ function named(name: string, check: () => void): void {
 function checkNames(config: AgentConfig): void {
   const lists: [what: string, values: string[]][] = [
     ["printers: the name", config.printers.map(({ name }) => name)],
-    ["printers: the port", config.printers.filter(({ driver }) => driver !== "ipp").map(({ port }) => parsePort(port).shown)], // a queue keeps jobs apart, a wire doesn't
+    ["printers: the port", config.printers.filter((printer) => !can(printer, "queue")).map(({ port }) => parsePort(port).shown)], // a queue keeps jobs apart, a wire doesn't
     ["scanners: the name", config.scanners.map(({ name }) => name)],
     ["operators: the id", config.operators.map(({ id }) => id)],
     ["operators: the badge", config.operators.map(({ badge }) => badge)],

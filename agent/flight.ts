@@ -7,6 +7,7 @@ import { contentOf } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
 import { attests, type Capabilities, type Completion, type Printer, type Submission } from "./printers/driver.ts";
+import { can } from "./printers/index.ts";
 import { fail, unlessRefused } from "./ends.ts";
 import { isOver } from "./floor.ts";
 import { type Dropped, dropped } from "./orphans.ts";
@@ -27,6 +28,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   const { store, clock, news } = floor;
   const { patience, become, durable, waitFor, counter } = press;
   const mayHold = config.inFlight ?? 1;
+  const isQueue = can(config, "queue");
 
   async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
     floor.hungry();
@@ -56,7 +58,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   async function send(attempt: Attempt, at: Printer, { bitmap }: Label, isBehind: boolean): Promise<Submission | undefined> {
     const { attemptId, task } = attempt;
     const epc = task.needs.includes("rfid") ? contentOf(attempt).epc : undefined;
-    const token = config.driver === "ipp" ? { token: nameOf(attempt) } : {};
+    const token = isQueue ? { token: nameOf(attempt) } : {};
     const encoded = await unlessRefused(floor, attempt, () => at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token }));
     if (!encoded || !isToSend(attemptId)) return undefined;
     const { sha256, bytes } = encoded;
@@ -92,7 +94,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   async function followed({ attemptId, submission }: Flight, at: Printer, isUp: () => boolean): Promise<boolean> {
     if (mayHold > 1) become("printing", `prints ${store.must(attemptId).jobRef}`);
     const known = press.capabilities() as Capabilities;
-    const isMute = known.fence === "none" || (!attests(known.ceiling) && config.driver !== "ipp");
+    const isMute = known.fence === "none" || (!attests(known.ceiling) && !isQueue);
     for (;;) {
       const completion = await at.awaitCompletion(submission, { signal, ...(isMute ? { withinMs: patience.muteMs } : {}) });
       if (completion.outcome !== "blocked") {
@@ -108,7 +110,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
           }),
         );
         // What comes late belongs to nobody's next label; and one that never answers may wait for our goodbye before it prints.
-        if (completion.outcome === "unknown" && config.driver !== "ipp") await press.close();
+        if (completion.outcome === "unknown" && !isQueue) await press.close();
         return completion.outcome === "confirmed";
       }
       become("blocked", completion.reason, [], completion.faults);

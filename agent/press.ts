@@ -1,7 +1,7 @@
 // The printer of a lane, as far as it is one's own: opened and opened again, asked how it is, told of once; and its counter, which tells of labels that nobody sent.
 import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
-import { openPrinter } from "./printers/index.ts";
+import { can, openPrinter } from "./printers/index.ts";
 import { attests, type Capabilities, type Fault, type FaultName, type Printer, type Status, type Timing } from "./printers/driver.ts";
 import { PAUSES_MS } from "./reconnecting.ts";
 import type { Floor } from "./floor.ts";
@@ -120,7 +120,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
 
   /** Whether it could print now; a printer that says nothing of itself is taken at its word. */
   async function isReady(at: Printer): Promise<boolean> {
-    if (capabilities && !capabilities.status && config.driver !== "ipp") {
+    if (capabilities && !capabilities.status && !can(config, "queue")) {
       become("ready", "it doesn't tell how it is");
       return true;
     }

@@ -4,6 +4,7 @@ import type { Bitmap } from "../bitmap.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Dpi } from "../label.ts";
 import { openPort, type Port } from "../port.ts";
+import { parsePort } from "../port-url.ts";
 
 export type { Grade } from "#shared/states.ts";
 /** Whether a device attests with it; else a person has to. */
@@ -146,16 +147,27 @@ export type Printer = {
   close(): Promise<void>;
 };
 
+/** Beyond printing: it writes tags; tells apart what became of several labels under way; or is a queue, which keeps labels by their names when nobody is connected. */
+export type Ability = "tags" | "several" | "queue";
 export type Driver = {
   name: string;
   schemes: readonly string[];
+  can: readonly Ability[];
+  /** Throws a sentence that names what is wrong with an address of one of its schemes. */
+  check(url: string): void;
   open(url: string, profile: Profile, options?: { clock?: Clock }): Promise<Printer>;
 };
 
 /** A language that is spoken over any duplex of bytes. */
-export const overBytes = (name: string, over: (port: Port, profile: Profile, clock: Clock) => Printer): Driver => ({
+export const overBytes = (
+  name: string,
+  can: readonly Ability[],
+  over: (port: Port, profile: Profile, clock: Clock) => Printer,
+): Driver => ({
   name,
   schemes: ["tcp", "serial", "file"],
+  can,
+  check: (url) => void parsePort(url),
   open: async (url, profile, { clock = systemClock } = {}) => over(await openPort(url, { clock }), profile, clock),
 });
 

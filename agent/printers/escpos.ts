@@ -278,4 +278,4 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 /** Another one each time, so that a late answer for an earlier label is told from this one's. */
 const tokenOf = (): string => (randomBytes(4).readUInt32BE() % 36 ** 4).toString(36).toUpperCase().padStart(4, "0");
 
-export const driver = overBytes("escpos", overPort);
+export const driver = overBytes("escpos", [], overPort);

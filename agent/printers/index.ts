@@ -1,12 +1,19 @@
 // The printers a station can drive, by the name its settings give them. A new language is a line here and a file beside.
 import type { Clock } from "../clock.ts";
 import type { PrinterConfig } from "../config.ts";
-import type { Driver, Printer, Timing } from "./driver.ts";
+import type { Ability, Driver, Printer, Timing } from "./driver.ts";
 import { driver as escpos } from "./escpos.ts";
 import { driver as ipp } from "./ipp.ts";
 import { driver as zpl } from "./zpl.ts";
 
 export const drivers: Record<string, Driver> = Object.fromEntries([zpl, escpos, ipp].map((driver) => [driver.name, driver]));
+
+export const can = ({ driver }: Pick<PrinterConfig, "driver">, what: Ability): boolean => drivers[driver]?.can.includes(what) ?? false;
+/** The languages that can do it. */
+export const whoCan = (what: Ability): string =>
+  Object.keys(drivers)
+    .filter((driver) => can({ driver }, what))
+    .join(" or ");
 
 type Means = { timing?: Partial<Timing> | undefined; clock?: Clock };
 /** The printer of some settings, in its language. */

@@ -51,6 +51,8 @@ const BUSY = new Set([0x0502, 0x0505, 0x0506, 0x0507]); // service-unavailable, 
 export const driver: Driver = {
   name: "ipp",
   schemes: ["ipp", "ipps"],
+  can: ["queue"],
+  check: (url) => void endpointOf(url, 0),
   open: async (url, profile, { clock = systemClock } = {}) => overQueue(endpointOf(url, timingOf(profile).answerMs, clock), profile, clock),
 };
 

@@ -295,4 +295,4 @@ function whatWaits(waiting: number | null): string {
 }
 const moved = (before: number | null, after: number | null): number | null => (before === null || after === null ? null : after - before);
 
-export const driver = overBytes("zpl", overPort);
+export const driver = overBytes("zpl", ["tags", "several"], overPort);
