@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { expect, vi } from "vitest";
 import type { Route } from "../cloud/route.ts";
 import { gtinOf } from "../fixtures/gtin.ts";
+import { productOf } from "../fixtures/passports.ts";
 import { printShop } from "../fixtures/print-shop.ts";
 import type { World } from "../fixtures/world.ts";
 
@@ -13,14 +14,7 @@ export async function furnishing(w: World) {
   const { data, adminKey } = (await w.admin.post("/tenants", { name: "furnished" })).body;
   const admin = w.as(adminKey.secret);
   const id = async (path: string, body: unknown, at = (answer: { id: string }) => answer.id) => at((await admin.post(path, body)).body);
-  const kettle = {
-    name: "Kettle",
-    description: "A kettle of 1.7 litres",
-    category: "electronics",
-    gtin: gtinOf((n += 1)),
-    serialNumber: "1",
-    extensions: {},
-  };
+  const kettle = productOf({ gtin: gtinOf((n += 1)) });
   const secret = (answer: { client_id: string; client_secret: string }) => answer;
   const client = secret((await admin.post("/oauth/clients", { name: "erp", scopes: ["products:read"] })).body);
   const csv = {

@@ -14,6 +14,7 @@ import { openSeal } from "../../cloud/seal.ts";
 import { openStore } from "../../cloud/store/open.ts";
 import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { manyDeliveries } from "../../fixtures/many-deliveries.ts";
 import { startServer } from "./http.bench.ts";
 import { duel, inFull, type Line, percentile, ratioLine } from "./measure.ts";
@@ -57,14 +58,7 @@ let n = 500_000;
 async function floor(cloud: Cloud, hooks: number, receiver: string) {
   const made = (await good(cloud.admin.post("/tenants", { name: `floor ${(n += 1)}` }))).body;
   const admin = client(() => cloud.url, { authorization: `Bearer ${made.adminKey.secret}` });
-  const kettle = {
-    name: "Kettle",
-    description: "A kettle of 1.7 litres",
-    category: "electronics",
-    gtin: gtinOf(n),
-    serialNumber: "1",
-    extensions: {},
-  };
+  const kettle = productOf({ gtin: gtinOf(n) });
   const { id: productId } = (await good(admin.post("/products", kettle))).body;
   const { serials } = (await good(admin.post("/carriers/batch", { productId, count: 10_000 }))).body;
   for (let i = 0; i < hooks; i += 1) await good(admin.post("/webhooks", { url: `${receiver}/${i}`, events: ["print.confirmed"] }));

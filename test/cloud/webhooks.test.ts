@@ -5,6 +5,7 @@ import { webhooks as table } from "../../cloud/store/schema.ts";
 import { fitting } from "../../cloud/validate.ts";
 import type { Answer } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { envelopeOf, eventNames, eventTable } from "#shared/events.ts";
 import { limits } from "#shared/limits.ts";
 import { receiving } from "../hooks.ts";
@@ -12,14 +13,7 @@ import { world } from "../world.ts";
 
 const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" }, clock: "stopped" }); // what failed once isn't tried again
 let n = 700_000;
-const kettle = () => ({
-  name: "Kettle",
-  description: "A kettle of 1.7 litres",
-  category: "electronics",
-  gtin: gtinOf((n += 1)),
-  serialNumber: "1",
-  extensions: {},
-});
+const kettle = () => productOf({ gtin: gtinOf((n += 1)) });
 const receiver = await receiving();
 const tenant = async () => {
   const made = (await w.admin.post("/tenants", { name: `t${(n += 1)}` })).body;

@@ -2,6 +2,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { type Answer, type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { goodItems, printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -38,14 +39,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
 
   /** What a tenant and a station do over the wire, each with the secret that it takes; made anew for every test. */
   async function calls() {
-    const kettle = {
-      name: "Kettle",
-      description: "A kettle of 1.7 litres",
-      category: "electronics",
-      gtin: gtinOf((n += 1)),
-      serialNumber: "1",
-      extensions: {},
-    };
+    const kettle = productOf({ gtin: gtinOf((n += 1)) });
     const station = `s${n}`;
     const [serial] = await shop.allocate(1);
     await shop.issue({ station });

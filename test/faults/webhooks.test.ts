@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { test } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
 import { receiving } from "../hooks.ts";
 import { freshDatabase } from "../world.ts";
@@ -31,14 +32,7 @@ test.concurrent.for(["sqlite", "postgres"] as const)(
     let silent = true; // the first try is heard and never answered
     const receiver = await receiving((_n, response) => void (silent || response.writeHead(204).end()));
     const { id } = (await admin.post("/webhooks", { url: receiver.url, events: ["carrier.generated"] })).body;
-    const kettle = {
-      name: "Kettle",
-      description: "A kettle of 1.7 litres",
-      category: "electronics",
-      gtin: gtinOf(880_001),
-      serialNumber: "1",
-      extensions: {},
-    };
+    const kettle = productOf({ gtin: gtinOf(880_001) });
     const productId = (await admin.post("/products", kettle)).body.id;
     const allocate = async (count: number) => expect((await admin.post("/carriers/batch", { productId, count })).status).toBe(201);
     await allocate(1);
@@ -81,14 +75,7 @@ test.concurrent(
     const admin = client(() => cloud.url, { authorization: `Bearer ${KEY}` });
     const ids: string[] = [];
     for (const { url } of [slow, dead]) ids.push((await admin.post("/webhooks", { url, events: ["product.created"] })).body.id);
-    await admin.post("/products", {
-      name: "Pot",
-      description: "A pot of two litres",
-      category: "electronics",
-      gtin: gtinOf(880_002),
-      serialNumber: "1",
-      extensions: {},
-    });
+    await admin.post("/products", productOf({ gtin: gtinOf(880_002) }));
     await expect.poll(() => [slow.received.length, dead.received.length]).toEqual([1, 1]);
     expect(await cloud.end()).toBe(0);
     hangs = false;
