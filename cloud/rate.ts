@@ -46,7 +46,15 @@ export function budgets({ areShared = false } = {}): Budgets {
       for (const { key } of told) untold.delete(key);
       return told;
     },
-    keep: (spendings) => spendings.forEach(note),
+    keep: (spendings) => {
+      for (const spending of spendings) {
+        note(spending);
+        const [bucket, late] = [buckets.get(spending.key), untold.get(spending.key)];
+        if (!bucket || !late) continue;
+        bucket.drip(); // what has been filled again meanwhile is paid back
+        late.tokens = Math.min(late.tokens, bucket.bucketSize - bucket.content);
+      }
+    },
     level: (left) => {
       for (const [key, tokens] of left) {
         const bucket = buckets.get(key);

@@ -1,5 +1,7 @@
 // PostgreSQL misbehaves while we work: connections are killed, transactions lose against others, the server is gone for good and its standby takes over.
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
+import { burstOf, tiers } from "#shared/limits.ts";
 import { jobPath } from "#shared/states.ts";
 import type { Refusal } from "#shared/errors.ts";
 import { createLog } from "../../cloud/log.ts";
@@ -302,6 +304,27 @@ test("a unit of a node that stood for longer than the server waits is undone, an
   await expect(frozen).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
   expect(await store.read("look", ({ db }) => db.values("SELECT count(*) FROM told"))).toEqual([[0]]);
 });
+
+test("what was let through while the server was away is paid back by then as well: nobody is refused for it afterwards", { timeout: 90_000 }, async () => {
+  const server = await startPostgres();
+  ends.push(() => server.stop());
+  const w = await startWorld({ databaseUrl: await server.createDatabase("rates"), clock: false, settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
+  ends.push(() => w.end());
+  const look = async () => (await w.nobody.get("/log/checkpoint")).status;
+  await server.crash();
+  const perSecond = tiers.anonymous / 60;
+  const meanwhile = [];
+  for (let n = 0; n < 2 * burstOf(tiers.anonymous); n += 1, await sleep(1_000 / perSecond)) meanwhile.push(await look());
+  expect(new Set(meanwhile)).toEqual(new Set([503]));
+  await server.start();
+  const after: number[] = [];
+  const isServed = async () => {
+    after.push(await look());
+    return after.filter((status) => status === 200).length;
+  };
+  await expect.poll(isServed, { ...SOON, interval: 400 }).toBe(5);
+  expect(after).not.toContain(429);
+}); // oxfmt-ignore
 
 test(
   "what a station says by MQTT while the server is away is written when it is back, and its newest word counts",
