@@ -52,7 +52,10 @@ export const limitTable = {
   EPCIS_CAPTURE_MAX_EVENTS: [10_000, "Events of one capture; more are 413 CAPTURE_TOO_LARGE"],
   EPCIS_CAPTURE_MAX_KEYS: [20_000, "EPCs, classes, transactions and other keys that the events of one capture can be found by; likewise"],
   EPCIS_ERRORS_MAX_ITEMS: [1_000, "Errors that a capture job keeps and shows"],
-  EPCIS_PAGE_MAX_BYTES: [33_554_432, "Bytes of events after which a page of an answer ends, however few they are"],
+  EPCIS_PAGE_MAX_BYTES: [
+    33_554_432,
+    "Bytes of events, or of what was wrong with captured ones, after which a page of an answer ends, however few they are",
+  ],
   EPCIS_KEY_MAX_LENGTH: [512, "One such key, an event id among them"],
   EPCIS_CONTEXT_MAX_BYTES: [16_384, "The `@context` of an EPCIS document, as JSON"],
   EPCIS_PAGE_DEFAULT_ITEMS: [30, "Events of a page when `perPage` is absent"],

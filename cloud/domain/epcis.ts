@@ -1,5 +1,6 @@
 // EPCIS events on their way into the store: captured in jobs or one by one, each once, and those that the print loop writes by itself.
 import { setImmediate as turn } from "node:timers/promises";
+import type { SQL } from "drizzle-orm";
 import { and, desc, eq, lt, sql } from "../store/drizzle.ts";
 import { bareWord } from "#shared/cbv.ts";
 import { canonical, digestOf } from "#shared/canonical.ts";
@@ -181,13 +182,28 @@ export async function jobs(tx: Tx, caller: Caller, query: { perPage?: number; ne
   const cursor = query.nextPageToken;
   const perPage = pageSize(query.perPage);
   const { after } = pageOf(cursor === undefined ? {} : { cursor }, UUID, "nextPageToken");
+  const where = and(eq(epcisCaptures.tenantId, caller.tenantId), after === undefined ? undefined : lt(epcisCaptures.id, after));
+  const size = await jobsInPage(tx, where, perPage);
   const rows = await tx.db
     .select()
     .from(epcisCaptures)
-    .where(and(eq(epcisCaptures.tenantId, caller.tenantId), after === undefined ? undefined : lt(epcisCaptures.id, after)))
+    .where(where)
     .orderBy(desc(epcisCaptures.id))
-    .limit(perPage + 1);
-  return pageReply(rows, perPage, ({ id }) => id, toWire);
+    .limit(size + 1);
+  return pageReply(rows, size, ({ id }) => id, toWire);
+}
+
+/** As with events: a thousand jobs, each with a thousand errors, are more than one answer can hold. */
+async function jobsInPage(tx: Tx, where: SQL | undefined, perPage: number): Promise<number> {
+  const each = await tx.db
+    .select({ bytes: sql<number>`octet_length(${epcisCaptures.errors})` })
+    .from(epcisCaptures)
+    .where(where)
+    .orderBy(desc(epcisCaptures.id))
+    .limit(perPage);
+  let bytes = 0;
+  const full = each.findIndex((job) => (bytes += job.bytes) >= limits.EPCIS_PAGE_MAX_BYTES);
+  return full < 0 ? perPage : full + 1;
 }
 
 /** A label of ours, and what became of it. */

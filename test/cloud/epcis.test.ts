@@ -217,6 +217,27 @@ test("more than one capture takes is 413 with the limits in headers", async () =
   expect(wide.status).toBe(400);
 });
 
+test("a page of capture jobs ends where it has enough bytes of errors, and its link goes on from there", async () => {
+  const { as } = await tenant();
+  const wrong = observed({ epcList: Array.from({ length: 50 }, (_, n) => `no name ${n}`) });
+  const body = document([observed(), ...Array.from({ length: limits.EPCIS_ERRORS_MAX_ITEMS }, () => wrong)]);
+  const made: string[] = [];
+  let bytes = 0;
+  while (bytes < 1.1 * limits.EPCIS_PAGE_MAX_BYTES) {
+    const answer = await capture(as, body, { "gs1-capture-error-behaviour": "proceed" });
+    made.unshift(answer.body.captureID as string);
+    bytes += answer.text.length;
+  }
+  const pages: string[][] = [];
+  for (let at: string | undefined = "/epcis/capture?perPage=1000"; at;) {
+    const { text, headers, body } = await as.get(at);
+    pages.push((body as Json[]).map(({ captureID }) => captureID as string));
+    expect(text.length).toBeLessThan(limits.EPCIS_PAGE_MAX_BYTES + 2 * (bytes / made.length));
+    at = /^<([^>]+)>; rel="next"$/.exec(headers.get("link") ?? "")?.[1]?.replace(`${w.url}/api/v2`, "");
+  }
+  expect([pages.length, pages.flat()]).toEqual([2, made]);
+});
+
 test("inspecting a label of ours is verifying it: a scan is told of once, and of no one else's", async () => {
   const { as, id: tenantId } = await tenant();
   const stranger = await tenant();
