@@ -11,7 +11,8 @@ import type { Label } from "./label.ts";
 import type { PrinterConfig } from "./config.ts";
 import { fail } from "./ends.ts";
 import { instant } from "./clock.ts";
-import { fateOf } from "./fates.ts";
+import type { Lease } from "./flight.ts";
+import { fateOf, settling } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 import { tagIn } from "./rfid.ts";
 import * as steps from "./steps.ts";
@@ -23,6 +24,7 @@ const WHY = "this station's buffer was lost, and whether the label came out isn'
 const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be well again
 const WHAT = "what this station held before";
 
+export type Adoption = ReturnType<typeof adoptionOf>;
 type AdoptionDeps = Pick<Talks, "cloud" | "uplink"> & { floor: Floor; leaseSeconds: number };
 export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps) {
   const { store, clock, say } = floor;
@@ -50,8 +52,23 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     uplink.heard(said);
     if (!said.ok) return ["retry", "stop"].includes(fateOf(said)) ? "unknown" : "stumbled";
     if (said.value.attempt_id !== attemptId) return "taken"; // it went on meanwhile
-    await adopt(floor, job, said.value.items, leaseSeconds);
+    await adopt(floor, attemptId, taskOf(job), said.value.items, leaseSeconds);
     return "taken";
+  }
+
+  /** A buffer that was put back to how it was, as by a disk that lost its last writes, doesn't know what it has told: asked before anything is printed. */
+  async function catchUp({ jobRef, attemptId, task }: Attempt): Promise<"known" | Exclude<Lease, "alive"> | "stumbled"> {
+    const said = await cloud.evidence(jobRef);
+    uplink.heard(said);
+    if (!said.ok) {
+      const fate = fateOf(said);
+      if (settling.has(fate)) return "known"; // what became of the job its lease says
+      return fate === "aside" ? "stumbled" : "unknown";
+    }
+    const { attempt_id: latest, items } = said.value;
+    if (latest !== attemptId || items.length <= store.items(attemptId).length) return "known";
+    await adopt(floor, attemptId, task, items, leaseSeconds);
+    return "lost"; // as far as it may be begun
   }
 
   let stumblesSince: number | undefined;
@@ -88,19 +105,17 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     );
     return true;
   }
-  return { isDue: () => store.meta("adoption") === "due", run };
+  return { isDue: () => store.meta("adoption") === "due", run, catchUp };
 }
 
 /** The cloud knows what it was told; what the lost buffer hadn't told yet may have happened all the same. */
-async function adopt(floor: Floor, job: Job, items: BundleItem[], leaseSeconds: number): Promise<void> {
+async function adopt(floor: Floor, attemptId: string, task: Task, items: BundleItem[], leaseSeconds: number): Promise<void> {
   const { store } = floor;
-  const task = taskOf(job);
-  const attemptId = job.attempt_id ?? "";
   const printer = printerOf(floor, task, items);
   const label = items.length > 0 || !printer ? undefined : await drawing(floor, task, printer);
   store.write(() => {
     store.take({ attemptId, task, envelope: "", leaseSeconds, leaseUntil: 0, envelopeUntil: floor.clock.now() + DAY_MS });
-    store.heardBefore({ attemptId, jobRef: task.job_ref }, items);
+    store.heardBefore({ attemptId, jobRef: task.job_ref }, items.slice(store.items(attemptId).length));
     store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: instant(floor.clock) } });
     if (label instanceof Refusal)
       return fail(floor, store.must(attemptId), `${label.code}: ${label.message}`, { disposition: "not_printed" });

@@ -20,7 +20,6 @@ export type Asked = { key: string; body: ClaimBatch; at: number };
 type ClaimDeps = LeaseDeps & {
   standing: Standing;
   time: CloudTime;
-  adoption: { isDue(): boolean; run(deviceId: string): Promise<boolean> };
   /** The printers that could print now. */
   working(): PrinterConfig[];
   paused(): boolean;

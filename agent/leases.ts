@@ -1,5 +1,6 @@
 // Leases: whoever holds a job says so before half of its time is over, and makes sure of it before the first byte of a label leaves.
-import type { Attempt } from "./attempt.ts";
+import type { Adoption } from "./adoption.ts";
+import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lease } from "./flight.ts";
 import { lost } from "./ends.ts";
@@ -11,14 +12,18 @@ import { startRounds } from "./rounds.ts";
 const ROUND_MS = 500;
 const LEASE_MARGIN = 0.15;
 
-export type LeaseDeps = Pick<Talks, "cloud" | "uplink"> & { config: AgentConfig; floor: Floor };
+export type LeaseDeps = Pick<Talks, "cloud" | "uplink"> & { config: AgentConfig; floor: Floor; adoption: Adoption };
 
-export function leasesOf({ config, cloud, uplink, floor }: LeaseDeps) {
+export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) {
   const { store, clock } = floor;
   /** Stumbled: over this one, and perhaps over no other. */
   async function beat(attempt: Attempt): Promise<Lease | "stumbled"> {
     const askedAt = clock.now();
     const { leaseSeconds } = config.claim;
+    if (attempt.leaseUntil === 0 && !paperMayExist(attempt)) {
+      const known = await adoption.catchUp(attempt); // of the run before
+      if (known !== "known") return known;
+    }
     const said = await cloud.heartbeat(attempt.jobRef, attempt.attemptId, leaseSeconds);
     uplink.heard(said);
     if (said.ok) {

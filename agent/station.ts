@@ -79,8 +79,8 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   let paused = store.meta("paused") === "true";
   const uplink = startUplink(floor, cloud, options.pauses);
   const standing = standingOf({ cloud, store, say, uplink });
-  const leases = leasesOf({ config, cloud, uplink, floor });
   const adoption = adoptionOf({ cloud, uplink, floor, leaseSeconds: config.claim.leaseSeconds });
+  const leases = leasesOf({ config, cloud, uplink, floor, adoption });
   const working = () => lanes.filter((lane) => isWorking(lane.state())).map((lane) => lane.config);
   const claims = claimsOf({ config, cloud, uplink, standing, floor, time, adoption, working, paused: () => paused });
   const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };

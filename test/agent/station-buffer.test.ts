@@ -125,6 +125,39 @@ test.concurrent("a label that was printed and never told of is asked for, found,
   expect(station.state().quarantine).toEqual([]);
 });
 
+test.concurrent("one that was put back to how it was before a label was printed doesn't print it again: the cloud has heard of it", async (t) => {
+  const shop = await printShop(w);
+  const { floor, first, second } = await inFlight(t, shop);
+  const labels = [first.digital_link, second.digital_link];
+  const stationWith = async (act: (station: Running) => Promise<unknown>) => {
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await act(station);
+    await until(() => station.state().buffer_depth === 0);
+    await station.end();
+  };
+  await stationWith(async (station) => {
+    await ask(station, "POST", "/api/pause");
+    await ask(station, "POST", "/api/scan", { text: first.digital_link });
+    await sealed(shop, first.job_ref);
+  });
+  const copy = readFileSync(fileOf(floor));
+  const prints = async (station: Running) => {
+    await ask(station, "POST", "/api/resume");
+    await printed(station, second.job_ref);
+  };
+  await stationWith(prints);
+  writeFileSync(fileOf(floor), copy);
+  await stationWith(async (station) => {
+    await prints(station);
+    expect(await floor.links()).toEqual(labels);
+    await ask(station, "POST", "/api/scan", { text: second.digital_link });
+    await sealed(shop, second.job_ref);
+    expect(station.state().quarantine).toEqual([]);
+  });
+  expect(await floor.links()).toEqual(labels);
+});
+
 test.concurrent("a label of a printer that nobody has any more is asked for, and given back on a person's word", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand", rfid: true });
