@@ -280,6 +280,18 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test.each(["**/evidence", "**/.well-known/jwks.json"])("verify says nothing against evidence when %s isn't answered", async (what) => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      await goTo(page, `/jobs/${floor.sealed}`);
+      await page.route(what, (route) => route.abort());
+      await page.click(".proof button");
+      await expect.poll(() => page.locator(".proof [role=status]").innerText()).toBe("The cloud couldn't be reached.");
+      await page.unroute(what);
+      await page.click(".proof button");
+      await expect.poll(() => page.locator(".proof .verdict").innerText()).toMatch(/^It holds/);
+    });
+  });
+
   test("without the browser's cryptography it computes SHA-256 itself, and says what it couldn't check", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.addInitScript(() => Object.defineProperty(crypto, "subtle", { value: undefined }));

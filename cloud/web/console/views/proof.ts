@@ -3,20 +3,22 @@ import { h, useSignal } from "#shared/web/dom.ts";
 import { type Check, judgeBundle, type Jwk, type Outcome } from "#shared/web/proof.ts";
 import { isOnItsOwn } from "#shared/web/sha256.ts";
 import type { EvidenceBundle, Job } from "#shared/wire/jobs.ts";
-import { bytesAt, get } from "../api.ts";
+import { type Answer, bytesAt, get } from "../api.ts";
 import { words } from "../language.ts";
-import { Card, type Tone, toneIcon } from "../parts.ts";
+import { Card, type Tone, toneIcon, Why } from "../parts.ts";
 
 type Verdict = { checks: Check[]; sealed: boolean };
 const TONES: Record<Outcome, Tone> = { holds: "good", broken: "bad", unchecked: "calm" };
 
-async function verify(ref: string): Promise<Verdict | undefined> {
-  const { data: bundle } = await get<EvidenceBundle>(`/aidc/jobs/${encodeURIComponent(ref)}/evidence`);
-  if (!bundle) return undefined;
-  const published = await bytesAt("/.well-known/jwks.json");
-  const { keys } = published ? (JSON.parse(new TextDecoder().decode(published)) as { keys: Jwk[] }) : { keys: [] };
-  const checks = await judgeBundle(bundle, { keys, pictureOf: (sha256) => bytesAt(`/aidc/evidence/${sha256}`) });
-  return { checks, sealed: bundle.proof !== null };
+/** Without evidence or keys there is nothing to judge, and no word against the evidence. */
+async function verify(ref: string): Promise<Answer<Verdict>> {
+  const evidence = await get<EvidenceBundle>(`/aidc/jobs/${encodeURIComponent(ref)}/evidence`);
+  if (evidence.refused) return evidence;
+  const published = await get<{ keys: Jwk[] }>("/.well-known/jwks.json");
+  if (published.refused) return published;
+  const { keys } = published.data;
+  const checks = await judgeBundle(evidence.data, { keys, pictureOf: (sha256) => bytesAt(`/aidc/evidence/${sha256}`) });
+  return { data: { checks, sealed: evidence.data.proof !== null } };
 }
 
 function sentenceOf({ checks, sealed }: Verdict): { text: string; tone: Tone } {
@@ -38,36 +40,37 @@ const Line = ({ check: { name, outcome } }: { check: Check }) => {
 };
 
 export function Proof({ of }: { of: Job }) {
-  const verdict = useSignal<Verdict | undefined>(undefined);
-  const state = useSignal<"idle" | "going" | "nothing">("idle");
+  const answer = useSignal<Answer<Verdict> | undefined>(undefined);
+  const going = useSignal(false);
   const { verify: texts } = words();
   async function go(): Promise<void> {
-    state.value = "going";
-    verdict.value = await verify(of.job_ref);
-    state.value = verdict.value ? "idle" : "nothing";
+    going.value = true;
+    answer.value = await verify(of.job_ref);
+    going.value = false;
   }
-  const said = verdict.value && sentenceOf(verdict.value);
+  const { data: verdict, refused } = answer.value ?? {};
+  const said = verdict && sentenceOf(verdict);
   return h(
     Card,
     { title: texts.title, class: "proof" },
     h("p", { class: "quiet" }, texts.lead),
     h(
       "button",
-      { type: "button", class: "primary", disabled: state.value === "going", onClick: () => void go() },
-      state.value === "going" ? texts.going : texts.go,
+      { type: "button", class: "primary", disabled: going.value, onClick: () => void go() },
+      going.value ? texts.going : texts.go,
     ),
     h(
       "div",
       { role: "status" },
-      state.value === "nothing" && h("p", { class: "notice" }, texts.nobody),
+      refused && h("p", { class: "notice" }, refused.fault === "absent" ? texts.nobody : h(Why, { refused })),
       said && h("p", { class: `verdict ${said.tone}` }, toneIcon(said.tone), h("strong", null, said.text)),
-      verdict.value &&
+      verdict &&
         h(
           "ul",
           { class: "checks" },
-          verdict.value.checks.map((check) => h(Line, { key: check.name, check })),
+          verdict.checks.map((check) => h(Line, { key: check.name, check })),
         ),
-      verdict.value && isOnItsOwn() && h("p", { class: "notice warn" }, texts.insecure),
+      verdict && isOnItsOwn() && h("p", { class: "notice warn" }, texts.insecure),
     ),
   );
 }
