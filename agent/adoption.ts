@@ -13,7 +13,7 @@ import { fail } from "./ends.ts";
 import { instant } from "./clock.ts";
 import type { Lease } from "./flight.ts";
 import { fateOf, settling } from "./fates.ts";
-import type { Floor } from "./floor.ts";
+import { type Floor, MAY_BE_HERE } from "./floor.ts";
 import { tagIn } from "./rfid.ts";
 import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";
@@ -56,7 +56,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     return "taken";
   }
 
-  /** A buffer that was put back to how it was, as by a disk that lost its last writes, doesn't know what it has told: asked before anything is printed. */
+  /** A buffer that was put back to how it was, as by a disk that lost its last writes, doesn't know what it has told: asked before anything is printed, or a label is taken for one whose job went on. */
   async function catchUp({ jobRef, attemptId, task }: Attempt): Promise<"known" | Exclude<Lease, "alive"> | "stumbled"> {
     const said = await cloud.evidence(jobRef);
     uplink.heard(said);
@@ -139,17 +139,21 @@ const advance: Advance[] = [
     become(floor, attempt, "sent", { unknown: WHY });
   },
   (floor, attempt, items, printer) => {
-    floor.store.label(printer, "printed", "it came out before this station's buffer was lost", attempt);
+    lies(floor, attempt, printer, "it came out before this station's buffer was lost");
     become(floor, attempt, "printed", printedWork(items));
   },
   (floor, attempt, items, printer) => {
-    floor.store.label(printer, "printed", "it was scanned before this station's buffer was lost", attempt);
+    lies(floor, attempt, printer, "it was scanned before this station's buffer was lost");
     floor.store.report(attempt.attemptId, {
       status: "SEALED", evidence: { evidence_bundle: { sha256: digestOf(items) } }, occurred_at: instant(floor.clock),
     }); // oxfmt-ignore
     become(floor, attempt, "sealing", {});
   },
 ];
+/** Its label, which the ledger knows where the buffer was only put back. */
+function lies({ store }: Floor, attempt: Attempt, printer: string, words: string): void {
+  if (store.relabel(attempt.attemptId, MAY_BE_HERE, "printed", words) === 0) store.label(printer, "printed", words, attempt);
+}
 function become({ store, say }: Floor, { attemptId, jobRef }: Attempt, stage: Stage, work: Work): void {
   store.change(attemptId, { stage, work });
   say("warn", { event: "adopted_job", job_ref: jobRef, stage }, `${jobRef} was held before the buffer was lost: ${work.unknown ?? stage}`);

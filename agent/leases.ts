@@ -1,6 +1,6 @@
 // Leases: whoever holds a job says so before half of its time is over, and makes sure of it before the first byte of a label leaves.
 import type { Adoption } from "./adoption.ts";
-import { type Attempt, paperMayExist } from "./attempt.ts";
+import { type Attempt, isLying, paperMayExist } from "./attempt.ts";
 import type { AgentConfig } from "./config.ts";
 import type { Lease } from "./flight.ts";
 import { lost } from "./ends.ts";
@@ -20,7 +20,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
   async function beat(attempt: Attempt): Promise<Lease | "stumbled"> {
     const askedAt = clock.now();
     const { leaseSeconds } = config.claim;
-    if (attempt.leaseUntil === 0 && !paperMayExist(attempt)) {
+    if (attempt.leaseUntil === 0 && (!paperMayExist(attempt) || isLying(attempt))) {
       const known = await adoption.catchUp(attempt); // of the run before
       if (known !== "known") return known;
     }
