@@ -119,7 +119,7 @@ test.each([
   [["simulate", "anchor", "--way", "well-ish"], 2, /^--way is one of well, twice, /],
   [["simulate", "registry", "--help"], 0, /^usage: imprimatur simulate registry /],
   [["simulate", "receiver"], 2, /^--secret is missing: /],
-  [["bench", "--help"], 0, /^usage: imprimatur bench \[NAME\]\.\.\.\n$/],
+  [["bench", "--help"], 0, /^usage: imprimatur bench \[--brief\] \[NAME\]\.\.\.\n$/],
   [["bench", "stroe"], 2, /^imprimatur bench: there is no bench stroe; did you mean store\?\n$/],
   [["readme", "--chek"], 2, /^imprimatur readme: --chek isn't --check, and nothing else is known\n$/],
   [["soak", "-h"], 0, /^usage: imprimatur soak \[--minutes N \| --seeds N\] /],

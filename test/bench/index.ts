@@ -37,7 +37,9 @@ const benches: Record<string, () => Promise<Line[]>> = {
 const asked = process.argv.slice(2).filter((word) => word !== "--brief");
 const unknown = asked.find((name) => !Object.hasOwn(benches, name));
 if (unknown !== undefined) {
-  process.stderr.write(`imprimatur bench: there is no bench ${unknown}; did you mean ${nearest(unknown, Object.keys(benches))}?\n`);
+  process.stderr.write(
+    `imprimatur bench: there is no bench ${unknown}; did you mean ${nearest(unknown, [...Object.keys(benches), "--brief"])}?\n`,
+  );
   process.exit(2);
 }
 
