@@ -101,6 +101,21 @@ describe.concurrent.for(damages)("a buffer that %s", ([, damage, why]) => {
   });
 });
 
+test.concurrent("a buffer in which another version kept words by a name of its own is whole: the upgrade goes on with its labels", async (t) => {
+  const shop = await printShop(w);
+  const { floor, first, second } = await inFlight(t, shop);
+  inFile(fileOf(floor), "INSERT INTO meta (name, value) VALUES ('product:09506006000019', 'Kettle 1.7')"); // as the first console did
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  expect([asideIn(floor), station.state().notices]).toEqual([[], []]);
+  for (const { job_ref: ref, digital_link: text } of [first, second]) {
+    await printed(station, ref);
+    await ask(station, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
+  }
+  expect(await floor.links()).toEqual([first.digital_link, second.digital_link]);
+});
+
 test.concurrent("a label that was printed and never told of is asked for, found, and sealed with evidence that the cloud takes", async (t) => {
   const shop = await printShop(w);
   const net = await startNetwork(() => w.url);
