@@ -115,6 +115,7 @@ export function agentConfigFrom(given: unknown): AgentConfig {
   const config = settings as unknown as AgentConfig;
   checkUrls(config);
   checkNames(config);
+  checkWires(config);
   return config;
 }
 
@@ -202,6 +203,20 @@ function checkNames(config: AgentConfig): void {
   for (const [what, values] of lists) {
     const twice = values.find((value, i) => values.indexOf(value) !== i);
     if (twice !== undefined) throw new ConfigError(`${what}${what.endsWith("PIN") ? "" : ` ${JSON.stringify(twice)}`} is there twice`);
+  }
+}
+
+/** Whoever opens the other end of a printer's wire as well takes the answers from each other. */
+function checkWires({ printers, scanners: readers }: AgentConfig): void {
+  const wires = printers.filter((printer) => !can(printer, "queue")).map(({ name, port }) => ({ name, wire: parsePort(port).shown }));
+  for (const [i, { driver, port = "" }] of readers.entries()) {
+    if (driver !== "line" && driver !== "rfid") continue;
+    const { shown } = parsePort(port);
+    const printer = wires.find(({ wire }) => wire === shown);
+    if (printer)
+      throw new ConfigError(
+        `scanners.${i}.port is that of the printer ${JSON.stringify(printer.name)} (${shown}): a scanner needs a port of its own; one that types into the console is a keyboard, without a port`,
+      );
   }
 }
 

@@ -108,6 +108,20 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     /^printers: the port "zebra\.lan:9100" is there twice$/,
   ],
   [
+    "a scanner on a printer's wire",
+    { ...least, scanners: [{ name: "e", driver: "line", port: "TCP://127.0.0.1:9100" }] },
+    /^scanners\.0\.port is that of the printer "zd621r" \(127\.0\.0\.1:9100\): a scanner needs a port of its own/,
+  ],
+  [
+    "a scanner on a printer's device, opened another way",
+    {
+      ...least,
+      printers: [{ ...printer, port: "file:/dev/ttyUSB0" }],
+      scanners: [{ name: "e", driver: "rfid", port: "serial:/dev/ttyUSB0?baud=9600" }],
+    },
+    /^scanners\.0\.port is that of the printer "zd621r" \(\/dev\/ttyUSB0\)/,
+  ],
+  [
     "a set-up with what is no byte, and would be cut to one, a command perhaps",
     { ...least, printers: [{ ...printer, setup: "^PW406^FXŞ" }] },
     /^printers\.0\.setup has "Ş", and a printer takes bytes: write it in Latin-1$/,
