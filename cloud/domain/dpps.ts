@@ -5,7 +5,7 @@ import { Refusal } from "#shared/errors.ts";
 import type { Granularity } from "#shared/states.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { together, type Tx } from "../store/store.ts";
 import { UNTP_DPP } from "./issued-credentials.ts";
 import { pageOf, type PageQuery, pageReply, UUID } from "./page.ts";
 import { type Content, linkOf } from "./passport-content.ts";
@@ -50,9 +50,10 @@ export async function byProduct(tx: Tx, name: string, form: Form, origin: string
 }
 
 /** In the order of the passports' ids, which never changes: a page goes on where the last one ended, whatever was published meanwhile. */
-export async function idsOf(tx: Tx, names: string[], query: PageQuery) {
+export async function idsOf(tx: Tx, names: string[], query: PageQuery, origin: string) {
   const { limit, after } = pageOf(query);
-  const productIds = await productsOf(tx, names);
+  const labelled = await together(names.map((name) => ofLabel(tx, name, origin).catch(nothingVoided)));
+  const productIds = [...new Set([...(await productsOf(tx, names)), ...labelled.filter((id) => id !== undefined)])];
   const rows = await tx.db
     .select({ id: passports.id })
     .from(passports)
@@ -72,6 +73,11 @@ export async function idsOf(tx: Tx, names: string[], query: PageQuery) {
     ({ id }) => uriOf(id),
   );
   return { dppIds: data, ...(nextCursor === null ? {} : { nextCursor }) };
+}
+
+/** Of many, a label that was voided finds no passport, and stands in no other's way. */
+function nothingVoided(error: unknown): undefined {
+  if (!(error instanceof Refusal && error.code === "SERIAL_VOIDED")) throw error;
 }
 
 /** The key in a Digital Link, on whichever host it stands: the identifier is its path. What isn't one names nothing. */

@@ -52,6 +52,6 @@ export const dpps: Route[] = [
     body: DppIdsAsked,
     example: { productIds: ["https://id.gs1.org/01/04006381333931/21/K17-0001"] },
     replies: { 200: DppIds },
-    run: async ({ tx, query, body }) => ({ status: 200, body: await domain.idsOf(tx, body.productIds, query) }),
+    run: async ({ tx, query, body, deps }) => ({ status: 200, body: await domain.idsOf(tx, body.productIds, query, deps.origin()) }),
   }),
 ];

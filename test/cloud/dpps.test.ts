@@ -117,7 +117,7 @@ test("a link is decoded once, and names what it names: a lot isn't a serial, a m
     expect([odd, await status(`${w.url}/01/${other}/10/${odd}`)]).toEqual([odd, 404]);
 });
 
-test("the link on a label finds the passport of its product, as it does at the resolver; a serial that nobody allocated finds none, a voided one is gone", async () => {
+test("the link on a label finds the passport of its product, alone or among many, as it does at the resolver; a serial that nobody allocated finds none, a voided one is gone", async () => {
   const shop = await printShop(w);
   const job = await shop.issue();
   const at = (link: string) => w.nobody.get(`//v1/dppsByProductId/${encodeURIComponent(link)}`);
@@ -127,6 +127,14 @@ test("the link on a label finds the passport of its product, as it does at the r
   expect((await at(`${w.url}/01/${shop.gtin}/21/7`)).status).toBe(404);
   await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial: job.serial });
   const gone = await at(job.digital_link);
+  const other = await shop.issue();
+  const idsOf = async (...productIds: string[]) => (await w.nobody.send("POST", "//v1/dppsByProductIds", { json: { productIds } })).body;
+  const unknown = `${w.url}/01/${shop.gtin}/21/7`;
+  expect(await idsOf(other.digital_link)).toEqual({ dppIds: [`urn:uuid:${shop.passportId}`] });
+  expect(await idsOf(job.digital_link, unknown)).toEqual({ dppIds: [] });
+  expect(await idsOf(job.digital_link, other.digital_link, `${w.url}/01/${shop.gtin}`)).toEqual({
+    dppIds: [`urn:uuid:${shop.passportId}`],
+  });
   expect([gone.status, gone.body.error.code, gone.body.statusCode]).toEqual([410, "SERIAL_VOIDED", "ClientErrorResourceNotFound"]);
 });
 
