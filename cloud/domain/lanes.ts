@@ -1,6 +1,6 @@
 // Webhooks are lanes that one node works on at a time: leased as a whole, looked at, let go.
 // So first tries of one webhook begin in order, whoever runs, and a slow one holds up nobody but itself.
-import { and, eq, inArray, isNotNull, lte, sql } from "../store/drizzle.ts";
+import { and, eq, gt, inArray, isNotNull, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { prepared } from "../store/prepared.ts";
 import { deliveries, lanes } from "../store/schema.ts";
@@ -81,6 +81,8 @@ export async function look(tx: Tx, owner: string, lane: Lane, most: number = lim
   if (!row) return gone; // another node took it over
   const webhook = await webhooks.peek(tenantId, webhookId);
   if (!webhook) return purge(tx, lane, row.revision);
+  if (!webhook.enabled && (await holdLater(tx, lane)) === SLICE_ROWS)
+    return { lane: await renewed(tx, owner, lane), tries: [], again: true };
   const waiting = await (webhook.enabled ? takeUp : hold)(tx, lane);
   if (waiting.length === 0 && inFlight.size === 0) return (await release(row.revision)) ? gone : { lane, tries: [], again: true };
   const allowed = Math.min(most, 1 + Math.floor(waiting.length / WAITING_PER_TRY));
@@ -137,6 +139,18 @@ async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
     .returning({ id: deliveries.id });
   const gone = new Set(held.map(({ id }) => id));
   return waiting.filter(({ id }) => !gone.has(id));
+}
+
+/** What waits for its next try is held with the rest, so that it goes out as soon as the webhook is enabled again: at most a slice, and how many. */
+async function holdLater(tx: Tx, { webhookId }: Lane): Promise<number> {
+  const later = sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} AND due_at IS NOT NULL AND due_at > ${tx.now}
+    AND ${eq(deliveries.byHand, false)} LIMIT ${SLICE_ROWS})`;
+  const held = await tx.db
+    .update(deliveries)
+    .set({ state: "held", dueAt: null })
+    .where(and(eq(deliveries.webhookId, webhookId), later, gt(deliveries.dueAt, tx.now), eq(deliveries.byHand, false))) // still so where it is sent by hand meanwhile
+    .returning({ id: deliveries.id });
+  return held.length;
 }
 
 /** A deleted one: its deliveries go, a slice at a time, and the lane with the last of them; where one came since the revision was read, it goes first. */

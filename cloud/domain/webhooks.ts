@@ -145,7 +145,7 @@ export async function patch(tx: Tx, caller: Caller, id: string, changes: Webhook
     ...(enabled === row.enabled ? {} : enabled ? ENABLED : disabled("by_hand", tx.now)),
   });
   await listen(tx, after, after.enabled ? after.events : []);
-  if (after.enabled && !row.enabled) await touchLane(tx, id); // what was held goes out
+  if (after.enabled !== row.enabled) await touchLane(tx, id); // what waits is held, or what was held goes out
   return toWire(after, tx.now);
 }
 
