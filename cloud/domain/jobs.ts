@@ -1,5 +1,5 @@
 // Print jobs: looked at, cancelled, ended; and the one way in which any of them changes state.
-import { and, asc, eq, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { type Assertor, hasEnded, type JobState, leaseOf, mayCancel, openStates } from "#shared/states.ts";
@@ -11,6 +11,7 @@ import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { countEnd } from "./job-hours.ts";
+import { pageOf, type PageQuery, pageReply, SEQ } from "./page.ts";
 import { leftBy } from "./stray-labels.ts";
 import { waits } from "./wakes.ts";
 
@@ -188,11 +189,21 @@ export const wordsOf = async (_tx: Tx, { jobRef: ref, attemptId, said }: Row): P
   said ?? (await wordsOfAttempt.all({ jobRef: ref, attemptId }));
 export const eventsOf = (_tx: Tx, ref: string) => eventsByRef.all({ ref });
 
-export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobHistory> {
+/** From its first moment on, a page at a time: a job whose lease runs out again and again has many. */
+export async function history(tx: Tx, caller: Caller, ref: string, query: PageQuery): Promise<JobHistory> {
   await find(tx, caller.tenantId, ref);
-  const rows = await eventsOf(tx, ref);
-  return {
-    data: rows.map(({ at, fromState, toState, attemptId, attempt, actor, reason, item }) => ({
+  const { limit, after } = pageOf(query, SEQ);
+  const rows = await tx.db
+    .select()
+    .from(printEvents)
+    .where(and(eq(printEvents.jobRef, ref), after === undefined ? undefined : gt(printEvents.n, Number(after))))
+    .orderBy(asc(printEvents.n))
+    .limit(limit + 1);
+  return pageReply(
+    rows,
+    limit,
+    ({ n }) => String(n),
+    ({ at, fromState, toState, attemptId, attempt, actor, reason, item }) => ({
       at: instant(at),
       from: fromState,
       to: toState,
@@ -201,8 +212,8 @@ export async function history(tx: Tx, caller: Caller, ref: string): Promise<JobH
       actor,
       reason,
       occurred_at: item?.occurred_at === undefined ? null : instant(Date.parse(item.occurred_at)), // the evidence keeps it as it was sent
-    })),
-  };
+    }),
+  );
 }
 
 const itsSerial = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));

@@ -1,5 +1,5 @@
 // The validation chain: the current version, signed and anchored in the transparency log. From it follows whether carriers may be printed.
-import { and, asc, desc, eq, isNull } from "../store/drizzle.ts";
+import { and, asc, desc, eq, gt, isNull } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -16,6 +16,7 @@ import { instant } from "./instant.ts";
 import { statusListFor } from "./issued-credentials.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
+import { pageOf, type PageQuery, pageReply } from "./page.ts";
 import * as passports from "./passports.ts";
 
 type Row = typeof validations.$inferSelect;
@@ -64,10 +65,18 @@ const ready = prepared(
 export const isPrintable = async (_tx: Tx, tenantId: string, productId: string): Promise<boolean> =>
   (await ready.get({ tenantId, productId })) !== undefined;
 
-export async function list(tx: Tx, caller: Caller, id: string): Promise<Validations> {
+/** In the order they were made, a page at a time; whether labels may be printed is said with each of them. */
+export async function list(tx: Tx, caller: Caller, id: string, query: PageQuery): Promise<Validations> {
   const row = await passports.find(tx, caller.tenantId, id);
-  const rows = await tx.db.select().from(validations).where(eq(validations.passportId, id)).orderBy(asc(validations.id));
-  return { upi: id, validations: rows.map(toWire), readyToPrint: await isPrintable(tx, caller.tenantId, row.productId) };
+  const { limit, after } = pageOf(query);
+  const rows = await tx.db
+    .select()
+    .from(validations)
+    .where(and(eq(validations.passportId, id), after === undefined ? undefined : gt(validations.id, after)))
+    .orderBy(asc(validations.id))
+    .limit(limit + 1);
+  const { data, nextCursor } = pageReply(rows, limit, (one) => one.id, toWire);
+  return { upi: id, validations: data, readyToPrint: await isPrintable(tx, caller.tenantId, row.productId), nextCursor };
 }
 
 /** The version that a validation is of. */

@@ -59,6 +59,11 @@ const Validation = closed({
     description: "Where it is anchored: origin#index in the transparency log, or what the anchoring service named",
   }),
 });
-export const Validations = closed({ upi: Id, validations: Type.Array(Validation), readyToPrint: Type.Boolean() });
+export const Validations = closed({
+  upi: Id,
+  validations: Type.Array(Validation),
+  readyToPrint: Type.Boolean(),
+  nextCursor: nullable(Type.String()),
+});
 export type Validations = Static<typeof Validations>;
 export const Validated = closed({ data: Validation, readyToPrint: Type.Boolean() });

@@ -15,6 +15,24 @@ const refused = (code: string, status = 409) =>
   expect.objectContaining({ status, body: expect.objectContaining({ error: expect.objectContaining({ code }) }) });
 const jobOf = async (ref: string) => (await admin.get(`/aidc/jobs/${ref}`)).body;
 
+test("a job's history pages from its first moment on, and without a limit is at most a page", async () => {
+  const home = await printShop(w);
+  const { job_ref: ref } = await home.issue();
+  await home.device.seal(await home.device.claim());
+  const path = `/aidc/jobs/${ref}/history`;
+  const whole = (await home.admin.get(path)).body;
+  expect([whole.data.length > 4, whole.nextCursor]).toEqual([true, null]);
+  const seen: unknown[] = [];
+  for (let cursor: string | null = ""; cursor !== null;) {
+    const { body } = await home.admin.get(`${path}?limit=2${cursor}`);
+    expect(body.data.length).toBeLessThanOrEqual(2);
+    seen.push(...body.data);
+    cursor = body.nextCursor === null ? null : `&cursor=${body.nextCursor}`;
+  }
+  expect(seen).toEqual(whole.data);
+  expect([(await home.admin.get(`${path}?limit=201`)).status, (await home.admin.get(`${path}?cursor=zz`)).status]).toEqual([400, 400]);
+});
+
 test("all jobs of a serial are found by it at every moment of their lives, newest first, and no other's", async () => {
   const home = await printShop(w);
   const [serial = "", other] = await home.allocate(3);

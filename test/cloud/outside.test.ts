@@ -82,6 +82,22 @@ test("an answer that is lost half-way is asked for again under the same key: anc
   expect((await w.admin.get(`/passports/${id}/validations`)).body.validations).toHaveLength(1);
 });
 
+test("a passport's validations page in the order they were made, each page saying whether labels may be printed", async () => {
+  const { id } = await draftPassport(w.admin, kettle());
+  const made: string[] = [];
+  for (let i = 0; i < 5; i += 1) made.push((await w.admin.post(`/passports/${id}/validations`)).body.data.eventId);
+  const pages: string[][] = [];
+  for (let cursor: string | null = ""; cursor !== null;) {
+    const { body } = await w.admin.get(`/passports/${id}/validations?limit=2${cursor}`);
+    expect([body.upi, body.readyToPrint]).toEqual([id, false]);
+    pages.push(body.validations.map(({ eventId }: { eventId: string }) => eventId));
+    cursor = body.nextCursor === null ? null : `&cursor=${body.nextCursor}`;
+  }
+  expect(pages).toEqual([made.slice(0, 2), made.slice(2, 4), made.slice(4)]);
+  expect((await w.admin.get(`/passports/${id}/validations`)).body).toMatchObject({ validations: { length: 5 }, nextCursor: null });
+  expect((await w.admin.get(`/passports/${id}/validations?cursor=zz`)).status).toBe(400);
+});
+
 test("whatever 5xx a service answers, or a proxy before it that can't reach it, it is asked again; another refusal is its last word", async () => {
   const answers = [520, 507, 201, 501, 201, 400, 201];
   const service = createServer((request, response) => {

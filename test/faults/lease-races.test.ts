@@ -194,7 +194,7 @@ function schedule({ refs, T0, callers, signing }: Floor, n: number, start: Start
     seenDue = delta >= 0; // what a reaper that doesn't compare has read before the others act
   };
   const faults = async () => {
-    const record = await write(now, (tx) => history(tx, callers.A, ref));
+    const record = await write(now, (tx) => history(tx, callers.A, ref, {}));
     return [...broken({ history: record.data, answered, print: null }), ...overlaps(grants).map(() => "two live grants")];
   };
   return { begin, act: (op: Op) => acts[op](), faults };
