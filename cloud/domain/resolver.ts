@@ -89,6 +89,7 @@ export async function resolve(tx: Tx, key: LinkKey, host: string): Promise<Resol
 
   // A lot that nobody speaks of is answered for by its GTIN; a serial that nobody made isn't: it may be a forgery.
   const found = own ?? (serial === undefined ? model : await ofSerial(gtin, serial, model, carrier));
+  if (found === model && lot !== undefined && serial === undefined && (await isLotBuried(gtin, lot, model))) throw voided();
   if (!isPublic(found)) throw unknown(key, host);
   if (found.voidedAt !== null) throw voided();
   const thing: LinkKey = { gtin, ...(serial !== undefined ? { serial } : own && lot !== undefined ? { lot } : {}) };
@@ -148,9 +149,18 @@ async function ofOwners(gtin: string, serial: string): Promise<Target | undefine
   return undefined;
 }
 
+/** A lot that was voided before it was ever published: its GTIN doesn't answer for it. */
+async function isLotBuried(gtin: string, lot: string, model?: Published): Promise<boolean> {
+  const graves = (await voidedProducts.all({ gtin, serial: lot })).filter(({ granularity }) => granularity === "batch");
+  if (graves.length === 0) return false;
+  const owners = model ? [model.tenantId] : await Array.fromAsync(ownersOf(gtin));
+  return isOfOwners(graves, owners);
+}
+
 /** Voided before it was ever published; only who publishes the GTIN may say so, unless nobody does. */
 async function isBuried(gtin: string, serial: string, owners: readonly string[]): Promise<boolean> {
   const things = (await voidedProducts.all({ gtin, serial })).filter(({ granularity }) => granularity !== "batch");
-  const graves = [...things, ...(await voidedSerials.all({ gtin, serial }))];
-  return graves.some(({ tenantId }) => owners.length === 0 || owners.includes(tenantId));
+  return isOfOwners([...things, ...(await voidedSerials.all({ gtin, serial }))], owners);
 }
+const isOfOwners = (graves: readonly { tenantId: string }[], owners: readonly string[]): boolean =>
+  graves.some(({ tenantId }) => owners.length === 0 || owners.includes(tenantId));

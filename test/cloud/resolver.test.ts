@@ -292,6 +292,31 @@ test("a voided product is 410 under its GTIN, its own serial and its carriers'; 
   expect(code(await at(`/01/${never.gtin}/21/${serialNumber}`))).toEqual([410, "SERIAL_VOIDED"]);
 });
 
+test("a lot that was voided before it was published is 410, and its model doesn't answer for it; another's grave says nothing", async () => {
+  const whole = await published();
+  const lot = await published({ gtin: whole.gtin, granularity: "batch", serialNumber: "L-2" }, "none");
+  const other = await tenant("another");
+  const copy = await other.published({ gtin: whole.gtin, granularity: "batch", serialNumber: "L-3" }, "none");
+  const alone = await published({ granularity: "batch", serialNumber: "L-4" }, "none");
+  expect((await at(`/01/${whole.gtin}/10/L-2`)).status).toBe(302);
+  for (const [{ admin }, { id }] of [
+    [w, lot],
+    [other, copy],
+    [w, alone],
+  ] as const)
+    // oxfmt-ignore
+    expect((await admin.post(`/products/${id}/void`, { reason: "recalled" })).status).toBe(200);
+  for (const [query, headers] of [
+    ["", {}],
+    ["?linkType=linkset", {}],
+    ["", LINKSET],
+  ] as const)
+    // oxfmt-ignore
+    expect(code(await at(`/01/${whole.gtin}/10/L-2${query}`, headers))).toEqual([410, "SERIAL_VOIDED"]);
+  expect(code(await at(`/01/${alone.gtin}/10/L-4`))).toEqual([410, "SERIAL_VOIDED"]);
+  for (const path of ["", "/10/L-3", "/10/L-1"]) expect((await at(`/01/${whole.gtin}${path}`)).status).toBe(302);
+});
+
 test("items and lots have passports of their own, found before their model's; a batch's name is no serial and an item's no lot", async () => {
   const whole = await published();
   const item = await published({ gtin: whole.gtin, granularity: "item", serialNumber: "I-1" });
