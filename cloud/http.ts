@@ -13,7 +13,18 @@ import { byOf } from "./domain/events.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
 import type { Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
-import { askedBy, fingerprint, fromOf, headersFor, idempotencyKey, mediaIn, NO_BYTES, received, refuseMediaType } from "./request.ts";
+import {
+  askedBy,
+  fingerprint,
+  fromOf,
+  headersFor,
+  idempotencyKey,
+  mediaIn,
+  NO_BYTES,
+  received,
+  refuseMediaType,
+  refuseUndecodable,
+} from "./request.ts";
 import { type Caller, pathOf, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
 import { allow } from "./unrouted.ts";
@@ -58,6 +69,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
       onRequest: async (request, reply) => {
         void reply.headers(always);
         request.caller = await admit(route, request, reply, deps, limit);
+        refuseUndecodable(request);
         if (route.takesBytes) request.headers["content-type"] ??= "application/octet-stream"; // RFC 9110: what isn't named may be taken for that
         refuseMediaType(route, request);
       },

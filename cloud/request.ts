@@ -36,6 +36,20 @@ export function refuseMediaType(route: Route, { headers }: FastifyRequest): void
     throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send ${taken.join(" or ")}, not ${sent}`);
 }
 
+/** A query is held to what a path is: its escapes have to be UTF-8. Nobody reads what can't be decoded, and nothing is passed on that nobody could read. */
+export function refuseUndecodable({ originalUrl: url }: FastifyRequest): void {
+  const at = url.indexOf("?");
+  if (at < 0 || !url.includes("%", at)) return;
+  try {
+    decodeURIComponent(url.slice(at + 1));
+  } catch {
+    throw new Refusal(
+      "MALFORMED_REQUEST",
+      "the query can't be decoded: each % has to begin an escape of UTF-8 (a percent sign itself is %25)",
+    );
+  }
+}
+
 export const mediaIn = ({ "content-type": type = "" }: IncomingHttpHeaders): string => type.split(";")[0]?.trim().toLowerCase() ?? "";
 
 export function idempotencyKey(route: Route, { headers }: FastifyRequest): [key: string | undefined, faults: FieldFault[]] {

@@ -90,10 +90,12 @@ export function checkOf({
     ...(judgesBody ? [] : [["body", errorsBy(body ?? NOTHING)] satisfies [keyof Parts, Errors]]),
   ];
   const judged = body === undefined ? "query" : "body";
+  const wholeNumbers = integersOf(query);
   return (values, more) => {
     const faults = parts.flatMap(([part, errorsIn]) => {
       const value = values[part];
-      const unsafe = part === "body" && judgesItems ? [] : unsafeIn(value, "");
+      const unsafe =
+        part === "body" && judgesItems ? [] : [...unsafeIn(value, ""), ...(part === "query" ? laxIn(value, wholeNumbers) : [])];
       const isTooMuch = unsafe.length >= limits.FAULTS_MAX_ITEMS || unsafe.some(({ rule }) => rule === "depth");
       const found = isTooMuch ? [] : faultsOf(errorsIn(value), body === undefined && part === "body");
       const soFar = [...unsafe, ...found, ...(part === "query" ? unsafeIn(value, "") : [])]; // a number that came as text is one only now
@@ -103,6 +105,18 @@ export function checkOf({
     if (faults.length + more.length > 0) throw invalid([...faults, ...more]);
   };
 }
+
+/** The fields of a query that are whole numbers. */
+const integersOf = (query: { properties?: Record<string, { type?: string }> } = {}): string[] =>
+  Object.entries(query.properties ?? {}).flatMap(([name, { type }]) => (type === "integer" ? name : []));
+
+/** A number in a URL is its digits: what else JavaScript takes for one (1e1, 0x10, +5, a space before it) is a slip of its sender. */
+const laxIn = (value: unknown, wholeNumbers: readonly string[]): FieldFault[] =>
+  wholeNumbers.flatMap((field) => {
+    const said = isObject(value) ? value[field] : undefined;
+    if (typeof said !== "string" || /^-?[0-9]+$/.test(said)) return [];
+    return { field, rule: "type", message: "must be a whole number written in digits, such as 50" };
+  });
 
 /** Judges one value by one schema: its faults, each field's name after `prefix`. */
 export type Judge = (value: unknown, prefix?: string) => FieldFault[];

@@ -128,6 +128,29 @@ test.each([
   expect(answer.body.error.details.fields.map(({ field }: { field: string }) => field).toSorted()).toEqual(fields);
 });
 
+test.each(["1e1", "0x10", "%2B5", "+5", "%205", "5%20", "5.0", "0b11", ""])(
+  "a number in a query is written in digits: limit=%s is refused",
+  async (number) => {
+    const lists = ["/products", "/aidc/jobs", "/webhooks", "/audit-logs", "/passports", "/devices", "/api-keys", "/aidc/orphans"];
+    for (const list of lists) {
+      const { status, body } = await w.admin.get(`${list}?limit=${number}`);
+      const told = body.error?.details?.fields.map(({ field, message }: { field: string; message: string }) => [field, message]);
+      expect([list, status, told]).toEqual([list, 400, [["limit", "must be a whole number written in digits, such as 50"]]]);
+    }
+    expect((await w.admin.get("/products?limit=5")).status).toBe(200);
+  },
+);
+
+test("a query that can't be decoded is as malformed as a path is, whoever reads it", async () => {
+  const gtin = gtinOf(77).padStart(14, "0");
+  for (const path of ["/products", "/aidc/jobs", "//healthz", "/log/checkpoint", `//01/${gtin}`, "//p/x", "//v1/dpps/x"])
+    for (const query of ["q=%E0%A4%A", "a=1&b=%", "%ff=1"]) {
+      const { status, body } = await w.admin.get(`${path}?${query}`);
+      expect([path, query, status, body.error?.code]).toEqual([path, query, 400, "MALFORMED_REQUEST"]);
+    }
+  expect((await w.admin.get("/products?q=50%25")).status).toBe(200);
+});
+
 test.each(["PATCH", "PUT"])(
   "%s of a product names its category's fields that fail beside the others, and no product before any of them",
   async (method) => {

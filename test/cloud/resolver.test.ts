@@ -95,7 +95,7 @@ test.each([
   ["a data attribute twice", `${model}?17=271231&17=281231`, "VALIDATION_ERROR"],
   ["a number that is no application identifier", `${model}?999999=1`, "VALIDATION_ERROR"],
   ["two link types", `${model}?linkType=gs1:dpp&linkType=linkset`, "VALIDATION_ERROR"],
-  ["a query that can't be decoded", `${model}?%zz=1`, "VALIDATION_ERROR"],
+  ["a query that can't be decoded", `${model}?%zz=1`, "MALFORMED_REQUEST"],
 ])("a link with %s is 400", async (_what, path, expected) => {
   expect(code(await at(path))).toEqual([400, expected]);
   expect(code(await at(`${path}${path.includes("?") ? "&" : "?"}linkType=linkset`))[0]).toBe(400);
