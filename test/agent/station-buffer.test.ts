@@ -189,9 +189,9 @@ test.concurrent("a label of a printer that nobody has any more is asked for, and
   t.onTestFinished(station.end);
   await until(() => asked(station, ref) === "unknown_outcome");
   expect((await say(station, ref, "destroyed")).status).toBe(200);
-  await until(() => asked(station, ref) === "unknown_outcome", 5_000); // nobody can tell that printer to drop it
+  await until(() => asked(station, ref) === "unknown_outcome"); // nobody can tell that printer to drop it
   expect((await say(station, ref, "destroyed")).status).toBe(200);
-  await until(async () => (await stateInCloud(shop, ref)) === "FAILED", 5_000);
+  await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
 });
 
 test.concurrent("one that waits for word from the cloud claims nothing before it has it", async (t) => {
@@ -224,11 +224,11 @@ test.concurrent("a job of which the cloud can't say what it has heard keeps no o
   let off = 0;
   const station = await stationOn(floor, { clock: { ...systemClock, now: () => Date.now() + off } });
   t.onTestFinished(station.end);
-  await until(() => asked(station, second.job_ref) === "unknown_outcome", 20_000);
+  await until(() => asked(station, second.job_ref) === "unknown_outcome");
   expect(net.passed.filter(({ path }) => path.endsWith("/claim/batch"))).toEqual([]);
   off = 60_000;
   const third = await shop.issue();
-  await until(() => jobAt(station, third.job_ref) !== undefined, 20_000);
+  await until(() => jobAt(station, third.job_ref) !== undefined, 50_000);
   const words = expect.stringMatching(/^this station's buffer was lost.+: look for it, and explain it here$/);
   expect(station.state().ledger.open).toContainEqual(expect.objectContaining({ job_ref: first.job_ref, state: "unknown", words }));
   expect(station.store.meta("adoption")).toBe("done");
@@ -359,13 +359,21 @@ test("one that holds the labels of months says how the station is as fast as a n
   const first = await stationOn(floor);
   await sealed(shop, (await shop.issue()).job_ref);
   await until(() => first.state().recent.length === 1);
-  const soonest = (station: Running) => Math.min(...Array.from({ length: 5 }, () => timeOf(station.state)));
+  /** Of many with a rest between them, so that no pause of the machine is in most. */
+  const usual = async (station: Running) => {
+    const took: number[] = [];
+    for (let n = 0; n < 41; n += 1) {
+      took.push(timeOf(station.state));
+      await sleep(5);
+    }
+    return took.toSorted((a, b) => a - b)[20] ?? 0;
+  };
   const timeOf = (act: () => unknown) => {
     const from = performance.now();
     act();
     return performance.now() - from;
   };
-  const fresh = soonest(first);
+  const fresh = await usual(first);
   await first.end();
   inFile(
     fileOf(floor),
@@ -377,5 +385,5 @@ test("one that holds the labels of months says how the station is as fast as a n
   const later = await stationOn(floor);
   t.onTestFinished(later.end);
   expect(later.state().recent).toHaveLength(50);
-  expect(soonest(later)).toBeLessThan(15 * Math.max(1, fresh));
+  expect(await usual(later)).toBeLessThan(15 * Math.max(1, fresh));
 });
