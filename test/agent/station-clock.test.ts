@@ -106,7 +106,7 @@ test("a clock that is set forward takes no label back sooner out of a printer th
   turn(H);
   await new Promise((resolve) => setTimeout(resolve, 2_500)); // it has looked by then
   machine?.clear();
-  await until(() => jobAt(station, ref)?.state !== "SPOOL_SUBMITTED", 20_000);
+  await until(() => jobAt(station, ref)?.state !== "SPOOL_SUBMITTED");
   expect(jobAt(station, ref)).toMatchObject({ state: "PRINTED_ATTESTED", attempt: 1 });
 });
 
