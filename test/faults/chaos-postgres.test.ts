@@ -8,7 +8,7 @@ import { runChaos } from "../chaos.ts";
 const SEED = Number(process.env["CHAOS_SEED"] ?? randomInt(2 ** 31));
 const PACE = { everyMs: 500, lastsMs: 1_200, forMs: 8_000 };
 
-test(`on PostgreSQL, seed ${SEED}: whatever happens, no invariant breaks`, { timeout: 240_000 }, async () => {
+test(`on PostgreSQL, seed ${SEED}: whatever happens, no invariant breaks`, { timeout: 480_000 }, async () => {
   const server = await startPostgres();
   onTestFinished(server.stop);
   const postgres = { server, url: await server.createDatabase("chaos") };

@@ -12,7 +12,7 @@ const SEED = process.env["CHAOS_SEED"];
 const SEEDS = SEED === undefined ? [1, randomInt(2 ** 31)] : [Number(SEED)];
 const PACE = { everyMs: 500, lastsMs: 1_200, forMs: 8_000 };
 
-test.each(SEEDS)("on SQLite, seed %i: whatever happens, no invariant breaks", { timeout: 240_000 }, async (seed) => {
+test.each(SEEDS)("on SQLite, seed %i: whatever happens, no invariant breaks", { timeout: 480_000 }, async (seed) => {
   const { broken, told, history, seconds } = await runChaos({ seed, pace: PACE, load: { labelsPerSecond: 2 } });
   const retried = history.calls.filter(({ tries }) => tries.length > 1).length;
   process.stderr.write(
@@ -23,7 +23,7 @@ test.each(SEEDS)("on SQLite, seed %i: whatever happens, no invariant breaks", { 
   expect(history.asked.length).toBeGreaterThan(0);
 });
 
-test("it isn't over as long as a station asks for the label of a job that is", async (t) => {
+test("it isn't over as long as a station asks for the label of a job that is", { timeout: 480_000 }, async (t) => {
   const site = await startSite({ seed: 1, stations: [1] });
   t.onTestFinished(site.end);
   const [[tenant], [line]] = [site.tenants, site.lines];
