@@ -66,7 +66,7 @@ async function jobOf(
 ): Promise<{ job: Job; leaf: Leaf[] }> {
   const { job_ref: ref, serial, digital_link: link, max_attempts: maxAttempts, reprint } = wire;
   const [told, carrier, evidence, events] = await Promise.all([
-    admin.get(`/aidc/jobs/${ref}/history?limit=200`),
+    admin.get(`/aidc/jobs/${ref}/history`),
     admin.get(`/carriers/${serial}`),
     admin.get(`/aidc/jobs/${ref}/evidence`),
     admin.get(`/epcis/events?MATCH_epc=${encodeURIComponent(link)}&EQ_bizStep=commissioning`),

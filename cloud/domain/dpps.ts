@@ -7,7 +7,7 @@ import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import { together, type Tx } from "../store/store.ts";
 import { UNTP_DPP } from "./issued-credentials.ts";
-import { pageOf, type PageQuery, pageReply, UUID } from "./page.ts";
+import { pageOf, type PageQuery, UUID, wholeReply } from "./page.ts";
 import { type Content, linkOf } from "./passport-content.ts";
 import { uriOf } from "./registrations.ts";
 import { resolve } from "./resolver.ts";
@@ -66,13 +66,13 @@ export async function idsOf(tx: Tx, names: string[], query: PageQuery, origin: s
     )
     .orderBy(asc(passports.id))
     .limit(limit + 1);
-  const { data, nextCursor } = pageReply(
+  const { data, ...more } = wholeReply(
     rows,
     limit,
     ({ id }) => id,
     ({ id }) => uriOf(id),
   );
-  return { dppIds: data, ...(nextCursor === null ? {} : { nextCursor }) };
+  return { dppIds: data, ...more };
 }
 
 /** Of many, a label that was voided finds no passport, and stands in no other's way. */

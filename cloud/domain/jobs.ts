@@ -11,7 +11,7 @@ import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { countEnd } from "./job-hours.ts";
-import { pageOf, type PageQuery, pageReply, SEQ } from "./page.ts";
+import { pageOf, type PageQuery, SEQ, wholeReply } from "./page.ts";
 import { leftBy } from "./stray-labels.ts";
 import { waits } from "./wakes.ts";
 
@@ -199,7 +199,7 @@ export async function history(tx: Tx, caller: Caller, ref: string, query: PageQu
     .where(and(eq(printEvents.jobRef, ref), after === undefined ? undefined : gt(printEvents.n, Number(after))))
     .orderBy(asc(printEvents.n))
     .limit(limit + 1);
-  return pageReply(
+  return wholeReply(
     rows,
     limit,
     ({ n }) => String(n),

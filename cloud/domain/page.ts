@@ -30,6 +30,12 @@ export function pageReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Ro
   return { data: page.map(toWire), nextCursor: rows.length > limit && last ? encode(keyOf(last)) : null };
 }
 
+/** The same of a list that was shown whole: it says that there is more only where there is. */
+export function wholeReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Row) => string, toWire: (row: Row) => Wire) {
+  const { data, nextCursor } = pageReply(rows, limit, keyOf, toWire);
+  return { data, ...(nextCursor === null ? {} : { nextCursor }) };
+}
+
 type Listed = SQLiteTable & { id: SQLiteColumn };
 type Which<Table extends Listed, Wire> = { table: Table; where: SQL | undefined; toWire(row: Table["$inferSelect"]): Wire };
 /** A page of a table's rows, newest first: ids sort as they were made. */

@@ -16,7 +16,7 @@ import { instant } from "./instant.ts";
 import { statusListFor } from "./issued-credentials.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
-import { pageOf, type PageQuery, pageReply } from "./page.ts";
+import { pageOf, type PageQuery, wholeReply } from "./page.ts";
 import * as passports from "./passports.ts";
 
 type Row = typeof validations.$inferSelect;
@@ -75,8 +75,8 @@ export async function list(tx: Tx, caller: Caller, id: string, query: PageQuery)
     .where(and(eq(validations.passportId, id), after === undefined ? undefined : gt(validations.id, after)))
     .orderBy(asc(validations.id))
     .limit(limit + 1);
-  const { data, nextCursor } = pageReply(rows, limit, (one) => one.id, toWire);
-  return { upi: id, validations: data, readyToPrint: await isPrintable(tx, caller.tenantId, row.productId), nextCursor };
+  const { data, ...more } = wholeReply(rows, limit, (one) => one.id, toWire);
+  return { upi: id, validations: data, readyToPrint: await isPrintable(tx, caller.tenantId, row.productId), ...more };
 }
 
 /** The version that a validation is of. */

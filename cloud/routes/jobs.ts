@@ -1,6 +1,6 @@
 // Print jobs over HTTP: issued and cancelled by whoever may, claimed and reported by stations, read by those who want to know.
 import { limits } from "#shared/limits.ts";
-import { closed, listOf, PageQuery } from "#shared/wire/common.ts";
+import { closed, listOf, WholeQuery } from "#shared/wire/common.ts";
 import { Summary } from "#shared/wire/console.ts";
 import {
   BlobKept,
@@ -161,7 +161,7 @@ export const jobs: Route[] = [
     says: "Every transition of a job: when, from what to what, on whose word",
     tag,
     params: RefParams,
-    query: closed(PageQuery),
+    query: closed(WholeQuery),
     replies: { 200: JobHistory },
     run: async ({ tx, caller, params, query }) => ({ status: 200, body: await domain.history(tx, caller, params.ref, query) }),
   }),

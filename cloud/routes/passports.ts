@@ -1,7 +1,7 @@
 // Passports over HTTP: asked for, edited, published, validated, and the documents that strangers verify them with.
 import { Type } from "typebox";
 import { Refusal } from "#shared/errors.ts";
-import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
+import { closed, IdParams, listOf, WholeQuery } from "#shared/wire/common.ts";
 import {
   Passport,
   PassportCreate,
@@ -157,7 +157,7 @@ export const passports: Route[] = [
     says: "The validation chain, and whether carriers may be printed",
     tag,
     params: IdParams,
-    query: closed(PageQuery),
+    query: closed(WholeQuery),
     replies: { 200: Validations },
     run: async ({ tx, caller, params, query }) => ({ status: 200, body: await validations.list(tx, caller, params.id, query) }),
   }),

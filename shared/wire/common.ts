@@ -33,6 +33,12 @@ export const PageQuery = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: limits.PAGE_MAX_ITEMS, default: limits.PAGE_DEFAULT_ITEMS })),
   cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "nextCursor of the page before" })),
 };
+/** Of a list that was shown whole: as much as a page may have, and a cursor only where there is more. */
+export const WholeQuery = {
+  ...PageQuery,
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: limits.PAGE_MAX_ITEMS, default: limits.PAGE_MAX_ITEMS })),
+};
+export const MoreCursor = Type.Optional(Type.String({ description: "Only where there is more" }));
 export const listOf = <Schema extends TSchema>(item: Schema) => closed({ data: Type.Array(item), nextCursor: nullable(Type.String()) });
 
 export const ErrorReply = Type.Object(

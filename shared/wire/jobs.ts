@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { jobStateNames } from "../states.ts";
-import { closed, ErrorReply, Id, Instant, listOf, nullable, PageQuery, Reason, Sha256, type Static, Word } from "./common.ts";
+import { closed, ErrorReply, Id, Instant, MoreCursor, nullable, PageQuery, Reason, Sha256, type Static, Word } from "./common.ts";
 import { evidenceShapes } from "./evidence.ts";
 import { LogProof } from "./log.ts";
 
@@ -126,7 +126,7 @@ const Moment = closed({
   reason: nullable(Type.String()),
   occurred_at: nullable(Type.String()),
 });
-export const JobHistory = listOf(Moment);
+export const JobHistory = closed({ data: Type.Array(Moment), nextCursor: MoreCursor });
 export type JobHistory = Static<typeof JobHistory>;
 
 const Item = closed({

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { passportStates } from "../states.ts";
 import { Registration } from "./trust.ts";
-import { closed, Id, Instant, nullable, PageQuery, type Static } from "./common.ts";
+import { closed, Id, Instant, MoreCursor, nullable, PageQuery, type Static } from "./common.ts";
 
 const Content = Type.Record(Type.String(), Type.Unknown(), { description: "The credential's subject: a UNTP ProductPassport in JSON-LD" });
 const State = Type.Enum([...passportStates]);
@@ -63,7 +63,7 @@ export const Validations = closed({
   upi: Id,
   validations: Type.Array(Validation),
   readyToPrint: Type.Boolean(),
-  nextCursor: nullable(Type.String()),
+  nextCursor: MoreCursor,
 });
 export type Validations = Static<typeof Validations>;
 export const Validated = closed({ data: Validation, readyToPrint: Type.Boolean() });

@@ -21,13 +21,14 @@ test("a job's history pages from its first moment on, and without a limit is at 
   await home.device.seal(await home.device.claim());
   const path = `/aidc/jobs/${ref}/history`;
   const whole = (await home.admin.get(path)).body;
-  expect([whole.data.length > 4, whole.nextCursor]).toEqual([true, null]);
+  expect(Object.keys(whole)).toEqual(["data"]); // as it was shown, where it is whole
+  expect(whole.data.length).toBeGreaterThan(4);
   const seen: unknown[] = [];
-  for (let cursor: string | null = ""; cursor !== null;) {
+  for (let cursor: string | undefined = ""; cursor !== undefined;) {
     const { body } = await home.admin.get(`${path}?limit=2${cursor}`);
     expect(body.data.length).toBeLessThanOrEqual(2);
     seen.push(...body.data);
-    cursor = body.nextCursor === null ? null : `&cursor=${body.nextCursor}`;
+    cursor = body.nextCursor && `&cursor=${body.nextCursor}`;
   }
   expect(seen).toEqual(whole.data);
   expect([(await home.admin.get(`${path}?limit=201`)).status, (await home.admin.get(`${path}?cursor=zz`)).status]).toEqual([400, 400]);

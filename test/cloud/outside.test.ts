@@ -87,14 +87,16 @@ test("a passport's validations page in the order they were made, each page sayin
   const made: string[] = [];
   for (let i = 0; i < 5; i += 1) made.push((await w.admin.post(`/passports/${id}/validations`)).body.data.eventId);
   const pages: string[][] = [];
-  for (let cursor: string | null = ""; cursor !== null;) {
+  for (let cursor: string | undefined = ""; cursor !== undefined;) {
     const { body } = await w.admin.get(`/passports/${id}/validations?limit=2${cursor}`);
     expect([body.upi, body.readyToPrint]).toEqual([id, false]);
     pages.push(body.validations.map(({ eventId }: { eventId: string }) => eventId));
-    cursor = body.nextCursor === null ? null : `&cursor=${body.nextCursor}`;
+    cursor = body.nextCursor && `&cursor=${body.nextCursor}`;
   }
   expect(pages).toEqual([made.slice(0, 2), made.slice(2, 4), made.slice(4)]);
-  expect((await w.admin.get(`/passports/${id}/validations`)).body).toMatchObject({ validations: { length: 5 }, nextCursor: null });
+  const { body: whole } = await w.admin.get(`/passports/${id}/validations`);
+  expect(Object.keys(whole)).toEqual(["upi", "validations", "readyToPrint"]); // as it was shown, where it is whole
+  expect(whole.validations).toHaveLength(5);
   expect((await w.admin.get(`/passports/${id}/validations?cursor=zz`)).status).toBe(400);
 });
 

@@ -69,7 +69,7 @@ function Moments({ step, item }: { step: Step; item: Item | undefined }) {
 }
 
 function Life({ of, bundle }: { of: Job; bundle: EvidenceBundle | undefined }) {
-  const history = useLoaded<JobHistory>(`/aidc/jobs/${of.job_ref}/history?limit=200`, ["print"]);
+  const history = useLoaded<JobHistory>(`/aidc/jobs/${of.job_ref}/history`, ["print"]);
   return h(
     Card,
     { title: words().job.life },

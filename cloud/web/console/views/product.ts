@@ -12,7 +12,7 @@ import { PassportState } from "./passports.ts";
 import { Stage } from "./products.ts";
 
 function Anchors({ passport }: { passport: Passport }) {
-  const chain = useLoaded<Validations>(`/passports/${passport.id}/validations?limit=200`, ["passport"]);
+  const chain = useLoaded<Validations>(`/passports/${passport.id}/validations`, ["passport"]);
   const { products } = words();
   return h(Shown<Validations>, {
     loaded: chain,
