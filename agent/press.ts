@@ -171,7 +171,14 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
    */
   function hasFallenSilent({ counter: counts, identity, ceiling }: Capabilities): boolean {
     const known = store.kept(counted);
-    if (counts && known?.identity !== identity) store.setMeta(counted, JSON.stringify({ identity }));
+    if (counts && (known === null || (identity !== null && identity !== known.identity)))
+      store.write(() => {
+        store.setMeta(counted, JSON.stringify({ identity }));
+        if (known === null || known.identity === null) return;
+        counter.expect(null); // what the one before it had counted says nothing of this one's labels
+        const words = `it is ${identity} now, and was ${known.identity}: another printer, or another firmware; its counter is taken as it stands`;
+        say("warn", { event: "exchanged", printer: name }, `${name}: ${words}`);
+      });
     return known !== null && !counts && attests(ceiling) && (identity === null || identity === known.identity);
   }
   function watchCounter({ counters: { labels } }: Status): void {
@@ -181,7 +188,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     store.write(() => {
       counter.expect(labels);
       if (before === null) return;
-      unexplained(labels - before, `its counter went from ${before} to ${labels} without a job`);
+      if (labels > before) unexplained(labels - before, `its counter went from ${before} to ${labels} without a job`);
+      else say("warn", { event: "counter", printer: name }, `${name}: its counter went back from ${before} to ${labels}: was it set back?`);
     });
   }
   /** Labels that nobody here sent: each is in the ledger until a person explains it. */

@@ -116,7 +116,7 @@ test("what is wrong is said, each with what to do, and the exit code is 1", asyn
         ...floor.config.printers,
         { ...floor.config.printers[0], name: "gone", port: "file:/dev/imprimatur/none", control: undefined },
       ],
-      scanners: [{ name: "lost", driver: "line", port: "serial:/dev/imprimatur/none" }],
+      scanners: [{ name: "lost", driver: "line", port: "serial:/dev/imprimatur/lost" }],
     }),
   );
   chmodSync(file, 0o644);

@@ -285,5 +285,5 @@ test("while no dispatcher can work, how late the events are is told, though no w
   await expect.poll(() => broken.logged().some((line) => line.includes("dispatch-failed")), OFTEN).toBe(true);
   broken.later(HOUR_MS);
   expect(await lateMs()).toBeGreaterThan(HOUR_MS - 60_000);
-  expect(h.receiver.received.length).toBe(1);
+  expect(new Set(serialsOf(h.receiver.received))).toEqual(new Set(["1"])); // again where the clock was turned before its answer was kept
 });
