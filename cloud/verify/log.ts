@@ -66,10 +66,12 @@ export function sameLogLine(known: Head, head: Head, consistency: LogConsistency
       "unknown",
       `${shorter}whether both heads are of one log takes the answer of /api/v2/log/consistency?from=${older.size}&to=${newer.size}, given with --consistency`,
     );
-  return isConsistent(older.size, newer.size, older.root, newer.root, consistency.proof.map(bytes))
+  if (!isConsistent(older.size, newer.size, older.root, newer.root, consistency.proof.map(bytes)))
+    return said(
+      "fails",
+      `${shorter}the log of ${older.size} leaves isn't the beginning of the log of ${newer.size}: it was rolled back, rewritten or forked`,
+    );
+  return older.root.equals(bytes(consistency.fromRoot)) && newer.root.equals(bytes(consistency.toRoot))
     ? said("holds", `the log of ${older.size} leaves is the beginning of the log of ${newer.size}: nothing was taken back or rewritten`)
-    : said(
-        "fails",
-        `${shorter}the log of ${older.size} leaves isn't the beginning of the log of ${newer.size}: it was rolled back, rewritten or forked`,
-      );
+    : said("fails", `${shorter}what --consistency gives proves it, but names other roots than the two heads have: it was changed`);
 }

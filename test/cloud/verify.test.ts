@@ -1,6 +1,6 @@
 // imprimatur verify: one saved file, no cloud and no network, and a sentence for everything that holds or doesn't.
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -369,6 +369,11 @@ test("a checkpoint that you know shows whether the log was rolled back, rewritte
   expect((await verify(bundle, "--checkpoint", head(1, otherRoot))).said).toMatch("fails: the log was forked");
   const rolledBack = await verify(bundle, "--checkpoint", head(7, otherRoot), "--consistency", consistencyFile);
   expect([rolledBack.code, rolledBack.said]).toEqual([1, expect.stringMatching("it was rolled back, rewritten or forked")]);
+  for (const root of ["fromRoot", "toRoot"]) {
+    const changed = saved(JSON.stringify({ ...JSON.parse(readFileSync(consistencyFile, "utf8")), [root]: "0".repeat(64) }));
+    const { code, said } = await verify(later, "--checkpoint", firstFile, "--consistency", changed);
+    expect([root, code, said]).toEqual([root, 1, expect.stringMatching("names other roots than the two heads have")]);
+  }
   expect((await verify(bundle, "--keys", didFile, "--checkpoint", head(1, otherRoot))).said).toMatch("fails: the checkpoint that you know");
 });
 
