@@ -320,8 +320,8 @@ test("metrics tell endpoints apart by their template", async () => {
   expect(text).toContain('http_requests_total{method="GET",endpoint="/api/v2/api-keys/{id}",status="404"}');
   const pages = text
     .matchAll(/^http_requests_total\{method="(\w+)",endpoint="(\/p\/[^"]+)"/gm)
-    .map(([, method, endpoint]) => [method, endpoint]);
-  expect(pages.toArray()).toEqual(["GET", "OPTIONS"].map((method) => [method, "/p/{uid}"]));
+    .map(([, method, endpoint]) => `${method} ${endpoint}`);
+  expect([...new Set(pages)].toSorted()).toEqual(["GET /p/{uid}", "OPTIONS /p/{uid}"]);
   expect(text).toMatch(/store_commit_duration_seconds_count [1-9]/);
   expect(text).not.toContain("not-there");
 });
