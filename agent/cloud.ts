@@ -137,7 +137,8 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
         `/api/v2/devices?limit=${limits.PAGE_MAX_ITEMS}${cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`}`,
         listOf(Device),
       ),
-    register: (device: DeviceCreate) => call("POST", "/api/v2/devices", DeviceMade, { json: device, key: randomUUID() }),
+    register: (device: DeviceCreate, idempotencyKey: string) =>
+      call("POST", "/api/v2/devices", DeviceMade, { json: device, key: idempotencyKey }),
     unregister: (id: string) => call("DELETE", `/api/v2/devices/${id}`, undefined),
     station: () => call("GET", "/api/v2/aidc/station", Station),
     tell: (report: StationReport) => call("POST", "/api/v2/aidc/station", Device, { json: report }),

@@ -1,14 +1,15 @@
 // imprimatur agent enroll: a key becomes a station. A device's key is used as it is; with any other the station is registered and gets its own.
+import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { ConfigError } from "#shared/arguments.ts";
-import type { Device, Station } from "#shared/wire/devices.ts";
+import type { Device, DeviceCreate, Station } from "#shared/wire/devices.ts";
 import { needNames } from "#shared/wire/jobs.ts";
 import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
 import { agentConfigFrom, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
-import { reserve } from "./settings-file.ts";
+import { reserve, type Reserved } from "./settings-file.ts";
 import { argumentsOf } from "./terminal.ts";
 
 const OPTIONS = {
@@ -41,8 +42,9 @@ export async function enroll(argv: string[]): Promise<number> {
   });
   const draft = reserve(file, given.force ?? false);
   try {
-    const met = await meet(origin, key, given);
+    const met = await meet(origin, key, given, draft);
     try {
+      if (draft.isInterrupted()) throw new ConfigError("interrupted");
       const { device, tenant } = met.station;
       draft.write({ ...(device.station === null ? {} : { station: device.station }), ...settings, cloud: origin, key: met.key });
       const what = `device ${JSON.stringify(device.name)} (${device.id}) of the tenant ${tenant.id}${tenant.sandbox ? ", a sandbox" : ""}`;
@@ -110,26 +112,28 @@ function labelOf({ label = "50x25" }: Given): { widthMm: number; heightMm: numbe
 
 type Met = { station: Station; key: string; isNew: boolean; undo(): Promise<void> };
 
-async function meet(origin: string, key: string, given: Given): Promise<Met> {
+async function meet(origin: string, key: string, given: Given, draft: Reserved): Promise<Met> {
   const cloud = cloudClient(origin, key);
   const said = await cloud.station();
   if (said.ok) return checked({ station: said.value, key, isNew: false, undo: async () => {} }, given);
   if (said.code !== "DEVICE_KEY_REQUIRED") throw unmet(origin, said);
-  return register(cloud, origin, given);
+  return register(cloud, origin, given, draft);
 }
 const unmet = (origin: string, said: NoAnswer) => new ConfigError(whyUnmet(origin, said));
 
-async function register(cloud: CloudClient, origin: string, given: Given): Promise<Met> {
+async function register(cloud: CloudClient, origin: string, given: Given, draft: Reserved): Promise<Met> {
   const { name = hostname().slice(0, 64), station } = given;
   const namesake = await named(cloud, origin, name);
   if (namesake)
     throw new ConfigError(
       `this tenant has a device ${JSON.stringify(name)} already (${namesake.id}): enroll with the key it was given, remove it there, or choose another --name`,
     );
-  const made = await cloud.register({ name, capabilities: [...needNames], ...(station === undefined ? {} : { station }) });
+  const wanted = { name, capabilities: [...needNames], ...(station === undefined ? {} : { station }) };
+  draft.hold();
+  const made = await registered(cloud, wanted);
   if (!made.ok) throw unmet(origin, made);
   const { device, key } = made.value;
-  const undo = async () => void (await cloud.unregister(device.id));
+  const undo = () => remove(cloud, device);
   if (!key?.secret) throw new ConfigError(`${origin} registered the device ${device.id} and didn't say its key: remove it and try again`);
   const own = await cloudClient(origin, key.secret).station();
   if (!own.ok) {
@@ -137,6 +141,21 @@ async function register(cloud: CloudClient, origin: string, given: Given): Promi
     throw unmet(origin, own);
   }
   return checked({ station: own.value, key: key.secret, isNew: true, undo }, given);
+}
+
+/** Where the answer was lost there may be a device whose key was shown to nobody. */
+async function registered(cloud: CloudClient, wanted: DeviceCreate) {
+  const once = randomUUID();
+  const first = await cloud.register(wanted, once);
+  if (first.ok || first.status !== 0) return first;
+  const again = await cloud.register(wanted, once);
+  if (!again.ok || again.value.key?.secret) return again;
+  await remove(cloud, again.value.device);
+  return cloud.register(wanted, randomUUID());
+}
+async function remove(cloud: CloudClient, { id }: Device): Promise<void> {
+  const gone = await cloud.unregister(id);
+  if (!gone.ok) process.stderr.write(`the device ${id} is left there, remove it: ${gone.message}\n`);
 }
 
 async function checked(met: Met, { tenant, station }: Given): Promise<Met> {

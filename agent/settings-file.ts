@@ -5,7 +5,13 @@ import { ConfigError } from "#shared/arguments.ts";
 import { codeOf } from "#shared/fault.ts";
 import { makeFolder } from "./terminal.ts";
 
-export type Reserved = { write(settings: object): void; giveUp(): void };
+export type Reserved = {
+  write(settings: object): void;
+  giveUp(): void;
+  /** From here on the first interruption waits: what was begun at the cloud is undone before it has its way. */
+  hold(): void;
+  isInterrupted(): boolean;
+};
 
 const INTERRUPTIONS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const isThere = (file: string) => new ConfigError(`${file} is there already: name another with --config FILE, or replace it with --force`);
@@ -22,20 +28,27 @@ export function reserve(file: string, force: boolean): Reserved {
     throw new ConfigError(`the settings can't be written: ${(error as Error).message}`);
   }
   let isOpen = true;
+  let isHeld = false;
+  let waiting: NodeJS.Signals | undefined;
   const giveUp = () => {
     if (!isOpen) return;
     isOpen = false;
     for (const signal of INTERRUPTIONS) process.off(signal, leave);
     closeSync(at);
     rmSync(draft, { force: true });
+    if (waiting) process.kill(process.pid, waiting); // what it does where nobody listens
   };
   const leave = (signal: NodeJS.Signals) => {
-    giveUp();
-    process.kill(process.pid, signal); // what it does where nobody listens
+    const isFirst = waiting === undefined;
+    waiting = signal;
+    if (isHeld && isFirst) process.stderr.write("waiting for the cloud, so that no device is left there; once more to end at once\n");
+    else giveUp();
   };
-  for (const signal of INTERRUPTIONS) process.once(signal, leave);
+  for (const signal of INTERRUPTIONS) process.on(signal, leave);
   return {
     giveUp,
+    hold: () => void (isHeld = true),
+    isInterrupted: () => waiting !== undefined,
     write: (settings) => {
       writeFileSync(at, `${JSON.stringify(settings, null, 2)}\n`);
       fsyncSync(at);

@@ -133,6 +133,75 @@ test("interrupted while the cloud is silent, it leaves nothing beside the settin
   expect(readdirSync(join(file, ".."))).toEqual([]);
 });
 
+test("interrupted while its device is made, it undoes that first, and tells of the device that it can't undo", async (t) => {
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  for (const fate of ["pass", "cut"] as const) {
+    const before = await devices();
+    const file = newFile();
+    let isAsked = () => {};
+    const asked = new Promise<void>((resolve) => (isAsked = resolve));
+    let goOn = () => {};
+    const waits = new Promise<void>((resolve) => (goOn = resolve));
+    net.rule(async ({ method }) => {
+      if (method === "DELETE") return fate;
+      if (method !== "POST") return "pass";
+      isAsked();
+      await waits;
+      return "pass";
+    });
+    const args = ["agent/main.ts", "enroll", "--cloud", net.url, "--key", shop.adminKey, "--config", file, "--name", `line 12 ${fate}`];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
+    const ended = once(child, "exit");
+    await asked;
+    child.kill("SIGTERM");
+    let told = "";
+    for await (const piece of child.stderr) {
+      told += piece;
+      if (told.includes("waiting for the cloud")) goOn();
+    }
+    expect(await ended).toEqual([null, "SIGTERM"]);
+    expect(readdirSync(join(file, ".."))).toEqual([]);
+    const left = (await devices()).filter(({ id }) => !before.some((one) => one.id === id));
+    if (fate === "pass") expect(left).toEqual([]);
+    else expect(told).toContain(`the device ${left[0]?.id} is left there, remove it`);
+  }
+});
+
+test("interrupted twice, it ends at once", async () => {
+  const silent = createServer((request, response) => {
+    if (request.method === "GET" && request.url?.includes("/devices")) response.end(JSON.stringify({ data: [], nextCursor: null }));
+    else if (request.method === "GET") response.writeHead(403).end(JSON.stringify({ error: { code: "DEVICE_KEY_REQUIRED", message: "" } }));
+    else silent.emit("made");
+  });
+  const asked = once(silent, "made");
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  const { port } = silent.address() as { port: number };
+  const file = newFile();
+  const args = ["agent/main.ts", "enroll", "--cloud", `http://127.0.0.1:${port}`, "--key", "imp_any", "--config", file];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
+  const ended = once(child, "exit");
+  await asked;
+  child.kill("SIGINT");
+  await once(child.stderr, "data");
+  child.kill("SIGTERM");
+  expect(await ended).toEqual([null, "SIGTERM"]);
+  silent.closeAllConnections();
+  silent.close();
+  expect(readdirSync(join(file, ".."))).toEqual([]);
+});
+
+test("the answer that makes its device may be lost: what nobody has the key of is removed, and there is one", async (t) => {
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  let posts = 0;
+  net.rule(({ method }) => (method === "POST" && (posts += 1) === 1 ? "lose" : "pass"));
+  const file = newFile();
+  const { code, complaints } = await program(["--cloud", net.url, "--key", shop.adminKey, "--config", file, "--name", "line 13"]);
+  expect([code, complaints, posts]).toEqual([0, "", 3]);
+  expect((await devices()).filter(({ name }) => name === "line 13")).toHaveLength(1);
+});
+
 test("a tenant that isn't the one that was meant leaves neither a file nor a device behind", async () => {
   const before = await devices();
   for (const key of [shop.device.secret, shop.adminKey]) {
