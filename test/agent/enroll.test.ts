@@ -183,7 +183,7 @@ test("interrupted twice, it ends at once", async () => {
   const ended = once(child, "exit");
   await asked;
   child.kill("SIGINT");
-  await once(child.stderr, "data");
+  await Promise.race([once(child.stderr, "data"), ended]);
   child.kill("SIGTERM");
   expect(await ended).toEqual([null, "SIGTERM"]);
   silent.closeAllConnections();
