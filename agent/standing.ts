@@ -54,14 +54,15 @@ export const reportOf = ({ status, version, buffer_depth, printers }: State): St
   })),
 });
 
-type TellDeps = Pick<Talks, "cloud" | "uplink"> & { clock: Clock; report(): State };
+type TellDeps = Omit<Talks, "store"> & { clock: Clock; report(): State };
 
 const TELL_MS = 20_000;
 
 /** What is new, soon; that it is still there, now and then. */
-export function tellingOf({ cloud, clock, uplink, report }: TellDeps) {
+export function tellingOf({ cloud, clock, uplink, report, say }: TellDeps) {
   let told = "";
   let toldAt = -Infinity;
+  let fault = "";
   return startRounds(clock, async () => {
     try {
       const said = reportOf(report());
@@ -71,8 +72,10 @@ export function tellingOf({ cloud, clock, uplink, report }: TellDeps) {
         uplink.heard(answer);
         if (answer.ok) [told, toldAt] = [text, clock.now()];
       }
-    } catch {
-      // the next round tells it
+      fault = "";
+    } catch (error) {
+      const words = `the cloud can't be told how this station is: ${(error as Error).message}`; // the next round tells it
+      if (words !== fault) say("warn", { event: "telling" }, (fault = words));
     }
     return TELL_MS / 10;
   });

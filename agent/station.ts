@@ -135,7 +135,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     store.close();
   };
   const line = startWake({ settings: config, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
-  const telling = tellingOf({ cloud, clock, uplink, report: state });
+  const telling = tellingOf({ cloud, clock, uplink, report: state, say });
   const forgetting = forgettingOf({ store, clock, time, say });
   try {
     const web = await openConsole(config.console, {
