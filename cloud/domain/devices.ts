@@ -24,7 +24,7 @@ export type Row = typeof devices.$inferSelect;
 const KEY_SCOPES = ["aidc:read", "aidc:write"];
 const SEEN_EVERY_MS = 10_000; // how exactly it is known when a device was last heard of
 const POLL_INTERVAL_MS = 2_000;
-const CHANGES_MAX_ROWS = 2_000;
+const CHANGES_MAX_ROWS = 2_000; // of one look, which comes every second
 
 /** What it says of itself counts while it is heard of; who is heard of after it was said to be offline isn't. */
 function statusOf({ report: { status = "online", statusAt = 0 }, lastSeenAt }: Row, now: number): Device["status"] {
@@ -88,12 +88,12 @@ export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
     toWire: (row) => toWire(row, tx.now),
   });
 
-/** Those of which something was heard since, changed, fell silent or were removed. */
+/** Those of which something was heard since, changed, fell silent or were removed; `isCut`: there are more of them, whichever. */
 export async function changedSince(
   tx: Tx,
   tenantId: string,
   { heard, changed }: { heard: number; changed: number },
-): Promise<{ devices: Device[]; removed: string[] }> {
+): Promise<{ devices: Device[]; removed: string[]; isCut: boolean }> {
   const silentNow = tx.now - limits.DEVICE_SILENCE_MAX_MS;
   const silentThen = heard - limits.DEVICE_SILENCE_MAX_MS;
   const rows = await tx.db
@@ -105,10 +105,11 @@ export async function changedSince(
         or(gte(devices.lastSeenAt, heard), gte(devices.updatedAt, changed), between(devices.lastSeenAt, silentThen, silentNow)),
       ),
     )
-    .limit(CHANGES_MAX_ROWS);
+    .limit(CHANGES_MAX_ROWS + 1);
   return {
     devices: rows.filter(({ deletedAt }) => deletedAt === null).map((row) => toWire(row, tx.now)),
     removed: rows.filter(({ deletedAt }) => deletedAt !== null).map(({ id }) => id),
+    isCut: rows.length > CHANGES_MAX_ROWS,
   };
 }
 

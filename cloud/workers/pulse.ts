@@ -24,10 +24,11 @@ const LATE_MS = 2 * limits.UNIT_MAX_MS; // or as much later as its own work may 
 const SLOW_MAX_MS = 30_000;
 const QUEUE_MAX_BYTES = 262_144;
 
-/** Classes of the audit log by whom they may be told to. */
+/** Classes of the audit log by whom they may be told to; `stations` is their list, where more of them changed than are told one by one. */
 const TOPICS = {
   print: "aidc:read",
   device: "aidc:read",
+  stations: "aidc:read",
   product: "products:read",
   import: "products:read",
   passport: "dpp:read",
@@ -158,7 +159,8 @@ async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
   if (lookedAt > 0 && tenant.awaitsPassports) news.topics.add("passport");
   const awaitsPassports = tenant.awaitsPassports && (await isGenerating(tx, tenantId));
   const since = Math.min(lookedAt || tx.now, tx.now) - OVERLAP_MS;
-  const { devices, removed } = await changedSince(tx, tenantId, { heard: since, changed: since - LATE_MS });
+  const { devices, removed, isCut } = await changedSince(tx, tenantId, { heard: since, changed: since - LATE_MS });
+  if (isCut) news.topics.add("stations");
   news.devices = devices.filter((device) => isNew(tenant.devices, device));
   news.removed = removed.filter((id) => tenant.devices.delete(id));
   Object.assign(tenant, { importsAt, awaitsPassports, lookedAt: tx.now });

@@ -6,8 +6,10 @@ import type { AddressInfo } from "node:net";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openBrowser } from "../../fixtures/browser.ts";
-import { busyFloor, STATIONS } from "../../fixtures/busy-floor.ts";
+import { busyFloor, manyStations, STATIONS } from "../../fixtures/busy-floor.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { devices } from "../../cloud/store/schema.ts";
 import { BEAT_MS } from "../../shared/beat.ts";
 import { world } from "../world.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
@@ -202,6 +204,30 @@ describe.skipIf(!executable)("the console", async () => {
       await floor.device.api.post("/aidc/station", { status: "degraded", printers: [{ name: "zd621r", status: "head open" }] });
       await page.waitForSelector("text=zd621r: head open");
     });
+  });
+
+  test("of more changes at once than are told one by one it shows each: what is new, and what is gone", async () => {
+    const own = await world();
+    const { data: tenant, adminKey } = (await own.admin.post("/tenants", { name: "many changes" })).body;
+    const [gone, all] = [2_100, 2_105];
+    await manyStations(own, tenant.id, all, (n, now) => ({
+      report: { status: "online" },
+      lastSeenAt: now - 30_000,
+      updatedAt: now - 3_600_000,
+      deletedAt: n <= gone ? now - 3_600_000 : null, // so that the page has a list to read that is soon read
+    }));
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    await page.goto(`${own.url}/console#/stations`);
+    await page.fill("input[name=key]", adminKey.secret);
+    await page.click("button[type=submit]");
+    await page.getByText("Press 2105").waitFor();
+    await own.store.write("many changes", async ({ db, now }) => {
+      await db.update(devices).set({ updatedAt: now, report: { status: "degraded" } });
+      await db.update(devices).set({ deletedAt: now }).where(eq(devices.name, "Press 2104"));
+    });
+    await expect.poll(() => page.locator("main p.quiet[role=status]").innerText()).toMatch(/\b0 online\b.*\b4 degraded\b/);
+    expect(await page.getByText("Press 2104").count()).toBe(0);
+    await context.close();
   });
 
   const PROOF = ".proof .verdict";

@@ -3,6 +3,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
 import { BEAT_MS } from "#shared/beat.ts";
 import { limits } from "#shared/limits.ts";
+import { manyStations } from "../../fixtures/busy-floor.ts";
 import type { Answer, Client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -307,6 +308,33 @@ describe("the stream", () => {
     await shop.admin.delete(`/devices/${id}`);
     const gone = await seen.heard(({ event, data }) => event === "devices" && (data as { removed: string[] }).removed.includes(id));
     expect((gone.data as { devices: { id: string }[] }).devices.map((device) => device.id)).not.toContain(id);
+  });
+
+  test("where more stations fall silent at once than it tells one by one, it says that their list is to be read again", async () => {
+    const own = await world({ clock: "stopped" });
+    const { data: tenant, adminKey } = (await own.admin.post("/tenants", { name: "power cut" })).body;
+    const admin = own.as(adminKey.secret);
+    const MANY = 2_100;
+    await manyStations(own, tenant.id, MANY, (_n, now) => ({
+      report: { status: "online" },
+      lastSeenAt: now - limits.DEVICE_SILENCE_MAX_MS + 30_000,
+      updatedAt: now - 3_600_000,
+    }));
+    const seen = await follow(`${own.url}/console/events`, { authorization: `Bearer ${adminKey.secret}` });
+    open.push(seen);
+    const isToRead = ({ event, data }: Heard) => event === "changed" && (data as { topics: string[] }).topics.includes("stations");
+    await seen.heard(({ event }) => event === "summary"); // it has looked at the stations
+    expect(seen.all().some(isToRead)).toBe(false);
+    own.later(31_000);
+    await seen.heard(isToRead);
+    // As the page does: it looks when it is told.
+    const statuses: string[] = [];
+    for (let cursor: string | null = ""; cursor !== null;) {
+      const page: Answer = await admin.get(`/devices?limit=200${cursor && `&cursor=${cursor}`}`);
+      statuses.push(...page.body.data.map(({ status }: { status: string }) => status));
+      cursor = page.body.nextCursor;
+    }
+    expect([statuses.length, new Set(statuses)]).toEqual([MANY, new Set(["offline"])]);
   });
 
   test(

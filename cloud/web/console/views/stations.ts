@@ -78,11 +78,18 @@ function List({ all }: { all: readonly Device[] }) {
   ];
 }
 
+/** What the list passed over, where it would have stood, is gone; a newer one is the stream's to tell. */
+function goneFrom({ data, nextCursor }: Page<Device>): string[] {
+  const listed = new Set(data.map(({ id }) => id));
+  const [newest = "", oldest = ""] = [data[0]?.id, nextCursor === null ? "" : data.at(-1)?.id];
+  return [...devices.value.keys()].filter((id) => id <= newest && id >= oldest && !listed.has(id));
+}
+
 export function Stations() {
-  const list = useList<Device>(`/devices?limit=${PAGE_ITEMS}`, [], PAGES_MAX);
+  const list = useList<Device>(`/devices?limit=${PAGE_ITEMS}`, ["stations"], PAGES_MAX);
   const loaded = list.data.value;
   useEffect(() => {
-    if (loaded) keepDevices(loaded.data);
+    if (loaded) keepDevices(loaded.data, goneFrom(loaded));
   }, [loaded]);
   return [
     h(Title, { text: words().stations.title }),
