@@ -93,6 +93,10 @@ export const limitTable = {
   POSTGRES_CONNECTIONS: [16, "Connections of one node to PostgreSQL: as many units at once; a further one waits up to 5 s for one of them"],
   UNIT_SLOW_MS: [250, "A unit of work that takes longer is logged"],
   UNIT_MAX_MS: [10_000, "A unit of work that takes longer is rolled back"],
+  COMMIT_LATE_MAX_MS: [
+    20_000,
+    "How long after a unit of work began others may still come to see it: for as long as its work may take, and then as a frozen node may hold what it has to write",
+  ],
   GROUP_MAX_UNITS: [512, "Units of work that share one durable commit"],
   GROUP_MAX_MS: [10, "How long a commit waits for more units before it answers those it has"],
   STORE_QUEUE_MAX_UNITS: [20_000, "Units waiting for the store; beyond it requests are shed with 503 OVERLOADED"],

@@ -19,8 +19,7 @@ import { startWorker, type Worker } from "./worker.ts";
 const GLANCE_EVERY_MS = 100;
 const LOOK_EVERY_MS = 1_000; // stations, imports and whether sessions are good: what a busy floor can't afford at each glance
 const SUMMARY_EVERY_MS = 10_000; // also where nothing was audited: presence and the hour move by themselves
-const OVERLAP_MS = 5_000; // a unit's instant is when it began; its commit may be a little later
-const LATE_MS = 2 * limits.UNIT_MAX_MS; // or as much later as its own work may take, and then a frozen node that holds what it has to write
+const OVERLAP_MS = 5_000; // a unit's instant is when it began; its commit may be a little later, or COMMIT_LATE_MAX_MS
 const SLOW_MAX_MS = 30_000;
 const QUEUE_MAX_BYTES = 262_144;
 
@@ -159,7 +158,7 @@ async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
   if (lookedAt > 0 && tenant.awaitsPassports) news.topics.add("passport");
   const awaitsPassports = tenant.awaitsPassports && (await isGenerating(tx, tenantId));
   const since = Math.min(lookedAt || tx.now, tx.now) - OVERLAP_MS;
-  const { devices, removed, isCut } = await changedSince(tx, tenantId, { heard: since, changed: since - LATE_MS });
+  const { devices, removed, isCut } = await changedSince(tx, tenantId, { heard: since, changed: since - limits.COMMIT_LATE_MAX_MS });
   if (isCut) news.topics.add("stations");
   news.devices = devices.filter((device) => isNew(tenant.devices, device));
   news.removed = removed.filter((id) => tenant.devices.delete(id));

@@ -63,7 +63,10 @@ export const ProductQuery = closed({
   status: Type.Optional(Status),
   gtin: Type.Optional(Gtin),
   q: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "A part of the name, in any case" })),
-  updatedSince: Type.Optional(Instant),
+  updatedSince: Type.Optional({
+    ...Instant,
+    description: `What changed at that instant or later, by \`updatedAt\`; on PostgreSQL also what did up to ${limits.COMMIT_LATE_MAX_MS / 1_000} s before, as it may have come to be seen since`,
+  }),
 });
 export type ProductQuery = Static<typeof ProductQuery>;
 

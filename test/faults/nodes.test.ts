@@ -270,6 +270,36 @@ test(
   },
 );
 
+test("who asks what changed since the latest change that it knows misses no product whose commit came later", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const [a, b] = [await node(url), await node(url)];
+  const newProduct = productMaker(a.boss);
+  const slow = await newProduct({ gtin: gtinOf(920_001) }, "none");
+  const [holder, watcher] = [new Connection({ connectionString: url }), new Connection({ connectionString: url })];
+  for (const each of [holder, watcher]) {
+    await each.connect();
+    onTestFinished(() => each.end());
+  }
+  await holder.query("BEGIN");
+  await holder.query("SELECT 1 FROM products WHERE id = $1 FOR UPDATE", [slow.id]);
+  const IN_WAIT = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+  const changing = a.boss.patch(`/products/${slow.id}`, { name: "changed slowly" });
+  await expect.poll(async () => (await watcher.query(IN_WAIT)).rowCount).toBe(1);
+  const quick = await newProduct({ gtin: gtinOf(920_002), name: "changed quickly" }, "none");
+  const { updatedAt: known } = (await b.boss.get(`/products/${quick.id}`)).body;
+  await holder.query("ROLLBACK");
+  const { status, body: changed } = await changing;
+  expect([status, changed.updatedAt < known]).toEqual([200, true]);
+  const asked = `/products?updatedSince=${known}&limit=1`;
+  const { data: first, nextCursor } = (await b.boss.get(asked)).body;
+  const rest = nextCursor === null ? { data: [], nextCursor } : (await b.boss.get(`${asked}&cursor=${nextCursor}`)).body;
+  expect([...first, ...rest.data].map(({ id, productName }) => [id, productName])).toEqual([
+    [quick.id, "changed quickly"],
+    [slow.id, "changed slowly"],
+  ]);
+  expect(rest.nextCursor).toBe(null);
+});
+
 test("a rate budget is one budget on all nodes", async () => {
   const [a, b] = await twoNodes({ IMPRIMATUR_RATE_LIMIT: "on" });
   const { adminKey } = (await a.boss.post("/tenants", { name: "s", sandbox: true })).body;
