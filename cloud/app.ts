@@ -115,6 +115,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   app.setSerializerCompiler(() => JSON.stringify);
   app.decorateRequest("caller");
   app.decorateRequest("bytes", null);
+  app.decorateRequest("refusal");
   if (given.tracing) traceRequests(app, given.tracing);
   // Loop delay measured before that is our own start on a busy machine, or one that stood still: no work of anybody's.
   let askedAt: number | undefined;
@@ -256,6 +257,7 @@ function answerErrors(app: FastifyInstance, metrics: Metrics, limit: Limit): voi
   app.setErrorHandler(async (thrown, request, reply) => {
     const error = await counted(thrown, request, reply, limit);
     const refusal = asRefusal(error);
+    request.refusal = refusal;
     if (refusal.isFault) {
       metrics.fault(refusal.code);
       const err = refusal === error ? (refusal.cause ?? refusal) : error;

@@ -34,6 +34,8 @@ declare module "fastify" {
   interface FastifyRequest {
     caller: Caller;
     bytes: Buffer | null;
+    /** What it was answered with, if that is no. */
+    refusal: Refusal | undefined;
   }
   interface FastifyContextConfig {
     endpoint?: string;

@@ -21,7 +21,7 @@ export function traceRequests(app: FastifyInstance, tracing: Tracing): void {
   });
   app.addHook("onResponse", (request, { statusCode }, next) => {
     const ids = { "http.response.status_code": statusCode, "imprimatur.tenant_id": request.caller?.tenantId || undefined };
-    spans.get(request)?.end({ isFault: statusCode >= 500, ids });
+    spans.get(request)?.end({ isFault: request.refusal?.isFault ?? statusCode >= 500, ids });
     next();
   });
 }

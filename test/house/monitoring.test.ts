@@ -4,7 +4,10 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { startCollector } from "../../fixtures/collector.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { publishedPassport } from "../../fixtures/passports.ts";
+import { startRegistry } from "../../fixtures/registry.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ALERTS_FILE, alerts, panels } from "./monitoring.ts";
 
@@ -71,6 +74,32 @@ test("what a cloud wasn't set up for is no fault, and alarms nobody; a store tha
   expect([await faults(), w.logged().some((line) => line.includes('"code":"STORE_UNAVAILABLE"'))]).toEqual([
     ["STORE_UNAVAILABLE", 1],
     true,
+  ]);
+});
+
+test("a trace marks as an error what the log calls a fault, and no other 503", async (t) => {
+  const [collector, registry] = [await startCollector(), await startRegistry()];
+  t.onTestFinished(collector.end);
+  t.onTestFinished(registry.end);
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url };
+  const without = await startWorld({ settings });
+  t.onTestFinished(without.end);
+  const with_ = await startWorld({ settings: { ...settings, IMPRIMATUR_REGISTRY_URL: registry.url } });
+  t.onTestFinished(with_.end);
+  await registry.behave("500");
+  const asked: [string, boolean][] = [];
+  for (const w of [without, with_]) {
+    const { id } = await publishedPassport(w.admin, { gtin: gtinOf(2) });
+    const { status, body, headers } = await w.admin.post(`/passports/${id}/publish`);
+    expect([status, body.error.code]).toEqual([503, "REGISTRY_UNAVAILABLE"]);
+    const requestId = headers.get("x-correlation-id") ?? "";
+    asked.push([requestId, w.logged().some((line) => line.includes('"event":"fault"') && line.includes(requestId))]);
+  }
+  const marked = () => asked.map(([id]) => collector.spans.find(({ attributes }) => attributes["imprimatur.request_id"] === id)?.isFault);
+  await expect.poll(() => marked().includes(undefined)).toBe(false);
+  expect([marked(), asked.map(([, isFault]) => isFault)]).toEqual([
+    [false, true],
+    [false, true],
   ]);
 });
 
