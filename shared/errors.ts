@@ -1,8 +1,8 @@
 // The error catalogue: a code is only ever thrown from here, so OpenAPI, README and the answers can't drift apart.
 import { limits } from "./limits.ts";
 
-/** `code` where one word stands at two statuses; `asConfigured` where it says how this cloud was set up, unless something caused it. */
-type Row = { status: number; says: string; code?: string; asConfigured?: true };
+/** `code` where one word stands at two statuses; `asMeant` where it says how this cloud was set up, or what it was told to do, unless something caused it. */
+type Row = { status: number; says: string; code?: string; asMeant?: true };
 export const errors = {
   VALIDATION_ERROR: { status: 400, says: "A field, parameter or header is wrong; `details.fields` names every one" },
   MALFORMED_JSON: { status: 400, says: "The body isn't JSON in UTF-8" },
@@ -82,13 +82,13 @@ export const errors = {
   REGISTRY_UNAVAILABLE: {
     status: 503,
     says: "No external registry is configured, or it can't be reached or refused; nothing was written",
-    asConfigured: true,
+    asMeant: true,
   },
-  ANCHORING_UNAVAILABLE: { status: 503, says: "Anchoring is off: nothing was signed or written", asConfigured: true },
+  ANCHORING_UNAVAILABLE: { status: 503, says: "Anchoring is off: nothing was signed or written", asMeant: true },
   COMPLIANCE_EVALUATION_UNAVAILABLE: {
     status: 503,
     says: "Batteries aren't judged here: nothing was evaluated and nothing changed",
-    asConfigured: true,
+    asMeant: true,
   },
   SERIALS_UNAVAILABLE: {
     status: 503,
@@ -96,7 +96,7 @@ export const errors = {
   },
   STORE_UNAVAILABLE: { status: 503, says: "The store can't answer now; nothing was changed unless a retry with the same key says so" },
   OVERLOADED: { status: 503, says: "More work than can be done now was shed before it began" },
-  NOT_READY: { status: 503, says: "This node can't serve now; `details.notReady` names the parts that aren't ready" },
+  NOT_READY: { status: 503, says: "This node can't serve now; `details.notReady` names the parts that aren't ready", asMeant: true },
   TIMED_OUT: { status: 503, says: "The answer took too long; a retry with the same Idempotency-Key gives the true one" },
 } as const satisfies Record<string, Row>;
 
@@ -126,10 +126,10 @@ export class Refusal extends Error {
     return errors[this.code].status;
   }
 
-  /** Somebody has to look into it: a 5xx that isn't how this cloud was set up. */
+  /** Somebody has to look into it: a 5xx that isn't as it was meant. */
   get isFault(): boolean {
-    const { status, asConfigured } = errors[this.code] as Row;
-    return status >= 500 && !(asConfigured && this.cause === undefined);
+    const { status, asMeant } = errors[this.code] as Row;
+    return status >= 500 && !(asMeant && this.cause === undefined);
   }
 
   /** As one line of a list of many outcomes. */

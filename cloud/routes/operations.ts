@@ -19,6 +19,14 @@ function textOf(document: object): string {
   return text;
 }
 
+/** Of a node that only drains nobody has to look into anything; all else has a cause. */
+function unready(notReady: string[]): Refusal {
+  const refusal = new Refusal("NOT_READY", `not ready: ${notReady.join(", ")}`, { notReady });
+  const faulty = notReady.filter((part) => part !== "draining");
+  if (faulty.length > 0) refusal.cause = new Error(`not ready: ${faulty.join(", ")}`);
+  return refusal;
+}
+
 export const operations: Route[] = [
   serve({
     method: "GET",
@@ -43,7 +51,7 @@ export const operations: Route[] = [
     refusals: ["NOT_READY"],
     run: async ({ deps }) => {
       const notReady = await deps.notReady();
-      if (notReady.length > 0) throw new Refusal("NOT_READY", `not ready: ${notReady.join(", ")}`, { notReady });
+      if (notReady.length > 0) throw unready(notReady);
       return { status: 200, body: { status: "ready", ...(deps.broker().isUp() ? {} : { degraded: ["broker"] }) } };
     },
   }),

@@ -77,6 +77,18 @@ test("what a cloud wasn't set up for is no fault, and alarms nobody; a store tha
   ]);
 });
 
+test("that a node drains, as it was told to, is no fault; that its store can't answer is one", async (t) => {
+  const w = await startWorld({ settings: { IMPRIMATUR_DRAIN_NOTICE_S: "5" } });
+  t.onTestFinished(w.end);
+  const ready = async () => (await w.nobody.get("//readyz")).body;
+  const faults = () => w.logged().filter((line) => line.includes('"event":"fault"') && line.includes('"code":"NOT_READY"')).length;
+  const closing = w.close();
+  expect([(await ready()).error.details.notReady, faults()]).toEqual([["draining"], 0]);
+  await w.store.close();
+  expect([(await ready()).error.details.notReady, faults()]).toEqual([["draining", "store"], 1]);
+  await closing;
+});
+
 test("a trace marks as an error what the log calls a fault, and no other 503", async (t) => {
   const [collector, registry] = [await startCollector(), await startRegistry()];
   t.onTestFinished(collector.end);
