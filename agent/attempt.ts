@@ -69,6 +69,8 @@ export type Work = {
   submittedAt?: string;
   sha256?: string;
   bytes?: { offered: number; accepted: number };
+  /** Who the printer that was sent it said that it was: another one in its place knows nothing of this label. */
+  sentTo?: string;
   /** The printer's label counter before it: what it has moved by since tells of labels that come out late. */
   counter?: number;
   /** Where the counter stood when a person was asked: what came out later isn't what he found, a scrap perhaps. */

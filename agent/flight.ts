@@ -21,6 +21,7 @@ export type FlightFloor = PressFloor & {
 };
 export type Flight = { attemptId: string; submission: Submission };
 const SETTLE_MS = 500;
+const EXCHANGED = { clean: false, words: "another printer answers in its place, and the one that was sent it can't be asked" };
 /** A queue's jobs keep it beyond the agent's life. */
 const nameOf = ({ task, attemptId }: Attempt): string => `${task.job_ref}/${attemptId}`;
 
@@ -65,7 +66,8 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const before = counter.expected();
     const act = store.write(() => {
       counter.expect(null); // from here on it may move, whoever writes that down: until the label's end is known
-      return steps.intend(floor, attempt, config.name, { token: encoded.token, sha256, bytes: bytes.length, counter: before });
+      const sentTo = isQueue ? null : press.identity(); // a queue finds the label by its name, whatever it calls itself by then
+      return steps.intend(floor, attempt, config.name, { token: encoded.token, sha256, bytes: bytes.length, counter: before, sentTo });
     });
     const submission = await at.submit(encoded);
     const left = await durable(() =>
@@ -132,7 +134,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
   async function takeBack(attemptId: string, at: Printer, reason: string): Promise<void> {
     const flushed = await at.flush(nameOf(store.must(attemptId)));
-    const now = await counterNow(at);
+    const now = await counterNow(store.must(attemptId), at);
     await durable(() => {
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
@@ -151,9 +153,11 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     news.beat();
   }
 
-  /** Where the counter stands; null where there is none, or it doesn't say. */
-  async function counterNow(at: Printer): Promise<number | null> {
-    if (!press.capabilities()?.counter) return null;
+  /** It was sent to another printer than the one that stands here now: what this one has counted, or holds, says nothing of it. */
+  const isOfAnother = ({ work: { sentTo } }: Attempt): boolean => sentTo !== undefined && (press.identity() ?? sentTo) !== sentTo;
+  /** Where the counter stands; null where there is none, or it doesn't say, or is another printer's. */
+  async function counterNow(attempt: Attempt, at: Printer): Promise<number | null> {
+    if (!press.capabilities()?.counter || isOfAnother(attempt)) return null;
     await waitFor(() => false, SETTLE_MS); // a label that was moving has come out by then
     return (await at.preflight()).counters.labels;
   }
@@ -165,13 +169,15 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
    * While a person looks, the counter tells of what comes out meanwhile: where nobody knows how it stood before, and where the station begins anew (`isAnew`).
    * Tried once: who answers sooner is asked again.
    */
-  async function watch({ attemptId, stage, work }: Attempt, isAnew: boolean): Promise<void> {
+  async function watch(attempt: Attempt, isAnew: boolean): Promise<void> {
+    const { attemptId, stage, work } = attempt;
     const isBlind = work.counter === undefined && mayHold === 1;
     const isUnmarked = work.counter !== undefined && work.stood === undefined && isAnew;
     if (stage !== "sent" || watched.has(attemptId) || !(isBlind || isUnmarked)) return;
     watched.add(attemptId);
     const at = await press.open();
-    const labels = at && press.capabilities()?.counter ? (await at.preflight()).counters.labels : null;
+    const isCounted = press.capabilities()?.counter && !isOfAnother(attempt);
+    const labels = at && isCounted ? (await at.preflight()).counters.labels : null;
     await durable(() => {
       const { stage: now, work: its } = store.must(attemptId);
       if (labels !== null && now === "sent") store.change(attemptId, { work: { counter: its.counter ?? labels, stood: labels } });
@@ -180,12 +186,13 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
 
   async function flush(attempt: Attempt): Promise<{ at: Printer | undefined; flushed: Dropped }> {
     const at = await press.open();
-    return { at, flushed: at ? await at.flush(nameOf(attempt)) : { clean: false, words: "the printer can't be asked" } };
+    if (!at) return { at, flushed: { clean: false, words: "the printer can't be asked" } };
+    return { at, flushed: isOfAnother(attempt) ? EXCHANGED : await at.flush(nameOf(attempt)) };
   }
   /** Its job went on while the printer may have held it: nothing of it may come out any more, whoever has looked already. */
   async function drop(orphan: Attempt): Promise<void> {
     const { at, flushed } = await flush(orphan);
-    const now = at ? await counterNow(at) : null;
+    const now = at ? await counterNow(orphan, at) : null;
     const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
       const found = store.must(orphan.attemptId);
@@ -199,7 +206,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   async function close(attempt: Attempt): Promise<void> {
     const { at, flushed } = await flush(attempt);
     const { closing, stood = Infinity } = attempt.work;
-    const now = at && closing?.verdict !== "misprint" ? await counterNow(at) : null;
+    const now = at && closing?.verdict !== "misprint" ? await counterNow(attempt, at) : null;
     const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
       counter.expect(null);

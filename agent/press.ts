@@ -204,6 +204,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     isOver,
     state: (): PressState => ({ ...state, capabilities }),
     capabilities: () => capabilities,
+    /** Who it says that it is, or said when it last did. */
+    identity: (): string | null => capabilities?.identity ?? store.kept(counted)?.identity ?? null,
     printer: () => printer,
     /** Labels that this printer may hold, or that wait for word of theirs. */
     isHeld,

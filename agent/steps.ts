@@ -51,14 +51,15 @@ export const intend = (
   { store, clock }: Floor,
   { attemptId }: Attempt,
   printer: string,
-  sent: { token: string; sha256: string; bytes: number; counter: number | null },
+  sent: { token: string; sha256: string; bytes: number; counter: number | null; sentTo: string | null },
 ): number =>
   store.write(() => {
     const counter = sent.counter ?? undefined;
+    const sentTo = sent.sentTo ?? undefined;
     store.change(attemptId, {
       stage: "sending",
       printer,
-      work: { submittedAt: instant(clock), sha256: sent.sha256, counter, early: undefined },
+      work: { submittedAt: instant(clock), sha256: sent.sha256, sentTo, counter, early: undefined },
     });
     return store.intend(attemptId, printer, sent);
   });

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { asks } from "../../agent/attempt.ts";
 import type { FloorOptions } from "../../fixtures/floor.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
+import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { explainLeft, lookAfter, lying } from "../../fixtures/person.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -378,6 +379,69 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     await until(() => jobAt(station, ref)?.attempt === 2);
     expect(await inCloud(shop, ref)).toMatchObject({ duplicate_risk: false });
     expect((await say(station, ref, "destroyed", question)).status).toBe(409); // of the attempt that is over
+  });
+});
+
+describe.concurrent("another printer in the place of the one that was sent the label", () => {
+  /** Its counter stands where the first one's stood before the label, which came out of that one and of which nobody was told. */
+  async function exchanged(t: Parameters<typeof floorOf>[0], fault?: FaultName) {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 4, leaseSeconds: 5 } } });
+    const { machine } = floor;
+    if (!machine) throw new Error("this floor has no machine");
+    if (fault) machine.fault(fault);
+    const first = await stationOn(floor);
+    t.onTestFinished(first.end);
+    await until(() => first.state().printers[0]?.status === "ready");
+    const before = machine.counters.labels;
+    machine.fault("fence-never");
+    const { job_ref: ref, serial } = await issued(shop);
+    await isAsked(first, ref, "unknown_outcome");
+    if (fault) await first.end();
+    await machine.stop();
+    const other = await startZplPrinter({ scale: 0, dpi: 300, port: machine.port });
+    t.onTestFinished(other.stop);
+    other.counters.labels = before;
+    const station = fault ? await stationOn(floor) : first;
+    t.onTestFinished(station.end);
+    return { shop, station, ref, serial, other };
+  }
+  const OTHER = /^it may still come out \(another printer answers in its place/;
+  const isDone = (station: Running, ref: string) =>
+    until(() => station.state().buffer_depth === 0 && jobAt(station, ref)?.stage !== "closing");
+
+  test.for(["not_printed", "destroyed"])(
+    "proves nothing by its counter: who says %s makes sure, and the next attempt warns",
+    async (verdict, t) => {
+      const { shop, station, ref, other } = await exchanged(t);
+      expect((await say(station, ref, verdict)).status).toBe(200);
+      await isDone(station, ref);
+      expect(wordsAt(station, ref)).toMatch(OTHER);
+      expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
+      expect((await say(station, ref, verdict)).status).toBe(200);
+      await until(() => jobAt(station, ref)?.attempt === 2);
+      expect([asked(station, ref), (await inCloud(shop, ref)).duplicate_risk]).toEqual(["destroy_earlier", true]);
+      expect(other.labels).toHaveLength(0);
+    },
+  );
+
+  test("nor is its counter kept for a label of which nobody knew how the counter stood before it", async (t) => {
+    const { station, ref } = await exchanged(t, "no-counter");
+    await until(() => station.state().printers[0]?.words.startsWith("waits for an answer") ?? false); // it was looked at by then
+    expect(station.store.inHand()[0]?.work.counter).toBeUndefined();
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await isDone(station, ref);
+    expect(wordsAt(station, ref)).toMatch(OTHER);
+  });
+
+  test("nor does it drop an orphan that another one holds", async (t) => {
+    const { shop, station, ref, serial } = await exchanged(t);
+    expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
+    await isAsked(station, ref, "destroy_earlier");
+    await until(() => station.store.orphans()[0]?.work.held === undefined);
+    expect(wordsAt(station, ref)).toMatch(OTHER);
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await until(() => station.state().jobs.length === 0);
   });
 });
 
