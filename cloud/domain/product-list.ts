@@ -2,7 +2,6 @@
 import type { SQL } from "drizzle-orm";
 import { and, eq, gte, inArray, isNotNull, isNull, like, lt, sql } from "../store/drizzle.ts";
 import { gtin14 } from "#shared/gs1.ts";
-import { limits } from "#shared/limits.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { ProductQuery } from "#shared/wire/products.ts";
 import type { Caller } from "../route.ts";
@@ -15,10 +14,7 @@ import { lookedThrough } from "./stretches.ts";
 const stageOf = (status: string): ProductStage | undefined =>
   (Object.keys(productStages) as ProductStage[]).find((stage) => productStages[stage].status === status);
 
-/** Where units run beside each other, one that began before what a reader knows may be committed after it has looked. */
-const lateMs = ({ sole }: Store): number => (sole ? 0 : limits.COMMIT_LATE_MAX_MS);
-
-function filtersOf(store: Store, { status, q, updatedSince }: ProductQuery): (SQL | undefined)[] {
+function filtersOf({ status, q, updatedSince }: ProductQuery): (SQL | undefined)[] {
   const stage = status === undefined ? undefined : stageOf(status);
   return [
     status === VOIDED ? isNotNull(products.voidedAt) : undefined,
@@ -26,7 +22,7 @@ function filtersOf(store: Store, { status, q, updatedSince }: ProductQuery): (SQ
     q === undefined
       ? undefined
       : like(products.nameFolded, sql`${`%${(fold(q) || q).replaceAll(/[\\%_]/g, String.raw`\$&`)}%`} ESCAPE '\\'`),
-    updatedSince === undefined ? undefined : gte(products.updatedAt, Date.parse(updatedSince) - lateMs(store)),
+    updatedSince === undefined ? undefined : gte(products.updatedAt, Date.parse(updatedSince)),
   ];
 }
 
@@ -43,7 +39,7 @@ export async function list(store: Store, { tenantId }: Caller, query: ProductQue
   const page = pageOf(query);
   const { category, gtin } = query;
   const { range, isFew = false } = gtin === undefined ? {} : await ofGtin(store, tenantId, gtin);
-  const filters = and(...filtersOf(store, query));
+  const filters = and(...filtersOf(query));
   const ofTenant = and(eq(products.tenantId, tenantId), category === undefined ? undefined : eq(products.category, category));
   const isIts = and(eq(products.tenantId, tenantId), range);
   const few = inArray(products.id, db.select({ id: products.id }).from(products).where(isIts));

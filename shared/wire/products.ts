@@ -65,7 +65,7 @@ export const ProductQuery = closed({
   q: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "A part of the name, in any case" })),
   updatedSince: Type.Optional({
     ...Instant,
-    description: `What changed at that instant or later, by \`updatedAt\`; on PostgreSQL also what did up to ${limits.COMMIT_LATE_MAX_MS / 1_000} s before, as it may have come to be seen since`,
+    description: `What changed at that instant or later, by \`updatedAt\`; where several nodes share a store a change may come to be seen up to ${limits.COMMIT_LATE_MAX_MS / 1_000} s after it: who must miss none asks from so long before the latest that he knows`,
   }),
 });
 export type ProductQuery = Static<typeof ProductQuery>;
