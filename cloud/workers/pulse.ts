@@ -74,7 +74,15 @@ export function startPulse(store: Store, log: Logger): Pulse {
     event: "pulse-failed",
     idleMs: GLANCE_EVERY_MS,
     step: async () => {
-      for (const tenant of watched.values()) await beat(store, tenant);
+      const failed: unknown[] = [];
+      for (const tenant of watched.values())
+        try {
+          await beat(store, tenant);
+        } catch (error) {
+          failed.push(error);
+          for (const follower of tenant.followers) follower.owed = "all"; // what it had seen before it failed nobody was told
+        }
+      if (failed.length > 0) throw failed[0]; // after the others' turn
       return false;
     },
   });

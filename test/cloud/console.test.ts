@@ -1,6 +1,7 @@
 // The console's door: a session that holds no credential, dies with it, and listens to nobody but its own page.
 import { gzipSync } from "node:zlib";
-import { afterAll, describe, expect, test } from "vitest";
+import pino from "pino";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { BEAT_MS } from "#shared/beat.ts";
 import { limits } from "#shared/limits.ts";
 import { manyStations } from "../../fixtures/busy-floor.ts";
@@ -10,6 +11,8 @@ import { printShop } from "../../fixtures/print-shop.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
 import { follow, type Followed, type Heard } from "../../fixtures/sse.ts";
 import { world } from "../world.ts";
+import type { Store } from "../../cloud/store/store.ts";
+import { startPulse } from "../../cloud/workers/pulse.ts";
 
 const w = await world();
 const json = { "content-type": "application/json" };
@@ -335,6 +338,46 @@ describe("the stream", () => {
       cursor = page.body.nextCursor;
     }
     expect([statuses.length, new Set(statuses)]).toEqual([MANY, new Set(["offline"])]);
+  });
+
+  describe("where the store fails while it looks", () => {
+    type Beat = { news?: { removed: string[] } };
+    /** The pulse of this world's store, of whose looks some are lost on their way back. */
+    async function pulseThat(isLost: (beat: Beat) => boolean, ...tenants: string[]): Promise<(() => string)[]> {
+      const read: Store["read"] = async (label, work) => {
+        const said = await w.store.read(label, work);
+        if (isLost(said as Beat)) throw new Error("the line to the store broke");
+        return said;
+      };
+      const pulse = startPulse({ ...w.store, read }, pino({ level: "silent" }));
+      onTestFinished(pulse.stop);
+      return tenants.map((tenantId) => {
+        let heard = "";
+        const credential = { kind: "system", id: "system", name: "test" } as const;
+        const stream = pulse.follow({ tenantId, credential, scopes: ["*:*"], deviceId: null, tier: "standard" }, async () => true);
+        stream.setEncoding("utf8").on("data", (text: string) => (heard += text));
+        return () => heard;
+      });
+    }
+
+    test("what it had seen by then it says to read again", async () => {
+      const shop = await printShop(w);
+      let lost = 0;
+      const [heard] = await pulseThat(({ news }) => (news?.removed.length ?? 0) > 0 && (lost += 1) === 1, shop.tenantId);
+      await expect.poll(heard as () => string).toContain("event: summary");
+      await expect.poll(heard as () => string).toContain(shop.device.id);
+      await shop.admin.delete(`/devices/${shop.device.id}`);
+      await expect.poll(heard as () => string).toContain('"stations"');
+      expect(lost).toBe(1);
+    });
+
+    test("another tenant isn't held up", async () => {
+      const [here, there] = [await printShop(w), await printShop(w)];
+      let looks = 0;
+      const [failing, well] = await pulseThat(() => (looks += 1) % 2 === 1, here.tenantId, there.tenantId);
+      await expect.poll(well as () => string).toContain("event: summary");
+      expect((failing as () => string)()).not.toContain("event: summary");
+    });
   });
 
   test(
