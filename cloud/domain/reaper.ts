@@ -35,16 +35,23 @@ export async function isDue(tx: Tx): Promise<boolean> {
   return false;
 }
 
-/** Does what is due to some jobs; says how many there were. */
-export async function reap(tx: Tx, most: number): Promise<number> {
-  let count = 0;
+export type Due = { tenantId: string; ref: string };
+/** Some of the jobs whose time has come; where several nodes look, those that no other is at. */
+export async function dueNow(tx: Tx, most: number): Promise<Due[]> {
+  const due: Due[] = [];
   for (const sql of DUE) {
     const { rows } = await run(`${sql} ${SKIP_LOCKED}`, [tx.now, most], "all");
-    for (const [tenantId, ref] of rows as [string, string][]) await act(tx, await jobs.find(tx, tenantId, ref));
-    count += rows.length;
+    due.push(...(rows as [string, string][]).map(([tenantId, ref]) => ({ tenantId, ref })));
   }
-  return count;
+  return due;
 }
+/** Does what is due to some jobs; says how many there were. */
+export async function reap(tx: Tx, most: number): Promise<number> {
+  const due = await dueNow(tx, most);
+  for (const one of due) await reapOne(tx, one);
+  return due.length;
+}
+export const reapOne = async (tx: Tx, { tenantId, ref }: Due): Promise<void> => act(tx, await jobs.find(tx, tenantId, ref));
 
 async function act(tx: Tx, row: jobs.Row): Promise<void> {
   if ((row.lookAt ?? Infinity) > tx.now && (row.dueAt ?? Infinity) > tx.now) return; // heard of since

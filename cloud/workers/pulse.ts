@@ -14,7 +14,7 @@ import { isGenerating } from "../domain/passport-generation.ts";
 import { summary } from "../domain/summary.ts";
 import type { Caller } from "../route.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { startWorker, type Worker } from "./worker.ts";
+import { eachTried, startWorker, type Worker } from "./worker.ts";
 
 const GLANCE_EVERY_MS = 100;
 const LOOK_EVERY_MS = 1_000; // stations, imports and whether sessions are good: what a busy floor can't afford at each glance
@@ -74,15 +74,12 @@ export function startPulse(store: Store, log: Logger): Pulse {
     event: "pulse-failed",
     idleMs: GLANCE_EVERY_MS,
     step: async () => {
-      const failed: unknown[] = [];
-      for (const tenant of watched.values())
-        try {
-          await beat(store, tenant);
-        } catch (error) {
-          failed.push(error);
+      await eachTried(watched.values(), (tenant) =>
+        beat(store, tenant).catch((error: unknown) => {
           for (const follower of tenant.followers) follower.owed = "all"; // what it had seen before it failed nobody was told
-        }
-      if (failed.length > 0) throw failed[0]; // after the others' turn
+          throw error;
+        }),
+      );
       return false;
     },
   });

@@ -1,15 +1,30 @@
 // Looks for print jobs whose time has come: a read while there are none, so that an idle cloud writes nothing.
 import type { Logger } from "pino";
-import { isDue, reap } from "../domain/reaper.ts";
+import { dueNow, isDue, reap, reapOne } from "../domain/reaper.ts";
 import type { Store } from "../store/store.ts";
-import { startWorker, type Worker } from "./worker.ts";
+import { eachTried, startWorker, type Worker } from "./worker.ts";
 
 const EVERY_MS = 200;
 const AT_ONCE = 50;
+const ONE_BY_ONE = 1_000;
 
-export const startReaper = (store: Store, log: Logger): Worker =>
-  startWorker(log, {
+export function startReaper(store: Store, log: Logger): Worker {
+  /** Where one of many can't be done, it holds up none of the others. */
+  async function oneByOne(): Promise<void> {
+    const due = await store.write("reap which", (tx) => dueNow(tx, ONE_BY_ONE));
+    await eachTried(due, (one) => store.write("reap one", (tx) => reapOne(tx, one)));
+  }
+  return startWorker(log, {
     event: "reap-failed",
     idleMs: EVERY_MS,
-    step: async () => (await store.read("reap?", isDue)) && (await store.write("reap", (tx) => reap(tx, AT_ONCE))) >= AT_ONCE,
+    step: async () => {
+      if (!(await store.read("reap?", isDue))) return false;
+      try {
+        return (await store.write("reap", (tx) => reap(tx, AT_ONCE))) >= AT_ONCE;
+      } catch {
+        await oneByOne(); // says what went wrong, where it goes wrong again
+        return false;
+      }
+    },
   });
+}

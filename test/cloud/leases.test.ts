@@ -64,6 +64,31 @@ test("what renews a lease leaves the moment of the reaper's look, who then sees 
   expect((await device.claim()).job).toMatchObject({ job_ref: ref, attempt: 2 });
 });
 
+test("a job that can't be reaped holds up no other", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  const [broken, whole] = [await shop.issue(), await shop.issue()];
+  await device.claim({ lease_seconds: 5 });
+  await device.claim({ lease_seconds: 10 });
+  const become = (state: string) =>
+    w.store.write("state", async ({ db }) => {
+      await db
+        .update(printJobs)
+        .set({ state: state as "CLAIMED" })
+        .where(eq(printJobs.jobRef, broken.job_ref));
+    });
+  await become("SHELVED"); // a word of a version to come, say
+  try {
+    w.later(20 * SECOND);
+    await expect.poll(async () => (await looksOf(whole.job_ref)).lookAt, SOON).toBeNull();
+    expect((await device.claim()).job).toMatchObject({ job_ref: whole.job_ref, attempt: 2 });
+    expect((await looksOf(broken.job_ref)).lookAt).not.toBeNull();
+  } finally {
+    await become("CLAIMED");
+  }
+  await expect.poll(async () => (await device.api.post("/aidc/jobs/claim")).body?.job.job_ref, SOON).toBe(broken.job_ref);
+  expect((await admin.get(`/aidc/jobs/${broken.job_ref}`)).body.attempt).toBe(2);
+});
+
 test("what nodes of a version before left to be done is done, unless the job went on since; what is theirs isn't given to them", async () => {
   const { device, admin, ...shop } = await printShop(w);
   const { job_ref: ref } = await shop.issue();
