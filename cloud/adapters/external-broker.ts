@@ -40,17 +40,26 @@ export async function externalBroker(url: string, { hear, log }: Pick<Surroundin
     listens = false;
     tell("away", () => log.warn({ event: "broker-away", url: shown }, `the MQTT broker is away (${why}): stations poll meanwhile`));
   };
-  client.on("connect", () => {
+  let asking: NodeJS.Timeout | undefined;
+  const listen = () => {
     const wanted = { [EVERY_STATION.status]: { qos: 1 }, [EVERY_STATION.telemetry]: { qos: 0 } } as const;
     client.subscribe(wanted, (error) => {
-      if (error) return away(`it doesn't let us hear the stations: ${error.message}`);
+      if (error) {
+        // Its rules may be mended while we are connected, and no broker tells of that.
+        if (client.connected) asking = setTimeout(listen, RETRY_MS);
+        return away(`it doesn't let us hear the stations: ${error.message}`);
+      }
       listens = true;
       tell("up", () => log.info({ event: "broker-up", url: shown }, "the MQTT broker is there"));
     });
-  });
+  };
+  client.on("connect", listen);
   client.on("message", (topic, payload, { retain }) => hear({ topic, payload, isRetained: retain }));
   client.on("error", (error) => away(wordsOf(error) || "no reason given"));
-  client.on("close", () => away("the connection is closed"));
+  client.on("close", () => {
+    clearTimeout(asking);
+    away("the connection is closed");
+  });
   return {
     url: () => shown,
     isUp: () => listens,
@@ -60,6 +69,7 @@ export async function externalBroker(url: string, { hear, log }: Pick<Surroundin
         client.publish(topic, "", { qos: 0 }, (error) => error && log.debug({ event: "hint-lost", err: error }, "a hint was lost"));
     },
     end: async () => {
+      clearTimeout(asking);
       client.removeAllListeners("close");
       await client.endAsync(true);
     },

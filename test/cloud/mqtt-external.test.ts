@@ -1,4 +1,7 @@
 // The cloud beside a broker that somebody else runs: a real mosquitto with passwords and the README's ACL, killed and started again at will.
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { Aedes } from "aedes";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { topicsOf } from "#shared/mqtt.ts";
 import { type Mosquitto, mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
@@ -37,6 +40,27 @@ async function connected(broker: Mosquitto, device: Shop["device"], more: object
   onTestFinished(() => made?.leave());
   return made as Peer;
 }
+
+test("a broker that doesn't let the cloud hear stations is asked again, so that its rules can be mended while all run", async () => {
+  let letsHear = false;
+  const broker = await Aedes.createBroker({
+    authorizeSubscribe: (_client, subscription, done) => done(null, letsHear ? subscription : null),
+  });
+  const server = createServer(broker.handle);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => new Promise<void>((resolve) => broker.close(() => server.close(() => resolve()))));
+  const url = `mqtt://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const w = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: url } });
+  await expect.poll(() => w.logged().join("\n"), SOON).toContain("it doesn't let us hear the stations");
+  expect(await degraded(w)).toEqual(["broker"]);
+  letsHear = true;
+  await isUp(w);
+  const shop = await printShop(w);
+  const one = await peer(url);
+  onTestFinished(() => one.leave());
+  await one.say(topics(shop, shop.device).status, "online");
+  await expect.poll(() => statusOf(shop, shop.device), SOON).toBe("online");
+});
 
 describe.skipIf(mosquittoMissing)("an external broker", () => {
   test("stations are told its address without the cloud's password, and nothing logs it", async () => {
