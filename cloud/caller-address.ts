@@ -13,8 +13,11 @@ export function proxiesIn(text: string): string[] {
 
 /** Who has one IPv6 address has 2^64 of them, so that they count as one; what a proxy says and isn't an address is the proxy's. */
 export function countedAs(said: string, socket: string | undefined): string {
-  const known = [said, socket ?? ""].find((one) => ip.isValid(one));
+  const known = [withoutPort(said), socket ?? ""].find((one) => ip.isValid(one));
   if (known === undefined) return "unknown";
   const address = ip.process(known);
   return address.kind() === "ipv4" ? address.toString() : ip.IPv6.networkAddressFromCIDR(`${address.toString()}/64`).toString();
 }
+
+/** Some balancers name a caller by address and port: `203.0.113.1:51034`, `[2001:db8::1]:51034`. */
+const withoutPort = (said: string): string => /^(?:\[(.*)\]|([\d.]+))(?::\d+)?$/.exec(said)?.slice(1).find(Boolean) ?? said;

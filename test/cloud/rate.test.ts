@@ -53,6 +53,16 @@ test("an address is the proxy's, unless the proxy is one whose word is taken", a
   expect(await burst({ IMPRIMATUR_TRUST_PROXY: "10.0.0.0/8" })).toEqual([true, true]);
 });
 
+test("a caller whom the proxy names with a port is the same from each of its ports, and nobody else", async () => {
+  const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on", IMPRIMATUR_TRUST_PROXY: "127.0.0.1" } });
+  const left = async (from: string) =>
+    Number((await w.nobody.get("/log/checkpoint", { headers: { "x-forwarded-for": from } })).headers.get("x-ratelimit-remaining"));
+  const full = await left("203.0.113.1:50000");
+  const again = await Promise.all(Array.from({ length: 20 }, (_, n) => left(`203.0.113.1:${n + 1}`)));
+  expect(Math.min(...again)).toBeLessThan(full);
+  for (const another of ["203.0.113.2:50000", "[2001:db8::1]:50000", "[2001:db8:0:1::1]"]) expect(await left(another)).toBe(full);
+});
+
 test("a clock that is set back by an hour refuses nobody for that hour", async () => {
   const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
   const { adminKey } = (await w.admin.post("/tenants", { name: "s", tier: "pro" })).body;
