@@ -190,8 +190,11 @@ export function refuseStale({ version }: Row, ifMatch: string | undefined): void
   const tags = ifMatch.split(",").map((tag) => tag.trim());
   if (tags.some((tag) => !/^(W\/)?"[^"]*"$/.test(tag)))
     throw invalid([{ field: "If-Match", rule: "etag", message: 'must be an ETag in quotes, such as "3"' }]);
-  if (!tags.includes(`"${version}"`))
-    throw new Refusal("PRECONDITION_FAILED", `the product is at version ${version}, not at ${tags.join(", ")}`, { version });
+  if (tags.includes(`"${version}"`)) return;
+  const why = tags.includes(`W/"${version}"`)
+    ? `W/"${version}" is what a proxy that compresses made of our ETag, and If-Match takes strong ones only: send "${version}"`
+    : `the product is at version ${version}, not at ${tags.join(", ")}`;
+  throw new Refusal("PRECONDITION_FAILED", why, { version });
 }
 
 export async function patch(tx: Tx, by: By, id: string, changes: ProductPatch, ifMatch?: string): Promise<Product> {

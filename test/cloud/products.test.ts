@@ -141,7 +141,9 @@ test("a stale If-Match is 412, a damaged one 400, a star anything", async () => 
   await w.admin.patch(`/products/${id}`, { name: "Kettle 2" });
   const change = (tag: string) => w.admin.patch(`/products/${id}`, { name: "Kettle 3" }, { "if-match": tag });
   expect(refusal(await change('"1"'))).toEqual([412, "PRECONDITION_FAILED"]);
-  expect(refusal(await change('W/"2"'))).toEqual([412, "PRECONDITION_FAILED"]);
+  const weak = await change('W/"2"');
+  expect(refusal(weak)).toEqual([412, "PRECONDITION_FAILED"]);
+  expect(weak.body.error.message).toContain('send "2"'); // a compressing proxy's client has seen no other
   expect(refusal(await change("2"))).toEqual([400, "VALIDATION_ERROR", "If-Match"]);
   expect((await change('"9", "2"')).status).toBe(200);
   expect((await change("*")).status).toBe(200);
