@@ -151,11 +151,12 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   async function sendAll(batches: ResultRow[][]): Promise<boolean> {
     let left = false;
     isTooMuch = false;
+    const largest = Math.max(...batches.map(({ length }) => length));
     const caller = async () => {
       for (let batch = batches.shift(); batch && !left; batch = batches.shift()) if (await sendMany(batch)) left = true;
     };
     await Promise.all(Array.from({ length: ABREAST }, caller));
-    chunk = isTooMuch ? Math.max(1, Math.floor(chunk / 2)) : Math.min(limits.RESULTS_MAX_ITEMS, chunk * 2);
+    chunk = isTooMuch ? Math.max(1, Math.floor(largest / 2)) : Math.min(limits.RESULTS_MAX_ITEMS, chunk * 2);
     return left;
   }
 
@@ -178,7 +179,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     const said = await cloud.results(fitting.map(({ body, key }) => ({ ...body, idempotency_key: key })));
     answered(said);
     if (!said.ok) {
-      isTooMuch ||= said.status === 0 || said.status >= 500;
+      isTooMuch ||= said.status === 0 || said.status === 413 || said.status >= 500; // a proxy may take less than the cloud does
       // A batch that can't be taken as a whole is taken apart: one report tells what is wrong with it.
       return ["retry", "stop"].includes(fateOf(said)) || sendOne(fitting[0] as ReportRow);
     }
