@@ -152,7 +152,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   await describe(app, routes, limit);
   mount(app, routes, deps, limit);
   const files = new Set(serveConsole(app));
-  answerUnrouted(app, routes, limit, (path) => path.startsWith("/docs") || files.has(path));
+  answerUnrouted(app, routes, limit, (path) => `${path}/`.startsWith("/docs/") || files.has(path));
   return app;
 }
 

@@ -16,9 +16,14 @@ export function answerUnrouted(app: FastifyInstance, table: readonly Route[], li
     const path = pathnameOf(request.url);
     const { own, neighbours } = isFile(path) ? { own: ["GET"], neighbours: [] } : verbsAt(path);
     const allowed = own.length > 0 ? own : neighbours;
-    if (allowed.length === 0) return new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
+    // A file that isn't there is asked for by the right verb.
+    if (allowed.length === 0 || allowed.includes(request.method === "HEAD" ? "GET" : request.method))
+      return new Refusal("NOT_FOUND", "there is no such address; /docs shows those there are");
     return wrongVerb(request.method, allowed);
   };
+  app.setNotFoundHandler(async (request) => {
+    throw refusalAt(request); // what serves files looks for one before it sends a request here
+  });
   for (const url of new Set(table.map(pathOf).filter((path) => !path.includes("{")))) answerShadowed(app, url, verbsAt(url), limit);
 }
 

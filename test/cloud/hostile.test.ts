@@ -326,6 +326,21 @@ test("metrics tell endpoints apart by their template", async () => {
   expect(text).not.toContain("not-there");
 });
 
+test.each([
+  "/docs/nowhere",
+  "/docs/static",
+  "/docs/static/nowhere.css",
+  "/docs/static/%2e%2e%2fpackage.json",
+  "/docsandmore",
+  "/console/nowhere.js",
+])("%s is no address, in the words of every refusal", async (path) => {
+  for (const method of ["GET", "HEAD"]) {
+    const answer = await w.nobody.send(method, `/${path}`);
+    expect([method, answer.status, answer.headers.get("allow")]).toEqual([method, 404, null]);
+    if (method === "GET") expect(answer.body).toEqual({ error: { code: "NOT_FOUND", message: expect.any(String) } });
+  }
+});
+
 test("the documentation page is whole without anything from outside", async () => {
   const page = await w.nobody.get("//docs/");
   expect(page.status).toBe(200);
