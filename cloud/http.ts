@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { type ErrorBody, type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
 import { answerOf, replyChecker, send, type Sent, sentOf, unlessKnown } from "./answer.ts";
@@ -13,6 +13,7 @@ import { byOf } from "./domain/events.ts";
 import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
 import type { Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
+import { refusalFor } from "./problem.ts";
 import {
   askedBy,
   fingerprint,
@@ -25,7 +26,7 @@ import {
   refuseMediaType,
   refuseUndecodable,
 } from "./request.ts";
-import { type Caller, pathOf, type Route } from "./route.ts";
+import { type Asked, type Caller, pathOf, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
 import { allow } from "./unrouted.ts";
 import { checkOf, type Parts } from "./validate.ts";
@@ -196,9 +197,20 @@ async function write(route: Write, input: ReturnType<typeof inputOf>, keyed: Key
   const refused = async (tx: Tx, { code, details }: Refusal) => {
     if (code === "API_SCOPE_DENIED") append(tx, caller, { action: "auth.scope_denied", subject: label, details, requestId });
   };
-  if (keyed) return once(units, label, { ...keyed, scope: scopeOf(caller, label), ...lockOf(route, body) }, { act, refused, prepare });
+  if (keyed) {
+    const request = { ...keyed, scope: scopeOf(caller, label), ...lockOf(route, body) };
+    return inWordsOf(input.asked, route, await once(units, label, request, { act, refused, prepare }));
+  }
   const prepared = await prepare?.();
   return units.write(label, (tx) => act(tx, prepared)).catch((error: unknown) => tellOf(error, deps.store, refused));
+}
+
+/** A refusal that was kept leaves as one that is thrown does: as a problem for those who accept one. */
+function inWordsOf({ headers: { accept } }: Asked, route: Write, answer: Answer): Answer {
+  const { status, headers, body } = answer;
+  if (status < 400 || body === null) return answer;
+  const told = refusalFor({ status, headers, body: JSON.parse(body) as ErrorBody }, route, accept);
+  return { status, headers: told.headers, body: JSON.stringify(told.body) };
 }
 
 type Judge = (request: FastifyRequest, parts: Parts, faults: FieldFault[]) => Promise<void>;

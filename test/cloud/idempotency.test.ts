@@ -70,6 +70,27 @@ test("a refusal is replayed too, whatever happened since; a malformed request ta
   expect((await w.admin.post("/api-keys", { ...body, name: "f" }, fresh)).status).toBe(201);
 });
 
+test("a refusal under a key is a problem for who accepts one, first and replayed, and stays plain for who doesn't", async () => {
+  const { id } = (await w.admin.post("/api-keys", { ...body, name: "p" })).body.data;
+  await w.admin.delete(`/api-keys/${id}`);
+  const key = { "idempotency-key": randomUUID() };
+  const asking = (headers: Record<string, string> = {}) => w.admin.post(`/api-keys/${id}/rotate`, undefined, { ...key, ...headers });
+  const accept = "application/problem+json, application/json;q=0.5";
+  for (const replayed of [null, "true"]) {
+    const { status, headers, body: problem } = await asking({ accept });
+    expect([status, headers.get("content-type"), headers.get("idempotency-replayed")]).toEqual([
+      409,
+      "application/problem+json; charset=utf-8",
+      replayed,
+    ]);
+    const { error, ...rest } = problem;
+    expect(error.code).toBe("ALREADY_REVOKED");
+    expect(rest).toEqual({ type: "about:blank", title: error.code, status: 409, detail: error.message });
+  }
+  const plain = await asking();
+  expect([plain.headers.get("content-type"), Object.keys(plain.body)]).toEqual(["application/json; charset=utf-8", ["error"]]);
+});
+
 test("an answer is kept for 24 hours and through a restart, then the key is free", async () => {
   const key = { "idempotency-key": randomUUID() };
   const first = await w.admin.post("/api-keys", { ...body, name: "g" }, key);
