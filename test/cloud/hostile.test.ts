@@ -294,10 +294,13 @@ test("over-long headers and things that aren't HTTP get a typed answer as well",
   expect(await speak("GET /healthz HTTP/1.1\r\nx-correlation-id: no-host\r\nconnection: close\r\n\r\n")).toMatch(
     /^HTTP\/1\.1 200[^]*no-host/,
   );
-  expect(await speak("GET /healthz HTTP/1.1\r\nhost: a\r\nexpect: wonders\r\nconnection: close\r\n\r\n")).toMatch(
-    /^HTTP\/1\.1 400[^]*x-correlation-id[^]*MALFORMED_REQUEST/,
+  const mine = "x-correlation-id: order-7:a\r\n";
+  expect(await speak(`GET /healthz HTTP/1.1\r\nhost: a\r\n${mine}expect: wonders\r\nconnection: close\r\n\r\n`)).toMatch(
+    /^HTTP\/1\.1 400[^]*x-correlation-id: order-7:a\r\n[^]*MALFORMED_REQUEST/,
   );
-  expect(await speak("CONNECT a.b:443 HTTP/1.1\r\nhost: a\r\n\r\n")).toMatch(/^HTTP\/1\.1 405[^]*METHOD_NOT_ALLOWED/);
+  const proxied = await speak(`CONNECT a.b:443 HTTP/1.1\r\nhost: a\r\n${mine}\r\n`);
+  expect(proxied).toMatch(/^HTTP\/1\.1 405[^]*x-correlation-id: order-7:a\r\n[^]*METHOD_NOT_ALLOWED/);
+  expect(proxied).toMatch(/\r\nallow: (\w+, )+PUT\r\n/);
   expect(await speak("HELLO\r\n\r\n")).toMatch(/^HTTP\/1\.1 400[^]*"error":\{"code":"MALFORMED_REQUEST"/);
 });
 
