@@ -87,9 +87,13 @@ export function decodeSgtin96(hex: string): Sgtin {
   return { gtin, serial: field(58, Number(SERIAL_BITS)).toString(), companyPrefixLength, filter: Number(field(8, 3)) };
 }
 
+/** A value as GS1's grammar wants it in a link: all but letters, digits, - . and _ is escaped, these five too, which URIs could bear. */
+export const inLink = (value: string): string =>
+  encodeURIComponent(value).replaceAll(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+
 /** The link that a label's symbol holds; the qualifier says what of the GTIN it names. */
 export const digitalLink = (origin: string, gtin: string, qualifier?: { serial: string } | { lot: string }): string => {
   if (!qualifier) return `${origin}/01/${gtin}`;
   const [key, value] = "serial" in qualifier ? ["21", qualifier.serial] : ["10", qualifier.lot];
-  return `${origin}/01/${gtin}/${key}/${encodeURIComponent(value)}`;
+  return `${origin}/01/${gtin}/${key}/${inLink(value)}`;
 };

@@ -1,5 +1,6 @@
 // What a resolver says that there is: GS1 link types, their targets, and the linkset document of RFC 9264 that lists them.
 import type { LinkKey } from "#shared/digital-link.ts";
+import { inLink } from "#shared/gs1.ts";
 import type { Resolution } from "./resolver.ts";
 
 const VOCABULARY = "https://ref.gs1.org/voc/";
@@ -17,7 +18,7 @@ export const passportUrl = (origin: string, uid: string, serial?: string, suffix
 
 /** The link to a key, its qualifiers in their order. */
 export const linkOf = (origin: string, { gtin, cpv, lot, serial }: LinkKey): string => {
-  const part = (ai: string, value: string | undefined) => (value === undefined ? "" : `/${ai}/${encodeURIComponent(value)}`);
+  const part = (ai: string, value: string | undefined) => (value === undefined ? "" : `/${ai}/${inLink(value)}`);
   return `${origin}/01/${gtin}${part("22", cpv)}${part("10", lot)}${part("21", serial)}`;
 };
 

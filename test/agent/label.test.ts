@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import * as fc from "fast-check";
 import { PNG } from "pngjs";
 import { describe, expect, test } from "vitest";
-import { encodeSgtin96 } from "#shared/gs1.ts";
+import { digitalLink, encodeSgtin96 } from "#shared/gs1.ts";
 import { templateDigest } from "#shared/templates.ts";
 import { blank, digestOfDots, isBlack, pictureOf, pngOf, setDot } from "../../agent/bitmap.ts";
 import { decode } from "../../agent/decode.ts";
@@ -141,7 +141,7 @@ describe("a label", () => {
     const serial = fc.stringMatching(/^[!"%&'()*+,\-./0-9:;<=>?A-Z_a-z]{1,20}$/).filter((text) => text !== "." && text !== "..");
     await fc.assert(
       fc.asyncProperty(serial, async (serial) => {
-        const payload = `https://id.example.com/01/${GTIN}/21/${encodeURIComponent(serial)}`;
+        const payload = digitalLink("https://id.example.com", GTIN, { serial });
         const { bitmap } = await renderLabel(
           { payload, gtin: GTIN, serial },
           { template: templateFor(templates, { widthMm: 100, heightMm: 50 }), dpi: 203 },

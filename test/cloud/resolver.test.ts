@@ -62,6 +62,23 @@ test("the path is decoded once, after it is split: %2F is part of a serial, %252
   expect(code(await at(`${model}/%252%31/1001`))).toEqual([400, "INVALID_SERIAL"]);
 });
 
+// XCHAR of the standard's grammar: of URI's other signs - . _ stand as they are, all else is escaped.
+const GRAMMAR = /^\/01\/\d{14}(\/(22|10|21)\/([\w.-]|%2[125-9A-CF]|%3[A-F])+)*$/;
+test.each(["!\"%&'()*", "+,-./_:;", "<=>?.A-z"])("a link that we write is one by GS1's own grammar: %s", async (value) => {
+  for (const granularity of ["item", "batch"] as const) {
+    const thing = await published({ granularity, serialNumber: value });
+    const path = `/01/${thing.gtin}/${granularity === "item" ? 21 : 10}/${encodeURIComponent(value)}`;
+    const { linkset } = (await at(path, LINKSET)).body;
+    const said = /^<([^>]*)\?linkType/.exec((await at(path)).headers.get("link") ?? "")?.[1];
+    const { uniqueProductIdentifier, product } = (await at(`/v1/dpps/${thing.passportId}`)).body;
+    for (const link of [linkset[0].anchor, said, uniqueProductIdentifier, product.id]) {
+      expect(link.slice(0, w.url.length)).toBe(w.url);
+      expect(link.slice(w.url.length)).toMatch(GRAMMAR);
+      expect((await at(link.slice(w.url.length))).headers.get("location")).toBe((await at(path)).headers.get("location"));
+    }
+  }
+});
+
 test.each([
   ["a wrong check digit", "/01/09506000134353", "INVALID_GTIN"],
   ["13 digits", "/01/9506000134352", "INVALID_GTIN"],
