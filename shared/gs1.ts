@@ -51,12 +51,12 @@ const noEpc = (reason: string) => new Refusal("EPC_UNAVAILABLE", reason);
 
 /** The EPC of an item as 24 hex digits. How many digits are the company's can't be seen in a GTIN: another split is another EPC. */
 export function encodeSgtin96({ gtin, serial, companyPrefixLength, filter }: Sgtin): string {
-  const fault = gtin.length === 14 ? gtinFault(gtin) : "must have 14 digits";
+  const fault = gtinFault(gtin) ?? (gtin.length === 14 ? undefined : "must have 14 digits");
   if (fault) throw noEpc(`the GTIN ${gtin} ${fault}`);
   const serialIsUnfit = epcSerialFault(serial);
   if (serialIsUnfit) throw noEpc(`the serial ${serial} ${serialIsUnfit}`);
   const partition = 12 - companyPrefixLength;
-  const bits = PREFIX_BITS[partition];
+  const bits = Number.isInteger(companyPrefixLength) ? PREFIX_BITS[partition] : undefined; // "7", which JavaScript counts with, would split elsewhere
   if (bits === undefined) throw noEpc(`a company prefix has 6 to 12 digits, not ${companyPrefixLength}`);
   if (!Number.isInteger(filter) || filter < 0 || filter > 7) throw noEpc(`the filter ${filter} isn't 0 to 7`);
   const prefix = gtin.slice(1, 1 + companyPrefixLength);

@@ -55,9 +55,15 @@ describe("what isn't one EPC and no other is refused", () => {
     ["a prefix of 5 digits", { companyPrefixLength: 5 }],
     ["a prefix of 13 digits", { companyPrefixLength: 13 }],
     ["half a prefix", { companyPrefixLength: 7.5 }],
+    ["a prefix length that is text", { companyPrefixLength: "7" }],
+    ["no prefix length", { companyPrefixLength: undefined }],
+    ["no GTIN", { gtin: undefined }],
+    ["a GTIN that is a number", { gtin: 9506000134352 }],
+    ["no serial", { serial: undefined }],
+    ["no filter", { filter: undefined }],
     ["filter 8", { filter: 8 }],
   ])("%s", (_what, wrong) => {
-    expect(() => encodeSgtin96({ ...item, ...wrong })).toThrow(expect.objectContaining({ code: "EPC_UNAVAILABLE" }));
+    expect(() => encodeSgtin96({ ...item, ...(wrong as object) })).toThrow(expect.objectContaining({ code: "EPC_UNAVAILABLE" }));
   });
 
   test.each([
