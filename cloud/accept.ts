@@ -35,11 +35,12 @@ function best<Offer extends string>(offers: readonly Offer[], weigh: (offer: Off
   return chosen?.offer;
 }
 
-/** The first offer where nothing is said; undefined where none is wanted. */
+/** The first offer where nothing is said; of those as welcome as each other one that is named, before what only a wildcard covers; undefined where none is wanted. */
 export function mediaWanted<Offer extends string>(accept: string | undefined, offers: readonly Offer[]): Offer | undefined {
   if (accept === undefined || accept.trim() === "") return offers[0];
   const ranges = rangesOf(accept);
-  return best(offers, (offer) => weightOf(ranges, [offer, `${offer.split("/")[0]}/*`, "*/*"]));
+  const { named = [], others = [] } = Object.groupBy(offers, (offer) => (ranges.some(({ name }) => name === offer) ? "named" : "others"));
+  return best([...named, ...others], (offer) => weightOf(ranges, [offer, `${offer.split("/")[0]}/*`, "*/*"]));
 }
 
 /** The first offer where nothing is said, or nothing that we speak: a page in a foreign language beats none. */

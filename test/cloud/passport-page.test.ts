@@ -36,6 +36,8 @@ test.each([
   ["JSON-LD", kettle.id, { accept: "application/ld+json" }, "application/ld+json"],
   ["JSON", kettle.id, { accept: "application/json" }, "application/json"],
   ["the credential", kettle.id, { accept: "application/vc+jwt" }, "application/vc+jwt"],
+  ["JSON-LD, or anything else", kettle.id, { accept: "application/ld+json, */*" }, "application/ld+json"],
+  ["the credential, before any text", kettle.id, { accept: "text/*, application/vc+jwt" }, "application/vc+jwt"],
   ["weights", kettle.id, { accept: "text/html;q=0.2, application/vc+jwt;q=0.8, application/ld+json;q=0.5" }, "application/vc+jwt"],
   ["the suffix .jsonld", `${kettle.id}.jsonld`, BROWSER, "application/ld+json"],
   ["the suffix .vc", `${kettle.id}.vc`, BROWSER, "application/vc+jwt"],

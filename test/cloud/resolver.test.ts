@@ -196,6 +196,7 @@ test.each([
   ["Accept", "", LINKSET],
   ["Accept among others", "", { accept: "application/linkset+json, */*;q=0.1" }],
   ["Accept in another case", "", { accept: "application/LINKSET+json" }],
+  ["Accept, and anything else as well", "", { accept: "application/linkset+json, */*" }],
 ])("a linkset is 200 by %s: each level once, one default link each, the first the same as the redirect's", async (_how, query, headers) => {
   for (const [path, anchors] of [
     [model, [model]],
