@@ -43,7 +43,7 @@ const SAY_AFTER_MS = 250;
 const STEADY_MS = 10_000;
 const FAREWELL_MAX_MS = 1_000;
 const HEADERS_BYTES = 512;
-const OFFLINE = JSON.stringify({ status: "offline" } satisfies StationReport);
+const OFFLINE = "offline"; // the bare word, as whoever else listens there knows a last will
 
 export function startWake({ settings, onWake, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
   let link: Link = { up: false, why: "not connected yet" };
