@@ -24,19 +24,24 @@ import { callHeaders } from "./click.ts";
 import type { ReportBody } from "./buffer-reports.ts";
 
 /** `status` 0: no answer came, so that nobody knows whether it was done. */
-export type NoAnswer = { ok: false; status: number; code: string; message: string; retryAfterMs?: number };
+export type NoAnswer = {
+  ok: false;
+  status: number;
+  code: string;
+  message: string;
+  retryAfterMs?: number;
+  /** Refused by ourselves: the cloud wasn't asked. */
+  unasked?: true;
+};
 export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
 const ANSWER_MAX_MS = 10_000;
 const WAIT_MAX_MS = 300_000; // whatever a proxy says: reports wait no longer once the cloud is back, and a timer counts to 24 days only
 const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
-const UNKEYLIKE: NoAnswer = {
-  ok: false,
-  status: 401,
-  code: "UNAUTHORIZED",
-  message: "the key in the settings has characters that no key has: put in the device's own, whole",
-};
+/** The documented example's has some, for one; no header carries them. */
+export const isKeylike = (key: string): boolean => /^[!-~]+$/.test(key.trim());
+export const UNKEYLIKE = "the key in the settings has characters that no key has: put in the device's own, whole";
 const ajv = new Ajv({ strict: false, validateFormats: false, meta: false, validateSchema: false });
 const fits = new Map<TSchema, ValidateFunction>();
 
@@ -66,18 +71,25 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     throwHttpErrors: false,
     timeout: false, // it would end with the answer's head
     redirect: "error",
-    headers: { authorization: `Bearer ${key}`, "user-agent": "imprimatur-agent" },
+    headers: { "user-agent": "imprimatur-agent" },
   });
 
-  type Sending = { correlation?: string | null; json?: unknown; body?: Uint8Array<ArrayBuffer>; key?: string; type?: string };
+  type Sending = {
+    correlation?: string | null;
+    json?: unknown;
+    body?: Uint8Array<ArrayBuffer>;
+    key?: string;
+    type?: string;
+    /** Without our key: what anybody may ask for. */ keyless?: true;
+  };
   async function call<T extends TSchema>(
     method: string,
     path: string,
     shape: T | undefined,
     sending: Sending = {},
   ): Promise<Said<Static<T>>> {
-    if (!/^[!-~]+$/.test(key.trim())) return UNKEYLIKE; // the documented example's, for one; no header carries it
-    const { json, body, key: idempotencyKey, type, correlation } = sending;
+    const { json, body, key: idempotencyKey, type, correlation, keyless } = sending;
+    if (!keyless && !isKeylike(key)) return { ok: false, status: 401, code: "UNAUTHORIZED", message: UNKEYLIKE, unasked: true };
     const askedAt = heard?.now() ?? 0;
     // One deadline over head and body, and our own: a signal is forgotten with the request once the head is there.
     const stop = new AbortController();
@@ -93,6 +105,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
         ...(body === undefined ? {} : { body }),
         headers: {
           ...callHeaders(correlation ?? undefined),
+          ...(keyless ? {} : { authorization: `Bearer ${key}` }),
           ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}),
           ...(type ? { "content-type": type } : {}),
         },
@@ -142,7 +155,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     unregister: (id: string) => call("DELETE", `/api/v2/devices/${id}`, undefined),
     station: () => call("GET", "/api/v2/aidc/station", Station),
     tell: (report: StationReport) => call("POST", "/api/v2/aidc/station", Device, { json: report }),
-    jwks: () => call("GET", "/.well-known/jwks.json", Jwks),
+    jwks: () => call("GET", "/.well-known/jwks.json", Jwks, { keyless: true }),
     claim: (wanted: ClaimBatch, idempotencyKey: string) =>
       call("POST", "/api/v2/aidc/jobs/claim/batch", ClaimedMany, { json: wanted, key: idempotencyKey }),
     heartbeat: (ref: string, attemptId: string, leaseSeconds: number) =>

@@ -47,7 +47,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   const stop = pulse(clock);
 
   function heard(said: { ok: true } | NoAnswer, askedAs: "us" | "anybody" = "us"): void {
-    const now = said.ok || said.status > 0;
+    const now = !said.ok && said.unasked ? online : said.ok || said.status > 0;
     if (online !== now)
       say(
         now ? "info" : "warn",

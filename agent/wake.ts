@@ -10,6 +10,7 @@ import { nullable } from "#shared/wire/common.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
 import { textFromCloud } from "./bounded-body.ts";
 import { type Clock, systemClock, within } from "./clock.ts";
+import { isKeylike, UNKEYLIKE } from "./cloud.ts";
 import { type Link, PAUSES_MS } from "./reconnecting.ts";
 
 export type WakeSettings = {
@@ -134,6 +135,7 @@ const isTold = new Ajv({ strict: false, meta: false, validateSchema: false }).co
 type BrokerPlace = { url: string; username: string; password: string; deviceId: string; topics: Topics };
 
 async function placeOf({ cloud, key, mqtt }: WakeSettings, leaving: AbortSignal): Promise<BrokerPlace> {
+  if (!isKeylike(key)) throw new Error(UNKEYLIKE);
   const signal = AbortSignal.any([leaving, AbortSignal.timeout(ASK_MAX_MS)]);
   const answer = await fetch(`${cloud}/api/v2/aidc/station`, { headers: { authorization: `Bearer ${key}` }, redirect: "error", signal });
   if (!answer.ok) {

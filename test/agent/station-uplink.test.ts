@@ -383,7 +383,20 @@ describe.concurrent("the cloud refuses", () => {
     const station = await stationOn(floor);
     t.onTestFinished(station.end);
     await until(() => station.state().stopped !== null);
+    await until(() => station.state().online);
     expect(station.state()).toMatchObject({ stopped: expect.stringContaining("the key in the settings has characters"), online: true });
+  });
+
+  test("and with it a cloud that isn't there isn't taken for one that answers", async (t) => {
+    const floor = await startFloor(`http://127.0.0.1:${await freePort()}`, "imp_…");
+    t.onTestFinished(floor.end);
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(() => station.state().stopped !== null && station.lines.some((line) => line.includes("keys can't be had")));
+    const { online, stopped, broker } = station.state();
+    const itsKey = expect.stringContaining("the key in the settings has characters");
+    expect([online, stopped, broker.words]).toEqual([false, itsKey, itsKey]);
+    expect(station.lines.filter((line) => line.includes("the cloud answers"))).toEqual([]);
   });
 
   test("a key that nobody knows isn't taken for ours because the cloud's public keys can be had", async (t) => {
