@@ -6,7 +6,7 @@ import { bareWord } from "#shared/cbv.ts";
 import { canonical, digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import type { CaptureJob } from "#shared/wire/epcis.ts";
+import type { CaptureJob, EventKept } from "#shared/wire/epcis.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { epcisCaptures, epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
@@ -15,7 +15,7 @@ import * as carriers from "./carriers.ts";
 import { itemOf, keyOf } from "./epc.ts";
 import { type Prepared, problemOf, type Ready } from "./epcis-document.ts";
 import { pageSize } from "./epcis-parameters.ts";
-import { absent } from "./epcis-query.ts";
+import { absent, CONTEXT } from "./epcis-query.ts";
 import { type Json, textsIn } from "./epcis-rules.ts";
 import { isDeclared } from "./epcis-terms.ts";
 import type { By } from "./events.ts";
@@ -31,7 +31,7 @@ const insertNew = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)))
 const insertEvent = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)).onConflictDoNothing());
 const mine = and(eq(epcisEvents.tenantId, sql.placeholder("tenantId")), eq(epcisEvents.eventId, sql.placeholder("eventId")));
 const remove = prepared(db.delete(epcisEvents).where(mine));
-const bodyOf = prepared(db.select({ body: epcisEvents.body }).from(epcisEvents).where(mine));
+const kept = prepared(db.select({ body: epcisEvents.body, recordTime: epcisEvents.recordTime }).from(epcisEvents).where(mine));
 const insertTerm = prepared(db.insert(epcisTerms).values(placesOf(epcisTerms)));
 const insertContext = prepared(db.insert(epcisContexts).values(placesOf(epcisContexts)).onConflictDoNothing());
 
@@ -109,13 +109,13 @@ const slicesOf = (events: readonly Ready[]): Ready[][] =>
   Array.from({ length: Math.ceil(events.length / SLICE_EVENTS) }, (_, n) => events.slice(n * SLICE_EVENTS, (n + 1) * SLICE_EVENTS));
 
 async function isSame(tenantId: string, { key, event }: Ready): Promise<boolean> {
-  const known = await bodyOf.get({ tenantId, eventId: key });
+  const known = await kept.get({ tenantId, eventId: key });
   return known !== undefined && canonical(known.body) === canonical(event);
 }
 
 /** An event that is declared an error is repeated as it was; another repository may have it. */
 async function mirrors(tenantId: string, { eventId, event }: Ready): Promise<boolean> {
-  const earlier = await bodyOf.get({ tenantId, eventId });
+  const earlier = await kept.get({ tenantId, eventId });
   const { errorDeclaration: _, ...repeated } = event;
   return earlier === undefined || canonical(earlier.body) === canonical(repeated);
 }
@@ -150,12 +150,15 @@ export async function capture(tx: Tx, by: By, given: Prepared): Promise<{ job: C
 }
 const ROLLED_BACK = new Error("a capture job was rolled back");
 
-/** One event, at once. */
-export async function captureOne(tx: Tx, by: By, given: Prepared): Promise<{ eventId: string; stored: number }> {
+/** One event, at once; it is answered as it is kept, so that who sent it without an id or before knows what and since when. */
+export async function captureOne(tx: Tx, by: By, given: Prepared): Promise<{ event: EventKept; stored: number }> {
   const { stored, clashes } = await store(tx, by, given);
   const [other] = clashes;
   if (other) throw new Refusal("EVENT_EXISTS", clash(other), { epcisType: EXISTS, eventID: other.eventId });
-  return { eventId: given.events[0]?.eventId ?? "", stored };
+  const found = await kept.get({ tenantId: by.tenantId, eventId: given.events[0]?.key });
+  if (!found) throw new Error("an event that was captured isn't there");
+  const { body, recordTime } = found;
+  return { event: { "@context": [CONTEXT], ...body, recordTime: instant(recordTime) } as EventKept, stored };
 }
 
 const toWire = ({ id, behaviour, success, errors, createdAt }: typeof epcisCaptures.$inferSelect): CaptureJob => ({

@@ -2,7 +2,17 @@
 import { Type } from "typebox";
 import { limits } from "#shared/limits.ts";
 import { closed, IdParams } from "#shared/wire/common.ts";
-import { behaviours, type Behaviour, Captured, CaptureJob, EventAnswer, eventQuery, JobQuery, OneEvent } from "#shared/wire/epcis.ts";
+import {
+  behaviours,
+  type Behaviour,
+  Captured,
+  CaptureJob,
+  EventAnswer,
+  EventKept,
+  eventQuery,
+  JobQuery,
+  OneEvent,
+} from "#shared/wire/epcis.ts";
 import * as domain from "../domain/epcis.ts";
 import { LIMIT_HEADERS, prepare } from "../domain/epcis-document.ts";
 import { parameterNames } from "../domain/epcis-parameters.ts";
@@ -151,17 +161,19 @@ export const epcis: Route[] = [
     says: "Capture one event, at once",
     body: OneEvent,
     example: inspecting,
-    replies: { 201: "Captured" },
+    replies: { 201: EventKept },
     sends: ["Location"],
     refusals: ["EVENT_EXISTS", "CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
     prepare: async ({ body }) => prepare(body, "rollback", { bare: true }),
     run: async ({ tx, by, prepared }) => {
-      const { eventId, stored } = await domain.captureOne(tx, by, prepared);
+      const { event, stored } = await domain.captureOne(tx, by, prepared);
+      const { eventID: id } = event;
       return {
         status: 201,
-        headers: { ...VERSIONS, location: `${API}/epcis/events/${encodeURIComponent(eventId)}` },
-        about: { subject: eventId, details: { stored, failed: 0 } },
+        body: event,
+        headers: { ...VERSIONS, location: `${API}/epcis/events/${encodeURIComponent(id)}` },
+        about: { subject: id, details: { stored, failed: 0 } },
       };
     },
   }),

@@ -166,6 +166,11 @@ export const EventAnswer = Type.Object(
   },
   { additionalProperties: true, description: "EPCISQueryDocument with the result of a SimpleEventQuery" },
 );
+export const EventKept = Type.Object(
+  { "@context": Type.Unknown(), type: Type.String(), eventID: Type.String(), recordTime: Type.String() },
+  { additionalProperties: true, description: "The event as it is kept" },
+);
+export type EventKept = Static<typeof EventKept>;
 
 export const behaviours = ["rollback", "proceed"] as const;
 export type Behaviour = (typeof behaviours)[number];

@@ -19,6 +19,11 @@ test("a bare event is captured either way, needs no context, and gets an id wher
   const event: Json = { "@context": [CONTEXT, { mill: "https://mill.example/" }], ...observed({ "mill:n": 1 }) };
   const answer = await as.post("/epcis/events", event);
   expect([answer.status, answer.headers.get("location")]).toEqual([201, `/api/v2/epcis/events/${encodeURIComponent(event["eventID"])}`]);
+  expect(answer.body).toEqual({ ...event, recordTime: expect.stringMatching(/^2.*Z$/) });
+  const named = await as.post("/epcis/events", anonymous);
+  const { eventID } = named.body;
+  expect(named.body).toEqual({ "@context": [CONTEXT], ...anonymous, eventID, recordTime: expect.stringMatching(/^2.*Z$/) });
+  expect(named.headers.get("location")).toBe(`/api/v2/epcis/events/${encodeURIComponent(eventID)}`);
   expect(found(await as.get(`/epcis/events/${encodeURIComponent(event["eventID"])}`))).toMatchObject([event]);
   expect(refusal(await as.post("/epcis/events", document([observed()])))).toEqual([
     400,
@@ -44,7 +49,8 @@ test("what was captured before is a success without effect; with other content i
     success: true,
     errors: [],
   });
-  expect((await as.post("/epcis/events", known)).status).toBe(201);
+  const again = await as.post("/epcis/events", known);
+  expect([again.status, again.body]).toEqual([201, { "@context": [CONTEXT], ...before[0] }]); // as it has been since
   expect(await ask(as, {})).toEqual(before);
 
   const other = { ...known, bizStep: "loading" };

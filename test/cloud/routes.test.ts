@@ -40,7 +40,6 @@ const refusalShown = {
   "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } },
 };
 test.each<[path: string, method: string, status: number, content: object | undefined]>([
-  ["/api/v2/epcis/events", "post", 201, undefined],
   ["/api/v2/products/{id}", "delete", 204, undefined],
   ["/api/v2/carriers/export", "get", 200, { "text/csv": { schema: { type: "string" } }, "application/json": { schema: {} } }],
   ["/.well-known/did.json", "get", 200, { "application/did+json": { schema: {} } }],
