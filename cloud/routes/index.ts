@@ -22,6 +22,10 @@ import { tenants } from "./tenants.ts";
 import { webhooks } from "./webhooks.ts";
 import { verifiableCredentials } from "./verifiable-credentials.ts";
 
+/** An update has two verbs: PATCH, and PUT as another name of it. */
+const withPut = (route: Route): Route[] =>
+  route.method === "PATCH" ? [route, { ...route, method: "PUT", says: "Another name of PATCH" }] : [route];
+
 export const routes: readonly Route[] = [
   ...tenants,
   ...apiKeys,
@@ -44,4 +48,4 @@ export const routes: readonly Route[] = [
   ...auditLogs,
   ...floorConsole,
   ...operations,
-];
+].flatMap(withPut);

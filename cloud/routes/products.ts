@@ -47,26 +47,6 @@ const kettle = {
     weeeCategory: "small_equipment",
   },
 };
-const change = (method: "PATCH" | "PUT", says: string): Route =>
-  write({
-    method,
-    path: "/products/{id}",
-    scope: ["products:edit"],
-    says,
-    tag,
-    params: IdParams,
-    body: ProductPatch,
-    judge: moreFaults,
-    example: { name: "Kettle 1.7 L", extensions: { ...kettle.extensions, repairabilityScore: 8 } },
-    takesIfMatch: true,
-    guard: domain.faultsBeside,
-    replies: { 200: Product },
-    sends: ["ETag"],
-    refusals: ["SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN", "SCHEME_LOCKED", "ALREADY_VOIDED"],
-    audit: "product.updated",
-    run: async ({ tx, by, params, body, ifMatch }) =>
-      reply(await domain.patch(tx, by, params.id, body, ifMatch), 200, { fields: Object.keys(body) }),
-  });
 
 export const products: Route[] = [
   serve({
@@ -136,8 +116,25 @@ export const products: Route[] = [
     sends: ["ETag"],
     run: async ({ tx, caller, params }) => reply(await domain.get(tx, caller, params.id)),
   }),
-  change("PATCH", "Change the fields that are sent, each as a whole"),
-  change("PUT", "Another name of PATCH"),
+  write({
+    method: "PATCH",
+    path: "/products/{id}",
+    scope: ["products:edit"],
+    says: "Change the fields that are sent, each as a whole",
+    tag,
+    params: IdParams,
+    body: ProductPatch,
+    judge: moreFaults,
+    example: { name: "Kettle 1.7 L", extensions: { ...kettle.extensions, repairabilityScore: 8 } },
+    takesIfMatch: true,
+    guard: domain.faultsBeside,
+    replies: { 200: Product },
+    sends: ["ETag"],
+    refusals: ["SCHEMA_NOT_EFFECTIVE", "DUPLICATE_GTIN", "SCHEME_LOCKED", "ALREADY_VOIDED"],
+    audit: "product.updated",
+    run: async ({ tx, by, params, body, ifMatch }) =>
+      reply(await domain.patch(tx, by, params.id, body, ifMatch), 200, { fields: Object.keys(body) }),
+  }),
   write({
     method: "DELETE",
     path: "/products/{id}",

@@ -35,6 +35,35 @@ test.each(named(withBody))("the example of %s works as it stands", async (_name,
   expect(Object.values(shown)).toContainEqual(expect.objectContaining({ example: route.example }));
 });
 
+test("whatever PATCH changes PUT changes as well, and only as much as it names", async () => {
+  const { admin, shop, ids, content } = await furnished();
+  const at = (noun: string) => `/${noun}/${ids[noun]}`;
+  const changes: [path: string, change: Record<string, unknown>, owner: typeof admin][] = [
+    ["/tenant", { maxAttempts: 7 }, admin],
+    [at("products"), { name: "Kettle, put" }, admin],
+    [at("passports"), { content: { ...content, product: { ...content.product, name: "Kettle, put" } } }, admin],
+    [at("webhooks"), { description: "put" }, admin],
+    [at("devices"), { station: "line-9" }, shop.admin],
+  ];
+  const patched = routes.filter(({ method }) => method === "PATCH");
+  expect(patched.map(({ path }) => path.replace("/{id}", "")).toSorted()).toEqual(
+    changes.map(([path]) => `/${path.split("/")[1]}`).toSorted(),
+  );
+  for (const [path, change, owner] of changes) {
+    const { updatedAt: _, updated_at: _too, version: _one, ...before } = (await owner.get(path)).body;
+    const answer = await owner.send("PUT", path, { json: change });
+    const after = (await owner.get(path)).body;
+    expect([path, answer.status]).toEqual([path, 200]);
+    const wanted = path.startsWith("/products") ? { productName: change["name"] } : change;
+    const signed = path.startsWith("/passports")
+      ? { digest: after.digest, credential: after.credential, credentialId: after.credentialId }
+      : {};
+    expect(after).toMatchObject({ ...before, ...signed, ...wanted });
+    const unfit = await owner.send("PUT", path, { json: { ...change, colour: "red" } });
+    expect([path, unfit.status, unfit.body.error.details.fields[0].field]).toEqual([path, 400, "colour"]);
+  }
+});
+
 const refusalShown = {
   "application/json": { schema: { $ref: "#/components/schemas/Error" } },
   "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } },
