@@ -1,5 +1,6 @@
 // Categories as discovery shows them, and the CSV template that import reads back.
 import { count, eq } from "../store/drizzle.ts";
+import { jurisdictionOf } from "#shared/compliance.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { CategoryEntry, CategorySchema } from "#shared/wire/schemas.ts";
 import { catalogue, type CategoryVersion, HOME, isEffective } from "../catalogue.ts";
@@ -35,10 +36,11 @@ export function list(at: number, query: PageQuery) {
 }
 
 export function find(category: string, at: number, jurisdiction?: string): CategoryVersion {
-  const found = catalogue.find(category, at, jurisdiction);
+  const law = jurisdiction === undefined ? HOME : (jurisdictionOf(jurisdiction) ?? jurisdiction);
+  const found = catalogue.find(category, at, law);
   if (found) return found;
-  const availableCategories = catalogue.effective(at, jurisdiction);
-  throw new Refusal("SCHEMA_NOT_FOUND", `no schema of "${category}" is in effect in ${jurisdiction ?? HOME} at ${instant(at)}`, {
+  const availableCategories = catalogue.effective(at, law);
+  throw new Refusal("SCHEMA_NOT_FOUND", `no schema of "${category}" is in effect in ${law} at ${instant(at)}`, {
     availableCategories,
   });
 }

@@ -54,15 +54,27 @@ test.each([
   "/electronics?date=2020-01-01T00:00:00Z",
   before1970,
   "/electronics?jurisdiction=US",
+  "/electronics?jurisdiction=eu",
+  "/electronics?jurisdiction=Atlantis%20%26%20Mu",
+  "/electronics/import-template?jurisdiction=atlantis",
 ])("a miss at %s is 404 SCHEMA_NOT_FOUND with the categories there are", async (path) => {
   const { status, body } = await reader.get(`/schemas/categories${path}`);
   expect([status, body.error.code]).toEqual([404, "SCHEMA_NOT_FOUND"]);
   expect(body.error.details.availableCategories).toEqual(path.includes("?") ? [] : ["battery", "electronics", "furniture", "textile"]);
 });
 
-test.each(["date=yesterday", "includeFields=perhaps", "jurisdiction=europe", "colour=red"])("%s is refused by name", async (query) => {
+test.each(["date=yesterday", "includeFields=perhaps", "jurisdiction=", "colour=red"])("%s is refused by name", async (query) => {
   const { status, body } = await reader.get(`/schemas/categories/electronics?${query}`);
   expect([status, body.error.details.fields[0].field]).toEqual([400, query.split("=")[0]]);
+});
+
+test("a member of the EU has the EU's schemas, as it has its regulations", async () => {
+  const at = "/schemas/categories/electronics";
+  const home = (await reader.get(at)).body;
+  for (const member of ["EU", "DE", "SE"]) {
+    expect((await reader.get(`${at}?jurisdiction=${member}`)).body).toEqual(home);
+    expect((await reader.get(`${at}/import-template?jurisdiction=${member}`)).status).toBe(200);
+  }
 });
 
 test("the template is CSV, named after category and version, with a column for every field", async () => {
