@@ -6,7 +6,7 @@ import type { TSchema } from "typebox";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
-import { READABLE, VISIBLE } from "#shared/wire/common.ts";
+import { READABLE, READABLE_OR_EMPTY, VISIBLE } from "#shared/wire/common.ts";
 import { NEEDS_ESCAPE, parseJson } from "./json.ts";
 import type { Route } from "./route.ts";
 
@@ -168,7 +168,7 @@ function oneEach(faults: FieldFault[]): FieldFault[] {
 function sentence({ keyword, params, message = "is wrong" }: ErrorObject): string {
   if (keyword === "required") return "is required";
   if (keyword === "additionalProperties") return "isn't a known field";
-  if (keyword === "pattern" && (params["pattern"] === VISIBLE || params["pattern"] === READABLE))
+  if (keyword === "pattern" && [VISIBLE, READABLE, READABLE_OR_EMPTY].includes(params["pattern"] as string))
     return "must have something to see in it and no control characters";
   if (keyword === "format" && params["format"] === "date-time") return "must be an instant of ISO 8601, such as 2026-01-31T12:00:00Z";
   if (keyword === "const") return `must be ${JSON.stringify(params["allowedValue"])}`;

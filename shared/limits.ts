@@ -18,6 +18,10 @@ export const limitTable = {
   BATCH_MAX_ITEMS: [1_000, "Items of POST /products/batch, products of POST /compliance/evaluations"],
   BATCH_BODY_MAX_BYTES: [16_777_216, "Its body"],
   PRINT_OUTCOMES_MAX_ITEMS: [1_000, "Outcomes of one POST /carriers/print-status, and serials of one print event"],
+  REPORTED_SERIAL_MAX_LENGTH: [
+    2_048,
+    "A serial as POST /carriers/print-status takes it: a whole link, scanned instead of it, is merely unknown",
+  ],
   EVIDENCE_VALUE_MAX_LENGTH: [4_000, "A field's value in a finding, in characters of JSON; of a longer one its digest is shown"],
   IMPORT_MAX_BYTES: [268_435_456, "A CSV file to import"],
   IMPORT_MAX_ROWS: [100_000, "Its rows, the header aside"],

@@ -45,7 +45,9 @@ const scopeOf = (tenantId: string): Buffer => hash("sha256", `${tenantId}\nprint
 
 /** What a batch says last of each of its serials. */
 const lastWords = (results: readonly Outcome[]): Map<string, Printed> =>
-  new Map(results.map(({ serial, status, reason = null, deviceId = null }) => [serial, { serial, status, reason, deviceId }]));
+  new Map(
+    results.map(({ serial, status, reason, deviceId }) => [serial, { serial, status, reason: reason || null, deviceId: deviceId || null }]),
+  );
 
 /** Only while all of its serials stand as this batch said, be it in other batches too, is saying it again a repeat. */
 async function isLatest(tx: Tx, tenantId: string, { unknown }: PrintStatusTaken, results: readonly Outcome[]): Promise<boolean> {

@@ -1,7 +1,7 @@
 // Carriers: serials allocated for labels, what a printer needs to know of each, and what became of it.
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
-import { closed, Id, Instant, nullable, READABLE, type Static } from "./common.ts";
+import { closed, Id, Instant, nullable, READABLE_OR_EMPTY, type Static } from "./common.ts";
 
 export const printStates = ["printed", "failed", "pending"] as const;
 export type PrintState = (typeof printStates)[number];
@@ -37,12 +37,12 @@ export type CarrierRow = Static<typeof CarrierRow>;
 export const Carrier = closed({ ...CarrierRow.properties, productId: Id, voidedAt: nullable(Instant), createdAt: Instant });
 export type Carrier = Static<typeof Carrier>;
 
-const Word = Type.String({ minLength: 1, maxLength: 64 });
+/** What a serial may be is no matter of shape: one that is no serial at all is unknown, and the others stand. Empty text says nothing, as no text does. */
 const Outcome = closed({
-  serial: Word,
+  serial: Type.String({ maxLength: limits.REPORTED_SERIAL_MAX_LENGTH }),
   status: Type.Enum(["printed", "failed"]),
-  reason: Type.Optional(Type.String({ minLength: 1, maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE })),
-  deviceId: Type.Optional(Word),
+  reason: Type.Optional(Type.String({ maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE_OR_EMPTY })),
+  deviceId: Type.Optional(Type.String({ maxLength: 64 })),
 });
 export type Outcome = Static<typeof Outcome>;
 export const PrintStatus = closed({ results: Type.Array(Outcome, { minItems: 1, maxItems: limits.PRINT_OUTCOMES_MAX_ITEMS }) });

@@ -18,6 +18,8 @@ export const Id = Type.String({ minLength: 1, maxLength: 64, description: "UUIDv
 export const VISIBLE = "^(?=.*[\\p{L}\\p{N}\\p{P}\\p{S}])[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069]*$";
 /** The same for text of several lines. */
 export const READABLE = "^(?=[\\s\\S]*[\\p{L}\\p{N}\\p{P}\\p{S}])(?:[\\t\\n\\r]|[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069])*$";
+/** Or no text at all, by those who send every field. */
+export const READABLE_OR_EMPTY = `${READABLE}|^$`;
 /** What people call a device, a printer, a template, an operator. */
 export const Word = Type.String({ minLength: 1, maxLength: 64, pattern: VISIBLE });
 export const Name = Type.String({ minLength: 1, maxLength: limits.NAME_MAX_LENGTH, pattern: VISIBLE });

@@ -184,6 +184,27 @@ describe("print-status", () => {
     expect(await serialsIn("failed")).toEqual([]);
   });
 
+  test("what is no serial at all is unknown as well, and empty text is none: the other outcomes stand", async () => {
+    const home = await printShop(w);
+    const [one = "", two = ""] = await home.allocate(2);
+    const link = (await home.admin.get(`/carriers/${one}`)).body.digital_link;
+    const unknown = ["", `${link}?${"x".repeat(100)}`, "7".repeat(65), "é 😀"];
+    const results = [
+      ...unknown.map((serial) => ({ serial, status: "printed" })),
+      { serial: one, status: "printed", reason: "", deviceId: "" },
+      { serial: two, status: "failed", reason: "" },
+    ];
+    const { status, body } = await home.admin.post("/carriers/print-status", { results });
+    expect([status, body.unknown, body.printed, body.failed]).toEqual([200, unknown, [one], [two]]);
+    expect((await home.admin.get(`/carriers/${one}`)).body.metadata.print).toMatchObject({
+      status: "printed",
+      reason: null,
+      deviceId: null,
+    });
+    const again = await home.admin.post("/carriers/print-status", { results });
+    expect([again.headers.get("idempotency-replayed"), again.body]).toEqual(["true", body]);
+  });
+
   test("a thousand failures with the longest reasons are one call's, whatever their script", async () => {
     const home = await printShop(w);
     const serials = await home.allocate(1_000);
