@@ -10,7 +10,7 @@ import type { Deps } from "./app.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, hasEnded } from "./domain/callers.ts";
 import { byOf } from "./domain/events.ts";
-import { type Answer, once, scopeOf } from "./domain/idempotency.ts";
+import { type Answer, once, refuseOther, scopeOf } from "./domain/idempotency.ts";
 import type { Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
 import { refusalFor } from "./problem.ts";
@@ -152,14 +152,29 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
   const said = headersFor(route, request, faults);
-  if (!route.readsAddress) await judge(request, { params, query, body }, faults);
+  const keyed = (): Keyed | undefined => (key === undefined ? undefined : { key, fingerprint: fingerprint(request, said) });
+  if (!route.readsAddress)
+    await judge(request, { params, query, body }, faults).catch((unfit: unknown) => refuseUnfit(route, request, deps, keyed(), unfit));
   if (route.scope === "client") request.caller = await client(request, reply, deps, limit);
   const upload = route.takesFile ? await received(request, deps.store) : undefined;
   if (upload) request.bytes = upload.digest;
   const input = inputOf(request, deps, key, upload);
   if (route.kind === "serve") return sentOf(route, await route.run(input));
   if (route.kind === "read") return deps.store.read(labelOf(route), async (tx) => answerOf(route, await route.run({ ...input, tx })));
-  return write(route, input, key === undefined ? undefined : { key, fingerprint: fingerprint(request, said) });
+  return write(route, input, keyed());
+}
+
+/** An unfit request whose key stands for another one is refused as that, as a fit one would be. Clients and files aren't known yet. */
+async function refuseUnfit(
+  route: Route,
+  { caller }: FastifyRequest,
+  { store }: Deps,
+  keyed: Keyed | undefined,
+  unfit: unknown,
+): Promise<never> {
+  if (keyed && route.kind === "write" && route.scope !== "client" && !route.takesFile)
+    await store.read("idempotency", (tx) => refuseOther(tx, { ...keyed, scope: scopeOf(caller, labelOf(route)) }));
+  throw unfit;
 }
 
 const labelOf = (route: Route): string => `${route.method} ${pathOf(route)}`;

@@ -124,6 +124,9 @@ async function earlier(tx: Tx, request: Once): Promise<Answer | undefined> {
   return { status: row.status, headers: { ...row.headers, ...REPLAYED }, body };
 }
 
+/** For what goes no further: whatever is wrong with it, under a key that stands for another request it is that. */
+export const refuseOther = async (tx: Tx, request: Once): Promise<void> => void (await earlier(tx, request));
+
 async function keep(tx: Tx, request: Once, answer: Answer): Promise<Answer> {
   const { scope, key, fingerprint, keepMs = limits.IDEMPOTENCY_KEEP_MS, lockWith } = request;
   if (answer.isIdle) {

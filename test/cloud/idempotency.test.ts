@@ -57,6 +57,26 @@ test("another body or another address under the same key is a conflict, another 
   expect((await w.as(other).post("/api-keys", { ...body, name: "d" }, key)).status).toBe(201);
 });
 
+test("a body that is unfit besides is a conflict all the same, and one under a fresh key is told what is wrong with it", async () => {
+  const { admin, device, product } = await printShop(w);
+  const key = { "idempotency-key": randomUUID() };
+  const unfit: [path: string, fit: object | undefined, unfit: object, client?: typeof admin][] = [
+    ["/api-keys", { ...body, name: "e" }, { name: "" }],
+    ["/carriers/batch", { productId: product.id, count: 1 }, { productId: product.id, count: 0 }],
+    [`/products/${product.id}/publish-dpp`, undefined, { colour: "red" }],
+    ["/aidc/jobs/claim", { needs: ["qr"] }, { needs: ["ink"] }, device.api],
+  ];
+  for (const [path, first, second, client = admin] of unfit) {
+    const { status } = await client.post(path, first, key);
+    const other = await client.post(path, second, key);
+    expect([path, other.status, other.body.error.code]).toEqual([path, 409, "IDEMPOTENCY_CONFLICT"]);
+    const again = await client.post(path, first, key);
+    expect([path, again.status, again.headers.get("idempotency-replayed")]).toEqual([path, status, "true"]);
+    const fresh = await client.post(path, second, { "idempotency-key": randomUUID() });
+    expect([path, fresh.status, fresh.body.error.code]).toEqual([path, 400, "VALIDATION_ERROR"]);
+  }
+});
+
 test("a refusal is replayed too, whatever happened since; a malformed request takes no key", async () => {
   const { id } = (await w.admin.post("/api-keys", { ...body, name: "e" })).body.data;
   await w.admin.delete(`/api-keys/${id}`);
