@@ -195,6 +195,15 @@ test("what simulated devices say seals labels in a sandbox and nowhere else", as
   }
 });
 
+test("what a simulated device said of an attempt that failed is no word on the next one, which a real printer made", async () => {
+  const home = await printShop(w, { sandbox: false });
+  await home.issue();
+  const played = await home.device.claim();
+  for (const item of goodItems(played, true).slice(0, 1)) expect((await home.device.say(played, item)).status).toBe(200);
+  expect((await home.device.say(played, { status: "FAILED", reason: "moved to a real printer" })).status).toBe(200);
+  expect((await home.device.seal(await home.device.claim())).body.state).toBe("SEALED");
+});
+
 describe("500 results at once", () => {
   test("each has its outcome, the good ones stand, in order", async () => {
     await shop.issue({ priority: 2 });
@@ -236,8 +245,10 @@ describe("500 results at once", () => {
     ]);
     const again = (await device.api.post("/aidc/results", { results: sent })).body.results;
     expect(again[0]).toEqual(outcomes[0]); // as it was answered then, though the job went on
-    const reused = { ...sent[0], status: "FAILED", reason: "x" };
-    expect((await device.api.post("/aidc/results", { results: [reused] })).body.results[0].error.code).toBe("IDEMPOTENCY_CONFLICT");
+    for (const other of [{ status: "FAILED", reason: "x" }, { job_ref: two.job.job_ref }]) {
+      const { results: refused } = (await device.api.post("/aidc/results", { results: [{ ...sent[0], ...other }] })).body;
+      expect(refused[0].error?.code).toBe("IDEMPOTENCY_CONFLICT");
+    }
   });
 
   test("in however many calls a label's life is told, with words among them that are refused, the same is on record", async () => {

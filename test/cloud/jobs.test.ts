@@ -327,21 +327,26 @@ test("the jobs that the voiding of their product didn't reach don't stand before
   }
 });
 
-test("a label that the voiding of its product didn't reach isn't sealed any more", async () => {
+test("a label that the voiding of its product didn't reach isn't printed or sealed any more", async () => {
   const home = await printShop(w);
-  const serials = await home.allocate(limits.VOID_CANCELS_JOBS + 2);
+  const serials = await home.allocate(limits.VOID_CANCELS_JOBS + 3);
   await home.admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin: home.gtin, serial })) });
   const claims: Claim[] = [];
   while (claims.length < serials.length) claims.push(...(await home.device.api.post("/aidc/jobs/claim/batch", { max: 100 })).body.claims);
   const words = (claim: Claim, items: Item[]) =>
     items.map((item) => ({ job_ref: claim.job.job_ref, attempt_id: claim.attempt_id, ...item }));
-  const results = claims.flatMap((claim) => words(claim, goodItems(claim)));
+  const [early, ...printing] = claims as [Claim, ...Claim[]];
+  const [render = {}, spool = {}] = goodItems(early);
+  await home.device.say(early, render);
+  const results = printing.flatMap((claim) => words(claim, goodItems(claim)));
   for (let at = 0; at < results.length; at += 500) await home.device.api.post("/aidc/results", { results: results.slice(at, at + 500) });
   await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
   const left = (await home.admin.get("/aidc/jobs?state=SCAN_VERIFIED")).body.data as { job_ref: string }[];
   expect(left).toHaveLength(2);
   for (const claim of claims.filter(({ job }) => left.some((one) => one.job_ref === job.job_ref)))
     expect(await home.device.say(claim, sealOf(goodItems(claim)))).toMatchObject(refused("STALE_ATTEMPT"));
+  expect((await home.admin.get(`/aidc/jobs/${early.job.job_ref}`)).body.state).toBe("RENDERED"); // those that are further along end first
+  expect(await home.device.say(early, spool)).toMatchObject(refused("STALE_ATTEMPT"));
 });
 
 test("voiding an item takes its serial along, though it was allocated under the model", async () => {

@@ -145,6 +145,19 @@ test("a budget used up is a dead letter, and its serial stands in the re-print f
   expect((await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: job.serial })).status).toBe(201); // it may be tried again
 });
 
+test("a serial that was sealed stays so when its reprint ends badly: the next label needs a reason as well", async () => {
+  const { device, admin, gtin, ...shop } = await printShop(w);
+  const { serial, job_ref: sealed } = await shop.issue();
+  await device.seal(await device.claim());
+  const issue = (more = {}) => admin.post("/aidc/jobs", { gtin, serial, max_attempts: 1, ...more });
+  const { job_ref: ref } = (await issue({ reprint: true, reason: "torn" })).body;
+  await device.say(await device.claim(), { status: "FAILED", reason: "ribbon out" });
+  await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+  expect((await issue()).body.error).toMatchObject({ code: "JOB_EXISTS", details: { job_ref: sealed } });
+  expect((await issue({ reprint: true, reason: "torn" })).status).toBe(201);
+  await device.seal(await device.claim());
+});
+
 test("a serial whose job ended with its label perhaps on paper gets its next job with the warning, until the label is destroyed", async () => {
   const { device, admin, gtin, ...shop } = await printShop(w);
   const issued = await shop.issue({ max_attempts: 1 });
