@@ -194,6 +194,22 @@ test("deliveries that ended 30 days ago are forgotten with their events; what st
   expect(events).toHaveLength(1);
 });
 
+test("an event that nobody was told of yet isn't forgotten, however old it is", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(204));
+  const kept = await w.store.write("an old event", async (tx) => {
+    const { tenantId } = h;
+    await emit(tx, { tenantId }, "print.confirmed", { serials: ["late"] });
+    await tx.db
+      .update(outbox)
+      .set({ at: tx.now - limits.WEBHOOK_KEEP_MS - HOUR_MS })
+      .where(eq(outbox.tenantId, tenantId));
+    await forgetEvents(tx, 1_000); // in one unit: the dispatcher hasn't seen it
+    return tx.db.select().from(outbox).where(eq(outbox.tenantId, tenantId));
+  });
+  expect(kept).toHaveLength(1);
+  await expect.poll(() => serialsOf(h.receiver.received), OFTEN).toEqual(["late"]);
+});
+
 test("a clock that is set back delays no first try; one that leaps ahead makes a retry due once", async () => {
   const own = await world({ settings: PRIVATE, clock: "stopped" });
   const h = await hooked(own, ["print.confirmed"], answering(204, 500, 204));

@@ -218,6 +218,22 @@ describe("a job isn't issued", () => {
     expect(await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial })).toEqual(refused("PASSPORT_NOT_READY", 422));
   });
 
+  test("for what stands in the way of another product's label in the same batch, nor issued because nothing does", async () => {
+    const home = await printShop(w);
+    const bare = await productMaker(home.admin)({ gtin: gtinOf(690_004) }, "none");
+    const { serials } = (await home.admin.post("/carriers/batch", { productId: bare.id, count: 1 })).body;
+    const [ready, unready] = [{ gtin: home.gtin, serial: (await home.allocate(1))[0] }, { gtin: bare.gtin, serial: serials[0] }];
+    for (const items of [
+      [unready, ready],
+      [ready, unready],
+    ]) {
+      const { errors, jobs } = (await home.admin.post("/aidc/jobs/batch", { items })).body;
+      expect(errors).toEqual([{ index: items.indexOf(unready), error: expect.stringContaining("PASSPORT_NOT_READY") }]);
+      expect(jobs).toMatchObject([{ serial: ready.serial }]);
+      await home.admin.post(`/aidc/jobs/${jobs[0].job_ref}/cancel`, {});
+    }
+  });
+
   test("and its refusal says what stands in the way, not that what was done should be done", async () => {
     const home = await printShop(w);
     const [serial] = await home.allocate(1);

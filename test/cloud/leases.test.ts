@@ -24,6 +24,14 @@ test("a late result is heard while nobody else has the job, and renews the lease
   expect((await admin.get(`/aidc/jobs/${job.job_ref}`)).body.attempt).toBe(1);
 });
 
+test("a heartbeat that doesn't say how long gives the lease the length that it was claimed with", async () => {
+  const { device, ...shop } = await printShop(w);
+  await shop.issue();
+  const { job, attempt_id } = await device.claim({ lease_seconds: 500 });
+  const ends = Date.parse((await device.api.post(`/aidc/jobs/${job.job_ref}/heartbeat`, { attempt_id })).body.lease.expires_at);
+  expect(ends).toBeGreaterThanOrEqual(Date.parse((job as { lease?: { expires_at: string } }).lease?.expires_at ?? ""));
+});
+
 test("a heartbeat extends a lease, also one that ran out; once reclaimed it is stale", async () => {
   const { device, ...shop } = await printShop(w);
   await shop.issue();
@@ -140,6 +148,8 @@ test("a budget used up is a dead letter, and its serial stands in the re-print f
   expect((await device.api.post("/aidc/jobs/claim")).status).toBe(204);
   await expect.poll(async () => (await admin.get(`/aidc/jobs/${job.job_ref}`)).body.state, SOON).toBe("DEAD_LETTER");
   expect((await admin.get(`/carriers/${job.serial}`)).body.metadata.print).toMatchObject({ status: "failed", reason: "head open" });
+  const { data: audit } = (await admin.get("/audit-logs?action=print.dead_lettered")).body;
+  expect(audit).toMatchObject([{ subject: job.job_ref, actor: { kind: "system" }, details: { reason: "head open", attempt: 2 } }]);
   const file = (await admin.get(`/carriers/export?productId=${shop.product.id}&printState=failed`)).text;
   expect(file.trim().split("\n").at(-1)).toContain(job.serial);
   expect((await admin.post("/aidc/jobs", { gtin: shop.gtin, serial: job.serial })).status).toBe(201); // it may be tried again
@@ -296,6 +306,116 @@ describe("a label that is found", () => {
     expect(await warns()).toBe(true);
   });
 
+  test("of an attempt is gone with that of the latest, whose maker had it destroyed; that of an earlier one speaks for itself alone", async () => {
+    const shop = await printShop(w);
+    const { admin, device } = shop;
+    const { job_ref: ref } = await shop.issue();
+    const lost = async () => {
+      const claimed = await device.claim();
+      await device.upTo(claimed, "SPOOL_SUBMITTED");
+      await device.say(claimed, FAILED);
+      return claimed;
+    };
+    const [first, second] = [await lost(), await lost()];
+    await admin.post("/aidc/orphans", orphan(first, "destroyed"));
+    expect(await riskOf(shop, ref)).toBe(true);
+    await admin.post("/aidc/orphans", orphan(second, "destroyed"));
+    expect(await riskOf(shop, ref)).toBe(false);
+    await device.seal(await device.claim());
+
+    const { job_ref: other } = await shop.issue();
+    await lost();
+    await admin.post("/aidc/orphans", orphan(await lost(), "destroyed"));
+    expect(await riskOf(shop, other)).toBe(false);
+    await device.seal(await device.claim());
+  });
+
+  test("beside one that was sealed warns its reprint, until it is destroyed: the sealed one warns nobody", async () => {
+    const { admin, device, gtin, ...shop } = await printShop(w);
+    const { serial, job_ref: ref } = await shop.issue();
+    const first = await device.claim();
+    await device.say(first, FAILED);
+    await admin.post("/aidc/orphans", orphan(first, "found"));
+    await device.seal(await device.claim());
+    const reprint = async () => {
+      const issued = (await admin.post("/aidc/jobs", { gtin, serial, reprint: true, reason: "torn" })).body;
+      await admin.post(`/aidc/jobs/${issued.job_ref}/cancel`, {});
+      return issued.duplicate_risk;
+    };
+    expect([(await admin.get(`/aidc/jobs/${ref}`)).body.state, await reprint()]).toEqual(["SEALED", true]);
+    await admin.post("/aidc/orphans", orphan(first, "destroyed"));
+    expect(await reprint()).toBe(false);
+  });
+
+  test("of a later job, destroyed, leaves an earlier job's that nobody has accounted for", async () => {
+    const { admin, device, gtin, ...shop } = await printShop(w);
+    const { serial, job_ref: ref } = await shop.issue({ max_attempts: 1 });
+    const lost = await device.claim();
+    await device.upTo(lost, "SPOOL_SUBMITTED");
+    await device.say(lost, FAILED);
+    await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+    const again = async () => (await admin.post("/aidc/jobs", { gtin, serial })).body;
+    await again();
+    const later = await device.claim();
+    await device.say(later, FAILED);
+    await admin.post("/aidc/orphans", orphan(later, "found"));
+    await admin.post("/aidc/orphans", orphan(later, "destroyed"));
+    expect((await admin.get(`/aidc/jobs/${later.job.job_ref}`)).body).toMatchObject({ state: "FAILED", duplicate_risk: true });
+    await admin.post(`/aidc/jobs/${later.job.job_ref}/cancel`, {});
+    expect((await again()).duplicate_risk).toBe(true);
+    await admin.post("/aidc/orphans", orphan(lost, "destroyed"));
+    expect((await device.claim()).job["duplicate_risk"]).toBe(false);
+  });
+
+  test("of an earlier job, destroyed, leaves the warning of what the job after it may have printed itself", async () => {
+    const { admin, device, gtin, ...shop } = await printShop(w);
+    const { serial, job_ref: ref } = await shop.issue({ max_attempts: 1 });
+    const lost = async () => {
+      const claimed = await device.claim();
+      await device.upTo(claimed, "SPOOL_SUBMITTED");
+      await device.say(claimed, FAILED);
+      return claimed;
+    };
+    const first = await lost();
+    await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+    await admin.post("/aidc/jobs", { gtin, serial });
+    await lost();
+    await admin.post("/aidc/orphans", orphan(first, "destroyed"));
+    const next = await device.claim();
+    expect(next.job).toMatchObject({ attempt: 2, duplicate_risk: true });
+    await device.seal(next);
+  });
+
+  test("and destroyed is as if it had never been, where the attempt after it said of its own that it is gone", async () => {
+    const shop = await printShop(w);
+    const { admin, device } = shop;
+    const { job_ref: ref } = await shop.issue();
+    const first = await device.claim();
+    await device.say(first, FAILED);
+    const second = await device.claim();
+    await device.upTo(second, "SPOOL_SUBMITTED");
+    await device.say(second, { ...FAILED, evidence: { label_disposition: { outcome: "destroyed" } } });
+    await admin.post("/aidc/orphans", orphan(first, "found"));
+    expect(await riskOf(shop, ref)).toBe(true);
+    await admin.post("/aidc/orphans", orphan(first, "destroyed"));
+    expect(await riskOf(shop, ref)).toBe(false);
+    await device.seal(await device.claim());
+  });
+
+  test.each([
+    ["destroyed", false],
+    ["not_printed", false],
+    ["unknown", true],
+  ])("and of which its attempt said %s when it failed warns the next one: %s", async (outcome, warns) => {
+    const shop = await printShop(w);
+    const { job_ref: ref } = await shop.issue();
+    const claimed = await shop.device.claim();
+    await shop.device.upTo(claimed, "SPOOL_SUBMITTED");
+    await shop.device.say(claimed, { ...FAILED, evidence: { label_disposition: { outcome } } });
+    expect(await riskOf(shop, ref)).toBe(warns);
+    await shop.device.seal(await shop.device.claim());
+  });
+
   test("is reported in a device's name by its key only", async () => {
     const shop = await printShop(w);
     await shop.issue();
@@ -346,6 +466,7 @@ test("a lease that runs out on the last attempt before paper is a dead letter as
   const job = await shop.issue({ max_attempts: 1 });
   await device.claim({ lease_seconds: 5 });
   w.later(6 * SECOND);
+  expect((await device.api.post("/aidc/jobs/claim")).status).toBe(204); // nobody gets it before the reaper comes, either
   await expect.poll(async () => (await admin.get(`/aidc/jobs/${job.job_ref}`)).body.state, SOON).toBe("DEAD_LETTER");
 });
 
@@ -358,6 +479,8 @@ test("after a day the envelope is over: 410", async () => {
   w.later(25 * 3_600 * SECOND);
   const late = await device.say(claimed, sealOf(said));
   expect([late.status, code(late)]).toEqual([410, "ENVELOPE_EXPIRED"]);
+  const again = await device.say(claimed, said[0] as Item);
+  expect([again.status, code(again)]).toEqual([200, "SCAN_VERIFIED"]); // what was heard in time stays heard, though its answer was lost
   expect(code(await device.api.post(`/aidc/jobs/${claimed.job.job_ref}/heartbeat`, { attempt_id: claimed.attempt_id }))).toBe(
     "ENVELOPE_EXPIRED",
   );
