@@ -290,8 +290,21 @@ describe("print-status", () => {
     await report(said(two, three));
     const again = await report(said(one, two));
     expect([again.headers.get("idempotency-replayed"), again.body]).toEqual(["true", first.body]);
-    await report([{ serial: two, status: "failed", reason: "smudged" }]);
-    expect((await report(said(one, two))).headers.get("idempotency-replayed")).toBe(null);
+    for (const change of [{ reason: "smudged" }, { reason: "torn", deviceId: "zd-2" }]) {
+      await report([{ serial: two, status: "failed", ...change }]);
+      expect((await report(said(one, two))).headers.get("idempotency-replayed")).toBe(null);
+    }
+  });
+
+  test("the same batch again is news once a job has had its word on the label, though it says the same of it", async () => {
+    const { device, gtin, ...home } = await printShop(w);
+    const [serial = ""] = await home.allocate(1);
+    const say = () => home.admin.post("/carriers/print-status", { results: [{ serial, status: "printed", deviceId: device.id }] });
+    await say();
+    await home.admin.post("/aidc/jobs", { gtin, serial });
+    await device.seal(await device.claim());
+    expect((await say()).headers.get("idempotency-replayed")).toBe(null);
+    expect((await say()).headers.get("idempotency-replayed")).toBe("true");
   });
 
   test("a key of one's own makes an identical batch a request of its own", async () => {
@@ -314,7 +327,9 @@ describe("print-status", () => {
       const row = { tenantId: home.tenantId, serial: "123", gtin: home.gtin, productId: home.product.id, n: 1, createdAt: now };
       await db.insert(serials).values(row);
     });
-    expect((await home.admin.post("/carriers/print-status", { results: guess })).body.updated).toEqual(["123"]);
+    const more = [...guess, { serial: "456", status: "printed" }]; // that has it as it was guessed
+    for (const results of [more, guess])
+      expect((await home.admin.post("/carriers/print-status", { results })).body.updated).toEqual(["123"]);
   });
 
   test("tells nothing of another tenant's serials", async () => {
