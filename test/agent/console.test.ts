@@ -3,6 +3,7 @@ import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../agent/clock.ts";
 import { OPERATOR, startFloor, type SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -159,6 +160,30 @@ test("a badge is let in whatever was scanned before it; PINs are counted", async
   expect(await statusOf({ pin: "4711" })).toBe(429);
 });
 
+test("a session lasts for twelve hours, and whoever guessed PINs or badges is heard again after a minute", async (t) => {
+  let off = 0;
+  const clock = { ...systemClock, now: () => Date.now() + off };
+  const it = await running(t, w.url, await printShop(w), { eyes: "hand" }, { clock });
+  const arrive = (shown: object) => ask(it, "POST", "/api/operator", shown);
+  const { session } = (await arrive({ badge: OPERATOR.badge })).body;
+  const asWhom = async () => (await ask(it, "POST", "/api/jobs/pj_no/skip", { session })).status; // 404: who asks is known
+  off = 12 * 3_600_000 - 60_000;
+  expect(await asWhom()).toBe(404);
+  for (let i = 0; i < 5; i += 1) expect((await arrive({ pin: "0000" })).status).toBe(401);
+  for (let i = 0; i < 20; i += 1) expect((await arrive({ badge: `B-${i}` })).status).toBe(401);
+  expect([(await arrive({ pin: OPERATOR.pin })).status, (await arrive({ badge: "B-20" })).status]).toEqual([429, 429]);
+  off += 60_000;
+  expect([(await arrive({ pin: OPERATOR.pin })).status, (await arrive({ badge: "B-20" })).status]).toEqual([200, 401]);
+  expect(await asWhom()).toBe(401);
+});
+
+test("of more sessions than a station may have people the oldest end", async (t) => {
+  const it = await running(t, w.url, await printShop(w), { eyes: "hand" });
+  const [first, ...later] = [await sessionAt(it), ...(await Promise.all(Array.from({ length: 1_000 }, () => sessionAt(it))))];
+  const asWhom = async (session?: string) => (await ask(it, "POST", "/api/jobs/pj_no/skip", { session })).status;
+  expect([await asWhom(first), await asWhom(later[0]), await asWhom(later.at(-1))]).toEqual([401, 404, 404]);
+});
+
 test("a verdict needs a session, a job of ours and an answer to what is asked", async () => {
   const session = await sessionAt(station);
   const attest = (verdict: string, of = ref, given: string | undefined = session) =>
@@ -246,6 +271,8 @@ test("a link from elsewhere leads to the console, and its own page may ask", asy
   const asked = async (path: string, headers: Record<string, string>) => (await raw("GET", path, headers)).status;
   expect(await asked("/", { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" })).toBe(200);
   expect(await asked("/api/state", { "sec-fetch-site": "same-origin", "sec-fetch-dest": "empty" })).toBe(200);
+  const { headers } = await raw("GET", "/api/state", {});
+  expect(headers).toMatchObject({ "cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" });
 });
 
 test("what is asked of a path by another verb is told which it takes, and HEAD of the events ends", async () => {

@@ -6,6 +6,7 @@ import type { StationReport } from "#shared/wire/devices.ts";
 import { type Clock, systemClock } from "../../agent/clock.ts";
 import { startWake, type Wake, type WakeSettings } from "../../agent/wake.ts";
 import { freePort } from "../../fixtures/free-port.ts";
+import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
@@ -130,12 +131,37 @@ describe("at the cloud's own broker", () => {
     await expect.poll(() => it.wake.link(), SOON).toMatchObject({ up: false, why: expect.stringContaining("401") });
   });
 
+  test("a line that is cut leaves its last will: whoever asks later hears that it is offline", async () => {
+    const { w, shop } = await aWorld();
+    const { url } = (await shop.device.api.get("/aidc/station")).body.mqtt;
+    const line = await startProxy(() => ({ port: Number(new URL(url).port) }));
+    onTestFinished(line.end);
+    const it = station({ cloud: w.url, key: shop.device.secret, mqtt: `mqtt://127.0.0.1:${line.port}` });
+    await isUp(it);
+    await expect.poll(async () => (await shown(shop)).status, SOON).toBe("online");
+    line.afflict({ kind: "refuse" });
+    await expect.poll(async () => (await shown(shop)).status, SOON).toBe("offline");
+    const seen = await witness(shop);
+    await seen.subscribe(topics(shop).status);
+    await expect.poll(() => seen.heard, SOON).toEqual([{ topic: topics(shop).status, text: '{"status":"offline"}', isRetained: true }]);
+  });
+
   test("two agents with one key take the line from one another, no faster than they may", async () => {
     const { w, shop } = await aWorld();
     const [one, two] = [0, 1].map(() => station({ cloud: w.url, key: shop.device.secret }, systemClock, [500]));
     await expect.poll(() => (one?.wakes() ?? 0) + (two?.wakes() ?? 0), SOON).toBeGreaterThan(3);
     await shop.issue();
     expect((await shop.device.claim()).job.gtin).toBe(shop.gtin);
+  });
+
+  test("nor does a line that holds for moments only make an agent hurry", async () => {
+    const { w, shop } = await aWorld();
+    const [one, two] = [0, 1].map(() => station({ cloud: w.url, key: shop.device.secret }, systemClock, [20, 300_000]));
+    const downs = () => [one, two].filter((each) => each?.wake.link().up === false).length;
+    const wakes = () => (one?.wakes() ?? 0) + (two?.wakes() ?? 0);
+    await expect.poll(() => wakes() > 2 && downs() === 1, SOON).toBe(true);
+    await new Promise((resolve) => setTimeout(resolve, 1_000)); // many times the first pause
+    expect(wakes()).toBeLessThanOrEqual(4); // each came up anew once
   });
 });
 
@@ -150,6 +176,16 @@ describe("without a broker", () => {
     ["answers nonsense", (cloud) => void cloud.on("request", (_, response) => response.end("{}")), /isn't what was agreed/],
     ["answers no JSON", (cloud) => void cloud.on("request", (_, response) => response.end("<html>")), /JSON/],
     ["is broken", (cloud) => void cloud.on("request", (_, response) => response.writeHead(502).end()), /502/],
+    [
+      "sends it elsewhere with its key",
+      (cloud) =>
+        void cloud.on("request", ({ url }, response) =>
+          url === "/elsewhere"
+            ? response.end(JSON.stringify({ device: { id: "d" }, tenant: { id: "t" }, mqtt: null }))
+            : response.writeHead(302, { location: "/elsewhere" }).end(),
+        ),
+      /redirect/,
+    ],
     ["hangs up", (cloud) => void cloud.on("request", (request) => request.socket.destroy()), /./],
     [
       "names a place where nothing is",
@@ -199,6 +235,24 @@ describe("without a broker", () => {
     await expect.poll(() => held.size, SOON).toBeGreaterThan(0);
     await it.wake.stop();
     expect(it.wake.link().up).toBe(false);
+  });
+
+  test("one that lets a station in and no hints out is none, and that is told", async () => {
+    const { createServer: listenTcp } = await import("node:net");
+    const SUBSCRIBE = 0x82;
+    const broker = listenTcp((socket) => {
+      socket.on("error", () => {});
+      socket.on("data", ([kind, , high = 0, low = 0]) => {
+        if (kind === 0x10) socket.write(Buffer.from([0x20, 2, 0, 0]));
+        if (kind === SUBSCRIBE) socket.write(Buffer.from([0x90, 3, high, low, 0x80]));
+      });
+    });
+    await new Promise<void>((resolve) => broker.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void broker.close());
+    const { w, shop } = await aWorld();
+    const url = `mqtt://127.0.0.1:${(broker.address() as { port: number }).port}`;
+    const it = station({ cloud: w.url, key: shop.device.secret, mqtt: url }, systemClock, [300_000]);
+    await expect.poll(() => it.wake.link(), SOON).toMatchObject({ up: false, why: expect.stringContaining("doesn't let us hear hints") });
   });
 });
 
