@@ -1,6 +1,6 @@
 // No answer leaves before its fsync, seen from outside with strace; synchronous=NORMAL is the control that must fail.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,9 +8,12 @@ import Database from "better-sqlite3";
 import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { client } from "../../fixtures/client.ts";
+import { startFloor } from "../../fixtures/floor.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { connect, durabilityFaults } from "../../cloud/store/sqlite.ts";
+import { sealed } from "../agent/floor.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const traces = spawnSync("strace", ["-c", "-o", "/dev/null", "true"]).status === 0;
@@ -78,6 +81,40 @@ test.skipIf(!traces)("the control: with synchronous=NORMAL they do, so the test 
   expect(full).toEqual({ answers: ANSWERS, early: 0 });
   const normal = await traced("fixtures/unsafe-cloud.ts", { CONTROL_SYNCHRONOUS: "NORMAL" }, load);
   expect(normal.early).toBeGreaterThan(ANSWERS / 2);
+});
+
+/** Labels that left although nothing was synced in the station's buffer since the one before; how many times it was synced. */
+function unwritten(trace: string): { labels: number; early: number; syncs: number } {
+  const seen = { labels: 0, early: 0, syncs: 0 };
+  let synced = false;
+  for (const line of trace.split("\n")) {
+    if (/(fsync|fdatasync)\(\d+<[^>]*station\.db-wal>/.test(line)) {
+      synced = true;
+      seen.syncs += 1;
+    }
+    if (!/writev?\(\d+<(socket|TCP)[^>]*>.*\^GF/.test(line)) continue;
+    seen.labels += 1;
+    if (!synced) seen.early += 1;
+    synced = false;
+  }
+  return seen;
+}
+
+test.skipIf(!traces)("no label leaves a station before its intent is synced, and each of its reports is", async (t) => {
+  const world = await startWorld();
+  t.onTestFinished(() => world.end());
+  const shop = await printShop(world);
+  const floor = await startFloor(world.url, shop.device.secret);
+  t.onTestFinished(floor.end);
+  const [file, trace] = [join(floor.folder, "config.json"), join(floor.folder, "trace")];
+  writeFileSync(file, JSON.stringify(floor.config));
+  const under = ["strace", "-f", "-y", "-s", "400", "-e", "trace=fsync,fdatasync,write,writev", "-o", trace];
+  const agent = await startProgram("agent/main.ts", {}, under, ["--config", file]);
+  for (let i = 0; i < 3; i += 1) await sealed(shop, (await shop.issue()).job_ref);
+  await agent.end("SIGKILL");
+  const { labels, early, syncs } = unwritten(readFileSync(trace, "utf8"));
+  expect([labels, early]).toEqual([3, 0]);
+  expect(syncs).toBeGreaterThan(3 * 5); // claimed, drawn, begun, sent, attested, sealed
 });
 
 test.skipIf(!traces)("a failed fsync ends the process with a clear line, and the write it was for isn't answered", async () => {
