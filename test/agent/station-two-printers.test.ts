@@ -3,9 +3,10 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { PrinterConfig } from "../../agent/config.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
+import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { floorOf, jobAt, stateInCloud, stationOn, statuses, until } from "./floor.ts";
+import { ask, floorOf, jobAt, stateInCloud, stationOn, statuses, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -71,6 +72,31 @@ describe.concurrent("while one printer is off", () => {
     await isIn(shop, ref, "PRINTED_ATTESTED");
     expect([machine.labels.length, other.labels.length, jobAt(station, ref)?.attempt]).toEqual([0, 1, 1]);
   });
+});
+
+test("a job of which both make sure at once is printed by one of them", async (t) => {
+  const { shop, floor, machine, other, start } = await twoPrinters(t);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  floor.config.cloud = net.url;
+  const inHand = [await shop.issue({ priority: 3 }), await shop.issue({ priority: 2 })];
+  const { job_ref: ref, digital_link: text } = await shop.issue({ priority: 1 });
+  const first = await start();
+  for (const each of inHand) await isIn(shop, each.job_ref, "PRINTED_ATTESTED");
+  await until(() => jobAt(first, ref) !== undefined && first.state().buffer_depth === 0);
+  await first.end();
+  const [asked, late] = [[] as string[], Promise.withResolvers<"pass">()];
+  net.rule(({ path }) => (path.endsWith("/heartbeat") ? (asked.push(path), late.promise) : "pass"));
+  const station = await start(); // which believes in no lease of the run before
+  for (const each of inHand) await ask(station, "POST", "/api/scan", { text: each.digital_link });
+  await until(() => asked.filter((path) => path.includes(ref)).length === 2);
+  late.resolve("pass");
+  await isIn(shop, ref, "PRINTED_ATTESTED");
+  await ask(station, "POST", "/api/scan", { text });
+  await until(() => station.state().buffer_depth === 0);
+  expect([machine.labels.length + other.labels.length, station.state().quarantine]).toEqual([3, []]);
+  expect((await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body.items).toHaveLength(4); // drawn once, and sent once
+  expect(await stateInCloud(shop, ref)).toBe("SEALED");
 });
 
 test("a label that waits for its tag to be read goes on waiting while the other printer's is scanned", async (t) => {
