@@ -30,7 +30,7 @@ export const errors = {
   ALREADY_REVOKED: { status: 409, says: "The key or credential is already revoked; after a rotation a key's new id is the live one" },
   IDEMPOTENCY_CONFLICT: { status: 409, says: "This Idempotency-Key was used with another request" },
   DUPLICATE_GTIN: { status: 409, says: "The tenant has a product of this identity: its GTIN, or GTIN and serial below the model" },
-  ILLEGAL_TRANSITION: { status: 409, says: "This stage or state doesn't follow the current one; `details` is `{ from, to, allowed }`" },
+  ILLEGAL_TRANSITION: { status: 409, says: "This stage doesn't follow the current one; `details` is `{ from, to, allowed }`" },
   ALREADY_VOIDED: { status: 409, says: "A voided product or serial stays as it is" },
   SCHEME_LOCKED: { status: 409, says: "Serials or a passport hang on this GTIN: it can't change any more" },
   PRODUCT_REFERENCED: { status: 409, says: "Print jobs refer to the product's serials: it can be voided, not deleted" },

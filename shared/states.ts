@@ -15,28 +15,17 @@ export const productStatuses = [...Object.values(productStages).map(({ status })
 export const granularities = ["model", "batch", "item"] as const;
 export type Granularity = (typeof granularities)[number];
 
-/**
- * A passport's commands: the states that they are legal in, whether a draft version has to be open, the state that they lead to, and how they are refused elsewhere.
- * The spec has two words for that: what works on a passport or lets the public see it is guarded, what moves it by its own address is a transition.
- */
+/** A passport's commands and the states that they are legal in; `draft` where they also need an open draft version. */
 export const passportCommands = {
-  edit: { from: ["draft", "published"], draft: "open", to: null, refused: "GUARD_REJECTED" },
-  delete: { from: ["draft"], draft: "open", to: null, refused: "GUARD_REJECTED" },
-  publish: { from: ["draft", "published", "suspended"], draft: "open", to: "published", refused: "GUARD_REJECTED" },
-  reinstate: { from: ["suspended"], draft: "any", to: "published", refused: "GUARD_REJECTED" },
-  revise: { from: ["published"], draft: "none", to: "draft", refused: "ILLEGAL_TRANSITION" },
-  suspend: { from: ["published"], draft: "any", to: "suspended", refused: "ILLEGAL_TRANSITION" },
-  archive: { from: ["published", "suspended"], draft: "any", to: "archived", refused: "ILLEGAL_TRANSITION" },
-  validate: { from: ["draft", "published", "suspended"], draft: "any", to: null, refused: "GUARD_REJECTED" },
-} as const satisfies Record<
-  string,
-  {
-    from: readonly PassportState[];
-    draft: "open" | "none" | "any";
-    to: PassportState | null;
-    refused: "GUARD_REJECTED" | "ILLEGAL_TRANSITION";
-  }
->;
+  edit: { from: ["draft", "published"], draft: true },
+  delete: { from: ["draft"], draft: true },
+  publish: { from: ["draft", "published", "suspended"], draft: true },
+  reinstate: { from: ["suspended"], draft: false },
+  revise: { from: ["published"], draft: false },
+  suspend: { from: ["published"], draft: false },
+  archive: { from: ["published", "suspended"], draft: false },
+  validate: { from: ["draft", "published", "suspended"], draft: false },
+} as const satisfies Record<string, { from: readonly PassportState[]; draft: boolean }>;
 
 export const passportStates = ["generating", "draft", "published", "suspended", "archived"] as const;
 export type PassportState = (typeof passportStates)[number];

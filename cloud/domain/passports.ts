@@ -2,8 +2,8 @@
 import { and, eq, isNull, sql } from "../store/drizzle.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
-import { type ErrorCode, Refusal } from "#shared/errors.ts";
-import { type PassportCommand, passportCommands, type PassportState } from "#shared/states.ts";
+import { Refusal } from "#shared/errors.ts";
+import { type PassportCommand, passportCommands } from "#shared/states.ts";
 import type { Passport, PassportQuery, PassportWhole } from "#shared/wire/passports.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
@@ -169,26 +169,14 @@ export async function addVersion(tx: Tx, row: Row, content: Content, signing: Si
   return change(tx, row, { state, draftVersion: version, lastVersion: version, leaseUntil: 0 });
 }
 
-type Where = Pick<Row, "state" | "draftVersion">;
-const isLegal = ({ state, draftVersion }: Where, command: PassportCommand): boolean => {
-  const { from, draft }: { from: readonly string[]; draft: string } = passportCommands[command];
-  return from.includes(state) && (draft === "any" || (draft === "open") === (draftVersion !== null));
-};
-
-/** Where a passport may go from here. */
-const allowed = (row: Where): PassportState[] => {
-  const ways = Object.keys(passportCommands) as PassportCommand[];
-  return [...new Set(ways.flatMap((command) => (isLegal(row, command) ? (passportCommands[command].to ?? []) : [])))];
-};
+const rejected = ({ state }: Row, command: PassportCommand, message: string): Refusal =>
+  new Refusal("GUARD_REJECTED", message, { state, command, from: passportCommands[command].from });
 
 function guard(row: Row, command: PassportCommand): void {
-  if (isLegal(row, command)) return;
-  const { from, to, refused }: { from: readonly string[]; to: string | null; refused: ErrorCode } = passportCommands[command];
-  const { state, draftVersion } = row;
-  const openDraft = draftVersion === null ? "has no open draft: revise it first" : `has the draft ${draftVersion} open already`;
-  const why = from.includes(state) ? openDraft : `is ${state}, and that takes ${from.join(" or ")}`;
-  const details = refused === "GUARD_REJECTED" ? { state, command, from } : { from: state, to, allowed: allowed(row) };
-  throw new Refusal(refused, `${command} isn't possible: the passport ${why}`, details);
+  const { from, draft }: { from: readonly string[]; draft: boolean } = passportCommands[command];
+  if (from.includes(row.state) && (!draft || row.draftVersion !== null)) return;
+  const lacks = from.includes(row.state) ? "has no open draft: revise it first" : `is ${row.state}, and that takes ${from.join(" or ")}`;
+  throw rejected(row, command, `${command} isn't possible: the passport ${lacks}`);
 }
 
 const revokeDraft = async (tx: Tx, row: Row): Promise<void> => {
@@ -230,6 +218,7 @@ export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
 export async function revise(tx: Tx, by: By, id: string, signing: Signing): Promise<Passport> {
   const row = await find(tx, by.tenantId, id);
   guard(row, "revise");
+  if (row.draftVersion !== null) throw rejected(row, "revise", `draft ${row.draftVersion} is open already`);
   const product = await products.find(tx, by.tenantId, row.productId);
   return toWire(await addVersion(tx, row, contentOf(product, signing.origin()), signing));
 }

@@ -40,7 +40,7 @@ const command = (name: keyof typeof commands, says: string): Route =>
     tag,
     params: IdParams,
     replies: { 200: Passport },
-    refusals: ["ILLEGAL_TRANSITION"],
+    refusals: ["GUARD_REJECTED"],
     audit: commands[name],
     run: async ({ tx, by, params, deps }) => {
       return reply(name === "revise" ? await domain.revise(tx, by, params.id, deps) : await domain.move(tx, by, params.id, name));
