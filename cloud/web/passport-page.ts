@@ -45,11 +45,8 @@ const TILES: Record<string, Tile> = {
     typeof value === "string" && /^[A-G]$/.test(value)
       ? html`<span class="figure class-${value.toLowerCase()}">${value}</span>`
       : undefined,
-  repairabilityScore: (value, language) => {
-    if (typeof value !== "number") return undefined;
-    const said = number(value, language); // what is above 10 is of another scale, which it doesn't name
-    return value > 10 ? figure(said) : html`${figure(words[language].of(said, "10"))}${bar(value / 10)}`;
-  },
+  repairabilityScore: (value, language) =>
+    typeof value === "number" ? html`${figure(words[language].of(number(value, language), "10"))}${bar(value / 10)}` : undefined,
   recycledContent: share,
   recyclableContent: share,
   productLifetimeYears: amount("productLifetimeYears"),

@@ -156,7 +156,7 @@ test.each(["PATCH", "PUT"])(
   async (method) => {
     const product = { name: "Kettle", description: "An electric kettle", category: "electronics", serialNumber: "K1", extensions: {} };
     const { id } = (await w.admin.post("/products", { ...product, gtin: gtinOf(method.length) })).body;
-    const unfit = { description: "short", gtin: "1", extensions: { repairabilityScore: -1, ink: 1 } };
+    const unfit = { description: "short", gtin: "1", extensions: { repairabilityScore: 99, ink: 1 } };
     const fieldsOf = async (json: object) =>
       (await w.admin.send(method, `/products/${id}`, { json })).body.error.details.fields
         .map(({ field }: { field: string }) => field)

@@ -53,15 +53,6 @@ test.each([
   expect([head.status, type(head), head.headers.get("etag"), head.text]).toEqual([200, expected, answer.headers.get("etag"), ""]);
 });
 
-test("a repairability is told as one of ten, and one on a larger scale as it is", async () => {
-  const tens = read((await at(kettle.id, BROWSER)).text);
-  expect(tens).toMatch(/Repairability 7\.5 (out )?of 10/);
-  const other = await published({ extensions: { repairabilityScore: 72 } });
-  const page = (await at(other.id, BROWSER)).text;
-  expect(read(page)).toContain("Repairability 72 ");
-  expect(read(page)).not.toMatch(/72 (out )?of/);
-});
-
 test("the data is the signed document to the letter, and the credential is the one that was issued", async () => {
   expect((await at(`${kettle.id}.vc`)).text).toBe(credential);
   const { body } = await at(`${kettle.id}.jsonld`);
