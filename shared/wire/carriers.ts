@@ -37,9 +37,9 @@ export type CarrierRow = Static<typeof CarrierRow>;
 export const Carrier = closed({ ...CarrierRow.properties, productId: Id, voidedAt: nullable(Instant), createdAt: Instant });
 export type Carrier = Static<typeof Carrier>;
 
-/** What a serial may be is no matter of shape: one that is no serial at all is unknown, and the others stand. Empty text says nothing, as no text does. */
+/** What a serial may be is no matter of shape: one that is no serial at all is unknown, and the others stand. An empty reason says nothing, as none does. */
 const Outcome = closed({
-  serial: Type.String({ maxLength: limits.REPORTED_SERIAL_MAX_LENGTH }),
+  serial: Type.String({ minLength: 1, maxLength: limits.REPORTED_SERIAL_MAX_LENGTH }),
   status: Type.Enum(["printed", "failed"]),
   reason: Type.Optional(Type.String({ maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE_OR_EMPTY })),
   deviceId: Type.Optional(Type.String({ maxLength: 64 })),
