@@ -155,6 +155,7 @@ export async function disable(tx: Tx, tenantId: string, id: string, reason: Disa
   if (!row?.enabled) return undefined;
   const after = await change(tx, row, disabled(reason, tx.now));
   await listen(tx, after, []);
+  await touchLane(tx, id); // its lane may rest until the next try of another delivery is due
   return after;
 }
 

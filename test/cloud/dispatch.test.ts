@@ -130,6 +130,16 @@ test("what waits when a webhook is disabled is held, its next try far off or not
   expect(await statuses()).toEqual(Array(3).fill("delivered"));
 });
 
+test("what waits for its next try is held, too, when a receiver says that it is gone", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(500, 500, 410));
+  for (const serial of ["1", "2"]) await h.print(serial);
+  await expect.poll(async () => (await h.deliveries()).map(({ attempts }) => attempts.length), OFTEN).toEqual([1, 1]);
+  await h.print("3");
+  await expect.poll(async () => (await h.admin.get(h.path)).body.disabledReason, OFTEN).toBe("gone");
+  await expect.poll(() => rests(h.id), OFTEN).toBe(true);
+  expect((await h.deliveries()).map(({ status }) => status)).toEqual(["failed", "held", "held"]);
+});
+
 test("a webhook that is deleted is sent nothing more, and its deliveries go with it", async () => {
   const h = await hooked(w, ["print.confirmed"], answering(500));
   for (let i = 0; i < 100; i += 1) await h.print(String(i));
