@@ -1,5 +1,4 @@
 // The cloud as the station meets it: every call, its answer read by the shared schemas, and refusals as values with their code.
-import { randomUUID } from "node:crypto";
 import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
 import { type TSchema, Type } from "typebox";
