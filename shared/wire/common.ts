@@ -12,6 +12,8 @@ export const closed = <Properties extends TProperties>(
 export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
 
 export const Instant = Type.String({ format: "date-time", maxLength: 40, description: "ISO 8601 in UTC, with milliseconds" });
+/** Where a law is asked for: laws begin with a day. */
+export const InstantOrDay = Type.Union([Instant, Type.String({ format: "date", description: "Or a day: its beginning in UTC" })]);
 export const Sha256 = Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 in hex" });
 export const Id = Type.String({ minLength: 1, maxLength: 64, description: "UUIDv7" });
 /** Something to see in it, and nothing that moves the cursor or turns the line around. */

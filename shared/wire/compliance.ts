@@ -15,7 +15,7 @@ import {
   statuses,
 } from "../compliance.ts";
 import { limits } from "../limits.ts";
-import { closed, Id, Instant, nullable, Sha256, type Static, VISIBLE } from "./common.ts";
+import { closed, Id, Instant, InstantOrDay, nullable, Sha256, type Static, VISIBLE } from "./common.ts";
 
 export const SectorName = Type.Enum([...sectorNames]);
 export const Priority = Type.Enum([...priorities]);
@@ -48,7 +48,7 @@ export const RegulationSelect = closed({
     region: Type.Enum([...regions], { description: "EU or one of its members, ISO 3166-1 alpha-2" }),
     productCategory: Word,
     lifecycleStage: Word,
-    effectiveDate: Instant,
+    effectiveDate: InstantOrDay,
   }),
   minimumPriorityLevel: Priority,
 });

@@ -1,6 +1,6 @@
 // A category's schema as discovery shows it: the very object that create, batch, PATCH and import judge by.
 import { Type } from "typebox";
-import { closed, Instant, nullable, type Static } from "./common.ts";
+import { closed, Instant, InstantOrDay, nullable, type Static } from "./common.ts";
 
 const window = {
   jurisdiction: Type.String(),
@@ -34,7 +34,7 @@ export type CategorySchema = Static<typeof CategorySchema>;
 const Jurisdiction = Type.String({ minLength: 1, maxLength: 100, description: "EU where absent; its members have its schemas" });
 export const SchemaQuery = closed({
   jurisdiction: Type.Optional(Jurisdiction),
-  date: Type.Optional(Instant),
+  date: Type.Optional(InstantOrDay),
   includeFields: Type.Optional(Type.Boolean({ default: true })),
 });
 export const TemplateQuery = closed({ jurisdiction: Type.Optional(Jurisdiction) });

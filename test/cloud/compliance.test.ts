@@ -358,6 +358,9 @@ test("regulations are selected by region, category, stage, instant and priority"
     "32012L0019 1.0.0",
     "32017R1369 1.0.0",
   ]);
+  const packs = (await select({ effectiveDate: "2024-07-18T00:00:00.000Z" })).data;
+  expect((await select({ effectiveDate: "2024-07-18" })).data).toEqual(packs);
+  expect(celexIn(await select({ effectiveDate: "2024-07-17" }))).not.toContain("32024R1781 1.0.0");
   expect(celexIn(await select({ productCategory: "battery" }))).toContain("32023R1542 1.0.0");
 });
 
@@ -369,6 +372,7 @@ test("a category or stage that nobody knows narrows nothing, and that is said", 
 test.each([
   [{ effectiveDate: "soon" }, "low", "context.effectiveDate", "ISO 8601"],
   [{ effectiveDate: "2026-02-30T00:00:00Z" }, "low", "context.effectiveDate", "ISO 8601"],
+  [{ effectiveDate: "2026-02-30" }, "low", "context.effectiveDate", "ISO 8601"],
   [{ region: "US" }, "low", "context.region", "EU, AT, BE"],
   [{}, "urgent", "minimumPriorityLevel", "low, medium, high, critical"],
   [{ colour: "red" }, "low", "context.colour", "isn't a known field"],

@@ -53,6 +53,7 @@ test.each([
   "/vehicle",
   "/electronics?date=2020-01-01T00:00:00Z",
   before1970,
+  "/electronics?date=2020-01-01",
   "/electronics?jurisdiction=US",
   "/electronics?jurisdiction=eu",
   "/electronics?jurisdiction=Atlantis%20%26%20Mu",
@@ -63,9 +64,18 @@ test.each([
   expect(body.error.details.availableCategories).toEqual(path.includes("?") ? [] : ["battery", "electronics", "furniture", "textile"]);
 });
 
-test.each(["date=yesterday", "includeFields=perhaps", "jurisdiction=", "colour=red"])("%s is refused by name", async (query) => {
-  const { status, body } = await reader.get(`/schemas/categories/electronics?${query}`);
-  expect([status, body.error.details.fields[0].field]).toEqual([400, query.split("=")[0]]);
+test.each(["date=yesterday", "date=2024-02-30", "includeFields=perhaps", "jurisdiction=", "colour=red"])(
+  "%s is refused by name",
+  async (query) => {
+    const { status, body } = await reader.get(`/schemas/categories/electronics?${query}`);
+    expect([status, body.error.details.fields[0].field]).toEqual([400, query.split("=")[0]]);
+  },
+);
+
+test("a day is asked for by itself, and begins at midnight UTC", async () => {
+  const at = "/schemas/categories/electronics";
+  expect((await reader.get(`${at}?date=2024-07-18`)).body).toEqual((await reader.get(`${at}?date=2024-07-18T00:00:00Z`)).body);
+  expect([(await reader.get(`${at}?date=2024-07-18`)).status, (await reader.get(`${at}?date=2024-07-17`)).status]).toEqual([200, 404]);
 });
 
 test("a member of the EU has the EU's schemas, as it has its regulations", async () => {
