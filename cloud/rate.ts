@@ -77,7 +77,8 @@ export function bucketStore({ take }: Budgets): FastifyRateLimitStoreCtor {
     ) {
       const { isAllowed, bucket } = take(key, perMinute);
       const used = isAllowed ? perMinute - Math.floor(bucket.content) : perMinute + 1;
-      const ttl = isAllowed ? (bucket.bucketSize - bucket.content) * (MINUTE_MS / perMinute) : bucket.getWaitTime(1);
+      const waitMs = () => Math.max(1, bucket.getWaitTime(1)); // what was refused a moment ago may be there by now: "come back in 0 s" helps nobody
+      const ttl = isAllowed ? (bucket.bucketSize - bucket.content) * (MINUTE_MS / perMinute) : waitMs();
       answer(null, { current: used, ttl });
     },
     child: () => store,

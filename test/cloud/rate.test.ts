@@ -1,6 +1,8 @@
 // Rate budgets: a bucket per credential, a tenth of the minute at once, headers that say where one stands.
-import { expect, test } from "vitest";
+import type { FastifyRateLimitStore } from "@fastify/rate-limit";
+import { expect, test, vi } from "vitest";
 import { limits } from "#shared/limits.ts";
+import { bucketStore, budgets } from "../../cloud/rate.ts";
 import { world } from "../world.ts";
 
 test("a sandbox may do twelve at once, is then told when to come back, and nobody else feels it", async () => {
@@ -21,6 +23,23 @@ test("a sandbox may do twelve at once, is then told when to come back, and nobod
   expect((await w.admin.get("/tenant")).status).toBe(200);
   expect((await w.nobody.get("//healthz")).status).toBe(200);
   await expect.poll(async () => (await sandbox.get("/tenant")).status, { interval: 300 }).toBe(200);
+});
+
+test("who is refused while the next token is on its way in is told to wait all the same", () => {
+  let [at, ticksMs] = [0, 0];
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => (at += ticksMs));
+  const buckets = new (bucketStore(budgets()) as unknown as new () => FastifyRateLimitStore)();
+  const take = () => {
+    const told: { current: number; ttl: number }[] = [];
+    buckets.incr("one", (_error, result) => result && told.push(result), 60_000, 120);
+    return told[0];
+  };
+  for (let i = 0; i < 12; i += 1) expect(take()?.current).toBeLessThanOrEqual(120);
+  ticksMs = 300; // a token comes each 500 ms: there is none at the first look, and one at the next
+  const refused = take();
+  clock.mockRestore();
+  expect(refused?.current).toBe(121);
+  expect(refused?.ttl).toBeGreaterThan(0);
 });
 
 test("a request for a token that names no client that we know counts against its address, however malformed", async () => {
