@@ -240,7 +240,8 @@ function events(request: FastifyRequest, reply: FastifyReply, { floor, state, ne
   const first = state(); // where it can't be told, the answer says why
   void reply.hijack();
   const { raw } = reply;
-  raw.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store", "x-content-type-options": "nosniff" });
+  const unheld = { "cache-control": "no-store", "x-accel-buffering": "no" }; // nginx would wait for a page's worth of it
+  raw.writeHead(200, { "content-type": "text/event-stream", "x-content-type-options": "nosniff", ...unheld });
   if (request.method === "HEAD") return void raw.end();
   let due = false;
   let missed = false;

@@ -70,6 +70,7 @@ test("events are the same state, at once and after every change", async () => {
   const abort = new AbortController();
   const response = await fetch(`${station.url}/api/events`, { signal: abort.signal });
   expect(response.headers.get("content-type")).toBe("text/event-stream");
+  expect(response.headers.get("x-accel-buffering")).toBe("no"); // else nginx holds them back
   let text = "";
   const decoder = new TextDecoder();
   const reader = response.body?.getReader();
