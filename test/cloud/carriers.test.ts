@@ -9,6 +9,7 @@ import { permuted, serialsAt } from "../../cloud/domain/serial-numbers.ts";
 import type { Store } from "../../cloud/store/store.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
+import { productMaker } from "../../fixtures/publishing.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -244,6 +245,14 @@ describe("print-status", () => {
     expect([error.code, error.message]).toEqual(["SERIAL_NOT_ALLOCATED", expect.stringContaining("was deleted since")]);
   });
 
+  test.each(["printed", "failed"])("a product isn't deleted once another system says that a label of it was %s", async (status) => {
+    const home = await printShop(w);
+    const { id } = await productMaker(home.admin)({ gtin: gtinOf(770_002) }, "none");
+    const { serials } = (await home.admin.post("/carriers/batch", { productId: id, count: 1 })).body;
+    await home.admin.post("/carriers/print-status", { results: [{ serial: serials[0], status }] });
+    expect((await home.admin.delete(`/products/${id}`)).body.error?.code).toBe("PRODUCT_REFERENCED");
+  });
+
   test("many batches about the same serials, crosswise, are all taken, each told in its own order", async () => {
     const home = await printShop(w);
     const serials = await home.allocate(100);
@@ -341,6 +350,9 @@ describe("print-status", () => {
     });
     expect((await admin.get(`/carriers/${serial}`)).body.metadata.print).toBe(null);
     expect((await home.admin.get(`/carriers/${serial}`)).status).toBe(404);
+    const nowhere = { results: [{ serial: "987654321", status: "failed" }] };
+    for (const each of [home.admin, admin])
+      expect((await each.post("/carriers/print-status", nowhere)).headers.get("idempotency-replayed")).toBe(null); // what one said isn't said for the other
   });
 
   test.each([

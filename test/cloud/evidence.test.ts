@@ -285,6 +285,16 @@ describe("500 results at once", () => {
     expect(records[0]?.[0]).toHaveLength(7);
   });
 
+  test("that use one key for two jobs: the first of them in order has it", async () => {
+    const [a, b] = [(await waitingFor("RENDERED")).claimed, (await waitingFor("RENDERED")).claimed];
+    const word = (claimed: Claim, at: number) => ({ job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, ...goodItems(claimed)[at] });
+    const key = { idempotency_key: a.attempt_id };
+    const sent = [word(a, 0), { ...word(b, 0), ...key }, { ...word(a, 1), ...key }];
+    const { results } = (await device.api.post("/aidc/results", { results: sent })).body;
+    const said = results.map(({ job, error }: { job?: Json; error?: Json }) => error?.["code"] ?? job?.["state"]);
+    expect(said).toEqual(["RENDERED", "RENDERED", "IDEMPOTENCY_CONFLICT"]);
+  });
+
   test("one that is malformed takes no key: put right, it is taken", async () => {
     const { claimed } = await waitingFor("RENDERED");
     const item = { job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, status: "FAILED", idempotency_key: claimed.attempt_id };

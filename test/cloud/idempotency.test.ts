@@ -49,9 +49,12 @@ test("a claim that is sent again before it is answered gets the same job, not th
   }
 });
 
-test("another body or another address under the same key is a conflict, another caller isn't", async () => {
+test("another body or another address under the same key is a conflict, another caller or another route isn't", async () => {
   const key = { "idempotency-key": randomUUID() };
-  await w.admin.post("/api-keys", { ...body, name: "c" }, key);
+  const { id } = (await w.admin.post("/api-keys", { ...body, name: "c" }, key)).body.data;
+  expect((await w.admin.post("/oauth/clients", { ...body, name: "c" }, key)).status).toBe(201);
+  expect((await w.admin.post(`/api-keys/${id}/rotate`, undefined, key)).status).toBe(201);
+  expect((await w.admin.post(`/api-keys/${randomUUID()}/rotate`, undefined, key)).body.error.code).toBe("IDEMPOTENCY_CONFLICT");
   expect((await w.admin.post("/api-keys", { ...body, name: "d" }, key)).body.error.code).toBe("IDEMPOTENCY_CONFLICT");
   const other = (await w.admin.post("/api-keys", { name: "other", scopes: ["*:*"] })).body.data.secret;
   expect((await w.as(other).post("/api-keys", { ...body, name: "d" }, key)).status).toBe(201);
@@ -136,6 +139,9 @@ test("a claim in vain is replayed under its key, and writes nothing; the next ke
     expect((await claim({ lease_seconds: 60 })).body.error.code).toBe("IDEMPOTENCY_CONFLICT");
     expect(await rowsOf(key)).toEqual([]);
     expect((await device.api.post("/aidc/jobs/claim", { needs: ["qr"] })).status).toBe(200);
+    w.later(24 * 3_600_000 + 60_000);
+    const later = await claim(); // as of what is written: after a day the key is free, and there is something
+    expect([later.headers.get("idempotency-replayed"), later.text]).toEqual([null, expect.stringContaining("envelope")]);
   }
 }); // oxfmt-ignore
 

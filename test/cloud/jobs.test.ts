@@ -222,7 +222,10 @@ describe("a job isn't issued", () => {
     const home = await printShop(w);
     const bare = await productMaker(home.admin)({ gtin: gtinOf(690_004) }, "none");
     const { serials } = (await home.admin.post("/carriers/batch", { productId: bare.id, count: 1 })).body;
-    const [ready, unready] = [{ gtin: home.gtin, serial: (await home.allocate(1))[0] }, { gtin: bare.gtin, serial: serials[0] }];
+    const [ready, unready] = [
+      { gtin: home.gtin, serial: (await home.allocate(1))[0] },
+      { gtin: bare.gtin, serial: serials[0] },
+    ];
     for (const items of [
       [unready, ready],
       [ready, unready],

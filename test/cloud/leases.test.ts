@@ -531,6 +531,25 @@ test("a device shows what was heard of it, and dies with its key, its leases end
   await expect.poll(freed, SOON).toMatchObject({ job_ref: job.job_ref, attempt: 2 });
 });
 
+test("a device that claims, beats or reports is one that was heard of", async () => {
+  const { admin, device, ...shop } = await printShop(w);
+  await shop.issue();
+  let claimed: Claim | undefined;
+  const acts = [
+    async () => (claimed = await device.claim({ lease_seconds: 600 })),
+    () => device.api.post(`/aidc/jobs/${claimed?.job.job_ref}/heartbeat`, { attempt_id: claimed?.attempt_id }),
+    () => device.say(claimed as Claim, goodItems(claimed as Claim)[0] as Item),
+  ];
+  const status = async () => (await admin.get(`/devices/${device.id}`)).body.status;
+  for (const act of acts) {
+    w.later(100 * SECOND);
+    expect(await status()).toBe("offline");
+    await act();
+    await expect.poll(status, SOON).toBe("online");
+  }
+  await device.say(claimed as Claim, { status: "FAILED", reason: "enough" });
+});
+
 test("a device may get a key that exists, and its mint is shown once", async () => {
   const { admin } = await printShop(w);
   const key = (await admin.post("/api-keys", { name: "k", scopes: ["aidc:read", "aidc:write"] })).body.data;

@@ -1,13 +1,18 @@
 // Units of work: whole or not at all, never nested, never used after, with work that waits for the commit.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { claimSql } from "../../cloud/domain/job-claims.ts";
+import { createLog } from "../../cloud/log.ts";
+import { openStore } from "../../cloud/store/open.ts";
 import { setForm } from "../../cloud/store/postgres-sets.ts";
 import { prepared } from "../../cloud/store/prepared.ts";
 import { counters } from "../../cloud/store/schema.ts";
 import { db as anyDb, eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
 import { Refusal } from "#shared/errors.ts";
-import { world } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const w = await world();
 const INSERT = "INSERT INTO signing_keys (kid, public_jwk, created_at) VALUES (?, '{}', 1)";
@@ -96,6 +101,20 @@ test("a read can't write, and a slow unit is logged", async () => {
   await expect(w.store.read("sly", async ({ db }) => db.run(insert("sly")))).rejects.toThrow();
   await w.store.read("slow one", async () => new Promise((resolve) => setTimeout(resolve, 300)));
   expect(w.logged().some((line) => line.includes("slow-unit") && line.includes("slow one"))).toBe(true);
+});
+
+test("a store that is closed takes no more, and has done all that it took before", async () => {
+  const [folder, databaseUrl] = [mkdtempSync(join(tmpdir(), "imprimatur-closing-")), await freshDatabase()];
+  const open = () => openStore({ dataDir: folder, databaseUrl, log: createLog("silent"), onFatal: (line) => expect.fail(line) });
+  const [store, kids] = [await open(), Array.from({ length: 50 }, (_, i) => `closing ${i}`)];
+  const asked = kids.map((kid) => store.write("last", async ({ db }) => void (await db.run(insert(kid)))));
+  await Promise.all([...asked, store.close()]);
+  await expect(store.write("late", async ({ db }) => void (await db.run(insert("late"))))).rejects.toMatchObject({ status: 503 });
+  const after = await open();
+  const found = await after.read("after", ({ db }) => db.values<[string]>(sql`SELECT kid FROM signing_keys ORDER BY created_at, kid`));
+  await after.close();
+  rmSync(folder, { recursive: true });
+  expect(found.flat()).toEqual(kids.toSorted());
 });
 
 /** Ends of units, by what they were to end with. */
