@@ -8,6 +8,7 @@ import { backlog } from "../../cloud/domain/backlog.ts";
 import { SCHEDULE_MS, settle } from "../../cloud/domain/tries.ts";
 import { forgetEnded, forgetEvents } from "../../cloud/domain/deliveries.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
+import { disable } from "../../cloud/domain/webhooks.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
 import { run } from "../../cloud/store/store.ts";
@@ -202,6 +203,47 @@ test("deliveries that ended 30 days ago are forgotten with their events; what st
     (await db.select().from(outbox)).filter((row) => row.tenantId === h.tenantId),
   );
   expect(events).toHaveLength(1);
+});
+
+test("a delivery that is sent again and again shows its last tries", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(200));
+  await h.print();
+  const { id } = await h.latest(ended);
+  const more = limits.WEBHOOK_ATTEMPTS_SHOWN_MAX + 2;
+  for (let i = 0; i < more; i += 1) {
+    await h.admin.post(`${h.path}/deliveries/${id}/redeliver`);
+    await h.latest(ended);
+  }
+  const { attempts } = await h.latest(ended);
+  const heads = Array.from({ length: limits.WEBHOOK_ATTEMPTS_SHOWN_MAX }, (_, i) => `answer ${i + 3}`);
+  expect(attempts.map(({ responseHead }) => responseHead)).toEqual(heads);
+});
+
+test("what is sent again by hand while a try of it is on its way goes out once more, whatever came of that try", async () => {
+  const held: ServerResponse[] = [];
+  const h = await hooked(w, ["print.confirmed"], (n, response) => void (n === 0 ? held.push(response) : response.writeHead(204).end()));
+  await h.print();
+  await expect.poll(() => held.length, OFTEN).toBe(1);
+  const [{ id } = { id: "" }] = await h.deliveries();
+  await h.admin.post(`${h.path}/deliveries/${id}/redeliver`);
+  held[0]?.writeHead(204).end();
+  await expect.poll(() => h.receiver.requests(), OFTEN).toBe(2);
+  expect(await h.latest(ended)).toMatchObject({ id, status: "delivered", attempts: [{ status: 204 }, { status: 204 }] });
+});
+
+test("a delivery whose event is forgotten ends, says so, and can't be sent again", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(204));
+  await w.store.write("held at once", async (tx) => {
+    await emit(tx, h, "print.confirmed", { serials: ["1"] });
+    await disable(tx, h.tenantId, h.id, "failing");
+  });
+  await expect.poll(async () => (await h.deliveries()).map(({ status }) => status), OFTEN).toEqual(["held"]);
+  await w.store.write("forgotten", ({ db }) => db.delete(outbox).where(eq(outbox.tenantId, h.tenantId)));
+  await h.admin.patch(h.path, { enabled: true });
+  const { id, ...delivery } = await h.latest(ended);
+  expect(delivery).toMatchObject({ status: "exhausted", attempts: [{ status: null, error: "its event was forgotten" }] });
+  expect((await h.admin.post(`${h.path}/deliveries/${id}/redeliver`)).body.error.message).toContain("forgotten");
+  expect((await h.deliveries())[0]?.status).toBe("exhausted");
 });
 
 test("an event that nobody was told of yet isn't forgotten, however old it is", async () => {

@@ -287,7 +287,11 @@ describe("500 results at once", () => {
 
   test("that use one key for two jobs: the first of them in order has it", async () => {
     const [a, b] = [(await waitingFor("RENDERED")).claimed, (await waitingFor("RENDERED")).claimed];
-    const word = (claimed: Claim, at: number) => ({ job_ref: claimed.job.job_ref, attempt_id: claimed.attempt_id, ...goodItems(claimed)[at] });
+    const word = (claimed: Claim, at: number) => ({
+      job_ref: claimed.job.job_ref,
+      attempt_id: claimed.attempt_id,
+      ...goodItems(claimed)[at],
+    });
     const key = { idempotency_key: a.attempt_id };
     const sent = [word(a, 0), { ...word(b, 0), ...key }, { ...word(a, 1), ...key }];
     const { results } = (await device.api.post("/aidc/results", { results: sent })).body;

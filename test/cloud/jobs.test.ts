@@ -127,6 +127,43 @@ test("an envelope names the template with its digest, and leaves the choice to t
   expect(await claimsOf({})).toMatchObject({ template: ANY_TEMPLATE, template_sha256: null, product_name: "Kettle 1.7", reprint: false });
 });
 
+test("an envelope says whether another label of the serial may lie about, and whether it is asked for as a reprint", async () => {
+  const home = await printShop(w);
+  const said: unknown[] = [];
+  const claim = async () => {
+    const claimed = await home.device.claim();
+    const { duplicate_risk, reprint } = JSON.parse(Buffer.from(claimed.envelope.split(".")[1] ?? "", "base64url").toString("utf8"));
+    said.push([claimed.job["reason"], duplicate_risk, reprint]);
+    return claimed;
+  };
+  const { serial } = await home.issue();
+  const lost = await claim();
+  await home.device.upTo(lost, "SPOOL_SUBMITTED");
+  await home.device.say(lost, { status: "FAILED", reason: "jam" });
+  await home.device.seal(await claim());
+  await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial, reprint: true, reason: "torn" });
+  await home.device.seal(await claim());
+  expect(said).toEqual([
+    [null, false, false],
+    [null, true, false], // why an attempt failed is not said of the next one
+    [null, false, true],
+  ]);
+});
+
+test("a batch of claims takes the oldest of the highest priority, whatever kinds they are of, and shows them in that order", async () => {
+  const home = await printShop(w);
+  const low = await home.issue({ priority: 1 });
+  const kinds = [["rfid"], ["qr"], ["qr", "rfid"], ["qr"], ["rfid"]];
+  const refs: string[] = [];
+  for (const [i, needs] of kinds.entries()) refs.push((await home.issue({ needs, priority: i % 2 === 0 ? 5 : 7 })).job_ref);
+  const claim = async (max: number) => {
+    const { claims } = (await home.device.api.post("/aidc/jobs/claim/batch", { max })).body as { claims: Claim[] };
+    return claims.map(({ job }) => job.job_ref);
+  };
+  expect(await claim(3)).toEqual([refs[1], refs[3], refs[0]]);
+  expect(await claim(9)).toEqual([refs[2], refs[4], low.job_ref]);
+});
+
 test("the oldest job of the highest priority comes first, by what the device offers and where it stands", async () => {
   const home = await printShop(w);
   const low = await home.issue();
