@@ -91,6 +91,8 @@ export function openPostgres({
   pool.on("acquire", (client) => void streamOf(client).setTimeout(silentMaxMs));
   pool.on("release", (_error, client) => void streamOf(client).setTimeout(0)); // nothing is asked of it
   let pending = 0;
+  let closed = false;
+  let allDone: (() => void) | undefined;
 
   async function connect(): Promise<PoolClient> {
     try {
@@ -197,11 +199,13 @@ export function openPostgres({
   return {
     name: "postgres",
     transact: async (mode, work, isJoint) => {
+      if (closed) throw unavailable(new Error("the store is closed"));
       pending += 1;
       try {
         return await (isJoint ? joint[mode](work) : alone(mode, work));
       } finally {
         pending -= 1;
+        if (pending === 0) allDone?.();
       }
     },
     script: async (text) => {
@@ -232,7 +236,12 @@ export function openPostgres({
       }
     },
     pending: () => pending,
-    close: () => pool.end(),
+    close: async () => {
+      if (closed) return;
+      closed = true;
+      if (pending > 0) await new Promise<void>((resolve) => (allDone = resolve)); // a pool that ends gives no connection to who waits for one
+      await pool.end();
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 // The dispatcher among many webhooks: order, patience with the slow, the end of the hopeless, what is held, what is forgotten, clocks and keys that change.
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
@@ -244,6 +245,15 @@ test("a delivery whose event is forgotten ends, says so, and can't be sent again
   expect(delivery).toMatchObject({ status: "exhausted", attempts: [{ status: null, error: "its event was forgotten" }] });
   expect((await h.admin.post(`${h.path}/deliveries/${id}/redeliver`)).body.error.message).toContain("forgotten");
   expect((await h.deliveries())[0]?.status).toBe("exhausted");
+});
+
+test("an event for a webhook that went before its deliveries were made leaves none", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(204));
+  const goneId = randomUUID();
+  await w.store.write("late", (tx) => emit(tx, h, "print.confirmed", { serials: ["1"] }, { listeners: [goneId, h.id] }));
+  await expect.poll(() => h.receiver.requests(), OFTEN).toBe(1);
+  const left = await w.store.read("left", ({ db }) => db.select().from(table).where(eq(table.webhookId, goneId)));
+  expect(left).toEqual([]);
 });
 
 test("an event that nobody was told of yet isn't forgotten, however old it is", async () => {
