@@ -51,7 +51,7 @@ test("a reprint is of a sealed label, issued by the cloud, once", async (t) => {
   await ask(station, "POST", "/api/pause");
   const { status, body } = await reprint();
   expect(status).toBe(200);
-  expect((await shop.admin.get(`/aidc/jobs/${body.job_ref}`)).body).toMatchObject({ reprint: true });
+  expect((await shop.admin.get(`/aidc/jobs/${body.job_ref}`)).body).toMatchObject({ reprint: true, station: "line-1" }); // where the label is missing
   expect((await reprint()).body.error).toMatchObject({ code: "ILLEGAL_TRANSITION", details: { code: "JOB_EXISTS" } });
 });
 

@@ -1,5 +1,16 @@
 // A buffer that can't be read any more, with jobs in flight: set aside, asked of the cloud, and nothing is printed twice by itself.
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -9,7 +20,7 @@ import type { SimulatedFloor } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, jobAt, type Running, say, sealed, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, floorOf, jobAt, type Running, say, sealed, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -174,6 +185,90 @@ test.concurrent("one that was put back to how it was prints nothing again, and a
   expect(await floor.links()).toEqual(labels);
 });
 
+test.concurrent("what a printer read back of a tag is asked of the cloud, too: the label is sealed by its scan", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand", rfid: true });
+  const before = await stationOn(floor);
+  const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
+  await printed(before, ref);
+  await until(() => before.state().buffer_depth === 0);
+  await before.end();
+  writeFileSync(fileOf(floor), "lost");
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await printed(station, ref);
+  expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
+  await sealed(shop, ref);
+  const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+  expect(items[3].evidence.scan_result.rfid).toMatchObject({ epc, reader: "printer" });
+  expect(await floor.links()).toEqual([text]);
+});
+
+test.concurrent.for(["lost", "whole"])(
+  "what the cloud has heard of another's attempt is none of ours, where the buffer is %s",
+  async (how, t) => {
+    const own = await startWorld();
+    t.onTestFinished(() => own.end());
+    const shop = await printShop(own);
+    const net = await startNetwork(() => own.url);
+    t.onTestFinished(net.end);
+    const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 30 } } });
+    const before = await stationOn(floor);
+    const first = await shop.issue({ priority: 2 });
+    const { job_ref: ref } = await shop.issue({ priority: 1 });
+    await printed(before, first.job_ref);
+    await until(() => jobAt(before, ref) !== undefined && before.state().buffer_depth === 0);
+    await before.end();
+    const other = await shop.newDevice("line 2");
+    const goesOn = async () => {
+      own.later(60_000);
+      await until(async () => {
+        const { status, body } = await other.api.post("/aidc/jobs/claim", { station: "line-1" });
+        if (status === 200) await other.upTo(body, "SPOOL_SUBMITTED");
+        return status === 200;
+      });
+      expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ attempt: 2, state: "SPOOL_SUBMITTED" });
+    };
+    const isAsked = Promise.withResolvers<void>();
+    const late = Promise.withResolvers<"pass">();
+    net.rule(({ path }) => (path.endsWith(`${ref}/evidence`) ? (isAsked.resolve(), late.promise) : "pass"));
+    if (how === "lost") writeFileSync(fileOf(floor), "lost");
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await isAsked.promise;
+    await goesOn();
+    late.resolve("pass");
+    await until(
+      () => station.store.meta("adoption") !== "due" && jobAt(station, ref) === undefined && jobAt(station, first.job_ref)?.ask === null,
+    );
+    expect(station.store.ofJob(ref).map(({ stage, ended }) => [stage, ended])).toEqual(how === "lost" ? [] : [["waiting", "stale"]]);
+    expect(station.state().ledger.counts).toEqual({ printed: 1 });
+    await until(() => station.state().buffer_depth === 0);
+    expect((await shop.admin.get("/aidc/orphans")).body.data).toEqual([]);
+  },
+);
+
+test("one that begins anew asks what became of all that it held, and not of the first two hundred only", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+  const HELD = 201;
+  const items = (await shop.allocate(HELD)).map((serial) => ({ gtin: shop.gtin, serial }));
+  await shop.admin.post("/aidc/jobs/batch", { items });
+  const claimed: string[] = [];
+  while (claimed.length < HELD) {
+    const { claims } = (await shop.device.api.post("/aidc/jobs/claim/batch", { max: 200, station: "line-1", lease_seconds: 600 })).body;
+    claimed.push(...claims.map(({ job }: { job: { job_ref: string } }) => job.job_ref));
+  }
+  mkdirSync(floor.config.dataDir, { recursive: true });
+  writeFileSync(fileOf(floor), "lost");
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => station.store.meta("adoption") === "done");
+  const held = station.store.inHand().map(({ jobRef, work }) => [jobRef, work.unknown === undefined]);
+  expect(held.toSorted()).toEqual(claimed.map((ref) => [ref, false]).toSorted());
+  expect(await floor.links()).toEqual([]);
+});
+
 test.concurrent("a label of a printer that nobody has any more is asked for, and given back on a person's word", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand", rfid: true });
@@ -294,6 +389,80 @@ test("what is over and told is forgotten after a month; its label is counted for
     );
   expect([good, bad, open].map(({ job_ref: ref }) => counts(ref))).toEqual([[0, 0], [4, 1], [5, 1]]); // oxfmt-ignore
   db.close();
+});
+
+test("what the cloud hasn't heard is never forgotten, nor what it refused; counts of what is go on", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
+  const start = async () => {
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    return station;
+  };
+  const first = await start();
+  const good = await shop.issue();
+  await printed(first, good.job_ref);
+  await ask(first, "POST", "/api/scan", { text: good.digital_link });
+  await sealed(shop, good.job_ref);
+  net.rule(({ body }) => (body.includes('"RENDERED"') ? { status: 422, code: "EVIDENCE_INVALID" } : "pass"));
+  const refused = await shop.issue({ max_attempts: 1 });
+  await until(() => first.state().quarantine.length === 1 && first.state().printers[0]?.status === "ready");
+  const session = await sessionAt(first);
+  const [lying] = first.state().ledger.open;
+  if (lying) await ask(first, "POST", `/api/labels/${lying.n}/explain`, { words: "destroyed", session });
+  await until(() => first.state().buffer_depth === 0 && first.state().buffer.pictures === 0);
+  net.rule(({ path }) => (/result|heartbeat|evidence/.test(path) ? "cut" : "pass"));
+  const unheard = await shop.issue({ max_attempts: 1 });
+  await printed(first, unheard.job_ref);
+  await say(first, unheard.job_ref, "destroyed");
+  await first.end();
+  const age = () =>
+    inFile(
+      fileOf(floor),
+      `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000}; UPDATE pictures SET at = at - ${31 * 86_400_000}, sent_at = sent_at - ${31 * 86_400_000}`,
+    );
+  age();
+  const second = await start();
+  await until(() => second.store.ofJob(good.job_ref).length === 0);
+  expect([refused, unheard].map(({ job_ref: ref }) => second.store.ofJob(ref).length)).toEqual([1, 1]);
+  expect(second.state().buffer.pictures).toBe(1);
+  net.rule(() => "pass");
+  await until(async () => (await stateInCloud(shop, unheard.job_ref)) === "DEAD_LETTER");
+  await until(() => second.state().buffer_depth === 0 && second.state().buffer.pictures === 0);
+  const { items } = (await shop.admin.get(`/aidc/jobs/${unheard.job_ref}/evidence`)).body;
+  const { data } = (await shop.admin.get(`/aidc/jobs/${unheard.job_ref}/history`)).body;
+  expect(data.find(({ to }: { to: string }) => to === "FAILED")).toMatchObject({ actor: { kind: "operator", id: "op-7" } });
+  const preview = items[0].evidence.render_manifest.preview_sha256;
+  expect((await shop.admin.get(`/aidc/evidence/${preview}`)).status).toBe(200);
+  const counts = second.state().ledger.counts;
+  await second.end();
+  age();
+  const third = await start();
+  await until(() => third.store.ofJob(unheard.job_ref).length === 0);
+  expect(third.state().ledger.counts).toEqual(counts);
+  expect(counts).toMatchObject({ sealed: 1, destroyed: 1 });
+});
+
+test("a label that was seen after its job was over is known for an old one, though its job is forgotten", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+  const first = await stationOn(floor);
+  const { job_ref: ref, serial, gtin, digital_link: text } = await shop.issue();
+  await printed(first, ref);
+  await ask(first, "POST", "/api/scan", { text });
+  await sealed(shop, ref);
+  await until(() => first.state().buffer_depth === 0 && first.state().buffer.pictures === 0);
+  await first.end();
+  inFile(fileOf(floor), `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000}`); // and somebody has scanned it today
+  const later = await stationOn(floor);
+  t.onTestFinished(later.end);
+  await until(() => later.store.ofJob(ref).length === 0);
+  const { body: again } = await shop.admin.post("/aidc/jobs", { gtin, serial, reprint: true, reason: "the label was torn" });
+  await printed(later, again.job_ref);
+  expect((await ask(later, "POST", "/api/scan", { text })).body).toMatchObject({ moved: false, why: "old_label" });
+  expect(asked(later, again.job_ref)).toBe("destroy_earlier");
 });
 
 test("a label that is forgotten isn't taken for an old one when its serial is printed anew: it was sealed, as every earlier one is known to be", async (t) => {

@@ -441,11 +441,11 @@ describe.concurrent("the cloud refuses", () => {
   });
 
   test.for([
-    ["misprint", "found", 1],
-    ["destroyed", "destroyed", 0],
+    ["misprint", "found", 1, { kind: "device" }],
+    ["destroyed", "destroyed", 0, { kind: "operator", id: "op-7" }],
   ] as const)(
     "a label that a person called %s, of which the cloud hears too late, is told as %s",
-    async ([verdict, disposition, lying], t) => {
+    async ([verdict, disposition, lying, actor], t) => {
       const { own, shop, net, station } = await onBorrowedTime(t);
       const { job_ref: ref } = await shop.issue();
       await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
@@ -459,7 +459,7 @@ describe.concurrent("the cloud refuses", () => {
       net.mend();
       const told = () => net.passed.filter(({ path }) => path.endsWith("/aidc/orphans")).map(({ body }) => JSON.parse(body) as object);
       await until(() => told().length > 0 && station.state().buffer_depth === 0);
-      expect(told()).toMatchObject([{ job_ref: ref, disposition }]);
+      expect(told()).toMatchObject([{ job_ref: ref, disposition, actor }]);
       expect((await shop.admin.get("/aidc/orphans")).body.data).toHaveLength(lying);
       expect(station.state().ledger.counts["orphan"] ?? 0).toBe(lying);
       if (lying === 0) return;
@@ -485,7 +485,10 @@ describe.concurrent("the cloud refuses", () => {
     const told = () => net.passed.filter(({ path }) => path.endsWith("/aidc/orphans")).map(({ body }) => JSON.parse(body) as object);
     await until(() => told().length > 0 && station.state().buffer_depth === 0);
     expect(told()).toMatchObject([
-      { job_ref: ref, disposition: "destroyed", evidence: { outcome: "explained", words: "op-7: found and destroyed" } },
+      {
+        job_ref: ref, disposition: "destroyed", evidence: { outcome: "explained", words: "op-7: found and destroyed" },
+        actor: { kind: "device" }, // who said that it failed said nothing of where it is
+      }, // oxfmt-ignore
     ]);
     expect(station.state().quarantine).toEqual([]);
   });
