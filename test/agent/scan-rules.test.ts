@@ -110,15 +110,19 @@ describe("a label is this attempt's only when it came after the print", () => {
   });
   test("delivered late, after something newer from the same scanner", () => {
     expect(whyNot({}, { seen: [before({ text: "x", scanned_at: at(20) })] })).toBe("replay");
+    expect(whyNot({}, { seen: [before({ text: "x", scanned_at: at(10) })] })).toBe("advance"); // at once
     expect(whyNot({}, { seen: [before({ text: "x", scanned_at: at(20), scanner: "hand" })] })).toBe("advance");
   });
   test("the label of an earlier attempt, still there", () => {
     expect(whyNot({}, { seen: [before()] })).toBe("old_label");
     expect(whyNot({}, { seen: [before({ text: expected.digital_link.replace("https", "HTTPS") })] })).toBe("old_label");
     expect(whyNot({}, { seen: [before({ text: `${ORIGIN}/01/${GTIN}/21/5` })] })).toBe("advance");
+    expect(whyNot({}, { seen: [before({ text: `${ORIGIN}/01/09506000134369/21/123456789012` })] })).toBe("advance"); // another GTIN's serial
+    expect(whyNot({}, { seen: [before({ scanned_at: at(0) })] })).toBe("advance"); // not before it was handed over
   });
   test("once the earlier label is confirmed as destroyed, the new one counts", () => {
     expect(whyNot({}, { seen: [before()], destroyedAt: at(-30) })).toBe("advance");
+    expect(whyNot({}, { seen: [before()], destroyedAt: at(-60) })).toBe("advance");
     expect(whyNot({}, { seen: [before({ scanned_at: at(-10) })], destroyedAt: at(-30) })).toBe("old_label");
   });
   test("a camera that saw its view empty in between knows that the old label went", () => {
@@ -126,6 +130,7 @@ describe("a label is this attempt's only when it came after the print", () => {
     const eye = { scanner: "eye", source: "camera" } as const;
     expect(whyNot({ ...eye }, { seen })).toBe("old_label");
     expect(whyNot({ ...eye, view_empty_at: at(-70) }, { seen })).toBe("old_label");
+    expect(whyNot({ ...eye, view_empty_at: at(-60) }, { seen })).toBe("old_label"); // of that very moment
     expect(whyNot({ ...eye, view_empty_at: at(-50) }, { seen })).toBe("advance");
     expect(whyNot({ ...eye, view_empty_at: at(-50) }, { seen: [before({ scanner: "hand" })] })).toBe("old_label"); // another's eyes
   });

@@ -190,7 +190,7 @@ describe.concurrent("the cloud is away", () => {
     const second = await shop.issue({ priority: 1 });
     await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(station, second.job_ref) !== undefined);
     net.cut();
-    off = LEASE_S * 1_000;
+    off = LEASE_S * 900; // what is left may not be enough for a label
     await ask(station, "POST", "/api/scan", { text: first.digital_link });
     const { machine } = station.floor;
     const isBegun = () => (jobAt(station, second.job_ref)?.stage ?? "waiting") !== "waiting" || (machine?.labels.length ?? 0) > 1;
@@ -441,11 +441,11 @@ describe.concurrent("the cloud refuses", () => {
   });
 
   test.for([
-    ["misprint", "found", 1, { kind: "device" }],
-    ["destroyed", "destroyed", 0, { kind: "operator", id: "op-7" }],
+    ["misprint", "found", 1, { kind: "device" }, { stage: "printed" }],
+    ["destroyed", "destroyed", 0, { kind: "operator", id: "op-7" }, { outcome: "destroyed" }],
   ] as const)(
     "a label that a person called %s, of which the cloud hears too late, is told as %s",
-    async ([verdict, disposition, lying, actor], t) => {
+    async ([verdict, disposition, lying, actor, evidence], t) => {
       const { own, shop, net, station } = await onBorrowedTime(t);
       const { job_ref: ref } = await shop.issue();
       await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
@@ -459,7 +459,7 @@ describe.concurrent("the cloud refuses", () => {
       net.mend();
       const told = () => net.passed.filter(({ path }) => path.endsWith("/aidc/orphans")).map(({ body }) => JSON.parse(body) as object);
       await until(() => told().length > 0 && station.state().buffer_depth === 0);
-      expect(told()).toMatchObject([{ job_ref: ref, disposition, actor }]);
+      expect(told()).toMatchObject([{ job_ref: ref, disposition, actor, evidence }]);
       expect((await shop.admin.get("/aidc/orphans")).body.data).toHaveLength(lying);
       expect(station.state().ledger.counts["orphan"] ?? 0).toBe(lying);
       if (lying === 0) return;
@@ -491,6 +491,52 @@ describe.concurrent("the cloud refuses", () => {
       }, // oxfmt-ignore
     ]);
     expect(station.state().quarantine).toEqual([]);
+  });
+
+  test("an orphan waits until it is told, though another answer says meanwhile that its job went on", async (t) => {
+    const { own, shop, net, station } = await onBorrowedTime(t);
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    const [isAsked, late] = [Promise.withResolvers<void>(), Promise.withResolvers<"pass">()];
+    net.rule(({ path }) => {
+      if (path.endsWith("/heartbeat")) return (isAsked.resolve(), late.promise);
+      return path.endsWith("/aidc/orphans") ? "cut" : "pass";
+    });
+    await isAsked.promise;
+    own.later(1_000_000);
+    await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+    await ask(station, "POST", "/api/scan", { text });
+    await until(() => asked(station, ref) === "destroy_earlier");
+    late.resolve("pass");
+    await until(() => net.passed.some(({ path, status }) => path.endsWith("/heartbeat") && status === 409));
+    await until(() => station.state().jobs.some(({ attempt }) => attempt === 2)); // and that answer is heard
+    net.rule(() => "pass");
+    await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 1);
+    expect(station.state().ledger.counts).toMatchObject({ orphan: 1 });
+  });
+
+  test("an orphan that it won't hear of is shown to people, and its label is still asked for", async (t) => {
+    const { own, shop, net, station } = await onBorrowedTime(t);
+    const { job_ref: ref } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    net.cut();
+    own.later(1_000_000);
+    await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+    net.rule(({ path }) => (path.endsWith("/aidc/orphans") ? { status: 404, code: "NOT_FOUND" } : "pass"));
+    net.mend();
+    await until(() => station.state().quarantine.length > 0);
+    expect(station.state().quarantine).toMatchObject([{ job_ref: ref, code: "NOT_FOUND" }]);
+    expect([asked(station, ref), station.state().ledger.counts["orphan"]]).toEqual(["destroy_earlier", 1]);
+  });
+
+  test("a picture that it won't have is shown to people, and its label is sealed", async (t) => {
+    const { shop, net, station } = await behind(t);
+    net.rule(({ path }) => (path.includes("/aidc/evidence/") ? { status: 422, code: "VALIDATION_ERROR" } : "pass"));
+    const { job_ref: ref } = await shop.issue();
+    await sealed(shop, ref);
+    await until(() => station.state().buffer.pictures === 0);
+    expect(station.state().quarantine).toMatchObject([{ job_ref: null, code: "VALIDATION_ERROR" }]);
+    expect(net.passed.filter(({ path }) => path.includes("/aidc/evidence/"))).toHaveLength(1);
   });
 
   test("an earlier label that was destroyed before it was an orphan isn't asked for again: the next attempt's would be found", async (t) => {

@@ -367,6 +367,22 @@ describe.concurrent("a printer that waits for a person", () => {
     expect(await station.floor.links()).toHaveLength(1);
   });
 
+  test("nor is one that was scanned meanwhile told of as never printed: its scan says that it came out", async (t) => {
+    const shop = await printShop(w);
+    const patience = { ...IMPATIENT.patience, blockedMs: 5_000 };
+    const station = await running(t, w.url, shop, { eyes: "hand", printer: { silentOnFault: false } }, { patience });
+    await until(() => station.state().printers[0]?.status === "ready" && station.floor.scanner?.listeners() === 1);
+    station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "sent");
+    await station.floor.scanner?.scan(text, { aim: true });
+    await sealed(shop, ref);
+    expect(await movesOf(shop, ref)).not.toContain("FAILED");
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[2].evidence.completion).toMatchObject({ basis: "scan", grade: "B" });
+    expect(station.state().ledger.counts).toMatchObject({ sealed: 1 });
+  });
+
   test("where the printer doesn't say that nothing waits in it, a person is asked before the job is given back", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, {}, IMPATIENT);
