@@ -3,18 +3,23 @@ import {
   closeSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
+  rmSync,
   statSync,
   truncateSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterAll, describe, expect, test } from "vitest";
+import { openBuffer } from "../../agent/buffer.ts";
 import { systemClock } from "../../agent/clock.ts";
 import type { SimulatedFloor } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
@@ -110,6 +115,36 @@ describe.concurrent.for(damages)("a buffer that %s", ([, damage, why]) => {
     expect(await floor.links()).toEqual([first.digital_link, second.digital_link]);
     expect(station.state().quarantine).toEqual([]);
   });
+});
+
+test.concurrent("one whose start was killed between setting it aside and beginning anew is asked of the cloud all the same", async (t) => {
+  const shop = await printShop(w);
+  const { floor, first, second } = await inFlight(t, shop);
+  renameSync(fileOf(floor), `${fileOf(floor)}.damaged-20261125T120000Z`);
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => asked(station, second.job_ref) === "unknown_outcome" && jobAt(station, first.job_ref)?.stage === "printed");
+  expect(station.state().notices).toMatchObject([{ code: "buffer_set_aside", words: expect.stringContaining("damaged-20261125T120000Z") }]);
+  expect(await floor.links()).toEqual([first.digital_link]);
+});
+
+test("each damaged file is kept with what SQLite wrote beside it, and none takes another's place", (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-aside-"));
+  t.onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "station.db");
+  const clock = { ...systemClock, now: () => Date.parse("2026-11-25T12:00:00.000Z") };
+  openBuffer(folder, clock).close();
+  const aside = ["the commits of the first", "the commits of the second"].map((commits) => {
+    truncateSync(file, 0);
+    writeFileSync(`${file}-wal`, commits);
+    const store = openBuffer(folder, clock);
+    const name = store.setAside()?.file ?? "";
+    store.close();
+    return [name, readFileSync(`${name}-wal`, "utf8")];
+  });
+  const name = `${file}.damaged-20261125T120000Z`;
+  expect(aside).toEqual([[name, "the commits of the first"], [`${name}-2`, "the commits of the second"]]); // oxfmt-ignore
+  expect([name, `${name}-2`, `${name}-wal`, `${name}-2-wal`].map((each) => existsSync(each))).toEqual([true, true, true, true]);
 });
 
 test.concurrent("a buffer in which another version kept words by a name of its own is whole: the upgrade goes on with its labels", async (t) => {
