@@ -60,10 +60,10 @@ async function eightSealedAway(t: T) {
 }
 
 /** Short leases, and a cloud of one's own whose clock is turned. */
-async function onBorrowedTime(t: T, leaseSeconds = 5) {
+async function onBorrowedTime(t: T, leaseSeconds = 5, more: Partial<StationOptions> = {}) {
   const own = await startWorld();
   t.onTestFinished(() => own.end());
-  const found = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds } } }, own);
+  const found = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds } } }, own, more);
   await found.shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
   return { own, ...found };
 }
@@ -494,7 +494,7 @@ describe.concurrent("the cloud refuses", () => {
   });
 
   test("an orphan waits until it is told, though another answer says meanwhile that its job went on", async (t) => {
-    const { own, shop, net, station } = await onBorrowedTime(t);
+    const { own, shop, net, station } = await onBorrowedTime(t, 5, { callMs: 90_000 }); // it hears the late answer
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
     const [isAsked, late] = [Promise.withResolvers<void>(), Promise.withResolvers<"pass">()];
