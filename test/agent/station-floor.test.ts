@@ -52,6 +52,19 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
     expect(await station.floor.links()).toEqual([]);
   });
 
+  test("is none of these where the cloud signs with a new key: its keys are asked for anew, and the label is printed", async (t) => {
+    const shop = await printShop(w);
+    const net = await startNetwork(() => w.url);
+    t.onTestFinished(net.end);
+    let told = 0;
+    net.alter(({ path }, answer) =>
+      path.endsWith("/jwks.json") && (told += 1) === 1 ? answer.replaceAll(/"kid":"[^"]+"/g, '"kid":"yesterday\'s"') : answer,
+    );
+    const station = await running(t, net.url, shop);
+    await sealed(shop, (await shop.issue()).job_ref);
+    expect([told, station.state().quarantine]).toEqual([2, []]);
+  });
+
   test("one for another device", async (t) => {
     const shop = await printShop(w);
     const other = await shop.newDevice("line 2");

@@ -281,6 +281,20 @@ describe.concurrent("when nobody knows what came out", () => {
     expect(await station.floor.links()).toEqual([]);
   });
 
+  test("the question stays the same one, however often its lease is renewed before it is answered", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
+    station.floor.machine?.fault("reset-at", { at: 100 });
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "unknown_outcome");
+    const { attempt_id: of = "", ask: question } = jobAt(station, ref) ?? {};
+    const leased = () => station.store.attempt(of)?.leaseUntil ?? 0;
+    const before = leased();
+    await until(() => leased() > before);
+    expect(jobAt(station, ref)?.ask).toEqual(question);
+    expect((await say(station, ref, "good", { attempt_id: of, since: question?.since })).status).toBe(200);
+  });
+
   test("good is a person's attestation, and the label is scanned like any other", async (t) => {
     const { shop, ref, link, station } = await unknown(t);
     await say(station, ref, "good");
