@@ -283,16 +283,16 @@ test.concurrent.for(["lost", "whole"])(
   },
 );
 
-test("one that begins anew asks what became of all that it held, and not of the first two hundred only", async (t) => {
+test("one that begins anew asks what became of all that it held, and not of the cloud's first page only", async (t) => {
   const shop = await printShop(w);
-  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-  const HELD = 201;
-  const items = (await shop.allocate(HELD)).map((serial) => ({ gtin: shop.gtin, serial }));
-  await shop.admin.post("/aidc/jobs/batch", { items });
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  net.rule((passing) => (Object.assign(passing, { path: passing.path.replace(/limit=\d+/, "limit=1") }), "pass"));
+  const floor = await floorOf(t, net.url, shop, { eyes: "hand" });
   const claimed: string[] = [];
-  while (claimed.length < HELD) {
-    const { claims } = (await shop.device.api.post("/aidc/jobs/claim/batch", { max: 200, station: "line-1", lease_seconds: 600 })).body;
-    claimed.push(...claims.map(({ job }: { job: { job_ref: string } }) => job.job_ref));
+  for (let n = 0; n < 3; n += 1) {
+    await shop.issue();
+    claimed.push((await shop.device.claim({ station: "line-1", lease_seconds: 600 })).job.job_ref);
   }
   mkdirSync(floor.config.dataDir, { recursive: true });
   writeFileSync(fileOf(floor), "lost");
@@ -301,6 +301,11 @@ test("one that begins anew asks what became of all that it held, and not of the 
   await until(() => station.store.meta("adoption") === "done");
   const held = station.store.inHand().map(({ jobRef, work }) => [jobRef, work.unknown === undefined]);
   expect(held.toSorted()).toEqual(claimed.map((ref) => [ref, false]).toSorted());
+  const [{ attemptId } = { attemptId: "" }] = station.store.inHand();
+  expect(station.store.items(attemptId)).toMatchObject([
+    { status: "RENDERED" },
+    { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: { bytes: 1, note: expect.stringContaining("isn't known"), simulated: true } } },
+  ]);
   expect(await floor.links()).toEqual([]);
 });
 

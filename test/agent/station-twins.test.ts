@@ -206,7 +206,7 @@ describe.concurrent("a scan before its turn", () => {
     const { job_ref: ref } = await issued(shop);
     await isIn(shop, ref, "SEALED");
     const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
-    expect(items[2]).toMatchObject({ actor: { kind: "device" }, evidence: { completion: { basis: "scan", grade: "B" } } });
+    expect(items[2]).toMatchObject({ actor: { kind: "device" }, evidence: { completion: { basis: "scan", grade: "B", simulated: true } } });
     expect(await station.floor.links()).toHaveLength(1);
   });
 });

@@ -103,6 +103,7 @@ test("a label that waits for its tag to be read goes on waiting while the other 
   const { shop, floor, start } = await twoPrinters(t, { rfid: true }, { rfid: false });
   const reader = await startLineScanner();
   t.onTestFinished(reader.end);
+  Object.assign(floor.config.scanners[0] ?? {}, { simulated: false });
   floor.config.scanners.push({ name: "gate", driver: "rfid", port: reader.url ?? "", simulated: true });
   const tagged = await shop.issue({ needs: ["qr", "rfid"] });
   const station = await start();
@@ -116,6 +117,8 @@ test("a label that waits for its tag to be read goes on waiting while the other 
   await isIn(shop, plain.job_ref, "SEALED");
   await reader.scan(`${tagged.sgtin96_epc},${floor.machine?.labels.at(-1)?.tag?.tid}`);
   await isIn(shop, tagged.job_ref, "SEALED");
+  const { items } = (await shop.admin.get(`/aidc/jobs/${tagged.job_ref}/evidence`)).body;
+  expect(items[3].evidence.scan_result).toMatchObject({ rfid: { reader: "independent" }, simulated: true }); // by its reader
   await until(() => station.state().sealing === 0);
   expect(station.state().ledger.counts).toEqual({ sealed: 2 });
 });
