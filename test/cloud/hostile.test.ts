@@ -231,6 +231,17 @@ test("probes that find all well are told in the log at debug, so that a balancer
 test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with what is allowed", async () => {
   expect((await raw("<a/>", { "content-type": "text/xml" })).body.error.code).toBe("UNSUPPORTED_MEDIA_TYPE");
   expect((await raw("name=x", { "content-type": "application/x-www-form-urlencoded" })).status).toBe(415);
+  // Where there is no body, what a client's library calls it says nothing: fetch sends an empty text as text/plain.
+  for (const type of [
+    "text/plain;charset=UTF-8",
+    "application/octet-stream",
+    "application/json; charset=utf-16",
+    "application/json",
+    "@@",
+  ]) {
+    const nothing = await raw("", { "content-type": type });
+    expect([type, nothing.status, nothing.body.error.code]).toEqual([type, 400, "VALIDATION_ERROR"]);
+  }
   const unnamed = await speak(
     `POST /api/v2/api-keys HTTP/1.1\r\nhost: x\r\nx-api-key: ${w.adminKey}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}`,
   );
