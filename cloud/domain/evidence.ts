@@ -96,7 +96,7 @@ const mismatch = (message: string, details: Record<string, unknown>) => new Refu
 function judgeScan({ decoded, rfid }: ScanResult, row: jobs.Row): void {
   if (namedBy(decoded, row.digitalLink) !== row.digitalLink)
     throw mismatch(`the symbol says ${decoded}, the job ${row.digitalLink}`, { decoded, expected: row.digitalLink });
-  if (!jobs.needsRfid(row) && !rfid) return;
+  if (!jobs.needsRfid(row)) return; // a roll may have tags that the job doesn't ask for, and a tenant no EPCs
   if (rfid?.epc.toUpperCase() !== row.sgtin96Epc)
     throw mismatch(`the tag says ${rfid?.epc ?? "nothing"}, the job ${row.sgtin96Epc}`, {
       epc: rfid?.epc ?? null,

@@ -156,6 +156,17 @@ describe("a scan verifies only this job's link", () => {
     const { claimed, item } = await waitingFor("SCAN_VERIFIED", { needs });
     expect((await device.say(claimed, changed(item, { rfid: undefined }))).body.error.code).toBe("SCAN_MISMATCH");
   });
+
+  test("a tag that the job doesn't need is kept and not judged: some rolls have them, and some tenants no EPCs", async () => {
+    const blank = { epc: "E28011700000020F1234ABCD", reader: "printer" };
+    expect(await scanOf(String, () => blank)).toBe("SCAN_VERIFIED");
+    const bare = await printShop(w, { prefixes: [] });
+    const { claimed, item, said } = await waitingFor("SCAN_VERIFIED", {}, bare);
+    expect(claimed.job.sgtin96_epc).toBe(null);
+    const scan = changed(item, { rfid: blank });
+    expect((await bare.device.say(claimed, scan)).body.state).toBe("SCAN_VERIFIED");
+    expect((await bare.device.say(claimed, sealOf([...said.slice(0, -1), scan]))).body.state).toBe("SEALED");
+  });
 });
 
 describe("who attests", () => {
