@@ -153,6 +153,7 @@ function guard(app: FastifyInstance, host: string): void {
       throw new Refusal("FORBIDDEN", "only the station's own page may ask for this");
     if (method !== "GET" && origin !== undefined && origin !== `http://${headers.host}` && origin !== `https://${headers.host}`)
       throw new Refusal("FORBIDDEN", "only the station's own page may do this");
+    if (headers["content-length"] === "0") delete headers["content-type"]; // nothing is of no type, whatever a client's library calls it
   });
 }
 /** An address that exists is told which methods it takes. */

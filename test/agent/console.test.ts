@@ -276,6 +276,14 @@ test("a link from elsewhere leads to the console, and its own page may ask", asy
   expect(headers).toMatchObject({ "cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" });
 });
 
+test("a request without a body isn't refused for the type that curl or fetch give to nothing", async () => {
+  for (const type of ["application/x-www-form-urlencoded", "text/plain;charset=UTF-8", "application/json"]) {
+    const paused = await raw("POST", "/api/pause", { "content-type": type, "content-length": "0" });
+    expect([type, paused.status, JSON.parse(paused.body)]).toEqual([type, 200, { paused: true }]);
+    expect((await raw("POST", "/api/resume", { "content-type": type, "content-length": "0" })).status).toBe(200);
+  }
+});
+
 test("what is asked of a path by another verb is told which it takes, and HEAD of the events ends", async () => {
   expect((await raw("PUT", "/api/pause?x=1", {})).headers).toMatchObject({ allow: "POST" });
   expect((await raw("POST", "/api/state", {})).headers).toMatchObject({ allow: "GET, HEAD" });
