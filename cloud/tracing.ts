@@ -2,7 +2,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { isSpanContextValid, ROOT_CONTEXT, type SpanContext, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
-import { resourceFromAttributes } from "@opentelemetry/resources";
+import { detectResources, envDetector, resourceFromAttributes, serviceInstanceIdDetector } from "@opentelemetry/resources";
 import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 
 type Ids = Record<string, string | number | null | undefined>;
@@ -26,7 +26,10 @@ const known = (ids: Ids) => Object.fromEntries(Object.entries(ids).filter(([, va
 export function startTracing(endpoint: string) {
   const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/$/, "")}/v1/traces`, timeoutMillis: EXPORT_MAX_MS });
   const provider = new TracerProvider({
-    resource: resourceFromAttributes({ "service.name": "imprimatur" }),
+    // Each node by an id of its own, and by whatever OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say.
+    resource: resourceFromAttributes({ "service.name": "imprimatur" }).merge(
+      detectResources({ detectors: [serviceInstanceIdDetector, envDetector] }),
+    ),
     spanProcessors: [new BatchSpanProcessor({ exporter, scheduledDelayMillis: SEND_EVERY_MS, exportTimeoutMillis: EXPORT_MAX_MS })],
   });
   const tracer = provider.getTracer("imprimatur");

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { startCollector } from "../../fixtures/collector.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { publishedPassport } from "../../fixtures/passports.ts";
@@ -113,6 +113,20 @@ test("a trace marks as an error what the log calls a fault, and no other 503", a
     [false, true],
     [false, true],
   ]);
+});
+
+test("a trace says which node made it, and what its surroundings say of that", async (t) => {
+  const collector = await startCollector();
+  t.onTestFinished(collector.end);
+  vi.stubEnv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=hall%207");
+  t.onTestFinished(() => void vi.unstubAllEnvs());
+  t.onTestFinished((await startWorld({ settings: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } })).end);
+  await expect.poll(() => collector.spans.length).toBeGreaterThan(0);
+  expect(collector.spans[0]?.resource).toMatchObject({
+    "service.name": "imprimatur",
+    "service.instance.id": expect.stringMatching(/^[\da-f-]{36}$/),
+    "deployment.environment.name": "hall 7",
+  });
 });
 
 test("a loop that stands still once shows in the figure by which its alert judges", async (t) => {
