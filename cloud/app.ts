@@ -102,9 +102,11 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     clientErrorHandler: answerBadHttp,
     frameworkErrors: (error, request, reply: FastifyReply) => {
       const refusal = asRefusal(error);
-      const body = isEn18222(request.url) ? failureOf(refusal, request.id) : refusal.body;
+      const { headers, body } = isEn18222(request.url)
+        ? { headers: {}, body: failureOf(refusal, request.id) }
+        : refusalFor(refusal, undefined, request.headers.accept);
       void reply
-        .headers({ "x-correlation-id": request.id, ...secure })
+        .headers({ "x-correlation-id": request.id, ...secure, ...headers })
         .code(refusal.status)
         .send(body);
       tell(request, reply, given); // no hook runs for these

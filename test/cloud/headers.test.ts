@@ -52,9 +52,12 @@ test.each([
   const answer = await w.nobody.send("PUT", path);
   judge(answer);
   const { status } = answer;
+  const problem = await w.nobody.send("PUT", path, { headers: { accept: "application/problem+json" } });
+  expect(problem.headers.get("content-type")).toBe("application/problem+json; charset=utf-8");
+  expect(problem.body).toMatchObject({ ...answer.body, status, title: answer.body.error.code, detail: answer.body.error.message });
   const line = { event: "request", requestId: answer.headers.get("x-correlation-id"), endpoint: "(none)", status, ms: expect.any(Number) };
   expect(w.logged().map((text) => JSON.parse(text) as object)).toContainEqual(expect.objectContaining(line));
-  expect((await w.admin.get("/metrics")).text).toContain(`http_requests_total{method="PUT",endpoint="(none)",status="${status}"} 1`);
+  expect((await w.admin.get("/metrics")).text).toContain(`http_requests_total{method="PUT",endpoint="(none)",status="${status}"} 2`);
 });
 
 test("any web page may read what a stranger verifies with, and is told why where it can't; so may it what EN 18222 opens to all", async () => {
