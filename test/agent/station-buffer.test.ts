@@ -18,7 +18,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, type TestContext } from "vitest";
 import { openBuffer } from "../../agent/buffer.ts";
 import { systemClock } from "../../agent/clock.ts";
 import type { SimulatedFloor } from "../../fixtures/floor.ts";
@@ -300,7 +300,7 @@ test("one that begins anew asks what became of all that it held, and not of the 
   t.onTestFinished(station.end);
   await until(() => station.store.meta("adoption") === "done");
   const held = station.store.inHand().map(({ jobRef, work }) => [jobRef, work.unknown === undefined]);
-  expect(held.toSorted()).toEqual(claimed.map((ref) => [ref, false]).toSorted());
+  expect(new Map(held as [string, boolean][])).toEqual(new Map(claimed.map((ref) => [ref, false])));
   const [{ attemptId } = { attemptId: "" }] = station.store.inHand();
   expect(station.store.items(attemptId)).toMatchObject([
     { status: "RENDERED" },
@@ -485,16 +485,23 @@ test("what the cloud hasn't heard is never forgotten, nor what it refused; count
   expect(counts).toMatchObject({ sealed: 1, destroyed: 1 });
 });
 
-test("a label that was seen after its job was over is known for an old one, though its job is forgotten", async (t) => {
+/** A station that has ended once its only label was sealed and told. */
+async function afterOneLabel(t: TestContext) {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-  const first = await stationOn(floor);
-  const { job_ref: ref, serial, gtin, digital_link: text } = await shop.issue();
-  await printed(first, ref);
-  await ask(first, "POST", "/api/scan", { text });
-  await sealed(shop, ref);
-  await until(() => first.state().buffer_depth === 0 && first.state().buffer.pictures === 0);
-  await first.end();
+  const station = await stationOn(floor);
+  const job = await shop.issue();
+  await printed(station, job.job_ref);
+  await ask(station, "POST", "/api/scan", { text: job.digital_link });
+  await sealed(shop, job.job_ref);
+  await until(() => station.state().buffer_depth === 0 && station.state().buffer.pictures === 0);
+  await station.end();
+  return { shop, floor, job };
+}
+
+test("a label that was seen after its job was over is known for an old one, though its job is forgotten", async (t) => {
+  const { shop, floor, job } = await afterOneLabel(t);
+  const { job_ref: ref, serial, gtin, digital_link: text } = job;
   inFile(fileOf(floor), `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000}`); // and somebody has scanned it today
   const later = await stationOn(floor);
   t.onTestFinished(later.end);
@@ -506,15 +513,8 @@ test("a label that was seen after its job was over is known for an old one, thou
 });
 
 test("a label that is forgotten isn't taken for an old one when its serial is printed anew: it was sealed, as every earlier one is known to be", async (t) => {
-  const shop = await printShop(w);
-  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-  const first = await stationOn(floor);
-  const { job_ref: ref, serial, gtin, digital_link: text } = await shop.issue();
-  await printed(first, ref);
-  await ask(first, "POST", "/api/scan", { text });
-  await sealed(shop, ref);
-  await until(() => first.state().buffer_depth === 0 && first.state().buffer.pictures === 0);
-  await first.end();
+  const { shop, floor, job } = await afterOneLabel(t);
+  const { job_ref: ref, serial, gtin, digital_link: text } = job;
   inFile(
     fileOf(floor),
     `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000};
