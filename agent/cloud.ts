@@ -79,7 +79,8 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     body?: Uint8Array<ArrayBuffer>;
     key?: string;
     type?: string;
-    /** Without our key: what anybody may ask for. */ keyless?: true;
+    /** Without our key: what anybody may ask for. */
+    keyless?: true;
   };
   async function call<T extends TSchema>(
     method: string,

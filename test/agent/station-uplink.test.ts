@@ -68,6 +68,18 @@ async function onBorrowedTime(t: T, leaseSeconds = 5, more: Partial<StationOptio
   return { own, ...found };
 }
 
+/** A label came out, and its job failed while the line was cut. */
+async function goneOnWithoutUs(t: T) {
+  const found = await onBorrowedTime(t);
+  const { own, shop, net, station } = found;
+  const { job_ref: ref } = await shop.issue();
+  await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+  net.cut();
+  own.later(1_000_000);
+  await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+  return { ...found, ref };
+}
+
 /** In the buffer of a station that isn't running. */
 function forget({ config }: SimulatedFloor, attemptId: string, what: string): void {
   const db = new Database(join(config.dataDir, "station.db"));
@@ -420,12 +432,7 @@ describe.concurrent("the cloud refuses", () => {
   });
 
   test("a job that went on without us leaves an orphan: told, listed, and destroyed by a person", async (t) => {
-    const { own, shop, net, station } = await onBorrowedTime(t);
-    const { job_ref: ref } = await shop.issue();
-    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
-    net.cut();
-    own.later(1_000_000);
-    await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+    const { shop, net, station, ref } = await goneOnWithoutUs(t);
     net.mend();
     await until(() => asked(station, ref) === "destroy_earlier");
     await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 1);
@@ -498,30 +505,27 @@ describe.concurrent("the cloud refuses", () => {
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
     const [isAsked, late] = [Promise.withResolvers<void>(), Promise.withResolvers<"pass">()];
+    let tries = 0;
     net.rule(({ path }) => {
-      if (path.endsWith("/heartbeat")) return (isAsked.resolve(), late.promise);
-      return path.endsWith("/aidc/orphans") ? "cut" : "pass";
+      if (path.endsWith(`${ref}/heartbeat`)) return (isAsked.resolve(), late.promise);
+      return path.endsWith("/aidc/orphans") ? ((tries += 1), "cut") : "pass";
     });
     await isAsked.promise;
     own.later(1_000_000);
-    await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+    await until(async () => (await movesOf(shop, ref)).includes("FAILED")); // and it may be claimed again at once
     await ask(station, "POST", "/api/scan", { text });
-    await until(() => asked(station, ref) === "destroy_earlier");
+    await until(() => station.store.orphans().length === 1 && tries > 0);
     late.resolve("pass");
     await until(() => net.passed.some(({ path, status }) => path.endsWith("/heartbeat") && status === 409));
-    await until(() => station.state().jobs.some(({ attempt }) => attempt === 2)); // and that answer is heard
+    const before = tries;
+    await until(() => tries > before + 1); // it goes on being said
     net.rule(() => "pass");
     await until(async () => (await shop.admin.get("/aidc/orphans")).body.data.length === 1);
     expect(station.state().ledger.counts).toMatchObject({ orphan: 1 });
   });
 
   test("an orphan that it won't hear of is shown to people, and its label is still asked for", async (t) => {
-    const { own, shop, net, station } = await onBorrowedTime(t);
-    const { job_ref: ref } = await shop.issue();
-    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
-    net.cut();
-    own.later(1_000_000);
-    await until(async () => (await stateInCloud(shop, ref)) === "FAILED");
+    const { net, station, ref } = await goneOnWithoutUs(t);
     net.rule(({ path }) => (path.endsWith("/aidc/orphans") ? { status: 404, code: "NOT_FOUND" } : "pass"));
     net.mend();
     await until(() => station.state().quarantine.length > 0);
