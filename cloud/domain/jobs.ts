@@ -11,7 +11,7 @@ import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { countEnd } from "./job-hours.ts";
-import { pageOf, type PageQuery, SEQ, wholeReply } from "./page.ts";
+import { type PageQuery, SEQ, wholeOf, wholeReply } from "./page.ts";
 import { leftBy } from "./stray-labels.ts";
 import { waits } from "./wakes.ts";
 
@@ -192,7 +192,7 @@ export const eventsOf = (_tx: Tx, ref: string) => eventsByRef.all({ ref });
 /** From its first moment on, a page at a time: a job whose lease runs out again and again has many. */
 export async function history(tx: Tx, caller: Caller, ref: string, query: PageQuery): Promise<JobHistory> {
   await find(tx, caller.tenantId, ref);
-  const { limit, after } = pageOf(query, SEQ);
+  const { limit, after } = wholeOf(query, SEQ);
   const rows = await tx.db
     .select()
     .from(printEvents)

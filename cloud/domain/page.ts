@@ -20,6 +20,8 @@ export function pageOf(query: PageQuery, shape = UUID, name = "cursor"): { limit
   if (!shape.test(after) || encode(after) !== cursor) throw unknownCursor(name);
   return { limit, after };
 }
+/** Of a list that was shown whole: as many as a page may have where nothing else is asked. */
+export const wholeOf = (query: PageQuery, shape = UUID) => pageOf({ limit: limits.PAGE_MAX_ITEMS, ...query }, shape);
 const unknownCursor = (field = "cursor") =>
   invalid([{ field, rule: "cursor", message: "isn't one that this list gave out; start without it" }]);
 

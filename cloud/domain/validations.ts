@@ -16,7 +16,7 @@ import { instant } from "./instant.ts";
 import { statusListFor } from "./issued-credentials.ts";
 import * as events from "./events.ts";
 import * as log from "./log.ts";
-import { pageOf, type PageQuery, wholeReply } from "./page.ts";
+import { type PageQuery, wholeOf, wholeReply } from "./page.ts";
 import * as passports from "./passports.ts";
 
 type Row = typeof validations.$inferSelect;
@@ -68,7 +68,7 @@ export const isPrintable = async (_tx: Tx, tenantId: string, productId: string):
 /** In the order they were made, a page at a time; whether labels may be printed is said with each of them. */
 export async function list(tx: Tx, caller: Caller, id: string, query: PageQuery): Promise<Validations> {
   const row = await passports.find(tx, caller.tenantId, id);
-  const { limit, after } = pageOf(query);
+  const { limit, after } = wholeOf(query);
   const rows = await tx.db
     .select()
     .from(validations)

@@ -34,6 +34,20 @@ test("a job's history pages from its first moment on, and without a limit is at 
   expect([(await home.admin.get(`${path}?limit=201`)).status, (await home.admin.get(`${path}?cursor=zz`)).status]).toEqual([400, 400]);
 });
 
+test("a history longer than a page of other lists is shown whole all the same", async () => {
+  const home = await printShop(w);
+  const { job_ref: ref } = await home.issue({ max_attempts: 20 });
+  for (let i = 0; i < 20; i += 1) {
+    const claimed = await home.device.claim();
+    const [render = {}] = goodItems(claimed);
+    await home.device.say(claimed, render);
+    await home.device.say(claimed, { status: "FAILED", reason: "the queue refused the label" });
+  }
+  const { data, ...more } = (await home.admin.get(`/aidc/jobs/${ref}/history`)).body;
+  expect(data.filter(({ to }: { to: string }) => to === "FAILED")).toHaveLength(20);
+  expect(more).toEqual({});
+});
+
 test("all jobs of a serial are found by it at every moment of their lives, newest first, and no other's", async () => {
   const home = await printShop(w);
   const [serial = "", other] = await home.allocate(3);
