@@ -49,6 +49,7 @@ const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTE
 /** Eight labels that were claimed, and printed and sealed without the cloud: it has yet to hear of all that. */
 async function eightSealedAway(t: T) {
   const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
+  await until(() => net.passed.some(({ path }) => path.endsWith("/claim/batch"))); // it has the keys by which it judges a claim
   await ask(station, "POST", "/api/pause");
   const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
   net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
