@@ -15,7 +15,7 @@ export const HASTY = { answerMs: 600, pollMs: 20, completionMs: 4_000, settleMs:
 const PATIENCE = { idleMs: 500, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 };
 const PAUSES = { firstMs: 50, mostMs: 400 };
 
-const TOLD_LINES = 30; // of a station whose test failed
+export const TOLD_LINES = 30; // of a station whose test failed
 
 export type Running = Station & { floor: SimulatedFloor; lines: string[] };
 type Ends = { onTestFinished: typeof onTestFinished; onTestFailed?: typeof onTestFailed };

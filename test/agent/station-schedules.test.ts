@@ -11,7 +11,7 @@ import { type FaultName, faultTable } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { LINE_FAULTS, type LineFault } from "../../fixtures/scanners/line.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { asked, ask, floorOf, HASTY, jobAt, lyingOf, type Running, say, stateInCloud, stationOn, until } from "./floor.ts";
+import { asked, ask, floorOf, HASTY, jobAt, lyingOf, type Running, say, stateInCloud, stationOn, TOLD_LINES, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -142,6 +142,9 @@ async function holds(steps: Step[], kind: Kind, driver?: string): Promise<void> 
     await until(() => station.state().buffer_depth === 0);
     for (const [ref, labels] of believed) await judge(shop, ref, labels);
     expect(station.state().quarantine).toEqual([]);
+  } catch (error) {
+    if (driver === undefined) process.stderr.write([...station.lines.slice(-TOLD_LINES), JSON.stringify(station.state()), ""].join("\n"));
+    throw error;
   } finally {
     await station.end();
     for (const end of ends) await end();

@@ -46,10 +46,13 @@ const statusOf = ({ path, body }: Passing): string | undefined =>
 const resultOf = (ref: string) => ({ job_ref: ref, attempt_id: ref, status: "FAILED" as const, occurred_at: new Date().toISOString() });
 const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"];
 
+/** So it has the keys by which it judges a claim. */
+const hasClaimed = ({ passed }: Network) => until(() => passed.some(({ path }) => path.endsWith("/claim/batch")));
+
 /** Eight labels that were claimed, and printed and sealed without the cloud: it has yet to hear of all that. */
 async function eightSealedAway(t: T) {
   const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
-  await until(() => net.passed.some(({ path }) => path.endsWith("/claim/batch"))); // it has the keys by which it judges a claim
+  await hasClaimed(net);
   await ask(station, "POST", "/api/pause");
   const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
   net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
@@ -642,6 +645,7 @@ describe.concurrent("the cloud refuses", () => {
 
   test("in a burst one attempt's refusal drops what follows on it, and holds up nobody else", async (t) => {
     const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 3, leaseSeconds: 600 } } });
+    await hasClaimed(net);
     await ask(station, "POST", "/api/pause");
     const jobs = await Promise.all([1, 2, 3].map(() => shop.issue()));
     net.rule(({ path }) => (path.endsWith("/claim/batch") || path.endsWith("/aidc/station") ? "pass" : "cut"));
