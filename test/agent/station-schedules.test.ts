@@ -197,7 +197,8 @@ async function mended(
     }
     if (kind === null && jobAt(station, ref)?.state === "PRINTED_ATTESTED") {
       if (paper.length !== 1) throw new Error(`attested, and ${paper.length} labels lie there`);
-      await ask(station, "POST", "/api/scan", { text: link });
+      const { why } = (await ask(station, "POST", "/api/scan", { text: link })).body as { why: string | null };
+      if (why === "tag" && (await say(station, ref, "destroyed")).status === 200) destroyed.add(paper[0] as number); // of a printer that didn't answer, nobody has read it
     }
     return false;
   }, 120_000);
