@@ -6,7 +6,7 @@ import { inTime } from "./clock.ts";
 import { contentOf } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
-import { attests, type Capabilities, type Completion, type Printer, type Submission } from "./printers/driver.ts";
+import { attests, type Capabilities, type Completion, isOther, type Printer, type Submission } from "./printers/driver.ts";
 import { can } from "./printers/index.ts";
 import { fail, unlessRefused } from "./ends.ts";
 import { isOver } from "./floor.ts";
@@ -154,7 +154,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   }
 
   /** It was sent to another printer than the one that stands here now: what this one has counted, or holds, says nothing of it. */
-  const isOfAnother = ({ work: { sentTo } }: Attempt): boolean => sentTo !== undefined && (press.identity() ?? sentTo) !== sentTo;
+  const isOfAnother = ({ work: { sentTo } }: Attempt): boolean => sentTo !== undefined && isOther(press.identity() ?? sentTo, sentTo);
   /** Where the counter stands; null where there is none, or it doesn't say, or is another printer's. */
   async function counterNow(attempt: Attempt, at: Printer): Promise<number | null> {
     if (!press.capabilities()?.counter || isOfAnother(attempt)) return null;

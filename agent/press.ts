@@ -2,7 +2,16 @@
 import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { can, openPrinter } from "./printers/index.ts";
-import { attests, type Capabilities, type Fault, type FaultName, type Printer, type Status, type Timing } from "./printers/driver.ts";
+import {
+  attests,
+  type Capabilities,
+  type Fault,
+  type FaultName,
+  isOther,
+  type Printer,
+  type Status,
+  type Timing,
+} from "./printers/driver.ts";
 import { PAUSES_MS } from "./reconnecting.ts";
 import type { Floor } from "./floor.ts";
 
@@ -171,15 +180,18 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
    */
   function hasFallenSilent({ counter: counts, identity, ceiling }: Capabilities): boolean {
     const known = store.kept(counted);
-    if (counts && (known === null || (identity !== null && identity !== known.identity)))
+    const before = known?.identity ?? null;
+    const isExchanged = identity !== null && before !== null && isOther(identity, before);
+    const isBetterKnown = identity !== null && identity.length > (before ?? "").length; // by its number as well
+    if (counts && (known === null || isExchanged || isBetterKnown))
       store.write(() => {
         store.setMeta(counted, JSON.stringify({ identity }));
-        if (known === null || known.identity === null) return;
+        if (!isExchanged) return;
         counter.expect(null); // what the one before it had counted says nothing of this one's labels
-        const words = `it is ${identity} now, and was ${known.identity}: another printer, or another firmware; its counter is taken as it stands`;
+        const words = `it is ${identity} now, and was ${before}: another printer, or another firmware; its counter is taken as it stands`;
         say("warn", { event: "exchanged", printer: name }, `${name}: ${words}`);
       });
-    return known !== null && !counts && attests(ceiling) && (identity === null || identity === known.identity);
+    return known !== null && !counts && attests(ceiling) && !isExchanged;
   }
   function watchCounter({ counters: { labels } }: Status): void {
     const before = counter.expected();

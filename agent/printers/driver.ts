@@ -73,11 +73,21 @@ export type Status = {
   waiting: number | null;
   counters: Counters;
 };
+/** A model, and the maker's number of this one, which tells a spare from the one that it stands in for; not all tell it. */
+export const identityOf = (model: string, unit = ""): string => (/^[\w-]{1,40}$/.test(unit.trim()) ? `${model} (${unit.trim()})` : model);
+const NUMBERED = /^(.*) \(([\w-]+)\)$/s;
+/** Who tells no number now, or didn't then, may be the same one. */
+export function isOther(one: string, other: string): boolean {
+  const [[, model = one, unit], [, otherModel = other, otherUnit]] = [NUMBERED.exec(one) ?? [], NUMBERED.exec(other) ?? []];
+  return model !== otherModel || (unit ?? otherUnit) !== (otherUnit ?? unit);
+}
+
 /** Labels that left the printer in its life, and those among them with VOID on them. Null: it has no such counter, or didn't say. */
 export type Counters = { labels: number | null; voids: number | null };
 
 export type Capabilities = {
   driver: string;
+  /** Null: it gives itself no name. */
   identity: string | null;
   fence: "zpl-hv" | "gs-h" | "gs-r" | "ipp-job" | "none";
   status: boolean;

@@ -7,22 +7,23 @@ import {
   type Fault,
   type Grade,
   NO_COUNTERS,
+  identityOf,
   type Profile,
   type Submission,
 } from "./driver.ts";
 import { resolutionIn } from "./zpl-answers.ts";
 
 /** `twoWay`: it answers at all. `counter`: it tells how many labels it printed. `fenceSeen`: it has answered in order, behind a label. */
-type Seen = { identity: string | undefined; twoWay: boolean; counter: boolean; status: boolean; fenceSeen: boolean };
+type Seen = { model: string | undefined; unit: string | undefined; twoWay: boolean; counter: boolean; status: boolean; fenceSeen: boolean };
 
-export function capabilitiesOf(profile: Profile, { identity, twoWay, counter, status, fenceSeen }: Seen): Capabilities {
-  const dpi = resolutionIn(identity);
+export function capabilitiesOf(profile: Profile, { model, unit, twoWay, counter, status, fenceSeen }: Seen): Capabilities {
+  const dpi = resolutionIn(model);
   const warnings =
     dpi && dpi !== profile.dpi ? [`it says that it prints ${dpi} dpi, and is set up for ${profile.dpi}: labels have the wrong size`] : [];
   const rfid = profile.rfid ? (twoWay ? "write+readback" : "write") : "none";
   return {
     driver: "zpl",
-    identity: identity ?? null,
+    identity: model === undefined ? null : identityOf(model, unit),
     fence: twoWay ? "zpl-hv" : "none",
     status,
     counter,

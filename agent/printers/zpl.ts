@@ -24,9 +24,15 @@ import { formatOf, RFID_TRIES, UNFILLED } from "./zpl-format.ts";
 import { capabilitiesOf, verdictsOf } from "./zpl-words.ts";
 
 const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
+const LATE_MAX = 20; // answers that still come before it is given up for now
 const FIELDS_MAX = 64;
 const SETTLE_STEP_MS = 15;
-const SGD = { labels: "odometer.total_label_count", voids: "odometer.rfid.void_resettable", words: "device.languages" } as const;
+const SGD = {
+  labels: "odometer.total_label_count",
+  voids: "odometer.rfid.void_resettable",
+  words: "device.languages",
+  unit: "device.unique_id",
+} as const;
 const COUNTERS = ["labels", "voids"] as const;
 const isCount = (value: string) => /^\d+$/.test(value.trim());
 const getvar = (name: string) => `! U1 getvar "${name}"\r\n`;
@@ -58,9 +64,20 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return fault === undefined ? heard : undefined;
   }
   const quoted = (question: string) => ask(question, (answer) => (answer.kind === "sgd" ? answer.value : undefined));
-  /** Answers carry no name. After one that didn't come in time, a question with an answer in words shows where the late ones end. */
+  /**
+   * Answers carry no name. After one that didn't come in time, a question with an answer in words shows where the late ones end, unless that one is late itself:
+   * nothing may come for a while.
+   */
+  async function backInStep(): Promise<boolean> {
+    const inWords = await ask(getvar(SGD.words), (answer) => (answer.kind === "sgd" && !isCount(answer.value) ? true : undefined));
+    for (let late = inWords, n = 0; late; n += 1) {
+      late = await talk.hear((answer) => (answer.kind === "sgd" ? true : undefined), timing.answerMs);
+      if (n === LATE_MAX) return false;
+    }
+    return inWords ?? false;
+  }
   async function variable(name: string): Promise<string | undefined> {
-    inStep ||= (await ask(getvar(SGD.words), (answer) => (answer.kind === "sgd" && !isCount(answer.value) ? true : undefined))) ?? false;
+    inStep ||= await backInStep();
     const value = inStep ? await quoted(getvar(name)) : undefined;
     inStep &&= value !== undefined;
     return value;
@@ -102,11 +119,12 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   }
 
   async function probe(): Promise<Capabilities> {
-    const identity = await ask("~HI", (answer) => (answer.kind === "identity" ? answer.words : undefined));
+    const model = await ask("~HI", (answer) => (answer.kind === "identity" ? answer.words : undefined));
     const { source, counters } = await preflight();
     const counter = counters.labels !== null;
-    const twoWay = identity !== undefined || source.length > 0 || counter;
-    return capabilitiesOf(profile, { identity, twoWay, counter, status: source.length > 0, fenceSeen });
+    const twoWay = model !== undefined || source.length > 0 || counter;
+    const unit = counter ? await variable(SGD.unit) : undefined; // who tells no counter may not know such questions at all
+    return capabilitiesOf(profile, { model, unit, twoWay, counter, status: source.length > 0, fenceSeen });
   }
 
   async function submit({ bytes, token, epc }: Encoded): Promise<Submission> {

@@ -183,20 +183,26 @@ describe.concurrent("labels", () => {
     expect(station.state().printers[0]?.ceiling).toBe("B");
   });
 
-  test("of another printer in its place are counted from where it stands: what another one had counted explains nothing", async (t) => {
+  const others = [
+    { dpi: 300, unit: "SIM0000001" },
+    { dpi: 203, unit: "SIM0000002" },
+  ] as const;
+  const counted =
+    "of another printer in its place ($dpi dpi, $unit) are counted from where it stands: what another one had counted explains nothing";
+  test.for(others)(counted, async ({ dpi, unit }, t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop);
     const first = await stationOn(floor);
-    const counted = (station: Running, labels: number) => until(() => station.store.meta("odometer:printer") === String(labels));
-    await counted(first, floor.machine?.counters.labels ?? NaN);
+    const isAt = (station: Running, labels: number) => until(() => station.store.meta("odometer:printer") === String(labels));
+    await isAt(first, floor.machine?.counters.labels ?? NaN);
     await first.end();
-    const other = await startZplPrinter({ scale: 0, dpi: 300 });
+    const other = await startZplPrinter({ scale: 0, dpi, unit });
     t.onTestFinished(other.stop);
     other.counters.labels = 90_000;
-    const printers = floor.config.printers.map((printer) => ({ ...printer, port: other.url, dpi: 300 as const }));
+    const printers = floor.config.printers.map((printer) => ({ ...printer, port: other.url, dpi }));
     const station = await stationOn({ ...floor, config: { ...floor.config, printers } });
     t.onTestFinished(station.end);
-    await counted(station, 90_000);
+    await isAt(station, 90_000);
     expect(station.state().ledger.counts).toEqual({});
     other.counters.labels += 1; // what comes out of it is its own
     await until(() => station.state().ledger.counts["unexplained"] === 1);

@@ -384,7 +384,8 @@ describe.concurrent("a label that comes out after a person has looked", () => {
 
 describe.concurrent("another printer in the place of the one that was sent the label", () => {
   /** Its counter stands where the first one's stood before the label, which came out of that one and of which nobody was told. */
-  async function exchanged(t: Parameters<typeof floorOf>[0], fault?: FaultName) {
+  type Spare = NonNullable<Parameters<typeof startZplPrinter>[0]>;
+  async function exchanged(t: Parameters<typeof floorOf>[0], fault?: FaultName, spare: Spare = { dpi: 300 }) {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 4, leaseSeconds: 5 } } });
     const { machine } = floor;
@@ -399,7 +400,7 @@ describe.concurrent("another printer in the place of the one that was sent the l
     await isAsked(first, ref, "unknown_outcome");
     if (fault) await first.end();
     await machine.stop();
-    const other = await startZplPrinter({ scale: 0, dpi: 300, port: machine.port });
+    const other = await startZplPrinter({ scale: 0, ...spare, port: machine.port });
     t.onTestFinished(other.stop);
     other.counters.labels = before;
     const station = fault ? await stationOn(floor) : first;
@@ -424,6 +425,13 @@ describe.concurrent("another printer in the place of the one that was sent the l
       expect(other.labels).toHaveLength(0);
     },
   );
+
+  test("nor does that of a spare of the same model and firmware, which tells its own number", async (t) => {
+    const { station, ref } = await exchanged(t, undefined, { unit: "SIM0000002" });
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await isDone(station, ref);
+    expect(wordsAt(station, ref)).toMatch(OTHER);
+  });
 
   test("nor is its counter kept for a label of which nobody knew how the counter stood before it", async (t) => {
     const { station, ref } = await exchanged(t, "no-counter");

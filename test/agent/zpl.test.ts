@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { createRequire } from "node:module";
 import { type AddressInfo, createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
@@ -9,7 +10,7 @@ import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
 import { systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { renderLabel } from "../../agent/label.ts";
-import type { Profile } from "../../agent/printers/driver.ts";
+import { isOther, type Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/zpl.ts";
 import { lexer } from "../../agent/printers/zpl-answers.ts";
 import { graphicField } from "../../agent/printers/zpl-format.ts";
@@ -246,6 +247,61 @@ test.concurrent("an answer that came too late for its question isn't taken for t
   machine.clear();
   await t.expect.poll(async () => (await printer.preflight()).ready).toBe(true);
   expect(await print(dotsOf())).toMatchObject({ outcome: "confirmed", evidence: { before: 1_000, after: 1_001 } });
+});
+
+test.concurrent("answers that were held up and then come one after another, one to the question that shows it as well, aren't taken for later ones", async (t) => {
+  const answers: [question: RegExp, answer: string][] = [
+    [/total_label_count/, '"5000"'],
+    [/void_resettable/, '"7"'],
+    [/languages/, '"zpl"'],
+    [/unique_id/, '"12345"'],
+  ];
+  let heldUp = Promise.resolve();
+  let last = heldUp;
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.on("data", (asked) => {
+      const question = String(asked);
+      if (question === "~HQES")
+        socket.write("\x02\r\n PRINTER STATUS\r\n ERRORS: 0 00000000 00000000\r\n WARNINGS: 0 00000000 00000000\r\n\x03");
+      if (question === "~HS")
+        socket.write("\x02030,0,0,0200,000,0,0,0,000,0,0,0\x03\r\n\x02000,0,0,0,0,2,4,0,00000000,1,000\x03\r\n\x021234,0\x03\r\n");
+      const said = answers.find(([pattern]) => pattern.test(question))?.[1];
+      if (said === undefined) return;
+      const before = Promise.all([last, heldUp]);
+      last = before.then(() => sleep(60)).then(() => void socket.write(said));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const printer = await driver.open(url, { name: "zebra", dpi: 203, rfid: true, timing: { ...TIMING, answerMs: 400 } });
+  t.onTestFinished(async () => {
+    await printer.close();
+    server.close();
+  });
+  await printer.probe();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  heldUp = promise;
+  for (let looks = 0; looks < 2; looks += 1) expect((await printer.preflight()).counters).toEqual({ labels: null, voids: null });
+  resolve();
+  for (let isWhole = false; !isWhole;) {
+    const { labels, voids } = (await printer.preflight()).counters;
+    expect([labels ?? 5_000, voids ?? 7]).toEqual([5_000, 7]);
+    isWhole = labels !== null && voids !== null;
+  }
+});
+
+test.concurrent("it is known by the number that its maker gave it, and by its model alone where it tells none", async (t) => {
+  const identityOf = async (unit: string) => (await (await pairOf(t, {}, { unit })).printer.probe()).identity;
+  const model = "IMPRIMATUR SIMULATED PRINTER-203dpi,V0.1,8,8192KB";
+  expect(await identityOf("D4J-221500123")).toBe(`${model} (D4J-221500123)`);
+  expect(await identityOf("?")).toBe(model);
+  expect([
+    isOther(model, `${model} (1)`),
+    isOther(`${model} (1)`, model),
+    isOther(`${model} (1)`, `${model} (12)`),
+    isOther(model, `${model},CUTTER`),
+  ]).toEqual([false, false, true, true]);
 });
 
 test.concurrent("a clock that is set forward while a label moves takes no time from its answer", async (t) => {
