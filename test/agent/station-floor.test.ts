@@ -187,9 +187,7 @@ describe.concurrent("labels", () => {
     { dpi: 300, unit: "SIM0000001" },
     { dpi: 203, unit: "SIM0000002" },
   ] as const;
-  const counted =
-    "of another printer in its place ($dpi dpi, $unit) are counted from where it stands: what another one had counted explains nothing";
-  test.for(others)(counted, async ({ dpi, unit }, t) => {
+  test.for(others)("of another printer ($dpi dpi, $unit) in its place are counted from where it stands", async ({ dpi, unit }, t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop);
     const first = await stationOn(floor);
