@@ -3,10 +3,14 @@ import type { Buffer } from "node:buffer";
 import { afterHearing, type Clock } from "../clock.ts";
 import type { Closed, Port, Written } from "../port.ts";
 
+const LATE_MAX = 20;
+
 export type Dialogue<Answer> = {
   send(bytes: Uint8Array | string, stallMs: number): Promise<Written>;
   /** The first answer that `pick` makes something of; undefined when the time is up or the port is closed. */
   hear<T>(pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined>;
+  /** Answers carry no name, and what comes late answers an earlier question: until none has come for so long. False where there is no end to them. */
+  silence(isLate: (answer: Answer) => boolean, ms: number): Promise<boolean>;
   /** Nothing but time; shorter when the port closes. */
   pause(ms: number): Promise<void>;
   closed(): Closed | undefined;
@@ -45,6 +49,10 @@ export function dialogue<Answer>(
     });
   return {
     hear,
+    silence: async (isLate, ms) => {
+      for (let n = 0; n < LATE_MAX; n += 1) if (!(await hear((answer) => isLate(answer) || undefined, ms))) return true;
+      return false;
+    },
     send: (bytes, stallMs) =>
       port.write(typeof bytes === "string" ? Uint8Array.from(bytes, (letter) => letter.charCodeAt(0)) : bytes, { stallMs }),
     pause: async (ms) => {

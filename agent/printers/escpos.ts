@@ -76,6 +76,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let strays = 0; // answers to GS r that nobody asked for
   let echoes = false;
   let tellsHealth = false;
+  let inStep = true;
   const heard = new Map<string, number>();
   let paperless: string | undefined; // the label behind which it answered that its paper has ended
   const note = (token: string) => {
@@ -112,16 +113,24 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return (await ask(askPaper, (answer) => (answer.kind === "paper" ? true : undefined))) ?? false;
   }
 
+  /** The answer doesn't say to which of the questions. */
+  async function statusOf(n: 1 | 2 | 3 | 4): Promise<number | undefined> {
+    inStep ||= await talk.silence((answer) => answer.kind === "realtime", timing.answerMs);
+    const bits = inStep ? await ask(askNow(n), (answer) => (answer.kind === "realtime" ? answer.bits : undefined)) : undefined;
+    tellsHealth ||= bits !== undefined;
+    inStep &&= bits !== undefined || !tellsHealth; // who never answered doesn't know the question
+    return bits;
+  }
+
   async function health(): Promise<Omit<Status, "counters">> {
     const faults: Fault[] = [];
     const source: string[] = [];
     const warnings: string[] = [];
     for (const n of REALTIME_QUESTIONS) {
-      const bits = await ask(askNow(n), (answer) => (answer.kind === "realtime" ? answer.bits : undefined));
+      const bits = await statusOf(n);
       if (bits === undefined && n === 1) break; // it doesn't know the question
       if (bits === undefined) continue;
       source.push(`DLE EOT ${n}`);
-      tellsHealth = true;
       faults.push(...realtimeFaults(n, bits));
       if (n === 4 && (bits & PAPER_LOW) !== 0) warnings.push("paper is running out");
     }
@@ -186,8 +195,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (inFlight !== undefined) return refused("another label is in flight");
     if (fence === "gs-r" && !settled && !(await settle()))
       return refused(echoes ? ECHO : "it doesn't answer, or more than it was asked: is it on?");
-    if (tellsHealth && (await ask(askNow(1), (answer) => (answer.kind === "realtime" ? true : undefined))) === undefined)
-      return refused("it no longer tells its status: is it on?");
+    if (tellsHealth && (await statusOf(1)) === undefined) return refused("it no longer tells its status: is it on?");
     const at = clock.now();
     inFlight = token;
     if (fence === "gs-r") owed += 1;

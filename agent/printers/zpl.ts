@@ -24,7 +24,6 @@ import { formatOf, RFID_TRIES, UNFILLED } from "./zpl-format.ts";
 import { capabilitiesOf, verdictsOf } from "./zpl-words.ts";
 
 const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
-const LATE_MAX = 20; // answers that still come before it is given up for now
 const FIELDS_MAX = 64;
 const SETTLE_STEP_MS = 15;
 const SGD = {
@@ -64,17 +63,10 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return fault === undefined ? heard : undefined;
   }
   const quoted = (question: string) => ask(question, (answer) => (answer.kind === "sgd" ? answer.value : undefined));
-  /**
-   * Answers carry no name. After one that didn't come in time, a question with an answer in words shows where the late ones end, unless that one is late itself:
-   * nothing may come for a while.
-   */
+  /** After an answer that didn't come in time, a question with an answer in words shows that it answers again, and then where the late ones end. */
   async function backInStep(): Promise<boolean> {
-    const inWords = await ask(getvar(SGD.words), (answer) => (answer.kind === "sgd" && !isCount(answer.value) ? true : undefined));
-    for (let late = inWords, n = 0; late; n += 1) {
-      late = await talk.hear((answer) => (answer.kind === "sgd" ? true : undefined), timing.answerMs);
-      if (n === LATE_MAX) return false;
-    }
-    return inWords ?? false;
+    const isBack = await ask(getvar(SGD.words), (answer) => (answer.kind === "sgd" && !isCount(answer.value) ? true : undefined));
+    return isBack === true && talk.silence((answer) => answer.kind === "sgd", timing.answerMs);
   }
   async function variable(name: string): Promise<string | undefined> {
     inStep ||= await backInStep();

@@ -1,5 +1,7 @@
 // What is ESC/POS's own: rasters of a limited width, answers without a frame, and a question behind the label that clones may not know.
+import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
 import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
@@ -105,6 +107,38 @@ test.concurrent("an answer to GS r that says itself that the paper has ended con
   const completion = await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())));
   expect(completion).toMatchObject({ outcome: "unknown", reason: expect.stringContaining("paper has ended"), evidence: { grade: "E" } });
   expect(completion.faults).toEqual([{ name: "media-out", words: "it is out of paper" }]);
+});
+
+test.concurrent("status bytes that were held up and then come one after another aren't taken for the answers to later questions", async (t) => {
+  const COVER_OPEN = [0x1a, 0x16, 0x12, 0x12]; // to DLE EOT 1 to 4
+  let heldUp = Promise.resolve();
+  let last = heldUp;
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.on("data", (asked) => {
+      const byte = asked[0] === 0x10 && asked[1] === 0x04 ? COVER_OPEN[(asked[2] ?? 0) - 1] : undefined;
+      if (byte === undefined) return;
+      const before = Promise.all([last, heldUp]);
+      last = before.then(() => sleep(60)).then(() => void socket.write(Uint8Array.of(byte)));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const printer = await driver.open(url, { name: "receipts", dpi: 203, fence: "none", timing: { ...TIMING, answerMs: 300 } });
+  t.onTestFinished(async () => {
+    await printer.close();
+    server.close();
+  });
+  await printer.probe();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  heldUp = promise;
+  for (let looks = 0; looks < 3; looks += 1) expect((await printer.preflight()).ready).toBeNull();
+  resolve();
+  for (let isWhole = false; !isWhole;) {
+    const { source, faults } = await printer.preflight();
+    isWhole = source.length === 4;
+    if (isWhole) expect(faults).toMatchObject([{ name: "head-open" }]);
+  }
 });
 
 test.concurrent("an answer for a label from before the connection was lost isn't taken for the next label", async (t) => {
