@@ -1,6 +1,7 @@
 // A label from its template: drawn once as dots, read back by a decoder, and only then allowed to become a manifest. Nothing is ever cut to fit.
 import { Refusal } from "#shared/errors.ts";
 import { decodeSgtin96, digitalLink } from "#shared/gs1.ts";
+import type { Evidence } from "#shared/wire/evidence.ts";
 import { type Bitmap, blank, copyOf, digestOfDots, fill, frame, pictureOf } from "./bitmap.ts";
 import { bwip } from "./bwip.ts";
 import { decode } from "./decode.ts";
@@ -19,21 +20,8 @@ export type LabelContent = {
   marks?: string[];
 };
 export type LabelOptions = { template: Template; dpi: Dpi; simulated?: boolean };
-export type RenderManifest = {
-  format: "dots-1bit";
-  renderer: string;
-  template: string;
-  width_dots: number;
-  height_dots: number;
-  dpi: Dpi;
-  payload: string;
-  /** Of the bitmap's bytes alone, see bitmap.ts. */
-  sha256: string;
-  epc?: string;
-  /** What the label goes without, and why. */
-  without?: { product: string };
-  simulated?: true;
-};
+/** `sha256` is of the bitmap's bytes alone, see bitmap.ts; `without`: what the label goes without, and why. */
+export type RenderManifest = Evidence["render_manifest"] & { without?: { product: string } };
 /** Where the symbol lies and which modules are dark: what a scan can later be compared with, column by column. */
 export type PlacedSymbol = { x: number; y: number; moduleDots: number; modules: number; dark: Uint8Array };
 export type Label = { bitmap: Bitmap; manifest: RenderManifest; symbol: PlacedSymbol };

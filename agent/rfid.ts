@@ -1,6 +1,7 @@
 // Tags: the EPC has to name the job's item before anything is printed, and the tag that is read back has to carry it.
 import { Refusal } from "#shared/errors.ts";
 import { decodeSgtin96 } from "#shared/gs1.ts";
+import type { Evidence } from "#shared/wire/evidence.ts";
 import type { CompletionEvidence } from "./printers/driver.ts";
 
 export type Tag = {
@@ -11,9 +12,8 @@ export type Tag = {
   read_at: string;
   simulated?: true;
 };
-export type RfidEvidence = { epc: string; tid?: string; reader: "printer" | "independent" };
 /** As it is kept until its label is scanned: that it is simulated is said of the scan as a whole. */
-export type HeardTag = RfidEvidence & { simulated?: true };
+export type HeardTag = NonNullable<Evidence["scan_result"]["rfid"]>;
 
 /** What the printer read back of the tag that it wrote. */
 export const tagIn = ({ epc, tid, simulated }: CompletionEvidence): { rfid?: HeardTag } =>
@@ -33,7 +33,7 @@ export function epcFor({ gtin, serial, sgtin96_epc: epc }: { gtin: string; seria
 /** Readings this close together are of one field of view. */
 export const FIELD_MS = 2_000;
 
-export type TagVerdict = { good: true; evidence: RfidEvidence } | { good: false; why: TagFault; words: string };
+export type TagVerdict = { good: true; evidence: HeardTag } | { good: false; why: TagFault; words: string };
 export type TagFault = "other_epc" | "before_print" | "two_tags" | "used_tag" | "other_chip";
 
 export type TagContext = {

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import type { Evidence } from "#shared/wire/evidence.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
 import { askOf, type Attempt } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
@@ -15,7 +16,7 @@ import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
 import type { Label } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
 import { tagIn } from "./rfid.ts";
-import type { GoodScan, ScanResult } from "./scan-result.ts";
+import type { GoodScan } from "./scan-result.ts";
 
 // --- RENDERED
 
@@ -66,7 +67,7 @@ export const intend = (
 
 /** The receipt of the act, and what follows from how much left; false where surely nothing did. */
 export function submitted(floor: Floor, attemptId: string, act: number, submission: Submission, printer: PrinterConfig): boolean {
-  const { store, clock } = floor;
+  const { store } = floor;
   return store.write(() => {
     const { bytesAccepted: accepted, bytesOffered: offered, fault, spoolId, at, before } = submission;
     store.receipt(act, { accepted, offered, fault: fault ?? null, spool_id: spoolId ?? null, at: new Date(at).toISOString() });
@@ -74,24 +75,33 @@ export function submitted(floor: Floor, attemptId: string, act: number, submissi
     if (accepted === 0) return nothingLeft(floor, attempt);
     if (isOver(attempt)) return true; // its job went on meanwhile, or was refused: the label stands in the ledger already
     store.label(printer.name, "unknown", "sent to the printer", attempt);
-    const receipt = {
-      transport: printer.port.split(":")[0] ?? "",
-      printer: printer.name,
+    tellSent(floor, attemptId, printer.name, {
       spool_id: spoolId ?? null,
       bytes: accepted,
       ...(accepted < offered ? { bytes_offered: offered } : {}),
       ...(fault === undefined ? {} : { fault }),
       sha256: attempt.work.sha256 ?? "",
-      accepted_at: instant(clock),
-      ...(printer.simulated ? { simulated: true } : {}),
-    };
-    tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
+    });
     store.change(attemptId, {
       stage: "sent",
       work: { bytes: { offered, accepted }, ...(before.labels === null ? {} : { counter: before.labels }) },
     });
     return true;
   });
+}
+type Left = Pick<Evidence["spool_receipt"], "spool_id" | "bytes" | "sha256"> & { bytes_offered?: number; fault?: string; note?: string };
+function tellSent(floor: Floor, attemptId: string, name: string, left: Left): void {
+  const printer = floor.printers.find((one) => one.name === name);
+  const transport = printer?.port.split(":")[0] ?? "unknown";
+  const simulated = printer?.simulated ? { simulated: true } : {};
+  const receipt = {
+    transport,
+    printer: name,
+    ...left,
+    accepted_at: instant(floor.clock),
+    ...simulated,
+  } satisfies Evidence["spool_receipt"];
+  tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
 }
 function nothingLeft({ store }: Floor, { attemptId, stage, jobRef, ended }: Attempt): boolean {
   if (stage === "sending") store.change(attemptId, { stage: "rendered" });
@@ -136,22 +146,15 @@ export function abandon(floor: Floor, attempt: Attempt, why = STOPPED[attempt.st
 
 /** The worst has to be assumed for the next attempt's sake, and the receipt says that it is assumed. */
 export function assumeSent(floor: Floor, attempt: Attempt, why: string): void {
-  const { store, clock, printers } = floor;
-  const act = store.lastAct(attempt.attemptId);
+  const act = floor.store.lastAct(attempt.attemptId);
   const name = act?.printer ?? attempt.printer ?? "unknown";
-  const printer = printers.find((one) => one.name === name);
-  store.label(name, "unknown", why, attempt);
-  const receipt = {
-    transport: printer?.port.split(":")[0] ?? "unknown",
-    printer: name,
+  floor.store.label(name, "unknown", why, attempt);
+  tellSent(floor, attempt.attemptId, name, {
     spool_id: null,
     bytes: Math.max(1, act?.bytes ?? 1),
     note: `${why}: how many of these bytes left isn't known`,
     sha256: act?.sha256 ?? "0".repeat(64),
-    accepted_at: instant(clock),
-    ...(printer?.simulated ? { simulated: true } : {}),
-  };
-  tell(floor, attempt.attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
+  });
 }
 
 // --- PRINTED_ATTESTED
@@ -284,14 +287,15 @@ export function scanned(floor: Floor, attemptId: string, scan: GoodScan): { move
 }
 
 /** Where nobody knew whether the label came out, its scan says so. */
-function verified(floor: Floor, attempt: Attempt, { result, actor }: GoodScan): void {
-  const { scanned_at, simulated } = result;
+function verified(floor: Floor, attempt: Attempt, scan: GoodScan): void {
+  const { actor } = scan;
+  const { scanned_at, simulated } = scan.result;
   const completion = { basis: "scan", grade: "B", scanned_at, ...(simulated ? { simulated: true } : {}) };
   if (attempt.stage === "sent") {
     attested(floor, attempt, actor, actor.kind === "device" ? completion : undefined);
     floor.store.change(attempt.attemptId, { work: { completion: undefined } });
   }
-  seal(floor, attempt, result, actor);
+  seal(floor, attempt, scan);
 }
 
 /** What was scanned before its turn counts as soon as it is its turn, or the only thing that is known. */
@@ -312,7 +316,7 @@ export function useEarly(floor: Floor, attemptId: string): void {
 }
 
 /** The last two words of an attempt go into the buffer together: there is nothing between them to wait for. */
-function seal(floor: Floor, { attemptId, jobRef }: Attempt, result: ScanResult, actor: JobActor): void {
+function seal(floor: Floor, { attemptId, jobRef }: Attempt, { result, actor }: GoodScan): void {
   const { store, say } = floor;
   tell(floor, attemptId, { status: "SCAN_VERIFIED", evidence: { scan_result: result }, ...(actor.kind === "operator" ? { actor } : {}) });
   const sha256 = digestOf(store.items(attemptId));

@@ -1,5 +1,6 @@
 // What every printer language promises: say what you know, how you know it, and "unknown" where you don't. One driver is one file.
 import { type Grade, grades } from "#shared/states.ts";
+import type { Evidence } from "#shared/wire/evidence.ts";
 import type { Bitmap } from "../bitmap.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Dpi } from "../label.ts";
@@ -117,17 +118,12 @@ export type Submission = {
   spoolId?: string;
 };
 /** As it goes to the cloud, under `completion`. */
-export type CompletionEvidence = {
-  basis: string;
-  grade: Grade;
-  token?: string;
+export type CompletionEvidence = Evidence["completion"] & {
   before?: number;
   after?: number;
-  voids?: number;
   epc?: string;
   tid?: string;
   answered_at?: string;
-  simulated?: true;
 };
 export type Completion = {
   outcome: Outcome;

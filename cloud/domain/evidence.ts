@@ -5,14 +5,7 @@ import { type FieldFault, Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
-import {
-  type Completion,
-  type EvidenceName,
-  evidenceShapes,
-  isSimulated,
-  type RenderManifest,
-  type ScanResult,
-} from "#shared/wire/evidence.ts";
+import { type Evidence, type EvidenceName, evidenceShapes, isSimulated } from "#shared/wire/evidence.ts";
 import type { BundleItem, EvidenceBundle, JobActor, Result } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
@@ -21,7 +14,7 @@ import type { Tx } from "../store/store.ts";
 import { type Judge, judgeOf } from "../validate.ts";
 import * as log from "./log.ts";
 
-type Evidence = Record<string, unknown>;
+type Sent = Record<string, unknown>;
 const judges = Object.fromEntries(Object.entries(evidenceShapes).map(([name, shape]) => [name, judgeOf(shape)])) as Record<
   EvidenceName,
   Judge
@@ -34,7 +27,7 @@ const missing = (field: string, message: string): Refusal =>
   new Refusal("EVIDENCE_REQUIRED", `${field}: ${message}`, { fields: [{ field, rule: "required", message }] });
 
 /** What has to come with this word, and what came: whole, of its kind, and of no other stage. */
-function shaped(status: JobState, evidence: Evidence | undefined, actor: JobActor): void {
+function shaped(status: JobState, evidence: Sent | undefined, actor: JobActor): void {
   const name = jobStates[status].evidence;
   const isDue = name !== null && !(name === "completion" && actor.kind === "operator");
   if (isDue && evidence?.[name] === undefined) throw missing(`evidence.${name}`, `is what ${status} needs`);
@@ -50,10 +43,10 @@ function shaped(status: JobState, evidence: Evidence | undefined, actor: JobActo
 /** A word that no machine should be believed on, whatever grade it gives itself. */
 const HEARSAY = /spool|queue(?!d? response)|transport|timeout|elapsed|bytes|completed|\b(cups|ipp|lpd?|lpr)\b/i;
 /** Printers that have several counters send them together. */
-const labelsIn = (counters: Completion["before"]): unknown =>
-  typeof counters === "object" && counters !== null ? ((counters as Evidence)["total"] ?? (counters as Evidence)["labels"]) : counters;
+const labelsIn = (counters: Evidence["completion"]["before"]): unknown =>
+  typeof counters === "object" ? (counters["total"] ?? counters["labels"]) : counters;
 
-function judgeCompletion({ basis, grade, before, after, voids = 0 }: Completion, { kind }: JobActor): void {
+function judgeCompletion({ basis, grade, before, after, voids = 0 }: Evidence["completion"], { kind }: JobActor): void {
   if (kind === "operator") return;
   if (!grades[grade].attests)
     throw wrong("completion.grade", "grade", `${grade} is ${grades[grade].says}: a device attests from grade B on, else an operator does`);
@@ -93,7 +86,7 @@ function namedBy(decoded: string, link: string): string | undefined {
 
 const mismatch = (message: string, details: Record<string, unknown>) => new Refusal("SCAN_MISMATCH", message, details);
 
-function judgeScan({ decoded, rfid }: ScanResult, row: jobs.Row): void {
+function judgeScan({ decoded, rfid }: Evidence["scan_result"], row: jobs.Row): void {
   if (namedBy(decoded, row.digitalLink) !== row.digitalLink)
     throw mismatch(`the symbol says ${decoded}, the job ${row.digitalLink}`, { decoded, expected: row.digitalLink });
   if (!jobs.needsRfid(row)) return; // a roll may have tags that the job doesn't ask for, and a tenant no EPCs
@@ -105,7 +98,7 @@ function judgeScan({ decoded, rfid }: ScanResult, row: jobs.Row): void {
 }
 
 /** A list of orphans shows hundreds at once. */
-export function refuseLarge(evidence: Evidence | undefined): void {
+export function refuseLarge(evidence: Sent | undefined): void {
   if (evidence && Buffer.byteLength(JSON.stringify(evidence)) > limits.EVIDENCE_MAX_BYTES)
     throw invalid([
       {
@@ -121,8 +114,7 @@ export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobAct
   refuseLarge(evidence);
   if (status === "FAILED") return { simulated: false };
   shaped(status, evidence, actor);
-  const given = (evidence ?? {}) as Partial<{ render_manifest: RenderManifest; completion: Completion; scan_result: ScanResult }>;
-  const { render_manifest: render, completion, scan_result: scan } = given;
+  const { render_manifest: render, completion, scan_result: scan } = (evidence ?? {}) as Partial<Evidence>;
   if (render && render.payload !== row.digitalLink) throw wrong("render_manifest.payload", "payload", `must be ${row.digitalLink}`);
   if (render?.epc !== undefined && render.epc.toUpperCase() !== row.sgtin96Epc)
     throw wrong("render_manifest.epc", "epc", `must be ${row.sgtin96Epc ?? "absent: the job has no EPC"}`);
@@ -165,7 +157,7 @@ export function sealFault(
 }
 
 /** Recomputed here from what was reported: the station's own sum has to be the same. */
-export async function refuseOtherBundle(tx: Tx, row: jobs.Row, evidence: Evidence): Promise<string> {
+export async function refuseOtherBundle(tx: Tx, row: jobs.Row, evidence: Sent): Promise<string> {
   const { sha256 } = evidence["evidence_bundle"] as { sha256: string };
   const computed = digestOf(bundled(await jobs.wordsOf(tx, row)));
   if (sha256 !== computed)

@@ -75,9 +75,7 @@ export const evidenceShapes = {
   evidence_bundle: told({ sha256: Sha256 }, "SHA-256 of the RFC 8785 form of the attempt's items"),
 };
 export type EvidenceName = keyof typeof evidenceShapes;
-export type RenderManifest = Static<(typeof evidenceShapes)["render_manifest"]>;
-export type Completion = Static<(typeof evidenceShapes)["completion"]>;
-export type ScanResult = Static<(typeof evidenceShapes)["scan_result"]>;
+export type Evidence = { [Name in EvidenceName]: Static<(typeof evidenceShapes)[Name]> };
 
 /** Whether any of it, however deep, comes from a simulated device. */
 export const isSimulated = (value: unknown): boolean =>
