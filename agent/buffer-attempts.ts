@@ -103,14 +103,9 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
       ),
     receipt: (n: number, receipt: object) =>
       void write(() => run("UPDATE acts SET receipt = ?, received_at = ? WHERE n = ?", JSON.stringify(receipt), clock.now(), n)),
-    lastAct: (
-      attemptId: string,
-    ): { sha256: string; bytes: number; printer: string; intendedAt: number; receipt: string | null } | undefined => {
+    lastAct: (attemptId: string): { sha256: string; bytes: number; printer: string } | undefined => {
       const row = get("SELECT * FROM acts WHERE attempt_id = ? ORDER BY n DESC LIMIT 1", attemptId);
-      return row && {
-        sha256: String(row["sha256"]), bytes: Number(row["bytes"]), printer: String(row["printer"]), intendedAt: Number(row["intended_at"]),
-        receipt: row["receipt"] as string | null,
-      }; // oxfmt-ignore
+      return row && { sha256: String(row["sha256"]), bytes: Number(row["bytes"]), printer: String(row["printer"]) };
     },
   };
 }

@@ -23,7 +23,8 @@ const usage = () =>
   ].join("\n");
 
 /** A command, or the station itself; the process ends with one line where it can't work. */
-export async function runAgent(argv: string[] = process.argv.slice(2)): Promise<void> {
+export async function runAgent(): Promise<void> {
+  const argv = process.argv.slice(2);
   try {
     process.umask(0o077);
     const [first = "", ...rest] = argv;

@@ -18,7 +18,7 @@ import type { Clock } from "./clock.ts";
 import { servePages } from "./pages.ts";
 import type { Pulse } from "./pulse.ts";
 import { bodyOf } from "./request-body.ts";
-import { openKeyboard } from "./scanners/keyboard.ts";
+import { typedAs } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
 import type { State } from "./state.ts";
 import { drawingOf } from "./drawing.ts";
@@ -198,16 +198,8 @@ function isOurName(given: string | undefined, host: string): boolean {
 
 function typed({ operators, scans, clock }: Deps, text: string, session: string | undefined): ScanAnswer {
   const operator = session === undefined ? undefined : operators.who(session).id;
-  let said: ScanAnswer | undefined;
-  const trouble = ({ words }: { words: string }) => (said = { moved: false, words, job_ref: null, why: "not_text" });
-  const news = {
-    sighting: (seen: Parameters<Scans["sighting"]>[0]) => void (said = scans.sighting(seen, operator)),
-    tag: () => {},
-    trouble,
-    link: () => {},
-  };
-  openKeyboard({ name: KEYBOARD, port: "" }, news, clock).take?.(text, operator);
-  return said ?? { moved: false, words: "nothing was typed", job_ref: null, why: "not_text" };
+  const seen = typedAs(KEYBOARD, text, clock);
+  return "words" in seen ? { moved: false, words: seen.words, job_ref: null, why: "not_text" } : scans.sighting(seen, operator);
 }
 
 function explain({ store, news }: ActDeps["floor"], n: number, words: string): void {

@@ -19,7 +19,7 @@ export type Lane = {
 
 const drawnBy = ({ label: { widthMm, heightMm }, dpi, simulated }: PrinterConfig) => [widthMm, heightMm, dpi, simulated];
 
-export function startLane(floor: FlightFloor, config: PrinterConfig, options: PressOptions = {}): Lane {
+export function startLane(floor: FlightFloor, config: PrinterConfig, options: PressOptions): Lane {
   const { store, clock, news, say } = floor;
   const stop = new AbortController();
   const mayHold = config.inFlight ?? 1;

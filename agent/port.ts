@@ -10,20 +10,20 @@ import { type Closed, duplex, type Port, type Sink, type Wire, type Written } fr
 import { type Address, parsePort } from "./port-url.ts";
 
 export type { Closed, Port, Written } from "./duplex.ts";
-export type PortOptions = { connectMs?: number; clock?: Clock };
+export type PortOptions = { clock?: Clock };
 type At<K extends Address["kind"]> = Extract<Address, { kind: K }>;
 
 const CONNECT_MS = 3_000;
 const KEEPALIVE_MS = 10_000; // a scanner only ever speaks: without a question nobody would notice that it is gone
 
 /** Opens what the URL names; rejects with a sentence for the operator. Every call opens anew. */
-export async function openPort(url: string, { connectMs = CONNECT_MS, clock = systemClock }: PortOptions = {}): Promise<Port> {
+export async function openPort(url: string, { clock = systemClock }: PortOptions = {}): Promise<Port> {
   const address = parsePort(url);
   switch (address.kind) {
     case "tcp":
-      return openTcp(address, connectMs, clock);
+      return openTcp(address, clock);
     case "serial":
-      return openSerial(address, connectMs, clock);
+      return openSerial(address, clock);
     case "file":
       return openFile(address, clock);
   }
@@ -68,7 +68,7 @@ const endedByUs: Closed = { by: "us", words: "closed by the agent" };
 
 // --- TCP
 
-function openTcp({ host, port, shown }: At<"tcp">, connectMs: number, clock: Clock): Promise<Port> {
+function openTcp({ host, port, shown }: At<"tcp">, clock: Clock): Promise<Port> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_MS });
     const refuse = (error: Error) => {
@@ -76,7 +76,7 @@ function openTcp({ host, port, shown }: At<"tcp">, connectMs: number, clock: Clo
       socket.destroy();
       reject(inWords(shown, error));
     };
-    const cancel = clock.after(connectMs, () => refuse(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
+    const cancel = clock.after(CONNECT_MS, () => refuse(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
     socket.once("error", refuse);
     socket.once("connect", () => {
       cancel();
@@ -122,7 +122,7 @@ function tcpWire(socket: Socket, shown: string, sink: Sink): Wire {
 const PRESENCE_MS = 1_000;
 
 /** A port object of the library is good for one opening: after an unplug only a new one works. */
-async function openSerial(address: At<"serial">, openMs: number, clock: Clock): Promise<Port> {
+async function openSerial(address: At<"serial">, clock: Clock): Promise<Port> {
   const { SerialPort: Serial } = await import("serialport"); // a native library: loaded where there is a serial device
   const { path, baud: baudRate, dataBits, parity, stopBits, flow, shown } = address;
   const flows = { rtscts: flow === "rtscts", xon: flow === "xonxoff", xoff: flow === "xonxoff" };
@@ -130,9 +130,9 @@ async function openSerial(address: At<"serial">, openMs: number, clock: Clock): 
   serial.on("error", () => {}); // without a listener a cancelled write ends the process; every fault reaches us by close or by a timer
   await new Promise<void>((resolve, reject) => {
     let late = false;
-    const cancel = clock.after(openMs, () => {
+    const cancel = clock.after(CONNECT_MS, () => {
       late = true;
-      reject(new Error(`${shown}: it didn't open within ${openMs / 1000} s`));
+      reject(new Error(`${shown}: it didn't open within ${CONNECT_MS / 1000} s`));
     });
     serial.open((error) => {
       cancel();

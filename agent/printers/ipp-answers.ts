@@ -19,7 +19,7 @@ export const FORMAT = "image/png";
 
 const WORDS_MAX_LENGTH = 1_000; // they stand in the evidence, and that has an end
 
-export type Job = { id: number; name: string; state: string; reasons: string[]; words: string; wasProcessed: boolean | undefined };
+export type Job = { id: number; name: string; state: string; words: string; wasProcessed: boolean | undefined };
 
 export const retriesItself = (policy: string): string =>
   `the queue has printer-error-policy=${policy} and would print a label twice by itself: lpadmin -p NAME -o printer-error-policy=abort-job`;
@@ -34,7 +34,6 @@ export function jobOf(found: Attributes): Job {
     id: firstOf(found, "job-id", "number") ?? 0,
     name: firstOf(found, "job-name", "string") ?? "",
     state: JOB_STATES[firstOf(found, "job-state", "number") ?? 0] ?? "of an unknown state",
-    reasons,
     words: said === "" ? "" : ` (${said})`,
     wasProcessed: "time-at-processing" in found ? firstOf(found, "time-at-processing", "number") !== undefined : undefined,
   };

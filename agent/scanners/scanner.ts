@@ -24,8 +24,6 @@ export type Sighting = {
   view_empty_at?: string;
   symbol?: Decoded;
   symbol_check?: SymbolCheck;
-  /** Keyboards: who typed. */
-  session?: string;
   simulated?: true;
 };
 /** Something came in that is no sighting: for the operator's eyes, it never moves a job. */
@@ -42,8 +40,6 @@ export type ScannerSettings = { name: string; port: string; simulated?: boolean 
 export type Scanner = {
   name: string;
   link(): Link;
-  /** Keyboards only: what somebody typed, or a wedge typed for him. */
-  take?(text: string, session?: string): void;
   end(): Promise<void>;
 };
 export type OpenScanner = (settings: ScannerSettings, news: News, clock: Clock) => Scanner;

@@ -35,10 +35,9 @@ type ButtonProps = {
   tone?: Tone | "plain";
   big?: boolean;
   disabled?: boolean;
-  pressed?: boolean;
   onPress(): void;
 };
-export const Button = ({ title, sub, tone = "plain", big = false, disabled = false, pressed, onPress }: ButtonProps) =>
+export const Button = ({ title, sub, tone = "plain", big = false, disabled = false, onPress }: ButtonProps) =>
   h(
     "button",
     {
@@ -46,7 +45,6 @@ export const Button = ({ title, sub, tone = "plain", big = false, disabled = fal
       class: classes("button", tone, big && "big"),
       disabled,
       onClick: onPress,
-      ...(pressed === undefined ? {} : { "aria-pressed": pressed }),
     },
     tone === "plain" ? undefined : shape(tone),
     h("span", { class: "button-text" }, h("strong", null, title), sub ? h("small", null, sub) : undefined),

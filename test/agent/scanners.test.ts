@@ -11,6 +11,7 @@ import type { Link } from "../../agent/reconnecting.ts";
 import type { Tag } from "../../agent/rfid.ts";
 import { judgeScan } from "../../agent/scan-rules.ts";
 import { openScanner, type ScannerDriver } from "../../agent/scanners/index.ts";
+import { typedAs } from "../../agent/scanners/keyboard.ts";
 import { lines, withoutAim } from "../../agent/scanners/lines.ts";
 import type { Scanner, ScannerSettings, Sighting, Trouble } from "../../agent/scanners/scanner.ts";
 import { hasSocat, plugIn } from "../../fixtures/pty.ts";
@@ -232,24 +233,13 @@ describe("bytes into lines", () => {
 });
 
 describe("the keyboard", () => {
-  const keyboard = () => {
-    const heard = opened({ name: "keys", driver: "keyboard", port: "" });
-    return { ...heard, type: (text: string, session?: string) => heard.scanner.take?.(text, session) };
-  };
-  test("what was typed is told with who typed it, without the Enter of a wedge", () => {
-    const { type, sightings } = keyboard();
-    type(`]Q1${LINK}\r\n`, "s-1");
-    type(`${LINK}\t`);
-    expect(sightings).toMatchObject([
-      { source: "keyboard", symbology: "]Q1", text: LINK, session: "s-1" },
-      { symbology: "unknown", text: LINK },
-    ]);
-    expect(sightings[1]).not.toHaveProperty("session");
+  const type = (text: string) => typedAs("keys", text, systemClock);
+  test("what was typed is a sighting without the Enter of a wedge", () => {
+    expect(type(`]Q1${LINK}\r\n`)).toMatchObject({ scanner: "keys", source: "keyboard", symbology: "]Q1", text: LINK });
+    expect(type(`${LINK}\t`)).toMatchObject({ symbology: "unknown", text: LINK });
   });
   test.each(["", " \n", "a\0b", "a\nb", "x".repeat(5_000)])("%j is no scan", (text) => {
-    const { type, sightings, troubles } = keyboard();
-    type(text);
-    expect([sightings.length, troubles.length]).toEqual([0, 1]);
+    expect(type(text)).toMatchObject({ scanner: "keys", words: expect.stringContaining("what was typed is empty") });
   });
 });
 
