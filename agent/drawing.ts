@@ -1,12 +1,12 @@
 // What is drawn: the label of an attempt on its printer, the same one whenever it is drawn anew; and the one that is nobody's.
+import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
-import { ANY_TEMPLATE } from "#shared/templates.ts";
 import type { Attempt } from "./attempt.ts";
 import { type Clock, instant } from "./clock.ts";
 import type { PrinterConfig } from "./config.ts";
 import { drawLabel, type Label, type LabelContent, type LabelOptions, productFault, renderLabel } from "./label.ts";
 import { epcFor } from "./rfid.ts";
-import { digestOfTemplate, type Template, templateFor } from "./template.ts";
+import { type Template, templateFor } from "./template.ts";
 
 type Drawer = { templates: Template[] };
 
@@ -38,8 +38,8 @@ function drawableOf(floor: Drawer, attempt: Pick<Attempt, "task">, printer: Prin
   return { content: nameless, options, without: { without: { product: fault } } };
 }
 export function optionsFor(templates: Template[], { task }: Pick<Attempt, "task">, { label, dpi, simulated }: PrinterConfig): LabelOptions {
-  const template = templateFor(templates, label, task.template === ANY_TEMPLATE ? null : task.template);
-  if (task.template_sha256 && task.template_sha256 !== digestOfTemplate(template))
+  const template = templateFor(templates, label, task.template);
+  if (task.template_sha256 && task.template_sha256 !== digestOf(template))
     throw new Refusal("LABEL_REFUSED", `the template ${task.template} of this station isn't the one that the envelope was signed for`);
   return { template, dpi, simulated };
 }

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
-import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
+import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { closed } from "#shared/wire/common.ts";
 
 const Mm = Type.Number({ exclusiveMinimum: 0, maximum: 500 });
@@ -67,14 +67,12 @@ function faultIn({ elements, widthMm, heightMm }: Template): string | undefined 
   return undefined;
 }
 
-export const digestOfTemplate = (template: Template): string => digestOf(template);
-
 const onLabel = (template: Size, label: Size) => template.widthMm <= label.widthMm && template.heightMm <= label.heightMm;
 const mm = (size: Size) => `${size.widthMm} x ${size.heightMm} mm`;
 
 /** The named one, or the largest that fits the label; refuses with the sizes where none does. */
-export function templateFor(templates: Template[], label: Size, name?: string | null): Template {
-  if (name) {
+export function templateFor(templates: Template[], label: Size, name = ANY_TEMPLATE): Template {
+  if (name !== ANY_TEMPLATE) {
     const named = templates.find((template) => template.name === name);
     if (!named)
       throw new Refusal("LABEL_REFUSED", `there is no template ${name}; there are ${templates.map(({ name }) => name).join(", ")}`);
@@ -88,5 +86,5 @@ export function templateFor(templates: Template[], label: Size, name?: string | 
 }
 
 /** Whether there is one for this label. */
-export const fits = (templates: Template[], label: Size, name: string | null): boolean =>
-  templates.some((template) => (name === null || template.name === name) && onLabel(template, label));
+export const fits = (templates: Template[], label: Size, name: string): boolean =>
+  templates.some((template) => (name === ANY_TEMPLATE || template.name === name) && onLabel(template, label));

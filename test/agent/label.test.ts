@@ -12,8 +12,9 @@ import { blank, digestOfDots, isBlack, pictureOf, pngOf, setDot } from "../../ag
 import { decode } from "../../agent/decode.ts";
 import { addFace } from "../../agent/font.ts";
 import { type Dpi, drawLabel, type LabelContent, productFault, renderLabel } from "../../agent/label.ts";
+import { digestOf } from "#shared/canonical.ts";
 import { drawingOf, optionsFor } from "../../agent/drawing.ts";
-import { digestOfTemplate, loadTemplates, type Template, templateFor } from "../../agent/template.ts";
+import { loadTemplates, type Template, templateFor } from "../../agent/template.ts";
 
 const templates = loadTemplates();
 const template = templateFor(templates, { widthMm: 50, heightMm: 25 });
@@ -179,7 +180,7 @@ describe("a template", () => {
     expect(() => templateFor(templates, { widthMm: 20, heightMm: 10 })).toThrow(/no template fits a label of 20 x 10 mm/);
     expect(() => templateFor(templates, { widthMm: 50, heightMm: 25 }, "qr-100x50")).toThrow(/is 100 x 50 mm, the label 50 x 25 mm/);
     expect(() => templateFor(templates, { widthMm: 50, heightMm: 25 }, "none")).toThrow(/there is no template none; there are/);
-    for (const each of templates) expect([each.name, templateDigest(each.name)]).toEqual([each.name, digestOfTemplate(each)]);
+    for (const each of templates) expect([each.name, templateDigest(each.name)]).toEqual([each.name, digestOf(each)]);
     const task = { template: "qr-50x25", template_sha256: "0".repeat(64) };
     const printer = { label: { widthMm: 50, heightMm: 25 }, dpi: 203, simulated: true };
     expect(() => optionsFor(templates, { task } as never, printer as never)).toThrow(/isn't the one that the envelope was signed for/);
