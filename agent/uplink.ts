@@ -4,12 +4,14 @@ import type { ResultOutcome } from "#shared/wire/jobs.ts";
 import { batchesOf, type ResultRow } from "./batches.ts";
 import type { Store } from "./buffer.ts";
 import type { ReportRow } from "./buffer-reports.ts";
+import type { Clock } from "./clock.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
 import { lost } from "./ends.ts";
 import { fateOf, isStranger, settling } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 import { pulse } from "./pulse.ts";
 
+type Answer = { ok: true } | NoAnswer;
 export type Pauses = { firstMs: number; mostMs: number };
 const PAUSES: Pauses = { firstMs: 1_000, mostMs: 30_000 };
 
@@ -18,7 +20,7 @@ export type Uplink = {
   /** Why the cloud won't have us, if it won't. */
   stopped(): string | null;
   /** Every other call tells how it went, so that one truth is known of the connection. */
-  heard(said: { ok: true } | NoAnswer, askedAs?: "us" | "anybody"): void;
+  heard(said: Answer, askedAs?: "us" | "anybody"): void;
   /** One round; says whether anything is left to say. */
   drain(): Promise<boolean>;
   end(): Promise<void>;
@@ -31,10 +33,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   let over = false;
   /** The cloud's own word, on any of the calls that are under way at once. */
   let notBefore = 0;
-  /** Attempts over whose reports the cloud stumbles, each with when it is asked about them again: nobody else waits for that. */
-  const stumbled = new Map<string, number>();
-  /** The same of pictures, by their digest. */
-  const stumbledPictures = new Map<string, number>();
+  const attemptsAside = asides(clock, pauses.mostMs);
+  const picturesAside = asides(clock, pauses.mostMs);
   /** How often each report has left. What left before, perhaps in the run before this one, may be answered as it was then: that renews no lease. */
   const departures = new Map<number, number>();
   const earlier = store.lastReport();
@@ -46,7 +46,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   let isTooMuch = false;
   const stop = pulse(clock);
 
-  function heard(said: { ok: true } | NoAnswer, askedAs: "us" | "anybody" = "us"): void {
+  function heard(said: Answer, askedAs: "us" | "anybody" = "us"): void {
     const now = !said.ok && said.unasked ? online : said.ok || said.status > 0;
     if (online !== now)
       say(
@@ -73,13 +73,13 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     }
   }
 
-  function answered(said: { ok: true } | NoAnswer): void {
+  function answered(said: Answer): void {
     heard(said);
     if (!said.ok) notBefore = Math.max(notBefore, clock.now() + (said.retryAfterMs ?? 0));
   }
 
   /** Says whether it has to be said again: same attempt, later report, not before the earlier one is settled. */
-  function settle(row: ReportRow, said: { ok: true } | NoAnswer, askedAt: number): boolean {
+  function settle(row: ReportRow, said: Answer, askedAt: number): boolean {
     if (said.ok) {
       taken(row, askedAt);
       return false;
@@ -124,20 +124,18 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     });
   }
 
-  /** Not when it stumbles over everything: then it is the cloud that waits, and not a report. */
   function setAside({ attemptId, body }: ReportRow, said: NoAnswer): boolean {
-    if (stumbled.size >= STUMBLES_MAX) return false;
-    stumbled.set(attemptId, clock.now() + pauses.mostMs);
+    if (!attemptsAside.put(attemptId)) return false;
     say("warn", { event: "stumbled", job_ref: body.job_ref, code: said.code }, `${body.job_ref}: ${said.message}; other reports go first`);
     return true;
   }
 
   async function drain(): Promise<boolean> {
     for (;;) {
-      for (const [attemptId, until] of stumbled) if (until <= clock.now()) stumbled.delete(attemptId);
-      const rows = store.waiting(chunk * BATCHES, [...stumbled.keys()]);
+      const aside = attemptsAside.ids();
+      const rows = store.waiting(chunk * BATCHES, aside);
       const [first] = rows;
-      if (!first && stumbled.size === 0) departures.clear();
+      if (!first && aside.length === 0) departures.clear();
       if (!first) return false;
       const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
       const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
@@ -193,8 +191,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     const lastOf = new Map(fitting.map(({ attemptId }, i) => [attemptId, i]));
     for (const [i, row] of fitting.entries()) {
       const outcome = outcomes[i];
-      if (held.has(row.attemptId) || stumbled.has(row.attemptId) || store.attempt(row.attemptId) === undefined) continue;
-      const answer: { ok: true } | NoAnswer =
+      if (held.has(row.attemptId) || attemptsAside.has(row.attemptId) || store.attempt(row.attemptId) === undefined) continue;
+      const answer: Answer =
         outcome?.status === 200
           ? { ok: true }
           : {
@@ -212,8 +210,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   /** Pictures are evidence too, but nothing waits for them. */
   async function sendPictures(): Promise<boolean> {
     while (!over) {
-      for (const [sha256, until] of stumbledPictures) if (until <= clock.now()) stumbledPictures.delete(sha256);
-      const pictures = store.nextPictures(PICTURES_ABREAST, [...stumbledPictures.keys()]);
+      const pictures = store.nextPictures(PICTURES_ABREAST, picturesAside.ids());
       if (pictures.length === 0) return false;
       if ((await Promise.all(pictures.map(sendPicture))).includes(true)) return true;
     }
@@ -222,12 +219,12 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   async function sendPicture({ sha256, mediaType, bytes }: Picture): Promise<boolean> {
     const said = await cloud.picture(sha256, mediaType, bytes);
     answered(said);
-    if (!said.ok && fateOf(said) === "aside" && stumbledPictures.size < STUMBLES_MAX) {
-      stumbledPictures.set(sha256, clock.now() + pauses.mostMs);
-      return false;
+    if (!said.ok) {
+      const fate = fateOf(said);
+      if (fate === "aside" && picturesAside.put(sha256)) return false;
+      if (!settling.has(fate)) return true;
+      store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
     }
-    if (!said.ok && !settling.has(fateOf(said))) return true;
-    if (!said.ok) store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
     store.pictureSent(sha256);
     return false;
   }
@@ -259,6 +256,25 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       over = true;
       stop.beat();
       await running;
+    },
+  };
+}
+
+/** What the cloud stumbles over, by its id, until it is asked about it again: nobody else waits for that. When it stumbles over everything it is the cloud that waits. */
+function asides(clock: Clock, ms: number) {
+  const untilOf = new Map<string, number>();
+  return {
+    has: (id: string): boolean => untilOf.has(id),
+    /** False where there are too many already. */
+    put: (id: string): boolean => {
+      if (untilOf.size >= STUMBLES_MAX) return false;
+      untilOf.set(id, clock.now() + ms);
+      return true;
+    },
+    /** Those whose time isn't up yet. */
+    ids: (): string[] => {
+      for (const [id, until] of untilOf) if (until <= clock.now()) untilOf.delete(id);
+      return [...untilOf.keys()];
     },
   };
 }
