@@ -25,7 +25,7 @@ const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be 
 const WHAT = "what this station held before";
 
 export type Adoption = ReturnType<typeof adoptionOf>;
-type AdoptionDeps = Pick<Talks, "cloud" | "uplink"> & { floor: Floor; leaseSeconds: number };
+type AdoptionDeps = Talks & { floor: Floor; leaseSeconds: number };
 export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps) {
   const { store, clock, say } = floor;
   /** All of them or null, where the cloud didn't say. */

@@ -94,13 +94,10 @@ const properties = {
   logLevel: Type.Enum(LEVELS, { default: "info", description: LEVELS.join(", ") }),
 };
 export const Settings = closed(properties);
-type Given = Record<string, unknown>;
-export type PrinterConfig = Omit<Static<typeof Printer>, "dpi" | "rfid" | "attest" | "simulated"> & {
-  dpi: 203 | 300 | 600;
-  rfid: boolean;
-  attest: "device" | "operator";
-  simulated: boolean;
-};
+type Values = Record<string, unknown>;
+type Given = Static<typeof Printer>;
+type Filled = "dpi" | "rfid" | "attest" | "simulated"; // where they are left out
+export type PrinterConfig = Omit<Given, Filled> & Required<Pick<Given, Filled>>;
 export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
 
 const ajv = new Ajv({ allErrors: true, useDefaults: true, strictTypes: false, allowUnionTypes: true, meta: false, validateSchema: false });
@@ -108,7 +105,7 @@ const nestedDefaults = { console: {}, claim: {} };
 
 export function agentConfigFrom(given: unknown): AgentConfig {
   if (!isObject(given)) throw new ConfigError("the settings are one JSON object: { … }");
-  const settings: Given = structuredClone({ ...nestedDefaults, ...given });
+  const settings: Values = structuredClone({ ...nestedDefaults, ...given });
   if (typeof settings["key"] === "string") settings["key"] = settings["key"].trim(); // HTTP does it too, a broker doesn't
   const validate = ajv.compile(Settings);
   if (!validate(settings)) throw new ConfigError(sentenceOf(worstOf(validate.errors ?? [])));
@@ -225,9 +222,9 @@ const isText = (name: string) =>
   (properties[name as keyof typeof properties] as { type?: string }).type === "string" || name === "logLevel";
 
 /** Text as it is, everything else as JSON. */
-function fromEnvironment(env: Record<string, string | undefined>): Given {
+function fromEnvironment(env: Record<string, string | undefined>): Values {
   const names = Object.keys(properties);
-  const given: Given = {};
+  const given: Values = {};
   for (const [variable, text] of Object.entries(env)) {
     if (!variable.startsWith(PREFIX) || !text) continue;
     const name = names.find((candidate) => variableOf(candidate) === variable || `${PREFIX}${candidate.toUpperCase()}` === variable);
@@ -243,7 +240,7 @@ function fromEnvironment(env: Record<string, string | undefined>): Given {
   return given;
 }
 
-function fromFile(file: string, isNamed: boolean): Given {
+function fromFile(file: string, isNamed: boolean): Values {
   let text: string;
   try {
     text = readFileSync(file, "utf8").replace(BYTE_ORDER_MARK, "");

@@ -12,7 +12,7 @@ import { startRounds } from "./rounds.ts";
 const ROUND_MS = 500;
 const LEASE_MARGIN = 0.15;
 
-export type LeaseDeps = Pick<Talks, "cloud" | "uplink"> & { config: AgentConfig; floor: Floor; adoption: Adoption };
+export type LeaseDeps = Talks & { config: AgentConfig; floor: Floor; adoption: Adoption };
 
 export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) {
   const { store, clock } = floor;

@@ -16,9 +16,9 @@ export type Standing = {
   refresh(): Promise<void>;
   refreshKeys(): Promise<void>;
 };
-export type Talks = { cloud: CloudClient; store: Store; uplink: Uplink; say: Say };
+export type Talks = { cloud: CloudClient; uplink: Uplink };
 
-export function standingOf({ cloud, store, uplink, say }: Talks): Standing {
+export function standingOf({ cloud, store, uplink, say }: Talks & { store: Store; say: Say }): Standing {
   let info = store.kept("station");
   let keys = store.kept("jwks");
   return {
@@ -54,7 +54,7 @@ export const reportOf = ({ status, version, buffer_depth, printers }: State): St
   })),
 });
 
-type TellDeps = Omit<Talks, "store"> & { clock: Clock; report(): State };
+type TellDeps = Talks & { say: Say; clock: Clock; report(): State };
 
 const TELL_MS = 20_000;
 
