@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import { type Static, Type } from "typebox";
 import { reasonOf, wordsOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
-import { type Topics, topicsOf } from "#shared/mqtt.ts";
+import { brokerAt, type Topics, topicsOf } from "#shared/mqtt.ts";
 import { nullable } from "#shared/wire/common.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
 import { textFromCloud } from "./bounded-body.ts";
@@ -153,12 +153,9 @@ async function placeOf({ cloud, key, mqtt }: WakeSettings, leaving: AbortSignal)
 
 /** A cloud that listens everywhere can't know by which name it is reached, but we do. A user in the address is used instead of ours. */
 export function reachable(url: string, cloud: string, ours: { username: string; password: string }) {
-  const address = new URL(url);
+  const { address, signIn } = brokerAt(url);
   if (address.hostname === "0.0.0.0" || address.hostname === "[::]") address.hostname = new URL(cloud).hostname;
-  const own = { username: decodeURIComponent(address.username), password: decodeURIComponent(address.password) };
-  address.username = "";
-  address.password = "";
-  return { url: address.href, ...(own.username ? own : ours) };
+  return { url: address.href, ...ours, ...signIn };
 }
 
 type Line = {

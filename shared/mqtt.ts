@@ -14,6 +14,15 @@ export const topicsOf = (place: Place): Topics => ({
 /** The filters by which a cloud hears all its stations. */
 export const EVERY_STATION = topicsOf({ tenantId: "+", deviceId: "+" });
 
+/** The address of a broker, which may be shown, and who signs in there where it says so itself. */
+export function brokerAt(url: string): { address: URL; signIn: { username?: string; password?: string } } {
+  const address = new URL(url);
+  const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
+  address.username = "";
+  address.password = "";
+  return { address, signIn: username ? { username, password } : {} };
+}
+
 const TOPIC = /^imprimatur\/([\w-]{1,64})\/([\w-]{1,64})\/(wake|status|telemetry)$/;
 /** Whose topic it is; undefined where it is none of ours, or a filter. */
 export function placeOf(topic: string): (Place & { kind: TopicKind }) | undefined {

@@ -1,20 +1,11 @@
 // A broker that somebody else runs: we are one of its clients, hear all stations, and come back by ourselves when it was away.
 import { randomUUID } from "node:crypto";
 import { wordsOf } from "#shared/fault.ts";
-import { EVERY_STATION } from "#shared/mqtt.ts";
+import { brokerAt, EVERY_STATION } from "#shared/mqtt.ts";
 import type { Broker, Surroundings } from "./broker.ts";
 
 const RETRY_MS = 2_000;
 const CONNECT_MS = 10_000;
-
-/** Its address, which may be shown, and what signs us in there. */
-export function brokerAt(url: string) {
-  const address = new URL(url);
-  const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
-  address.username = "";
-  address.password = "";
-  return { address, signIn: username ? { username, password } : {} };
-}
 
 export async function externalBroker(url: string, { hear, log }: Pick<Surroundings, "hear" | "log">): Promise<Broker> {
   const { connect } = await import("mqtt"); // only who names a broker loads it

@@ -15,7 +15,7 @@ import {
 import { basename, join } from "node:path";
 import { reasonOf } from "#shared/fault.ts";
 import { urlAt } from "#shared/url-at.ts";
-import { brokerAt } from "../adapters/external-broker.ts";
+import { brokerAt } from "#shared/mqtt.ts";
 import { keysSetIn } from "../seal.ts";
 import { isClaimed } from "../store/open.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
