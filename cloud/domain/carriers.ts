@@ -77,7 +77,7 @@ export async function allocate(tx: Tx, by: By, { productId, count }: { productId
     await insertMany.run({ ...common, ...Object.fromEntries(slice) });
   }
   for (; done < count; done += 1) await insertOne.run({ ...common, serial: made[done], n: from + done });
-  await products.countSerials(tx, product, count);
+  await products.count(tx, product, "serials", count);
   await emit(tx, by, "carrier.generated", { productId, gtin: product.gtin, count, exportPath: exportPath(productId) });
   return { allocated: count, serials: made };
 }

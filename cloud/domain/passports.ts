@@ -129,7 +129,7 @@ async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): P
     if (!there) throw overtaken(`passport of ${productId}`);
     throw new Refusal("PASSPORT_EXISTS", `the product has the passport ${there.id}: ${INSTEAD[there.state]}`, { id: there.id });
   }
-  await products.countPassports(tx, product, 1);
+  await products.count(tx, product, "passports", 1);
   return { row, product };
 }
 
@@ -210,7 +210,7 @@ export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
   await revokeDraft(tx, await change(tx, row, {})); // whoever publishes it meanwhile was faster, or finds it gone
   await tx.db.delete(passportVersions).where(eq(passportVersions.passportId, id));
   await tx.db.delete(passports).where(and(eq(passports.tenantId, by.tenantId), eq(passports.id, id)));
-  await products.countPassports(tx, await products.find(tx, by.tenantId, row.productId), -1);
+  await products.count(tx, await products.find(tx, by.tenantId, row.productId), "passports", -1);
   return row;
 }
 

@@ -251,19 +251,11 @@ export async function transition(tx: Tx, by: By, id: string, { stage: to, reason
   return change(tx, by, row, { stage: to }, { from, to, reason: reason ?? null });
 }
 
-/** A passport more or less hangs on the product: no change of its own, so no version. */
-export async function countPassports(tx: Tx, { tenantId, id }: Row, by: 1 | -1): Promise<void> {
+/** So many more hang on the product, or fewer: no change of its own, so no version. */
+export async function count(tx: Tx, { tenantId, id }: Row, what: "serials" | "passports", by: number): Promise<void> {
   await tx.db
     .update(products)
-    .set({ passports: sql`${products.passports} + ${by}` })
-    .where(and(eq(products.tenantId, tenantId), eq(products.id, id)));
-}
-
-/** Serials more hang on the product: no change of its own either. */
-export async function countSerials(tx: Tx, { tenantId, id }: Row, by: number): Promise<void> {
-  await tx.db
-    .update(products)
-    .set({ serials: sql`${products.serials} + ${by}` })
+    .set({ [what]: sql`${products[what]} + ${by}` })
     .where(and(eq(products.tenantId, tenantId), eq(products.id, id)));
 }
 
