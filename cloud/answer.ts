@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import type { Answer } from "./domain/idempotency.ts";
-import { isSchema, pathOf, type Reply, type Route, sentHeaders, sentWith } from "./route.ts";
+import { isSchema, labelOf, type Reply, type Route, sentHeaders, sentWith } from "./route.ts";
 import { fitting } from "./validate.ts";
 
 /** What leaves: an answer, or one whose body comes as it is made. */
@@ -53,10 +53,10 @@ export function replyChecker(route: Route): (answer: Answer) => void {
     if (status >= 400) return;
     for (const name of sentHeaders)
       if (name.toLowerCase() in headers !== sentWith(route, status).includes(name))
-        throw new Error(`${route.method} ${pathOf(route)} and its document disagree about the header ${name}`);
-    if (!(status in shapes)) throw new Error(`${route.method} ${pathOf(route)} answered ${status}, which it doesn't document`);
+        throw new Error(`${labelOf(route)} and its document disagree about the header ${name}`);
+    if (!(status in shapes)) throw new Error(`${labelOf(route)} answered ${status}, which it doesn't document`);
     const validate = shapes[status];
     if (validate && !validate(JSON.parse(body ?? "null")))
-      throw new Error(`${route.method} ${pathOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
+      throw new Error(`${labelOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
   };
 }

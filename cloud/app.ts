@@ -102,9 +102,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     clientErrorHandler: answerBadHttp,
     frameworkErrors: (error, request, reply: FastifyReply) => {
       const refusal = asRefusal(error);
-      const { headers, body } = isEn18222(request.url)
-        ? { headers: {}, body: failureOf(refusal, request.id) }
-        : refusalFor(refusal, undefined, request.headers.accept);
+      const { headers, body } = told(refusal, request);
       void reply
         .headers({ "x-correlation-id": request.id, ...secure, ...headers })
         .code(refusal.status)
@@ -255,6 +253,12 @@ async function counted(error: unknown, request: FastifyRequest, reply: FastifyRe
   );
 }
 
+/** In the words of the standard that its address is of, and of those who accept a problem. */
+const told = (refusal: Refusal, { id, url, headers, routeOptions }: FastifyRequest) =>
+  isEn18222(url)
+    ? { headers: refusal.headers, body: failureOf(refusal, id) }
+    : refusalFor(refusal, routeOptions.config.route, headers.accept);
+
 function answerErrors(app: FastifyInstance, metrics: Metrics, limit: Limit): void {
   app.setErrorHandler(async (thrown, request, reply) => {
     const error = await counted(thrown, request, reply, limit);
@@ -268,11 +272,8 @@ function answerErrors(app: FastifyInstance, metrics: Metrics, limit: Limit): voi
     // Closed by fastify, a client that is still sending hears of a broken connection and not of the answer. Node reads on to the body's end, in REQUEST_MAX_MS.
     // A drain's own `close` stays.
     if (refusal.code === "PAYLOAD_TOO_LARGE" && !reply.raw.hasHeader("connection")) void reply.removeHeader("connection");
-    const { route } = request.routeOptions.config;
-    const page = route?.refusalPage?.(refusal, askedBy(request));
-    const { headers, body } = isEn18222(request.url)
-      ? { headers: refusal.headers, body: failureOf(refusal, request.id) }
-      : refusalFor(refusal, route, request.headers.accept);
+    const { headers, body } = told(refusal, request);
+    const page = request.routeOptions.config.route?.refusalPage?.(refusal, askedBy(request));
     return reply
       .code(refusal.status)
       .headers({ ...headers, ...page?.headers })

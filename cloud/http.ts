@@ -26,7 +26,7 @@ import {
   refuseMediaType,
   refuseUndecodable,
 } from "./request.ts";
-import { type Asked, type Caller, pathOf, type Route } from "./route.ts";
+import { type Asked, type Caller, labelOf, pathOf, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
 import { allow } from "./unrouted.ts";
 import { checkOf, type Parts } from "./validate.ts";
@@ -140,11 +140,11 @@ async function admit(route: Route, request: FastifyRequest, reply: FastifyReply,
 }
 
 /** A refusal for want of a scope is a security event: it stands in the audit log before it is answered. */
+const tellDenied = (tx: Tx, caller: Caller, route: Route, requestId: string, details: Refusal["details"]): void =>
+  append(tx, caller, { action: "auth.scope_denied", subject: labelOf(route), details, requestId });
 async function deny(route: Route, required: readonly Scope[], { caller, id }: FastifyRequest, { store }: Deps): Promise<Refusal> {
   const details = { required, available: caller.scopes };
-  await store.write("audit scope denied", async (tx) =>
-    append(tx, caller, { action: "auth.scope_denied", subject: `${route.method} ${pathOf(route)}`, details, requestId: id }),
-  );
+  await store.write("audit scope denied", async (tx) => tellDenied(tx, caller, route, id, details));
   return new Refusal(route.deniedAs ?? "API_SCOPE_DENIED", `this needs the scope ${required.join(" or ")}`, details);
 }
 
@@ -178,7 +178,6 @@ async function refuseUnfit(
   throw unfit;
 }
 
-const labelOf = (route: Route): string => `${route.method} ${pathOf(route)}`;
 const inputOf = (request: FastifyRequest, deps: Deps, idempotencyKey: string | undefined, upload: Upload | undefined) => ({
   caller: request.caller,
   by: byOf(request.caller, request.id),
@@ -211,7 +210,7 @@ async function write(route: Write, input: ReturnType<typeof inputOf>, keyed: Key
     return answerOf(route, done);
   };
   const refused = async (tx: Tx, { code, details }: Refusal) => {
-    if (code === "API_SCOPE_DENIED") append(tx, caller, { action: "auth.scope_denied", subject: label, details, requestId });
+    if (code === "API_SCOPE_DENIED") tellDenied(tx, caller, route, requestId, details);
   };
   if (keyed) {
     const request = { ...keyed, scope: scopeOf(caller, label), ...lockOf(route, body) };

@@ -162,6 +162,8 @@ export const serve = <P extends S = undefined, Q extends S = undefined, B extend
 
 export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
+/** What it is called in logs, audit rows and keys. */
+export const labelOf = (route: Route): string => `${route.method} ${pathOf(route)}`;
 
 /** Who calls it says so in the headers, by a credential or a console's session. */
 export const needsCredential = ({ scope }: Route): boolean => scope !== "public" && scope !== "client";

@@ -6,7 +6,7 @@ import type { TSchema } from "typebox";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
-import { READABLE, READABLE_OR_EMPTY, VISIBLE } from "#shared/wire/common.ts";
+import { closed, READABLE, READABLE_OR_EMPTY, VISIBLE } from "#shared/wire/common.ts";
 import { NEEDS_ESCAPE, parseJson } from "./json.ts";
 import type { Route } from "./route.ts";
 
@@ -131,7 +131,7 @@ export function judgeOf(schema: object): Judge {
   };
 }
 
-const NOTHING = { type: "object", additionalProperties: false } as const satisfies Record<string, unknown> as unknown as TSchema;
+const NOTHING = closed({});
 
 /** True when `value` has the shape; for tests that hold answers against what is documented. */
 export const fitting = (schema: TSchema): ValidateFunction => strict.compile(schema);

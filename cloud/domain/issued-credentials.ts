@@ -86,13 +86,13 @@ export async function revoke(tx: Tx, tenantId: string, ids: (string | null)[]): 
   return done.length;
 }
 
-/** Whether this one was, by itself or with its product. */
 const revocation = prepared(
   db
     .select({ revokedAt: issuedCredentials.revokedAt })
     .from(issuedCredentials)
     .where(eq(issuedCredentials.id, sql.placeholder("id"))),
 );
+/** By itself or with its product. */
 export async function wasRevoked(_tx: Tx, credentialId: string | null): Promise<boolean> {
   const row = await revocation.get({ id: credentialId ?? "" });
   return row !== undefined && row.revokedAt !== null;
