@@ -26,6 +26,7 @@ const confirmed = (question: Omit<Extract<Sheet, { kind: "confirm" }>, "kind">):
   void (sheet.value = { kind: "confirm", ...question, go: () => (closeSheet(), question.go()) });
 
 const name = () => here.peek()?.operator.name;
+const noted = (colour: Result["colour"], serial?: string): Result => ({ colour, what: "noted", serial, by: name(), frame: true });
 function refused(no: No, again: () => void): void {
   if (no.status === 0) return show({ colour: "bad", what: "no_answer" });
   if (no.status === 401) return openSignIn(again);
@@ -52,9 +53,7 @@ export function attest(job: Job, verdict: Verdict, title: string): void {
     if (!stillAsks(job)) return show({ colour: "warn", what: "not_now", serial: job.serial });
     const isOver = verdict !== "good" && (job.ask === null || job.ask.kind === "attest" || job.ask.kind === "unknown_outcome");
     if (isOver) isTold(job.attempt_id);
-    const done: Result = isOver
-      ? { colour: "warn", what: "given_up", serial: job.serial, by: name() }
-      : { colour: "good", what: "noted", serial: job.serial, by: name(), frame: true };
+    const done: Result = isOver ? { colour: "warn", what: "given_up", serial: job.serial, by: name() } : noted("good", job.serial);
     void once(() => api.attest(job, verdict), done, go);
   };
   if (verdict === "good") return signedIn(go);
@@ -63,13 +62,12 @@ export function attest(job: Job, verdict: Verdict, title: string): void {
 export function skip(job: Job): void {
   const go = () => {
     isTold(job.attempt_id);
-    void once(() => api.skip(job.job_ref), { colour: "warn", what: "noted", serial: job.serial, by: name(), frame: true }, go);
+    void once(() => api.skip(job.job_ref), noted("warn", job.serial), go);
   };
   signedIn(() => confirmed({ title: say().skip, words: say().confirm.skip, job, go }));
 }
 export function reprint(job: Pick<Job, "job_ref" | "serial">): void {
-  const go = () =>
-    void once(() => api.reprint(job.job_ref), { colour: "warn", what: "noted", serial: job.serial, by: name(), frame: true }, go);
+  const go = () => void once(() => api.reprint(job.job_ref), noted("warn", job.serial), go);
   signedIn(() => confirmed({ title: say().reprint, words: say().confirm.reprint, job, go }));
 }
 export const setPaused = (is: boolean): void =>
@@ -87,7 +85,7 @@ export function explain(n: number, words: string): void {
   closeSheet();
   void once(
     () => api.explain(n, words),
-    { colour: "good", what: "noted", by: name(), frame: true },
+    noted("good"),
     () => explain(n, words),
   );
 }
@@ -96,7 +94,7 @@ export const seenTo = (n: number): void =>
     () =>
       void once(
         () => api.seenTo(n),
-        { colour: "good", what: "noted", by: name(), frame: true },
+        noted("good"),
         () => seenTo(n),
       ),
   );

@@ -1,16 +1,18 @@
 // The station as the page knows it: its whole state as it comes, what is asked of it, and who is signed in here.
 import { computed, signal } from "#shared/web/dom.ts";
 import { listenTo } from "#shared/web/live.ts";
+import type { Operator } from "../operator.ts";
+import type { ScanAnswer } from "../scans.ts";
+import type { Faults } from "../simulator.ts";
 import type { State } from "../state.ts";
 
+export type { Faults } from "../simulator.ts";
 export type { State } from "../state.ts";
 export type Job = State["jobs"][number];
 export type Done = State["recent"][number];
 export type PrinterState = State["printers"][number];
 export type ScannerState = State["scanners"][number];
 export type Verdict = Job["allowed"][number];
-export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
-export type Operator = { id: string; name: string };
 
 /** What the station answered that is no yes. `status` 0: it didn't answer. */
 export type No = { ok: false; status: number; code: string; message: string };
@@ -99,4 +101,3 @@ export const api = {
   setFault: (printer: string, fault: string, on: boolean) =>
     call<Faults>("POST", `/api/printers/${part(printer)}/simulator`, { fault, on }),
 };
-export type Faults = { faults: Record<string, string>; active: string[] };

@@ -2,6 +2,7 @@
 import { hash } from "node:crypto";
 import { type ComplianceStatus, type Outcome, outcomes, sectors, severities, statuses } from "#shared/compliance.ts";
 import type { Evaluation, Finding } from "#shared/wire/compliance.ts";
+import { escaped } from "./html.ts";
 
 const STYLE = `
 :root { --ink: #1a1d21; --soft: #5b6470; --line: #d9dee4; --good: #14683a; --warn: #8a5300; --bad: #a4161a; --none: #4a5560; }
@@ -53,8 +54,7 @@ footer { margin-top: 2.5rem; padding-top: .75rem; border-top: 1px solid var(--li
 `;
 export const REPORT_CSP = `default-src 'none'; style-src 'sha256-${hash("sha256", STYLE, "base64")}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 
-const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
-const text = (value: unknown) => String(value).replaceAll(/[&<>"']/g, (sign) => ENTITIES[sign] ?? sign);
+const text = (value: unknown) => escaped(String(value));
 
 const SHOWN: Record<Outcome, string> = {
   violated: "Violated",

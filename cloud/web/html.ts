@@ -4,7 +4,7 @@ export type Html = { readonly html: string };
 type Part = Html | string | number | undefined | false | readonly Part[];
 
 const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
-const escaped = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
+export const escaped = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
 
 function shown(part: Part): string {
   if (part === undefined || part === false) return "";
