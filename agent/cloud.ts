@@ -39,8 +39,8 @@ const ANSWER_MAX_MS = 10_000;
 const WAIT_MAX_MS = 300_000; // whatever a proxy says: reports wait no longer once the cloud is back, and a timer counts to 24 days only
 const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
 /** The documented example's has some, for one; no header carries them. */
-export const isKeylike = (key: string): boolean => /^[!-~]+$/.test(key.trim());
-export const UNKEYLIKE = "the key in the settings has characters that no key has: put in the device's own, whole";
+const isKeylike = (key: string): boolean => /^[!-~]+$/.test(key.trim());
+const UNKEYLIKE = "the key in the settings has characters that no key has: put in the device's own, whole";
 const ajv = new Ajv({ strict: false, validateFormats: false, meta: false, validateSchema: false });
 const fits = new Map<TSchema, ValidateFunction>();
 

@@ -132,9 +132,10 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     scans.end();
     await uplink.end();
     called();
+    client.end(); // what nobody waits for
     store.close();
   };
-  const line = startWake({ settings: config, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
+  const line = startWake({ settings: config, cloud: client, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
   const telling = tellingOf({ cloud, clock, uplink, report: state, say });
   const forgetting = forgettingOf({ store, clock, time, say });
   try {

@@ -1,16 +1,13 @@
 // The station's line to the MQTT broker: it hears that work waits sooner than it would by polling, and says how it is. Without a broker nothing is lost but time.
-import { Ajv } from "ajv";
+import { once } from "node:events";
 import type { MqttClient } from "mqtt";
 import type { Logger } from "pino";
-import { type Static, Type } from "typebox";
 import { reasonOf, wordsOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { brokerAt, type Topics, topicsOf } from "#shared/mqtt.ts";
-import { nullable } from "#shared/wire/common.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
-import { textFromCloud } from "./bounded-body.ts";
 import { type Clock, systemClock, within } from "./clock.ts";
-import { isKeylike, UNKEYLIKE } from "./cloud.ts";
+import type { CloudClient } from "./cloud.ts";
 import { type Link, PAUSES_MS } from "./reconnecting.ts";
 
 export type WakeSettings = {
@@ -20,6 +17,8 @@ export type WakeSettings = {
 };
 export type WakeOptions = {
   settings: WakeSettings;
+  /** The cloud says where its broker is. */
+  cloud: Pick<CloudClient, "station">;
   /** Work may wait: at each hint, and whenever the line is up again, for hints may have been missed. */
   onWake: () => void;
   /** How the station is, asked whenever it is said. */
@@ -36,7 +35,6 @@ export type Wake = {
   stop(): Promise<void>;
 };
 
-const ASK_MAX_MS = 10_000;
 const CONNECT_MAX_MS = 10_000;
 const KEEPALIVE_S = 20; // a cable that is pulled out shows as offline after half as long again
 const TELEMETRY_EVERY_MS = 30_000;
@@ -46,7 +44,7 @@ const FAREWELL_MAX_MS = 1_000;
 const HEADERS_BYTES = 512;
 const OFFLINE = "offline"; // the bare word, as whoever else listens there knows a last will
 
-export function startWake({ settings, onWake, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
+export function startWake({ settings, cloud, onWake, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
   let link: Link = { up: false, why: "not connected yet" };
   let told: boolean | undefined;
   let line: Line | undefined;
@@ -55,6 +53,7 @@ export function startWake({ settings, onWake, report, log, clock = systemClock, 
   let callOff = () => {};
   let hush: (() => void) | undefined;
   const leaving = new AbortController();
+  const left = once(leaving.signal, "abort").then(() => undefined);
 
   const tell = (news: Link) => {
     link = news;
@@ -75,8 +74,8 @@ export function startWake({ settings, onWake, report, log, clock = systemClock, 
   const attempt = async () => {
     try {
       // Asked anew each time: a broker that was restarted may be elsewhere.
-      const place = await placeOf(settings, leaving.signal);
-      if (over) return;
+      const place = await Promise.race([placeOf(settings, cloud), left]);
+      if (!place || over) return;
       line = await connect(place, onWake, leaving.signal);
     } catch (error) {
       tell({ up: false, why: reasonOf(error as Error) });
@@ -126,29 +125,16 @@ export function startWake({ settings, onWake, report, log, clock = systemClock, 
   };
 }
 
-const Told = Type.Object({
-  device: Type.Object({ id: Type.String() }),
-  tenant: Type.Object({ id: Type.String() }),
-  mqtt: nullable(Type.Object({ url: Type.String(), wake: Type.String(), status: Type.String(), telemetry: Type.String() })),
-});
-const isTold = new Ajv({ strict: false, meta: false, validateSchema: false }).compile<Static<typeof Told>>(Told);
 type BrokerPlace = { url: string; username: string; password: string; deviceId: string; topics: Topics };
 
-async function placeOf({ cloud, key, mqtt }: WakeSettings, leaving: AbortSignal): Promise<BrokerPlace> {
-  if (!isKeylike(key)) throw new Error(UNKEYLIKE);
-  const signal = AbortSignal.any([leaving, AbortSignal.timeout(ASK_MAX_MS)]);
-  const answer = await fetch(`${cloud}/api/v2/aidc/station`, { headers: { authorization: `Bearer ${key}` }, redirect: "error", signal });
-  if (!answer.ok) {
-    await answer.body?.cancel();
-    throw new Error(`the cloud answers ${answer.status} when asked where it is`);
-  }
-  const told: unknown = JSON.parse(await textFromCloud(answer));
-  if (!isTold(told)) throw new Error("the cloud's answer to where it is isn't what was agreed");
-  const url = mqtt ?? told.mqtt?.url;
+async function placeOf({ cloud: origin, key, mqtt }: WakeSettings, cloud: WakeOptions["cloud"]): Promise<BrokerPlace> {
+  const said = await cloud.station();
+  if (!said.ok) throw new Error(said.message);
+  const { device, tenant, mqtt: told } = said.value;
+  const url = mqtt ?? told?.url;
   if (url === undefined) throw new Error("the cloud has none");
-  const deviceId = told.device.id;
-  const topics = told.mqtt ?? topicsOf({ tenantId: told.tenant.id, deviceId });
-  return { ...reachable(url, cloud, { username: deviceId, password: key }), deviceId, topics };
+  const topics = told ?? topicsOf({ tenantId: tenant.id, deviceId: device.id });
+  return { ...reachable(url, origin, { username: device.id, password: key }), deviceId: device.id, topics };
 }
 
 /** A cloud that listens everywhere can't know by which name it is reached, but we do. A user in the address is used instead of ours. */

@@ -791,10 +791,11 @@ test("a lease over which the cloud stumbles each time holds up no other", async 
 test("a cloud that can't be reached is told of with the reason, and so is its broker", async (t) => {
   const settings = { cloud: `http://127.0.0.1:${await freePort()}`, key: "imp_any" };
   const message = `${settings.cloud} doesn't answer: connect ECONNREFUSED ${settings.cloud.slice(7)}`;
-  expect(await cloudClient(settings.cloud, settings.key).station()).toMatchObject({ status: 0, message });
-  const wake = startWake({ settings, onWake: () => {}, report: () => ({}), log: quietLog().log.logger });
+  const cloud = cloudClient(settings.cloud, settings.key);
+  expect(await cloud.station()).toMatchObject({ status: 0, message });
+  const wake = startWake({ settings, cloud, onWake: () => {}, report: () => ({}), log: quietLog().log.logger });
   t.onTestFinished(wake.stop);
-  await expect.poll(wake.link).toEqual({ up: false, why: message.slice(message.indexOf("connect")) });
+  await expect.poll(wake.link).toEqual({ up: false, why: message });
 });
 
 describe.concurrent("something halfway answers in the cloud's place", () => {
@@ -825,16 +826,12 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     expect(await movesOf(shop, ref)).toEqual(WHOLE);
   });
 
-  test("without an end: it isn't heard out, nor by the line to the broker", async (t) => {
+  test("without an end: it isn't heard out", async (t) => {
     const endless = await startRegistry();
     t.onTestFinished(endless.end);
     await endless.behave("giant");
-    const settings = { cloud: endless.url, key: "imp_any" };
     const why = expect.stringMatching(/answers more than \d+ bytes/);
-    expect(await cloudClient(settings.cloud, settings.key).station()).toMatchObject({ ok: false, status: 0, message: why });
-    const wake = startWake({ settings, onWake: () => {}, report: () => ({}), log: quietLog().log.logger });
-    t.onTestFinished(wake.stop);
-    await expect.poll(wake.link).toEqual({ up: false, why });
+    expect(await cloudClient(endless.url, "imp_any").station()).toMatchObject({ ok: false, status: 0, message: why });
   });
 
   test("with 503 and a month to wait: the cloud is asked again within minutes, and not without a pause", async (t) => {

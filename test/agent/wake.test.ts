@@ -2,8 +2,9 @@
 import { createServer, type Server } from "node:http";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { topicsOf } from "#shared/mqtt.ts";
-import type { StationReport } from "#shared/wire/devices.ts";
+import type { Station as Told, StationReport } from "#shared/wire/devices.ts";
 import { type Clock, systemClock } from "../../agent/clock.ts";
+import { cloudClient } from "../../agent/cloud.ts";
 import { startWake, type Wake, type WakeSettings } from "../../agent/wake.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
@@ -20,7 +21,8 @@ function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: r
   let wakes = 0;
   const note = (_line: object, words: string) => void lines.push(words);
   const log = { info: note, warn: note } as never;
-  const wake = startWake({ settings, onWake: () => (wakes += 1), report: () => state, log, clock, pausesMs });
+  const cloud = cloudClient(settings.cloud, settings.key);
+  const wake = startWake({ settings, cloud, onWake: () => (wakes += 1), report: () => state, log, clock, pausesMs });
   onTestFinished(() => wake.stop());
   return { wake, wakes: () => wakes, lines, state };
 }
@@ -128,7 +130,7 @@ describe("at the cloud's own broker", () => {
     const it = station({ cloud: w.url, key: shop.device.secret });
     await isUp(it);
     await shop.admin.delete(`/api-keys/${shop.device.keyId}`);
-    await expect.poll(() => it.wake.link(), SOON).toMatchObject({ up: false, why: expect.stringContaining("401") });
+    await expect.poll(() => it.wake.link(), SOON).toMatchObject({ up: false, why: expect.stringContaining("revoked") });
   });
 
   test("a line that is cut leaves its last will: whoever asks later hears that it is offline", async () => {
@@ -165,24 +167,39 @@ describe("at the cloud's own broker", () => {
   });
 });
 
+/** What a cloud without a broker tells a station. */
+const TOLD: Told = {
+  device: {
+    id: "d",
+    name: "line 1",
+    station: null,
+    capabilities: ["qr"],
+    api_key_id: "k",
+    status: "online",
+    printers: [],
+    buffer_depth: null,
+    version: null,
+    last_seen: null,
+    created_at: "2026-01-31T12:00:00.000Z",
+    updated_at: "2026-01-31T12:00:00.000Z",
+  },
+  tenant: { id: "t", sandbox: false },
+  poll_interval_ms: 2_000,
+  mqtt: null,
+  limits: { claims: 200, results: 500, blob_bytes: 2_097_152, lease_max_seconds: 600 },
+};
+
 describe("without a broker", () => {
   test.each<[string, (cloud: Server) => void, RegExp]>([
-    [
-      "has none",
-      (cloud) =>
-        void cloud.on("request", (_, response) => response.end(JSON.stringify({ device: { id: "d" }, tenant: { id: "t" }, mqtt: null }))),
-      /has none/,
-    ],
-    ["answers nonsense", (cloud) => void cloud.on("request", (_, response) => response.end("{}")), /isn't what was agreed/],
-    ["answers no JSON", (cloud) => void cloud.on("request", (_, response) => response.end("<html>")), /JSON/],
+    ["has none", (cloud) => void cloud.on("request", (_, response) => response.end(JSON.stringify(TOLD))), /has none/],
+    ["answers nonsense", (cloud) => void cloud.on("request", (_, response) => response.end("{}")), /something else than agreed/],
+    ["answers no JSON", (cloud) => void cloud.on("request", (_, response) => response.end("<html>")), /something else than agreed/],
     ["is broken", (cloud) => void cloud.on("request", (_, response) => response.writeHead(502).end()), /502/],
     [
       "sends it elsewhere with its key",
       (cloud) =>
         void cloud.on("request", ({ url }, response) =>
-          url === "/elsewhere"
-            ? response.end(JSON.stringify({ device: { id: "d" }, tenant: { id: "t" }, mqtt: null }))
-            : response.writeHead(302, { location: "/elsewhere" }).end(),
+          url === "/elsewhere" ? response.end(JSON.stringify(TOLD)) : response.writeHead(302, { location: "/elsewhere" }).end(),
         ),
       /redirect/,
     ],
@@ -191,13 +208,7 @@ describe("without a broker", () => {
       "names a place where nothing is",
       (cloud) =>
         void cloud.on("request", (_, response) =>
-          response.end(
-            JSON.stringify({
-              device: { id: "d" },
-              tenant: { id: "t" },
-              mqtt: { url: "mqtt://127.0.0.1:1", wake: "w", status: "s", telemetry: "t" },
-            }),
-          ),
+          response.end(JSON.stringify({ ...TOLD, mqtt: { url: "mqtt://127.0.0.1:1", wake: "w", status: "s", telemetry: "t" } })),
         ),
       /ECONNREFUSED/,
     ],
