@@ -84,12 +84,7 @@ export async function openSeal(store: Store, dataDir: string, configured: readon
     id,
     former: opener.ids.slice(1),
     from: configured.length > 0 ? "setting" : store.sole ? "file" : "store",
-    close: (text) => {
-      const nonce = randomBytes(NONCE_BYTES);
-      const cipher = createCipheriv("aes-256-gcm", current, nonce);
-      const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
-      return `${id}.${Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64")}`;
-    },
+    close: (text) => `${id}.${encrypted(text, current).toString("base64")}`,
   };
 }
 
@@ -102,10 +97,23 @@ export function openerFor(dataDir: string, configured: readonly string[], shared
 
 function opened(bytes: Buffer, key: KeyObject): string | undefined {
   try {
-    const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
-    decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
-    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString("utf8");
+    return decrypted(bytes, key);
   } catch {
     return undefined; // who asked says what can't be done without it
   }
+}
+
+/** By AES-256-GCM: the nonce, the tag, and what was closed. */
+export function encrypted(text: string, key: KeyObject | Buffer): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", key, nonce);
+  const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+  return Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
+}
+
+/** Throws where another key closed it, or a bit of it was changed. */
+export function decrypted(bytes: Buffer, key: KeyObject | Buffer): string {
+  const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
+  decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+  return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString("utf8");
 }

@@ -131,6 +131,10 @@ export function judgeOf(schema: object): Judge {
   };
 }
 
+/** The judge of each of these, by its name. */
+export const judgesOf = <Name extends string>(schemas: Record<Name, object>): Record<Name, Judge> =>
+  Object.fromEntries(Object.entries<object>(schemas).map(([name, schema]) => [name, judgeOf(schema)])) as Record<Name, Judge>;
+
 const NOTHING = closed({});
 
 /** True when `value` has the shape; for tests that hold answers against what is documented. */

@@ -4,17 +4,14 @@ import type { FieldFault } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
 import { Context, eventSchemas, ExtendedEvent } from "#shared/wire/epcis.ts";
-import { type Judge, judgeOf } from "../validate.ts";
+import { judgeOf, judgesOf } from "../validate.ts";
 import { type Level, nameFault } from "./epc.ts";
 
 export type Json = Record<string, unknown>;
 export type EventType = keyof typeof eventSchemas;
 type Found = (field: string, rule: string, message: string) => void;
 
-const shapes = Object.fromEntries(Object.entries(eventSchemas).map(([type, schema]) => [type, judgeOf(schema)])) as Record<
-  EventType,
-  Judge
->;
+const shapes = judgesOf(eventSchemas);
 const contextShape = judgeOf(Context);
 const extendedShape = judgeOf(ExtendedEvent);
 const isEventType = (type: unknown): type is EventType => typeof type === "string" && Object.hasOwn(eventSchemas, type);
@@ -178,7 +175,7 @@ function judgeExtensions(event: Json, prefixes: Prefixes, found: Found): void {
 }
 
 /** All that is wrong with an event, each fault's field after `prefix`. */
-export function eventFaults(event: unknown, declared: Prefixes, prefix = ""): FieldFault[] {
+export function eventFaults(event: unknown, declared: Prefixes, prefix: string): FieldFault[] {
   const faults: FieldFault[] = [];
   const found: Found = (field, rule, message) => void faults.push({ field: prefix ? `${prefix}.${field}` : field, rule, message });
   if (!isObject(event)) return [{ field: prefix || "body", rule: "type", message: "must be an event, an object" }];

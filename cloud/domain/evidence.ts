@@ -5,20 +5,17 @@ import { type FieldFault, Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
-import { type Evidence, type EvidenceName, evidenceShapes, isSimulated } from "#shared/wire/evidence.ts";
+import { type Evidence, evidenceShapes, isSimulated } from "#shared/wire/evidence.ts";
 import type { BundleItem, EvidenceBundle, JobActor, Result } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "../route.ts";
 import * as jobs from "./jobs.ts";
 import type { Tx } from "../store/store.ts";
-import { type Judge, judgeOf } from "../validate.ts";
+import { judgesOf } from "../validate.ts";
 import * as log from "./log.ts";
 
 type Sent = Record<string, unknown>;
-const judges = Object.fromEntries(Object.entries(evidenceShapes).map(([name, shape]) => [name, judgeOf(shape)])) as Record<
-  EvidenceName,
-  Judge
->;
+const judges = judgesOf(evidenceShapes);
 
 const invalid = (fields: FieldFault[]): Refusal =>
   new Refusal("EVIDENCE_INVALID", fields.map(({ field, message }) => `${field}: ${message}`).join("; "), { fields });

@@ -1,9 +1,10 @@
 // Same key, same request: one effect and one answer. The record commits with the effect; who comes second sees it.
-import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from "node:crypto";
+import { hash, hkdfSync, randomBytes } from "node:crypto";
 import { and, eq, gt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Caller } from "../route.ts";
+import { decrypted, encrypted } from "../seal.ts";
 import { idempotency } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, overtaken, type Store, together, type Tx } from "../store/store.ts";
@@ -149,19 +150,16 @@ function recorded(error: unknown): Refusal {
 // An answer that is itself a secret is locked with the secret of the request that asked for it: the database alone can't open it.
 const keyFrom = (secret: string, salt: Buffer) => Buffer.from(hkdfSync("sha256", secret, salt, "imprimatur replay", 32));
 
+const SALT_BYTES = 16;
+
 function lock(text: string, secret: string): string {
-  const salt = randomBytes(16);
-  const nonce = randomBytes(12);
-  const cipher = createCipheriv("aes-256-gcm", keyFrom(secret, salt), nonce);
-  const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
-  return Buffer.concat([salt, nonce, cipher.getAuthTag(), sealed]).toString("base64");
+  const salt = randomBytes(SALT_BYTES);
+  return Buffer.concat([salt, encrypted(text, keyFrom(secret, salt))]).toString("base64");
 }
 
 function unlock(locked: string, secret: string): string {
   const bytes = Buffer.from(locked, "base64");
-  const decipher = createDecipheriv("aes-256-gcm", keyFrom(secret, bytes.subarray(0, 16)), bytes.subarray(16, 28));
-  decipher.setAuthTag(bytes.subarray(28, 44));
-  return Buffer.concat([decipher.update(bytes.subarray(44)), decipher.final()]).toString("utf8");
+  return decrypted(bytes.subarray(SALT_BYTES), keyFrom(secret, bytes.subarray(0, SALT_BYTES)));
 }
 
 // For a part of a request that has a key of its own, and for keys that are derived from what was sent.

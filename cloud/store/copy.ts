@@ -25,7 +25,7 @@ export async function copyDatabase(from: string, to: string): Promise<void> {
 /** A database as a store whose every write is refused. */
 export const openToRead = (file: string, log: Logger): Store => storeOn(openSqliteToRead(file), log);
 
-/** What SQLite itself finds wrong with a file, the first of it; `quick` leaves out that indexes and tables say the same. */
+/** What SQLite itself finds wrong with a file, the first of it; `quick_check` leaves out that indexes and tables say the same. */
 export function integrityFault(file: string, check: "integrity_check" | "quick_check" = "integrity_check"): string | undefined {
   try {
     const database = new Database(file, { readonly: true });
