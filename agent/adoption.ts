@@ -12,7 +12,7 @@ import type { PrinterConfig } from "./config.ts";
 import { fail } from "./ends.ts";
 import { instant } from "./clock.ts";
 import type { Lease } from "./flight.ts";
-import { fateOf, settling } from "./fates.ts";
+import { fateOf, isAway, settling } from "./fates.ts";
 import { type Floor, MAY_BE_HERE } from "./floor.ts";
 import { tagIn } from "./rfid.ts";
 import * as steps from "./steps.ts";
@@ -50,7 +50,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     if (attemptId === null || store.attempt(attemptId)) return "taken";
     const said = await cloud.evidence(ref);
     uplink.heard(said);
-    if (!said.ok) return ["retry", "stop"].includes(fateOf(said)) ? "unknown" : "stumbled";
+    if (!said.ok) return isAway(said) ? "unknown" : "stumbled";
     if (said.value.attempt_id !== attemptId) return "taken"; // it went on meanwhile
     await adopt(floor, attemptId, taskOf(job), said.value.items, leaseSeconds);
     return "taken";

@@ -38,6 +38,9 @@ export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fat
   return status === 409 || status === 410 ? "drop" : "quarantine";
 }
 
+/** It can't be asked now, whatever it is asked. */
+export const isAway = (said: Pick<NoAnswer, "status" | "code">): boolean => ["retry", "stop"].includes(fateOf(said));
+
 /** A page of something halfway, which can settle nothing; but who may not pass is told, and what is too large for it is so each time. */
 export const isStranger = ({ status, code }: Pick<NoAnswer, "status" | "code">): boolean =>
   code.startsWith("HTTP_") && ![401, 403, 413].includes(status);

@@ -7,7 +7,6 @@ import type { Evidence } from "#shared/wire/evidence.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
 import { askOf, type Attempt } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
-import type { LabelState } from "./buffer-labels.ts";
 import type { PrinterConfig } from "./config.ts";
 import { drawn } from "./drawing.ts";
 import { fail, unlessRefused } from "./ends.ts";
@@ -17,6 +16,7 @@ import type { Label } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
 import { tagIn } from "./rfid.ts";
 import type { GoodScan } from "./scan-result.ts";
+import { forgetTwin, hasTwin, SEEN_AHEAD_MS } from "./twins.ts";
 
 // --- RENDERED
 
@@ -235,29 +235,6 @@ export function attested(
 }
 
 // --- SCAN_VERIFIED and SEALED
-
-/** Another label with this symbol may be about: it may have been sealed or never accounted for. */
-const MAY_BE_SCANNED = new Set<LabelState>(["unknown", "printed", "orphan", "sealed"]);
-const hasTwin = ({ store }: Floor, { attemptId, task }: Attempt): boolean =>
-  task.reprint ||
-  store
-    .allOfLink(task.digital_link)
-    .some((one) => one.attemptId !== attemptId && store.labelsOf(one.attemptId).some(({ state }) => MAY_BE_SCANNED.has(state)));
-
-/** A scanner on the line sees a label this long before the printer says that it is out, at most; what was seen earlier may have been its twin. */
-const SEEN_AHEAD_MS = 2_000;
-function forgetTwin(floor: Floor, attempt: Attempt, most: number): void {
-  const { store, clock, say } = floor;
-  const { attemptId, jobRef, work } = attempt;
-  const at = work.early?.result.scanned_at;
-  if (at === undefined || clock.now() - Date.parse(at) < most || !hasTwin(floor, attempt)) return;
-  store.change(attemptId, { work: { early: undefined, otherSeenAt: at } });
-  say(
-    "warn",
-    { event: "twin", job_ref: jobRef },
-    `${jobRef}: another label of this serial was scanned before this one was out: destroy that one`,
-  );
-}
 
 /** Whether a scan tells that a label came out of which nobody knows. */
 const decides = (floor: Floor, attempt: Attempt, scan: GoodScan): boolean =>

@@ -7,7 +7,7 @@ import type { ReportRow } from "./buffer-reports.ts";
 import type { Clock } from "./clock.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
 import { lost } from "./ends.ts";
-import { fateOf, isStranger, settling } from "./fates.ts";
+import { fateOf, isAway, isStranger, settling } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 import { pulse } from "./pulse.ts";
 
@@ -179,7 +179,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     if (!said.ok) {
       isTooMuch ||= said.status === 0 || said.status === 413 || said.status >= 500; // a proxy may take less than the cloud does
       // A batch that can't be taken as a whole is taken apart: one report tells what is wrong with it.
-      return ["retry", "stop"].includes(fateOf(said)) || sendOne(fitting[0] as ReportRow);
+      return isAway(said) || sendOne(fitting[0] as ReportRow);
     }
     // One commit for all of them: who dies before it asks again under the same keys.
     const held = new Set<string>();

@@ -10,7 +10,7 @@ const picked = signal<string | undefined>(undefined);
 const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
 const rank = (job: Job) => (isUrgent(job) ? -1 : RANK.indexOf(job.stage));
 /** The one that a person picked, or the one that needs a person most. */
-export function inHand(now: State): Job | undefined {
+function inHand(now: State): Job | undefined {
   const jobs = now.jobs.filter(({ stage }) => stage !== "sealing");
   return jobs.find(({ attempt_id }) => attempt_id === picked.value) ?? jobs.toSorted((a, b) => rank(a) - rank(b))[0];
 }

@@ -148,7 +148,7 @@ function urn(kind: string, scheme: string, rest: string): Reading {
 }
 
 /** What a URI names; any URI is a name, those of GS1 are read. */
-export function reading(uri: string): Reading {
+function reading(uri: string): Reading {
   const [, kind, scheme = "", rest = ""] = /^urn:epc:([a-z]+):([a-z0-9-]+):(.+)$/.exec(uri) ?? [];
   if (kind !== undefined) return urn(kind, scheme, rest);
   const pairs = pairsOf(uri);

@@ -71,7 +71,7 @@ const attemptOf = (begunAt: number, { status, error, latencyMs, head }: Outcome,
 });
 
 /** When it is tried again after its n-th failure, a little sooner or later so that many don't come at once; null: never. */
-export function nextTryAt(now: number, failures: number): number | null {
+function nextTryAt(now: number, failures: number): number | null {
   const delay = SCHEDULE_MS[failures - 1];
   return delay === undefined ? null : now + Math.round(delay * (1 + JITTER_SHARE * (2 * Math.random() - 1)));
 }

@@ -74,8 +74,7 @@ export const evidenceShapes = {
   ),
   evidence_bundle: told({ sha256: Sha256 }, "SHA-256 of the RFC 8785 form of the attempt's items"),
 };
-export type EvidenceName = keyof typeof evidenceShapes;
-export type Evidence = { [Name in EvidenceName]: Static<(typeof evidenceShapes)[Name]> };
+export type Evidence = { [Name in keyof typeof evidenceShapes]: Static<(typeof evidenceShapes)[Name]> };
 
 /** Whether any of it, however deep, comes from a simulated device. */
 export const isSimulated = (value: unknown): boolean =>

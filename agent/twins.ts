@@ -1,0 +1,28 @@
+// Another label of the same serial, and so with the same symbol, may be about: what was scanned before this one was out may have been that one.
+import type { Attempt } from "./attempt.ts";
+import type { LabelState } from "./buffer-labels.ts";
+import type { Floor } from "./floor.ts";
+
+/** It may have been sealed, or never accounted for. */
+const MAY_BE_SCANNED = new Set<LabelState>(["unknown", "printed", "orphan", "sealed"]);
+export const hasTwin = ({ store }: Floor, { attemptId, task }: Attempt): boolean =>
+  task.reprint ||
+  store
+    .allOfLink(task.digital_link)
+    .some((one) => one.attemptId !== attemptId && store.labelsOf(one.attemptId).some(({ state }) => MAY_BE_SCANNED.has(state)));
+
+/** A scanner on the line sees a label this long before the printer says that it is out, at most. */
+export const SEEN_AHEAD_MS = 2_000;
+/** A scan that came so long before, or longer, doesn't count any more. */
+export function forgetTwin(floor: Floor, attempt: Attempt, leastMs: number): void {
+  const { store, clock, say } = floor;
+  const { attemptId, jobRef, work } = attempt;
+  const at = work.early?.result.scanned_at;
+  if (at === undefined || clock.now() - Date.parse(at) < leastMs || !hasTwin(floor, attempt)) return;
+  store.change(attemptId, { work: { early: undefined, otherSeenAt: at } });
+  say(
+    "warn",
+    { event: "twin", job_ref: jobRef },
+    `${jobRef}: another label of this serial was scanned before this one was out: destroy that one`,
+  );
+}
