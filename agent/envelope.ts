@@ -3,6 +3,7 @@ import type { JSONWebKeySet } from "jose";
 import { type Static, Type } from "typebox";
 import { Ajv } from "ajv";
 import { gtin14 } from "#shared/gs1.ts";
+import { nullable } from "#shared/wire/common.ts";
 import { type Claimed, ENVELOPE_TYPE, type Job, needNames } from "#shared/wire/jobs.ts";
 import type { Task } from "./attempt.ts";
 import { epcFor } from "./rfid.ts";
@@ -16,10 +17,10 @@ const Claims = Type.Object({
   gtin: Type.String(),
   serial: Type.String(),
   digital_link: Type.String(),
-  sgtin96_epc: Type.Union([Type.String(), Type.Null()]),
+  sgtin96_epc: nullable(Type.String()),
   needs: Type.Array(Type.Enum([...needNames])),
   template: Type.String(),
-  template_sha256: Type.Union([Type.String(), Type.Null()]),
+  template_sha256: nullable(Type.String()),
   duplicate_risk: Type.Boolean(),
   product_name: Type.Optional(Type.String()),
   reprint: Type.Optional(Type.Boolean()),

@@ -26,13 +26,13 @@ const PrintOutcome = closed({
   reportedAt: Instant,
 });
 const Metadata = closed({ print: nullable(PrintOutcome) }, { description: "`print` is null until an outcome was reported" });
-const row = {
+export const CarrierRow = closed({
   gtin: Type.String(),
   serial: Type.String(),
   digital_link: Type.String({ description: "What the symbol holds" }),
   sgtin96_epc: Type.String({ description: "24 hex digits, or empty where no company prefix of the tenant fits" }),
-};
-export const CarrierRow = closed({ ...row, metadata: Metadata });
+  metadata: Metadata,
+});
 export type CarrierRow = Static<typeof CarrierRow>;
 export const Carrier = closed({ ...CarrierRow.properties, productId: Id, voidedAt: nullable(Instant), createdAt: Instant });
 export type Carrier = Static<typeof Carrier>;

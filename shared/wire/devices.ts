@@ -3,18 +3,10 @@ import { Type } from "typebox";
 import { closed, Id, Instant, nullable, Secret, type Static, Word } from "./common.ts";
 import { Needs } from "./jobs.ts";
 
-export const DeviceCreate = closed({
-  name: Word,
-  station: Type.Optional(nullable(Word)),
-  capabilities: Type.Optional(Needs),
-  api_key_id: Type.Optional(Id),
-});
+const place = { station: Type.Optional(nullable(Word)), capabilities: Type.Optional(Needs) };
+export const DeviceCreate = closed({ name: Word, ...place, api_key_id: Type.Optional(Id) });
 export type DeviceCreate = Static<typeof DeviceCreate>;
-export const DevicePatch = closed({
-  name: Type.Optional(Word),
-  station: Type.Optional(nullable(Word)),
-  capabilities: Type.Optional(Needs),
-});
+export const DevicePatch = closed({ name: Type.Optional(Word), ...place });
 export type DevicePatch = Static<typeof DevicePatch>;
 
 const Printer = Type.Object(

@@ -66,19 +66,20 @@ const common = {
     errorDeclaration: ErrorDeclaration,
   }),
 };
+const Transaction = closed({ type: Type.Optional(Word), bizTransaction: Key });
 const business = some({
   bizStep: Word,
   disposition: Word,
   persistentDisposition: PersistentDisposition,
   readPoint: Place,
   bizLocation: Place,
-  bizTransactionList: list(closed({ type: Type.Optional(Word), bizTransaction: Key })),
+  bizTransactionList: list(Transaction),
   sourceList: list(closed({ type: Word, source: Key })),
   destinationList: list(closed({ type: Word, destination: Key })),
   sensorElementList: list(SensorElement),
 });
 const action = Type.Enum(["OBSERVE", "ADD", "DELETE"]);
-const Ilmd = Type.Object({}, { additionalProperties: false, patternProperties: { ":": {} } });
+const Ilmd = open({});
 const children = { ...some({ childEPCs: list(Key), childQuantityList: list(Quantity) }), action };
 const event = <Properties extends TProperties>(type: string, properties: Properties) =>
   open({ type: Type.Literal(type), ...common, ...business, ...properties });
@@ -90,7 +91,7 @@ export const eventSchemas = {
   TransactionEvent: event("TransactionEvent", {
     ...some({ parentID: Key, epcList: list(Key), quantityList: list(Quantity) }),
     action,
-    bizTransactionList: list(closed({ type: Type.Optional(Word), bizTransaction: Key }), { minItems: 1 }),
+    bizTransactionList: list(Transaction, { minItems: 1 }),
   }),
   TransformationEvent: event(
     "TransformationEvent",

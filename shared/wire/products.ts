@@ -26,15 +26,8 @@ export const ProductCreate = closed({
 });
 export type ProductCreate = Static<typeof ProductCreate>;
 
-export const ProductPatch = closed({
-  name: Type.Optional(ProductName),
-  description: Type.Optional(Description),
-  category: Type.Optional(Category),
-  gtin: Type.Optional(Gtin),
-  serialNumber: Type.Optional(Serial),
-  extensions: Type.Optional(Extensions),
-  granularity: Type.Optional(Granularity),
-});
+/** Any part of it. */
+export const ProductPatch = Type.Partial(ProductCreate, { additionalProperties: false });
 export type ProductPatch = Static<typeof ProductPatch>;
 
 export const Product = closed({

@@ -6,9 +6,8 @@ import type { ConsoleSession, Summary } from "#shared/wire/console.ts";
 import type { Device } from "#shared/wire/devices.ts";
 import { get, onSignedOut, type Refused, send } from "./api.ts";
 
-export type Session = ConsoleSession;
 /** undefined while nobody knows; null when nobody is signed in. */
-export const session = signal<Session | null | undefined>(undefined);
+export const session = signal<ConsoleSession | null | undefined>(undefined);
 /** Signing out was asked for and didn't get through: who walks away now leaves the session to the next. */
 export const isStillIn = signal(false);
 export const summary = signal<Summary | undefined>(undefined);
@@ -84,20 +83,20 @@ function over(): void {
 }
 onSignedOut(over);
 
-function begun(found: Session): void {
+function begun(found: ConsoleSession): void {
   session.value = found;
   live.start();
 }
 
 export async function resume(): Promise<void> {
-  const { data, refused } = await get<Session>("/console/session");
+  const { data, refused } = await get<ConsoleSession>("/console/session");
   if (data) begun(data);
   else if (refused.fault === "busy") setTimeout(() => void resume(), refused.retryMs);
   else session.value = null;
 }
 
 export async function signIn(body: object): Promise<Refused | undefined> {
-  const { data, refused } = await send<Session>("POST", "/console/session", body);
+  const { data, refused } = await send<ConsoleSession>("POST", "/console/session", body);
   if (data) begun(data);
   return refused;
 }
