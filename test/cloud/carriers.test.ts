@@ -104,6 +104,25 @@ describe("the export", () => {
     const digits = home.gtin.slice(1);
     expect(decodeSgtin96((await epc([digits.slice(0, 6), digits.slice(0, 9), "999999"])) ?? "").companyPrefixLength).toBe(9);
     expect(await epc(["999999"])).toBe("");
+    expect(await epc([digits.slice(1, 8)])).toBe(""); // it has to begin there, not only to occur
+  });
+
+  test("has no voided serial among what is to print, nor among all; what was printed stays so", async () => {
+    const home = await printShop(w);
+    const [kept = "", blank = "", printed = "", failed = ""] = await home.allocate(4);
+    const results = [
+      { serial: printed, status: "printed" },
+      { serial: failed, status: "failed" },
+    ];
+    await home.admin.post("/carriers/print-status", { results });
+    for (const serial of [blank, printed, failed])
+      await home.admin.post(`/products/${home.product.id}/void`, { serial, reason: "scratched" });
+    const shown = async (more = "") =>
+      rowsOf((await home.admin.get(`/carriers/export?productId=${home.product.id}${more}`)).text).map(([, serial]) => serial);
+    expect(await shown()).toEqual([kept]);
+    expect(await shown("&printState=pending")).toEqual([kept]);
+    expect(await shown("&printState=failed")).toEqual([]);
+    expect(await shown("&printState=printed")).toEqual([printed]);
   });
 
   test("is JSON when asked, empty products included", async () => {

@@ -178,6 +178,12 @@ describe("a session", () => {
     expect((await page.get("/aidc/jobs", { headers: { authorization: "Bearer nonsense" } })).status).toBe(401);
   });
 
+  test("opens nothing where it is sent as a key, though it was seen as a cookie just now", async () => {
+    const cookie = cookieOf(await signIn({ key: w.adminKey }));
+    expect((await browse(cookie).get("/tenant")).status).toBe(200);
+    expect((await w.as(cookie.slice(cookie.indexOf("=") + 1)).get("/tenant")).status).toBe(401);
+  });
+
   test("isn't in the store in a form that signs anybody in", async () => {
     const answer = await signIn({ key: w.adminKey });
     const [, cookie = ""] = cookieOf(answer).split("=");

@@ -87,7 +87,10 @@ describe("a word without what it needs is refused, and the job stays where it is
   });
 
   test("more evidence than fits", async () => {
-    expect(await codeOf("RENDERED", (item) => changed(item, { note: "x".repeat(70_000) }))).toEqual([422, "EVIDENCE_INVALID", "evidence"]);
+    const note = "x".repeat(70_000);
+    expect(await codeOf("RENDERED", (item) => changed(item, { note }))).toEqual([422, "EVIDENCE_INVALID", "evidence"]);
+    const failed = { status: "FAILED", reason: "jam", evidence: { note } };
+    expect(await codeOf("RENDERED", () => failed)).toEqual([422, "EVIDENCE_INVALID", "evidence"]);
   });
 
   test("a failure without a reason", async () => {
@@ -101,6 +104,18 @@ describe("a word without what it needs is refused, and the job stays where it is
     expect([answer.status, answer.body.error.code]).toEqual([422, "BUNDLE_MISMATCH"]);
     expect((await device.say(claimed, sealOf(said))).body.state).toBe("SEALED");
   });
+});
+
+test("of a job that nobody has claimed there is none, which isn't a fault", async () => {
+  const { job_ref: ref } = await shop.issue();
+  const { status, body } = await admin.get(`/aidc/jobs/${ref}/evidence`);
+  expect([status, body.error?.code, (await admin.post(`/aidc/jobs/${ref}/cancel`)).status]).toEqual([404, "NOT_FOUND", 200]);
+});
+
+test("what was rendered may name the job's EPC in small letters", async () => {
+  const { claimed, item } = await waitingFor("RENDERED", { needs: ["qr", "rfid"] });
+  const epc = claimed.job.sgtin96_epc?.toLowerCase();
+  expect((await device.say(claimed, changed(item, { epc }))).body.state).toBe("RENDERED");
 });
 
 test("a void label that the counter saw is explained by saying so", async () => {
