@@ -1,7 +1,7 @@
 // Rate budgets: a bucket per credential, a tenth of the minute at once, headers that say where one stands.
 import type { FastifyRateLimitStore } from "@fastify/rate-limit";
 import { expect, test, vi } from "vitest";
-import { limits } from "#shared/limits.ts";
+import { burstOf, limits, tiers } from "#shared/limits.ts";
 import { bucketStore, budgets } from "../../cloud/rate.ts";
 import { world } from "../world.ts";
 
@@ -40,6 +40,20 @@ test("who is refused while the next token is on its way in is told to wait all t
   clock.mockRestore();
   expect(refused?.current).toBe(121);
   expect(refused?.ttl).toBeGreaterThan(0);
+});
+
+test("a key that becomes a device's has a device's budget from then on", async () => {
+  const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
+  const { adminKey } = (await w.admin.post("/tenants", { name: "sandbox", sandbox: true })).body;
+  const admin = w.as(adminKey.secret);
+  const { id, secret } = (await admin.post("/api-keys", { name: "line 1", scopes: ["aidc:read", "aidc:write"] })).body.data;
+  const key = w.as(secret);
+  const most = burstOf(tiers.sandbox);
+  const askAll = async (count: number) =>
+    (await Promise.all(Array.from({ length: count }, () => key.get("/tenant")))).map(({ status }) => status);
+  expect(await askAll(most * 5)).toContain(429);
+  expect((await admin.post("/devices", { name: "line 1", api_key_id: id })).status).toBe(201);
+  expect(new Set(await askAll(most * 4))).toEqual(new Set([200]));
 });
 
 test("a request for a token that names no client that we know counts against its address, however malformed", async () => {

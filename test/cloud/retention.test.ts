@@ -56,6 +56,7 @@ const fill = () =>
         await db.insert(schema.uploads).values([0, 1, 2].map((slice) => ({ id, n: slice, at, bytes: Buffer.alloc(64) })));
         await db.insert(schema.consoleSessions).values({ hash: id, tenantId: DEFAULT_TENANT, credentialKind: "api_key", credentialId: "k", createdAt: at, endsAt: at + 12 * HOUR_MS }); // oxfmt-ignore
         await db.insert(schema.idempotency).values({ scope: Buffer.from("s"), key: id, fingerprint: Buffer.alloc(32), status: 200, headers: {}, body: null, expiresAt: at + DAY_MS }); // oxfmt-ignore
+        await db.insert(schema.rateBudgets).values({ key: id, fullAt: at + HOUR_MS });
         await db.insert(schema.outbox).values({ ...event, id: `${order}${id}`, at, body: "{}", targets: null });
         const delivery = { ...event, webhookId: "w", id, eventId: `${order}${id}`, tries: 1, byHand: false, attempts: [], createdAt: at };
         await db.insert(schema.deliveries).values([
@@ -95,6 +96,7 @@ test(
       uploads: daysIn(await rowsOf(schema.uploads)),
       sessions: daysIn(await rowsOf(schema.consoleSessions)),
       answers: daysIn(await rowsOf(schema.idempotency)),
+      budgets: daysIn(await rowsOf(schema.rateBudgets)),
       events: daysIn(await rowsOf(schema.outbox)),
       delivered: daysIn((await rowsOf(schema.deliveries)).filter((row) => row.includes('"delivered"'))),
       held: daysIn((await rowsOf(schema.deliveries)).filter((row) => row.includes('"held"'))),
@@ -105,6 +107,7 @@ test(
       uploads: within(0),
       sessions: within(0),
       answers: within(1),
+      budgets: within(0),
       events: within(30),
       delivered: within(30),
       held: within(30),
