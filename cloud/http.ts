@@ -302,5 +302,5 @@ export const budgetOf = (request: FastifyRequest): { key: string; perMinute: num
   const { credential, tier } = request.caller;
   return credential.kind === "anonymous"
     ? { key: `ip:${fromOf(request)}`, perMinute: tiers.anonymous }
-    : { key: credential.id, perMinute: tiers[tier] };
+    : { key: `${credential.id} as ${tier}`, perMinute: tiers[tier] }; // what is owed of one budget is no debt of another
 };

@@ -32,7 +32,7 @@ export function budgets({ areShared = false } = {}): Budgets {
   return {
     take: (key, perMinute) => {
       let bucket = buckets.get(key);
-      if (bucket?.tokensPerInterval !== perMinute) {
+      if (!bucket) {
         if (buckets.size >= BUCKETS_KEPT) buckets.delete(buckets.keys().next().value as string);
         bucket = fullBucket(perMinute);
         buckets.set(key, bucket);
