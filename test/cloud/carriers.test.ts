@@ -3,9 +3,12 @@ import { randomBytes } from "node:crypto";
 import { integer, property, assert as holds } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeSgtin96 } from "#shared/gs1.ts";
+import { limits } from "#shared/limits.ts";
 import { exported } from "../../cloud/domain/carriers.ts";
-import { afterRestore } from "../../cloud/domain/restored.ts";
+import { afterRestore, warnOfSerials } from "../../cloud/domain/restored.ts";
 import { permuted, serialsAt } from "../../cloud/domain/serial-numbers.ts";
+import { eq, sql } from "../../cloud/store/drizzle.ts";
+import { counters, serialCounters } from "../../cloud/store/schema.ts";
 import type { Store } from "../../cloud/store/store.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -390,4 +393,38 @@ test("a restore by a clock that is decades ahead leaves serials to give out", as
   expect(await home.allocate(1)).toHaveLength(1);
   await w.store.write("restored", (tx) => afterRestore(tx, { takenAt: "1950-01-01T00:00:00.000Z", logSize: 0 }));
   expect(await home.allocate(1)).toHaveLength(1);
+});
+
+test("a restore leaves out serials and places in status lists, more of them the longer ago the backup was taken", async () => {
+  const home = await printShop(w);
+  await home.allocate(1);
+  const next = () =>
+    w.store.read("next", async ({ db }) => {
+      const [serial] = await db.select().from(serialCounters).where(eq(serialCounters.tenantId, home.tenantId));
+      const [credential] = await db.select().from(counters).where(eq(counters.name, "credential_status"));
+      return [serial?.next ?? 0, credential?.value ?? 0] as const;
+    });
+  const before = await next();
+  await w.store.write("restored", (tx) => afterRestore(tx, { takenAt: new Date(tx.now - 3_600_000).toISOString(), logSize: 0 }));
+  const after = await next();
+  expect([after[0] - before[0], after[1] - before[1]]).toEqual([
+    limits.RESTORE_SKIP_SERIALS + 3_600 * limits.RESTORE_SKIP_SERIALS_PER_S,
+    limits.RESTORE_SKIP_CREDENTIALS + 3_600 * limits.RESTORE_SKIP_CREDENTIALS_PER_S,
+  ]);
+});
+
+test("after a restore every serial of a tenant warns its next job, however many there are; a voided one needs no warning", async () => {
+  const { tenantId } = await printShop(w);
+  const count = 100_003; // more than one slice takes
+  await w.store.write("very many", ({ db }) =>
+    db.run(sql`INSERT INTO serials (tenant_id, serial, gtin, product_id, n, voided_at, created_at)
+      WITH RECURSIVE places (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM places WHERE n < ${count})
+      SELECT ${tenantId}, CAST(1000000 + n AS TEXT), 'g', 'p', n, CASE WHEN n = 7 THEN 1 ELSE NULL END, 1 FROM places`),
+  );
+  const warnFrom = (after: string) => w.store.write("restored", (tx) => warnOfSerials(tx, tenantId, after));
+  for (let after: string | undefined = ""; after !== undefined;) after = await warnFrom(after);
+  const left = await w.store.read("left", ({ db }) =>
+    db.values<[string]>(sql`SELECT serial FROM serials WHERE tenant_id = ${tenantId} AND stray_job IS NULL`),
+  );
+  expect(left).toEqual([["1000007"]]);
 });

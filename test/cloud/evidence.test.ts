@@ -486,19 +486,20 @@ describe("orphans", () => {
     const { claimed } = await waitingFor("PRINTED_ATTESTED");
     await device.say(claimed, { status: "FAILED", reason: "lost the printer" });
     expect((await admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.duplicate_risk).toBe(true);
-    const say = (disposition: string) =>
+    const say = (disposition: string, note = "came out late") =>
       device.api.post("/aidc/orphans", {
         job_ref: claimed.job.job_ref,
         attempt_id: claimed.attempt_id,
-        evidence: { note: "came out late" },
+        evidence: { note },
         disposition,
         actor: { kind: "operator", id: "op-7" },
       });
     const listed = async () => (await admin.get("/aidc/orphans")).body.data.map((orphan: Json) => orphan["attempt_id"]);
     expect((await say("found")).status).toBe(201);
     expect(await listed()).toContain(claimed.attempt_id);
-    expect((await say("destroyed")).body.disposition).toBe("destroyed");
-    expect((await say("found")).body.disposition).toBe("destroyed");
+    const destroyed = { disposition: "destroyed", evidence: { note: "shredded" } };
+    expect((await say("destroyed", "shredded")).body).toMatchObject(destroyed);
+    expect((await say("found")).body).toMatchObject(destroyed);
     expect(await listed()).not.toContain(claimed.attempt_id);
     expect((await admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.duplicate_risk).toBe(false);
   });

@@ -210,6 +210,14 @@ test("what is wrong with an item of a batch is told in the words of a job that i
   ]);
 });
 
+test("what a batch of jobs refuses is told in the order of its items", async () => {
+  const home = await printShop(w);
+  const [a, b] = (await home.allocate(2)).map((serial) => ({ gtin: home.gtin, serial }));
+  const { errors, jobs } = (await home.admin.post("/aidc/jobs/batch", { items: [a, b, b, a] })).body;
+  expect(errors.map(({ index }: { index: number }) => index)).toEqual([2, 3]);
+  expect(jobs).toMatchObject([a, b]);
+});
+
 test("a batch of claims takes as many as there are, each with an attempt of its own", async () => {
   const home = await printShop(w);
   const items = (await home.allocate(7)).map((serial) => ({ gtin: home.gtin, serial }));
@@ -381,16 +389,18 @@ test("the jobs that the voiding of their product didn't reach don't stand before
   const home = await printShop(w);
   const other = await productMaker(home.admin)({ gtin: gtinOf(690_001) });
   await home.admin.post(`/passports/${other.passportId}/validations`);
-  const [serial] = (await home.admin.post("/carriers/batch", { productId: other.id, count: 1 })).body.serials;
+  const { serials } = (await home.admin.post("/carriers/batch", { productId: other.id, count: 5 })).body as { serials: string[] };
   const many = (await home.allocate(limits.VOID_CANCELS_JOBS + 3)).map((each) => ({ gtin: home.gtin, serial: each }));
   expect((await home.admin.post("/aidc/jobs/batch", { items: many })).body.failed).toBe(0);
-  const good = (await home.admin.post("/aidc/jobs", { gtin: other.gtin, serial })).body;
+  const more = serials.map((serial) => ({ gtin: other.gtin, serial }));
+  const good = (await home.admin.post("/aidc/jobs/batch", { items: more })).body.jobs.map((job: { job_ref: string }) => job.job_ref);
   await home.admin.post(`/products/${home.product.id}/void`, { reason: "recalled" });
   const waiting = (await home.admin.get("/aidc/jobs?state=QUEUED")).body.data as { job_ref: string }[];
-  expect(waiting).toHaveLength(4);
-  expect((await home.device.claim()).job.job_ref).toBe(good.job_ref);
-  expect((await home.admin.get("/aidc/jobs?state=QUEUED")).body.data).toEqual([]);
-  for (const { job_ref: ref } of waiting.filter((job) => job.job_ref !== good.job_ref)) {
+  expect(waiting).toHaveLength(8);
+  const { claims } = (await home.device.api.post("/aidc/jobs/claim/batch", { max: 4 })).body as { claims: Claim[] };
+  expect(claims.map(({ job }) => job.job_ref)).toEqual(good.slice(0, 4)); // as many as were asked for, and no more
+  expect((await home.admin.get("/aidc/jobs?state=QUEUED")).body.data).toMatchObject([{ job_ref: good[4] }]);
+  for (const { job_ref: ref } of waiting.filter((job) => !good.includes(job.job_ref))) {
     const told = (await home.admin.get(`/aidc/jobs/${ref}/history`)).body.data as { from: string | null; to: string }[];
     expect(told.at(-1)?.to).toBe("CANCELLED");
     expect(told.map(({ from }) => from)).toEqual([null, ...told.slice(0, -1).map(({ to }) => to)]); // nothing is left out

@@ -149,6 +149,15 @@ test("a budget used up is a dead letter, and its serial stands in the re-print f
   await expect.poll(async () => (await admin.get(`/aidc/jobs/${job.job_ref}`)).body.state, SOON).toBe("DEAD_LETTER");
   expect((await admin.get(`/carriers/${job.serial}`)).body.metadata.print).toMatchObject({ status: "failed", reason: "head open" });
   const { data: audit } = (await admin.get("/audit-logs?action=print.dead_lettered")).body;
+  const { data: history } = (await admin.get(`/aidc/jobs/${job.job_ref}/history`)).body;
+  expect(history.map(({ reason }: { reason: string | null }) => reason)).toEqual([
+    null,
+    null,
+    "ribbon out",
+    null,
+    "head open",
+    "head open",
+  ]);
   expect(audit).toMatchObject([{ subject: job.job_ref, actor: { kind: "system" }, details: { reason: "head open", attempt: 2 } }]);
   const file = (await admin.get(`/carriers/export?productId=${shop.product.id}&printState=failed`)).text;
   expect(file.trim().split("\n").at(-1)).toContain(job.serial);
