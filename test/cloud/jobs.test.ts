@@ -243,6 +243,7 @@ test.each(["printed", "failed"])("a sealed serial that is voided is decommission
   expect((await home.device.seal(await home.device.claim())).status).toBe(200);
   await home.admin.post("/carriers/print-status", { results: [{ serial: job.serial, status }] });
   expect((await home.admin.post(`/products/${home.product.id}/void`, { reason: "torn", serial: job.serial })).status).toBe(200);
+  await home.admin.post("/carriers/print-status", { results: [{ serial: job.serial, status: "printed", deviceId: "b" }] }); // is no news
   const { body } = await home.admin.get(`/epcis/events?MATCH_epc=${encodeURIComponent(job.digital_link)}&EQ_action=DELETE`);
   expect(body.epcisBody.queryResults.resultsBody.eventList).toMatchObject([{ bizStep: "decommissioning", disposition: "inactive" }]);
 });
