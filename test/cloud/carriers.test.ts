@@ -76,6 +76,15 @@ describe("serials", () => {
     expect([answer.status, answer.body.error.code]).toEqual([409, "ALREADY_VOIDED"]);
   });
 
+  test("a GTIN that serials alone hang on can't change either, where there is no passport yet", async () => {
+    const home = await printShop(w);
+    const { id } = await productMaker(home.admin)({ gtin: gtinOf(770_003) }, "none");
+    const move = async (gtin: string) => (await home.admin.patch(`/products/${id}`, { gtin })).body.error?.code;
+    expect(await move(gtinOf(770_004))).toBeUndefined();
+    await home.admin.post("/carriers/batch", { productId: id, count: 1 });
+    expect(await move(gtinOf(770_003))).toBe("SCHEME_LOCKED");
+  });
+
   test("a GTIN that serials hang on can't change", async () => {
     const answer = await admin.patch(`/products/${product.id}`, { gtin: "09506000134352" });
     expect([answer.status, answer.body.error.code]).toEqual([409, "SCHEME_LOCKED"]);
