@@ -7,6 +7,7 @@ import { createAgentLog } from "../../agent/log.ts";
 import { logTo } from "../../shared/log-out.ts";
 import { type Station, type StationOptions, startStation } from "../../agent/station.ts";
 import { type FloorOptions, linkOn, OPERATOR, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
+import { type Network, startNetwork } from "../../fixtures/network.ts";
 import { decodeGraphic } from "../../fixtures/printers/zpl.ts";
 import type { Shop } from "../../fixtures/print-shop.ts";
 import { Writable } from "node:stream";
@@ -56,6 +57,32 @@ export async function running(
   ends.onTestFinished(station.end);
   ends.onTestFailed?.(() => void process.stderr.write(`${station.lines.slice(-TOLD_LINES).join("\n")}\n`));
   return station;
+}
+
+type Job = { job_ref: string; serial: string; digital_link: string };
+type InVain = { station: Running; net: Network; before: Job; job: Job };
+/** The printer was well when it was looked at, and says nothing once the label of `job` is begun: for so long it isn't known that nothing leaves. The cloud hears of none of it before `net` lets it. */
+export async function begunInVain(ends: Ends, cloud: string, shop: Shop, answerMs: number): Promise<InVain> {
+  const net = await startNetwork(() => cloud);
+  ends.onTestFinished(net.end);
+  const first = await running(ends, net.url, shop, { eyes: "hand" });
+  const [before, job] = [await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })];
+  const isDone = () => jobAt(first, job.job_ref) !== undefined && first.state().buffer_depth === 0;
+  await until(async () => isDone() && (await stateInCloud(shop, before.job_ref)) === "PRINTED_ATTESTED");
+  await first.end();
+  const [isAsked, late] = [Promise.withResolvers<void>(), Promise.withResolvers<"pass">()];
+  net.rule(({ path, body }) => {
+    if (path.endsWith(`${job.job_ref}/heartbeat`)) return (isAsked.resolve(), late.promise);
+    return `${path} ${body}`.includes(job.job_ref) && /\/results?$/.test(path) ? "cut" : "pass"; // it hasn't heard of the drawing
+  });
+  const station = await stationOn(first.floor, { timing: { ...HASTY, answerMs } }); // it believes in no lease of the run before
+  ends.onTestFinished(station.end);
+  await ask(station, "POST", "/api/scan", { text: before.digital_link });
+  await isAsked.promise;
+  station.floor.machine?.fault("dont-answer"); // before it says where its counter stands
+  late.resolve("pass");
+  await until(() => jobAt(station, job.job_ref)?.stage === "sending");
+  return { station, net, before, job };
 }
 
 export type Told = { status: number; body: any }; // oxlint-disable-line typescript/no-explicit-any -- what a console answers; tests look

@@ -291,6 +291,18 @@ describe.concurrent("labels", () => {
     await sealed(shop, ref);
   });
 
+  test("a tag that is read once its label was given up verifies nothing", async (t) => {
+    const { shop, reader, floor, station, says } = await withGate(t, "line");
+    const { job_ref: ref, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"], max_attempts: 1 });
+    await until(() => jobAt(station, ref)?.stage === "printed" && says().includes("tag has to be read"));
+    expect((await say(station, ref, "misprint")).status).toBe(200);
+    await reader.scan(`${epc},${floor.machine?.labels.at(-1)?.tag?.tid}`);
+    await until(() => station.state().scanners[1]?.last?.words === `read ${epc}`);
+    await until(async () => (await stateInCloud(shop, ref)) === "DEAD_LETTER");
+    expect(station.store.ofJob(ref)).toMatchObject([{ stage: "printed", ended: "failed" }]);
+    expect(says()).toContain("tag has to be read");
+  });
+
   test("labels that follow each other at once are each sealed by their own tag, read once", async (t) => {
     const { shop, reader, floor, station } = await withGate(t, "hand");
     const items = (await shop.allocate(4)).map((serial) => ({ gtin: shop.gtin, serial, needs: ["qr", "rfid"] }));

@@ -136,6 +136,8 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     expect((await say(station, ref, verdict)).status).toBe(200);
     await until(() => jobAt(station, ref)?.attempt === 2);
     expect(await inCloud(shop, ref)).toMatchObject({ duplicate_risk: false });
+    const { data } = (await shop.admin.get(`/aidc/jobs/${ref}/history`)).body;
+    expect(data.find(({ to }: { to: string }) => to === "FAILED")).toMatchObject({ actor: { kind: "operator", id: "op-7" } });
   });
 
   test("where the next attempt is another station's, this one's ledger says what is to be done about the label, until a person explains it", async (t) => {

@@ -1,10 +1,9 @@
 // Two labels of one serial: what a scan of the old one does to the new one, and whose word a scan is that came before its turn.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
-import { startNetwork } from "../../fixtures/network.ts";
 import { type Shop, printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, HASTY, jobAt, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, begunInVain, jobAt, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -79,6 +78,7 @@ describe.concurrent("a reprint", () => {
     await scan(station, between.digital_link);
     await isIn(shop, between.job_ref, "SEALED");
     await scan(station, text); // which one is it? the worn one
+    await scan(station, between.digital_link); // and that one?
     const ref = await again();
     await isIn(shop, ref, "PRINTED_ATTESTED");
     expect(asked(station, ref)).toBe(null);
@@ -157,29 +157,15 @@ describe.concurrent("a scan before its turn", () => {
 
   test("while nothing of it has left is of another label, however soon it is sent again", async (t) => {
     const shop = await printShop(w);
-    const net = await startNetwork(() => w.url);
-    t.onTestFinished(net.end);
-    const before = await running(t, net.url, shop, { eyes: "hand" });
-    const [first, job] = [await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })];
+    const { station, net, before, job } = await begunInVain(t, w.url, shop, 3_000);
     const { job_ref: ref, digital_link: text } = job;
-    await isIn(shop, first.job_ref, "PRINTED_ATTESTED");
-    await until(() => jobAt(before, ref) !== undefined && before.state().buffer_depth === 0);
-    await before.end();
-    const [isAsked, late] = [Promise.withResolvers<void>(), Promise.withResolvers<"pass">()];
-    net.rule(({ path }) => (path.endsWith(`${ref}/heartbeat`) ? (isAsked.resolve(), late.promise) : "pass"));
-    const station = await stationOn(before.floor, { timing: { ...HASTY, answerMs: 3_000 } });
-    t.onTestFinished(station.end);
-    await scan(station, first.digital_link);
-    await isAsked.promise; // the printer was well when it was looked at
-    before.floor.machine?.fault("dont-answer"); // before it says where its counter stands
-    late.resolve("pass");
-    await until(() => jobAt(station, ref)?.stage === "sending");
+    net.rule(() => "pass");
     expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" });
     await until(() => jobAt(station, ref)?.stage === "rendered");
-    before.floor.machine?.clear();
+    station.floor.machine?.clear();
     await isIn(shop, ref, "PRINTED_ATTESTED");
     await until(() => station.state().buffer_depth === 0 && jobAt(station, ref)?.stage === "printed");
-    expect([await stateInCloud(shop, ref), await before.floor.links()]).toEqual(["PRINTED_ATTESTED", [first.digital_link, text]]);
+    expect([await stateInCloud(shop, ref), await station.floor.links()]).toEqual(["PRINTED_ATTESTED", [before.digital_link, text]]);
     expect(await scan(station, text)).toMatchObject({ moved: false, why: "old_label" });
     expect((await say(station, ref, "destroyed")).status).toBe(200);
     expect(await scan(station, text)).toMatchObject({ moved: true });

@@ -18,6 +18,7 @@ import { type FloorOptions, type SimulatedFloor, startFloor } from "../../fixtur
 import {
   ask,
   asked,
+  begunInVain,
   jobAt,
   movesOf,
   quietLog,
@@ -377,6 +378,26 @@ describe.concurrent("the cloud refuses", () => {
     expect([station.floor.machine?.labels.length, station.state().ledger.open]).toMatchObject([0, open]);
     await until(() => station.floor.machine?.labels.length === 1 && station.state().printers[0]?.status === "ready");
     expect(station.state().ledger.open).toMatchObject(open);
+  });
+
+  test("a job while its label is on its way to a printer that takes nothing: it is told of, and that it never came out", async (t) => {
+    const shop = await printShop(w);
+    const { station, net, job } = await begunInVain(t, w.url, shop, 15_000);
+    const { job_ref: ref, serial } = job;
+    expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBeLessThan(300);
+    net.rule(() => "pass");
+    await until(() => jobAt(station, ref)?.stage === "orphan" && station.state().ledger.counts["sealed"] === 1); // its drawing is refused
+    expect(station.state().ledger.counts).toEqual({ sealed: 1, orphan: 1 });
+    station.floor.machine?.fault("power-off"); // nothing will leave any more, and it is known at once
+    await until(() => jobAt(station, ref) === undefined && station.state().buffer_depth === 0);
+    station.floor.machine?.clear(); // or the station would wait for it once more as it ends
+    expect(station.state().ledger.counts).toEqual({ sealed: 1, not_printed: 1 });
+    const told = net.passed.filter(({ path }) => path.endsWith("/aidc/orphans")).map(({ body }) => JSON.parse(body) as object);
+    expect(told).toMatchObject([
+      { job_ref: ref, disposition: "found", evidence: { stage: "sending" } },
+      { job_ref: ref, disposition: "destroyed", evidence: { outcome: "not_printed" }, actor: { kind: "device" } },
+    ]);
+    expect(station.floor.machine?.labels).toHaveLength(1);
   });
 
   test("401 stops the claiming, says so, and keeps every report", async (t) => {
