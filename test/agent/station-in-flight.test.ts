@@ -99,6 +99,20 @@ test("a label without an answer of its own is asked about, though the ones befor
   expect(what()).toMatchObject({ state: "SPOOL_SUBMITTED", ask: { kind: "unknown_outcome" } });
 });
 
+test("a label with a tag is alone in the printer, so that what comes out void is known to be its own", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { ...FAST, rfid: true, printer: { scale: 1, speed: 1 } }); // slow enough for another behind it
+  const { machine } = station.floor;
+  let most = 0;
+  machine?.news.on("queued", () => (most = Math.max(most, machine.waiting())));
+  await until(() => station.state().printers[0]?.status === "ready");
+  const serials = await shop.allocate(4);
+  const items = serials.map((serial, i) => ({ gtin: shop.gtin, serial, needs: i % 2 === 0 ? ["qr", "rfid"] : ["qr"], priority: 4 - i }));
+  const jobs = (await shop.admin.post("/aidc/jobs/batch", { items })).body.jobs as Job[];
+  for (const { job_ref: ref } of jobs) await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
+  expect([most, machine?.labels.length]).toEqual([1, 4]);
+});
+
 describe.concurrent("where something breaks while two are in it", () => {
   const faults = ["power-off", "reset-at", "half-open", "fence-never", "fence-early", "foreign-writer", "paper-out", "odometer-reset", "dont-answer"] as const satisfies FaultName[]; // oxfmt-ignore
   test.for(faults)("%s: nothing is attested that didn't come out, and every serial ends on one label", { timeout: 240_000 }, async (fault, t) => {

@@ -683,6 +683,27 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state()).toMatchObject({ buffer_depth: 0, quarantine: [], ledger: { counts: { orphan: 1, sealed: 2 } } });
   });
 
+  test("in a burst what follows on a report that has to be said again is said again with it, whatever was answered to that", async (t) => {
+    const { shop, net, station, jobs } = await eightSealedAway(t);
+    let bad: string | undefined;
+    net.alter(({ path, body }, answer) => {
+      if (bad !== undefined || !path.endsWith("/aidc/results")) return answer;
+      const refs = (JSON.parse(body) as { results: { job_ref: string }[] }).results.map(({ job_ref }) => job_ref);
+      bad = refs.find((ref, i) => refs.indexOf(ref) < i); // at first there is one report to a call: it was away for long
+      const late = { status: 503, error: { code: "STORE_UNAVAILABLE", message: "later" } };
+      const skipped = { status: 409, error: { code: "ILLEGAL_TRANSITION", message: "what comes before it is missing" } };
+      const { results } = JSON.parse(answer) as { results: { index: number }[] };
+      const told = (said: { index: number }, i: number) =>
+        refs[i] === bad ? { index: said.index, ...(refs.indexOf(refs[i] ?? "") === i ? late : skipped) } : said;
+      return JSON.stringify({ results: results.map(told) });
+    });
+    net.mend();
+    net.rule(() => "pass");
+    for (const { job_ref: ref } of jobs) await sealed(shop, ref);
+    await until(() => station.state().buffer_depth === 0);
+    expect([bad !== undefined, station.state().quarantine, station.state().ledger.counts]).toEqual([true, [], { sealed: 8 }]);
+  });
+
   describe.concurrent("a report over which the cloud stumbles each time holds up nobody else, and is heard once it doesn't", () => {
     const stumbleOver = (net: Network, ref: string) =>
       net.rule(({ path, body }) => (`${path} ${body}`.includes(ref) ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));
