@@ -18,8 +18,12 @@ type Seen = { model: string | undefined; unit: string | undefined; twoWay: boole
 
 export function capabilitiesOf(profile: Profile, { model, unit, twoWay, counter, status, fenceSeen }: Seen): Capabilities {
   const dpi = resolutionIn(model);
-  const warnings =
-    dpi && dpi !== profile.dpi ? [`it says that it prints ${dpi} dpi, and is set up for ${profile.dpi}: labels have the wrong size`] : [];
+  const warnings = [
+    ...(dpi && dpi !== profile.dpi
+      ? [`it says that it prints ${dpi} dpi, and is set up for ${profile.dpi}: labels have the wrong size`]
+      : []),
+    ...(profile.rfid && !twoWay ? ["it says nothing of the tags that it writes: only what an RFID reader reads can be sealed"] : []),
+  ];
   const rfid = profile.rfid ? (twoWay ? "write+readback" : "write") : "none";
   return {
     driver: "zpl",

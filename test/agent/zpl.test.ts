@@ -364,6 +364,16 @@ test.concurrent("a printer of another resolution than it was set up for is told 
   expect(await (await pairOf(t)).printer.probe()).not.toHaveProperty("warnings");
 });
 
+test.concurrent("a printer of tags that answers nothing is told of: what it writes nobody has read", async (t) => {
+  const warningsOf = async (rfid: boolean) => {
+    const { machine, printer } = await pairOf(t, { rfid, timing: { ...TIMING, answerMs: 100 } });
+    machine.fault("dont-answer");
+    return (await printer.probe()).warnings;
+  };
+  expect(await warningsOf(true)).toEqual([expect.stringContaining("only what an RFID reader reads can be sealed")]);
+  expect(await warningsOf(false)).toBeUndefined();
+});
+
 test.concurrent("a printer that names its options behind its memory, as Zebra's manual has it, is known by its name and its resolution", async (t) => {
   const server = createServer((socket) => {
     socket.on("error", () => {});
