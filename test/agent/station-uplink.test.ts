@@ -64,8 +64,8 @@ async function eightSealedAway(t: T) {
   return { shop, net, station, jobs };
 }
 
-/** Short leases, and a cloud of one's own whose clock is turned. */
-async function onBorrowedTime(t: T, leaseSeconds = 5, more: Partial<StationOptions> = {}) {
+/** A cloud of one's own whose clock is turned. */
+async function onBorrowedTime(t: T, leaseSeconds = 60, more: Partial<StationOptions> = {}) {
   const own = await startWorld();
   t.onTestFinished(() => own.end());
   const found = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds } } }, own, more);
@@ -634,7 +634,7 @@ describe.concurrent("the cloud refuses", () => {
   test("as long as a person may be asked to look for a label again, no other of its serial is printed, and other labels are", async (t) => {
     const own = await startWorld();
     t.onTestFinished(() => own.end());
-    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 3, leaseSeconds: 5 } } }, own);
+    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 3, leaseSeconds: 100 } } }, own);
     const { machine } = station.floor;
     await until(() => station.state().printers[0]?.status === "ready");
     machine?.fault("fence-never");
