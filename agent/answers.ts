@@ -1,7 +1,7 @@
 // What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
 import { Refusal } from "#shared/errors.ts";
 import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, isLying, paperMayExist, type Verdict, type Work } from "./attempt.ts";
-import { endOrphan, fail, REASONS } from "./ends.ts";
+import { becameOf, endOrphan, fail, REASONS } from "./ends.ts";
 import { instant } from "./clock.ts";
 import { type Floor, MAY_BE_HERE } from "./floor.ts";
 import { type Dropped, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
@@ -114,7 +114,6 @@ const answers: Record<Ask | "scan", Answer> = {
   unknown_outcome: onOutcome,
   destroy_earlier: (floor, { task, createdAt }, verdict, operator) => {
     const { store, clock } = floor;
-    const state = verdict === "destroyed" ? "destroyed" : "not_printed";
     // Whichever job they came from: what lies there carries the serial, and no job.
     for (const earlier of store.allOfLink(task.digital_link)) {
       if (earlier.stage !== "orphan" && earlier.ended === null) {
@@ -126,7 +125,7 @@ const answers: Record<Ask | "scan", Answer> = {
         continue;
       }
       const { attemptId, work, ended } = earlier;
-      if (ended !== null) store.relabel(attemptId, MAY_BE_HERE, state, REASONS[verdict]);
+      if (ended !== null) store.relabel(attemptId, MAY_BE_HERE, becameOf(verdict), REASONS[verdict]);
       else if (work.held && !work.emptied && !hasNoLane(floor, earlier))
         store.change(attemptId, { work: { answered: { verdict, operator } } });
       else endOrphan(floor, earlier, verdict, operator);

@@ -43,7 +43,7 @@ export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId
       }),
     reportOrphan: (orphan: OrphanReport) => void write(() => enqueue(orphan.attempt_id, "orphan", orphan)),
     /** In order, without those of the attempts that are named. */
-    waiting: (most: number, aside: string[] = []): ReportRow[] =>
+    waiting: (most: number, aside: string[]): ReportRow[] =>
       all(
         "SELECT * FROM reports WHERE fate IS NULL AND attempt_id NOT IN (SELECT value FROM json_each(?)) ORDER BY n LIMIT ?",
         JSON.stringify(aside),

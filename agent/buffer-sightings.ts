@@ -8,7 +8,7 @@ export const sightingsIn = ({ run, all, write, clock }: Sql) => ({
   picture: (sha256: string, mediaType: string, bytes: Uint8Array) =>
     void write(() => run("INSERT INTO pictures VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING", sha256, mediaType, bytes, clock.now())),
   /** In order, without those that are named. */
-  nextPictures: (most: number, aside: string[] = []): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> }[] =>
+  nextPictures: (most: number, aside: string[]): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> }[] =>
     all(
       "SELECT * FROM pictures WHERE sent_at IS NULL AND sha256 NOT IN (SELECT value FROM json_each(?)) ORDER BY at, rowid LIMIT ?",
       JSON.stringify(aside),

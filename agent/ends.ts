@@ -15,6 +15,9 @@ export const REASONS: Record<Verdict, string> = {
 };
 
 export type Disposition = "destroyed" | "not_printed";
+/** What becomes of a label that was asked about as one that lies here. */
+export const becameOf = (verdict: Verdict): Disposition => (verdict === "destroyed" ? "destroyed" : "not_printed");
+
 /** The attempt is over; `disposition` where it is known that no label of it is left. */
 export function fail(
   floor: Floor,
@@ -28,7 +31,7 @@ export function fail(
   store.write(() => {
     const actor: JobActor = operator === undefined ? DEVICE : { kind: "operator", id: operator };
     const evidence = disposition ? { evidence: { label_disposition: { outcome: disposition, ...(operator ? { operator } : {}) } } } : {};
-    tell(floor, attemptId, { status: "FAILED", reason: reasonOf(reason), actor, ...evidence });
+    tell(floor, attemptId, { status: "FAILED", reason: inShort(reason), actor, ...evidence });
     if (disposition) store.relabel(attemptId, MAY_BE_HERE, disposition, reason);
     else store.relabel(attemptId, ["unknown"], "unknown", leftOpen(reason)); // the next attempt may be another station's, which asks about it there
     store.change(attemptId, { ended: "failed" });
@@ -37,7 +40,7 @@ export function fail(
   floor.news.beat();
 }
 const leftOpen = (reason: string): string => `${reason}: look for it, and explain it here`;
-const reasonOf = (text: string): string => readable(text, limits.REASON_MAX_LENGTH) || "no reason was given";
+const inShort = (text: string): string => readable(text, limits.REASON_MAX_LENGTH) || "no reason was given";
 
 /** What no try can change ends the attempt, before anything has left; everything else is tried again. */
 export async function unlessRefused<T>(floor: Floor, attempt: Attempt, act: () => Promise<T>): Promise<T | undefined> {
@@ -67,12 +70,12 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
       const labels = store.labelsOf(attemptId);
       const told = labels.find(({ state }) => state === "destroyed") ?? labels.find(({ state }) => state === "explained");
       const found =
-        told?.state === "explained" ? { outcome: "explained", words: reasonOf(told.words) } : { outcome: told?.state ?? "not_printed" };
+        told?.state === "explained" ? { outcome: "explained", words: inShort(told.words) } : { outcome: told?.state ?? "not_printed" };
       const whose = evidence?.["label_disposition"] === undefined ? DEVICE : actor; // it was said later, of all labels of the serial
       return store.reportOrphan({ ...orphan, evidence: found, disposition: "destroyed", actor: whose });
     }
     if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
-    const evidence = { stage: attempt.stage, why: reasonOf(why), work: { ...attempt.work } };
+    const evidence = { stage: attempt.stage, why: inShort(why), work: { ...attempt.work } };
     store.reportOrphan({ ...orphan, evidence, disposition: "found", actor: DEVICE });
     const isOut = isLying(attempt) || isGivenUp;
     store.change(attemptId, { stage: "orphan", ended: null, work: isOut ? {} : { held: true } });
@@ -89,7 +92,7 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
 
 /** It is gone, as an operator says. */
 export function endOrphan({ store }: Floor, { attemptId, jobRef }: Attempt, verdict: Verdict, operator: string): void {
-  const outcome = verdict === "destroyed" ? "destroyed" : "not_printed";
+  const outcome = becameOf(verdict);
   store.relabel(attemptId, MAY_BE_HERE, outcome, REASONS[verdict]);
   store.reportOrphan({
     job_ref: jobRef, attempt_id: attemptId, evidence: { outcome }, disposition: "destroyed", actor: { kind: "operator", id: operator },

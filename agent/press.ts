@@ -72,12 +72,11 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   let probedAt = -Infinity;
   let failures = 0;
   let lookedAt = 0;
-  let state: PressState = {
+  let state: Omit<PressState, "capabilities"> = {
     name,
     status: "starting",
     words: "not looked at yet",
     since: clock.now(),
-    capabilities,
     warnings: [],
     faults: [],
   };
@@ -89,7 +88,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     if (isNews && status === "ready" && isStuck(state)) say("info", { event: "printer", printer: name, status }, `${name} is ready again`);
     const isBack = status === "ready" && !isWorking(state);
     const since = isNews ? clock.now() : state.since;
-    state = { ...state, status, words, warnings, faults: faults.map((fault) => fault.name), capabilities, since };
+    state = { ...state, status, words, warnings, faults: faults.map((fault) => fault.name), since };
     if (isNews) news.beat();
     if (isBack) floor.hungry();
   }
