@@ -6,7 +6,7 @@ import { steady, systemClock } from "./clock.ts";
 import { cloudClient, type CloudClient, type Said } from "./cloud.ts";
 import { cloudTime, spanOf } from "./cloud-time.ts";
 import type { AgentConfig } from "./config.ts";
-import type { Line } from "./doctor.ts";
+import { type Line, linesOf } from "./doctor-line.ts";
 import { whyUnmet } from "./meeting.ts";
 import type { State } from "./state.ts";
 import { reachable } from "./wake.ts";
@@ -24,50 +24,47 @@ export async function meetCloud({ cloud: origin, key }: AgentConfig): Promise<Me
 }
 
 export async function cloudLines({ cloud: origin, station }: AgentConfig, { cloud, said, clock, skewMs }: Meeting): Promise<Line[]> {
+  const { well, odd, bad } = linesOf("cloud");
   const time = clockLine(clock, skewMs);
-  if (!said.ok) return [{ check: "cloud", level: "FAIL", words: whyUnmet(origin, said) }, time];
+  if (!said.ok) return [bad(whyUnmet(origin, said)), time];
   const { device, tenant } = said.value;
   const words = `${origin} knows ${JSON.stringify(device.name)} of the tenant ${tenant.id}${tenant.sandbox ? ", a sandbox" : ""}`;
   const elsewhere = station !== undefined && device.station !== null && device.station !== station;
   return [
     elsewhere
-      ? {
-          check: "cloud",
-          level: "warn",
-          words: `${words}; it is at the station ${JSON.stringify(device.station)} there and at ${JSON.stringify(station)} here: say the same`,
-        }
-      : { check: "cloud", level: "ok", words },
+      ? odd(`${words}; it is at the station ${JSON.stringify(device.station)} there and at ${JSON.stringify(station)} here: say the same`)
+      : well(words),
     await mayWrite(origin, cloud),
     time,
   ];
 }
 
 function clockLine(wrong: string | null, skewMs: number | null): Line {
-  const check = "clock";
-  if (skewMs === null) return { check, level: "warn", words: "can't be compared: the cloud says no time" };
-  if (wrong === null) return { check, level: "ok", words: `${spanOf(skewMs)} from the cloud's` };
-  return { check, level: "warn", words: `${wrong} (timedatectl set-ntp true); labels go on, their times are wrong` };
+  const { well, odd } = linesOf("clock");
+  if (skewMs === null) return odd("can't be compared: the cloud says no time");
+  if (wrong === null) return well(`${spanOf(skewMs)} from the cloud's`);
+  return odd(`${wrong} (timedatectl set-ntp true); labels go on, their times are wrong`);
 }
 
 /** A heartbeat of a job that isn't: refused for the job where the key may say so, for its scope where it may not. */
 async function mayWrite(origin: string, cloud: CloudClient): Promise<Line> {
-  const check = "scopes";
+  const { well, bad } = linesOf("scopes");
   const said = await cloud.heartbeat(NOBODYS_JOB, randomUUID(), 60);
-  if (said.ok || said.code === "NOT_FOUND") return { check, level: "ok", words: "the key may claim and report: aidc:read, aidc:write" };
-  return { check, level: "FAIL", words: whyUnmet(origin, said) };
+  if (said.ok || said.code === "NOT_FOUND") return well("the key may claim and report: aidc:read, aidc:write");
+  return bad(whyUnmet(origin, said));
 }
 
 export async function brokerLine(config: AgentConfig, { said }: Meeting, running: State | undefined): Promise<Line> {
-  const check = "broker";
+  const { well, odd } = linesOf("broker");
   const polls = "without it the station polls, and works";
   if (running) {
     const { up, words } = running.broker;
-    return up ? { check, level: "ok", words } : { check, level: "warn", words: `${words}; ${polls}` };
+    return up ? well(words) : odd(`${words}; ${polls}`);
   }
-  if (!said.ok) return { check, level: "warn", words: `isn't known without the cloud; ${polls}` };
+  if (!said.ok) return odd(`isn't known without the cloud; ${polls}`);
   const { device, mqtt } = said.value;
   const url = config.mqtt ?? mqtt?.url;
-  if (url === undefined) return { check, level: "ok", words: `the cloud has none; ${polls}` };
+  if (url === undefined) return well(`the cloud has none; ${polls}`);
   const place = reachable(url, config.cloud, { username: device.id, password: config.key });
   try {
     // Under a name of its own: the station's own would end a connection that it has.
@@ -75,13 +72,13 @@ export async function brokerLine(config: AgentConfig, { said }: Meeting, running
       username: place.username, password: place.password, clientId: `doctor-${randomUUID()}`, protocolVersion: 4, reconnectPeriod: 0, connectTimeout: ANSWER_MAX_MS,
     }, false); // oxfmt-ignore
     await client.endAsync();
-    return { check, level: "ok", words: `${place.url} lets us in` };
+    return well(`${place.url} lets us in`);
   } catch (error) {
     const { message, code } = error as Error & { code?: string | number };
     const isRefused = typeof code === "number"; // the broker's own word; else the network's
     const help = isRefused
       ? "it has to know this device, by its id and key"
       : "is its port open to this machine? If it has another address here, set `mqtt`";
-    return { check, level: "warn", words: `${place.url}: ${message || String(code)}; ${help}; ${polls}` };
+    return odd(`${place.url}: ${message || String(code)}; ${help}; ${polls}`);
   }
 }

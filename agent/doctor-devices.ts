@@ -1,7 +1,7 @@
 // What the doctor finds at the devices: asked without printing, and by the running agent where it holds them.
 import { systemClock } from "./clock.ts";
 import type { AgentConfig, PrinterConfig } from "./config.ts";
-import type { Line } from "./doctor.ts";
+import { type Line, linesOf } from "./doctor-line.ts";
 import { attests, type Printer } from "./printers/driver.ts";
 import { openPrinter } from "./printers/index.ts";
 import type { Link } from "./reconnecting.ts";
@@ -12,7 +12,7 @@ const ANSWER_MAX_MS = 4_000;
 type Found = { trouble: string | null; warnings: string[]; ceiling: string | null; identity: string | null };
 
 export async function printerLine(config: PrinterConfig, running: State | undefined): Promise<Line> {
-  const check = `printer ${config.name}`;
+  const { well, odd, bad } = linesOf(`printer ${config.name}`);
   const theirs = running?.printers.find(({ name }) => name === config.name);
   const { trouble, warnings, ceiling, identity } = theirs
     ? {
@@ -22,14 +22,14 @@ export async function printerLine(config: PrinterConfig, running: State | undefi
         identity: theirs.identity,
       }
     : await lookedAt(config);
-  if (trouble !== null) return { check, level: "FAIL", words: trouble };
+  if (trouble !== null) return bad(trouble);
   const grade = ceiling as Parameters<typeof attests>[0] | null;
   const evidence = grade === null ? "" : `, evidence up to ${grade}`;
   const words = `${identity ?? config.driver} at ${config.port} is ready${evidence}`;
   const asks =
     grade !== null && !attests(grade) && config.attest === "device" ? ["it can't attest: an operator is asked for each label"] : [];
   const all = [...warnings, ...asks];
-  return { check, level: all.length === 0 ? "ok" : "warn", words: [words, ...all].join("; ") };
+  return all.length === 0 ? well(words) : odd([words, ...all].join("; "));
 }
 
 async function lookedAt(config: PrinterConfig): Promise<Found> {
@@ -59,9 +59,9 @@ async function lookedAt(config: PrinterConfig): Promise<Found> {
 
 export async function scannerLine(config: AgentConfig["scanners"][number], running: State | undefined): Promise<Line> {
   const { name, driver, port = "", simulated = false } = config;
-  const check = `scanner ${name}`;
+  const { well, bad } = linesOf(`scanner ${name}`);
   const theirs = running?.scanners.find((scanner) => scanner.name === name);
-  if (theirs) return { check, level: theirs.up ? "ok" : "FAIL", words: theirs.words };
+  if (theirs) return theirs.up ? well(theirs.words) : bad(theirs.words);
   const told = Promise.withResolvers<Link>();
   const cancel = systemClock.after(ANSWER_MAX_MS, () => told.resolve({ up: false, why: "it doesn't answer" }));
   const quiet = () => {};
@@ -71,7 +71,5 @@ export async function scannerLine(config: AgentConfig["scanners"][number], runni
   const link = await told.promise;
   cancel();
   await scanner.end();
-  return link.up
-    ? { check, level: "ok", words: `${port || "the console's keyboard"} can be opened` }
-    : { check, level: "FAIL", words: link.why };
+  return link.up ? well(`${port || "the console's keyboard"} can be opened`) : bad(link.why);
 }

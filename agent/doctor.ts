@@ -5,13 +5,13 @@ import ky from "ky";
 import { resolve } from "node:path";
 import { brokerLine, cloudLines, meetCloud } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
-import { bufferLine, configLines, diskLine, eyeLine } from "./doctor-local.ts";
+import { type Line, linesOf } from "./doctor-line.ts";
+import { bufferLine, configLine, diskLine, eyeLine } from "./doctor-local.ts";
 import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import type { State } from "./state.ts";
 import { argumentsOf } from "./terminal.ts";
 import { bufferOfService, SERVICE } from "./unit.ts";
 
-export type Line = { check: string; level: "ok" | "warn" | "FAIL"; words: string };
 const ANSWER_MAX_MS = 2_000;
 
 export async function doctor(argv: string[]): Promise<number> {
@@ -36,7 +36,7 @@ async function examine(file: string | undefined): Promise<Line[]> {
     config = { ...loadAgentConfig(file), ...(service === undefined ? {} : { dataDir: service }) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return [{ check: "settings", level: "FAIL", words: error.message }];
+    return [linesOf("settings").bad(error.message)];
   }
   const [running, meeting] = await Promise.all([runningAt(config), meetCloud(config)]);
   const devices = await Promise.all([
@@ -44,7 +44,7 @@ async function examine(file: string | undefined): Promise<Line[]> {
     ...config.scanners.map((scanner) => scannerLine(scanner, running)),
   ]);
   return [
-    ...configLines(config, file ?? DEFAULT_FILE),
+    configLine(config, file ?? DEFAULT_FILE),
     agentLine(config, running, service !== undefined),
     diskLine(config),
     bufferLine(config, running, meeting.said.ok ? meeting.said.value.device : null),
@@ -56,19 +56,16 @@ async function examine(file: string | undefined): Promise<Line[]> {
 }
 
 function agentLine(config: AgentConfig, running: State | undefined, isService: boolean): Line {
-  const check = "agent";
-  if (running) return runningLine(running, consoleOf(config));
+  const { well, odd, bad } = linesOf("agent");
+  if (running) {
+    const { stopped, buffer, paused } = running;
+    const words = `runs at ${consoleOf(config)}`;
+    if (stopped !== null && stopped !== buffer.fault) return bad(`${words} and claims nothing: ${stopped}`);
+    if (paused) return odd(`${words} and is paused: no label is begun until somebody resumes it there`);
+    return well(`${words}; what it holds is told by it`);
+  }
   const words = "doesn't run: its devices are looked at from here";
-  return isService
-    ? { check, level: "warn", words: `${words}; it is a service of this machine: systemctl status ${SERVICE} says why` }
-    : { check, level: "ok", words };
-}
-
-function runningLine({ stopped, buffer, paused }: State, at: string): Line {
-  const check = "agent";
-  if (stopped !== null && stopped !== buffer.fault) return { check, level: "FAIL", words: `runs at ${at} and claims nothing: ${stopped}` };
-  if (paused) return { check, level: "warn", words: `runs at ${at} and is paused: no label is begun until somebody resumes it there` };
-  return { check, level: "ok", words: `runs at ${at}; what it holds is told by it` };
+  return isService ? odd(`${words}; it is a service of this machine: systemctl status ${SERVICE} says why`) : well(words);
 }
 
 const consoleOf = ({ console: { host, port } }: AgentConfig): string => urlAt({ "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host, port);
