@@ -64,19 +64,10 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     if (isOver(attempt) && !isGivenUp) return;
     if (!paperMayExist(attempt)) return void store.change(attemptId, { ended: attempt.ended ?? "stale" });
     const lying = store.relabel(attemptId, ["unknown", "printed"], "orphan", why);
-    const orphan = { job_ref: attempt.jobRef, attempt_id: attemptId };
-    if (isGivenUp && lying === 0) {
-      const { actor = DEVICE, evidence } = store.items(attemptId).findLast(({ status }) => status === "FAILED") ?? {};
-      const labels = store.labelsOf(attemptId);
-      const told = labels.find(({ state }) => state === "destroyed") ?? labels.find(({ state }) => state === "explained");
-      const found =
-        told?.state === "explained" ? { outcome: "explained", words: inShort(told.words) } : { outcome: told?.state ?? "not_printed" };
-      const whose = evidence?.["label_disposition"] === undefined ? DEVICE : actor; // it was said later, of all labels of the serial
-      return store.reportOrphan({ ...orphan, evidence: found, disposition: "destroyed", actor: whose });
-    }
+    if (isGivenUp && lying === 0) return reportGone(floor, attempt);
     if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
     const evidence = { stage: attempt.stage, why: inShort(why), work: { ...attempt.work } };
-    store.reportOrphan({ ...orphan, evidence, disposition: "found", actor: DEVICE });
+    store.reportOrphan({ job_ref: attempt.jobRef, attempt_id: attemptId, evidence, disposition: "found", actor: DEVICE });
     const isOut = isLying(attempt) || isGivenUp;
     store.change(attemptId, { stage: "orphan", ended: null, work: isOut ? {} : { held: true } });
     const { answered } = attempt.work;
@@ -88,6 +79,17 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     );
   });
   news.beat();
+}
+
+/** It was given up here, and of each of its labels it is known already what became of it. */
+function reportGone({ store }: Floor, { attemptId, jobRef }: Attempt): void {
+  const { actor = DEVICE, evidence: said } = store.items(attemptId).findLast(({ status }) => status === "FAILED") ?? {};
+  const labels = store.labelsOf(attemptId);
+  const told = labels.find(({ state }) => state === "destroyed") ?? labels.find(({ state }) => state === "explained");
+  const evidence =
+    told?.state === "explained" ? { outcome: "explained", words: inShort(told.words) } : { outcome: told?.state ?? "not_printed" };
+  const whose = said?.["label_disposition"] === undefined ? DEVICE : actor; // it was said later, of all labels of the serial
+  store.reportOrphan({ job_ref: jobRef, attempt_id: attemptId, evidence, disposition: "destroyed", actor: whose });
 }
 
 /** It is gone, as an operator says. */
