@@ -111,6 +111,8 @@ export function agentConfigFrom(given: unknown): AgentConfig {
   if (!validate(settings)) throw new ConfigError(sentenceOf(worstOf(validate.errors ?? [])));
   const config = settings as unknown as AgentConfig;
   checkUrls(config);
+  for (const [i, printer] of config.printers.entries()) checkPrinter(`printers.${i}`, printer);
+  for (const [i, scanner] of config.scanners.entries()) named(`scanners.${i}.port`, () => checkScannerPort(scanner));
   checkNames(config);
   checkWires(config);
   return config;
@@ -148,32 +150,29 @@ function checkUrls(config: AgentConfig): void {
   config.cloud = cloud.origin;
   if (config.mqtt !== undefined && !(/^(mqtts?|wss?|tcp|ssl|tls):\/\/[^/]/i.test(config.mqtt) && URL.canParse(config.mqtt)))
     throw new ConfigError("mqtt must be the broker's URL, such as mqtt://broker.example:1883 or mqtts://broker.example");
-  for (const [i, printer] of config.printers.entries()) {
-    const { driver, control, simulated, rfid, setup = "", inFlight = 1 } = printer;
-    named(`printers.${i}.port`, () => checkPort(printer));
-    if (inFlight > 1 && !can(printer, "several"))
-      throw new ConfigError(
-        `printers.${i}.inFlight is 1 for ${driver}: only ${whoCan("several")} can tell apart what became of several labels`,
-      );
-    if (rfid && !can(printer, "tags"))
-      throw new ConfigError(
-        `printers.${i}.rfid is false for ${driver}: only ${whoCan("tags")} can write tags; leave it out, or give the tags to a ${whoCan("tags")} printer`,
-      );
-    const strange = /[^\0-\xff]/u.exec(setup)?.[0]; // cut to its last byte it may be a command
-    if (strange !== undefined)
-      throw new ConfigError(`printers.${i}.setup has ${JSON.stringify(strange)}, and a printer takes bytes: write it in Latin-1`);
-    if (control !== undefined && (!simulated || !/^http:\/\/[^/]/.test(control) || !URL.canParse(control)))
-      throw new ConfigError(`printers.${i}.control is the http:// address of a simulator, for a printer that is simulated`);
-  }
-  for (const [i, { driver, port = "" }] of config.scanners.entries())
-    named(`scanners.${i}.port`, () => {
-      if (driver === "camera" && !/^(https?|file):/i.test(port)) throw new Error("of a camera is http(s)://… of a picture, or file:/…");
-      if (driver === "camera" && /^https?:\/\/[^/?#]*@/i.test(port))
-        throw new Error("can't hold a user name or password: no camera is asked with them");
-      if (driver === "line" || driver === "rfid") parsePort(port);
-    });
 }
-function checkPort({ driver, port }: PrinterConfig): void {
+function checkPrinter(where: string, printer: PrinterConfig): void {
+  const { driver, control, simulated, rfid, setup = "", inFlight = 1 } = printer;
+  named(`${where}.port`, () => checkPrinterPort(printer));
+  if (inFlight > 1 && !can(printer, "several"))
+    throw new ConfigError(`${where}.inFlight is 1 for ${driver}: only ${whoCan("several")} can tell apart what became of several labels`);
+  if (rfid && !can(printer, "tags"))
+    throw new ConfigError(
+      `${where}.rfid is false for ${driver}: only ${whoCan("tags")} can write tags; leave it out, or give the tags to a ${whoCan("tags")} printer`,
+    );
+  const strange = /[^\0-\xff]/u.exec(setup)?.[0]; // cut to its last byte it may be a command
+  if (strange !== undefined)
+    throw new ConfigError(`${where}.setup has ${JSON.stringify(strange)}, and a printer takes bytes: write it in Latin-1`);
+  if (control !== undefined && (!simulated || !/^http:\/\/[^/]/.test(control) || !URL.canParse(control)))
+    throw new ConfigError(`${where}.control is the http:// address of a simulator, for a printer that is simulated`);
+}
+function checkScannerPort({ driver, port = "" }: AgentConfig["scanners"][number]): void {
+  if (driver === "camera" && !/^(https?|file):/i.test(port)) throw new Error("of a camera is http(s)://… of a picture, or file:/…");
+  if (driver === "camera" && /^https?:\/\/[^/?#]*@/i.test(port))
+    throw new Error("can't hold a user name or password: no camera is asked with them");
+  if (driver === "line" || driver === "rfid") parsePort(port);
+}
+function checkPrinterPort({ driver, port }: PrinterConfig): void {
   const { schemes = [], check } = drivers[driver] ?? {};
   const scheme = /^([a-z]+):/i.exec(port)?.[1]?.toLowerCase() ?? "";
   if (!schemes.includes(scheme)) throw new Error(`of this driver begins with ${schemes.map((name) => `${name}:`).join(" or ")}`);
