@@ -20,6 +20,7 @@ import type { Pulse } from "./pulse.ts";
 import { bodyOf } from "./request-body.ts";
 import { typedAs } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
+import type { ScannerSettings } from "./scanners/scanner.ts";
 import type { State } from "./state.ts";
 import { drawingOf } from "./drawing.ts";
 
@@ -27,6 +28,8 @@ export type Console = { url: string; app: FastifyInstance; close(): Promise<void
 type Deps = ActDeps & {
   state(): State;
   scans: Scans;
+  /** What is typed here comes from it. */
+  keyboard: ScannerSettings;
   setPaused(is: boolean): void;
   news: Pulse;
   clock: Clock;
@@ -35,7 +38,6 @@ type Deps = ActDeps & {
 const BODY_MAX_BYTES = 65_536;
 const EVENT_GAP_MS = 200;
 const TOGETHER_MS = 10; // what changes in one go is told in one
-const KEYBOARD = "console";
 const Text = Type.String({ minLength: 1, maxLength: 4_096 });
 const bodies = {
   arrival: Type.Union([closed({ badge: Text }), closed({ pin: Text })]),
@@ -196,9 +198,9 @@ function isOurName(given: string | undefined, host: string): boolean {
   return /^[\d.]+$|:/.test(name) || ["localhost", host, hostname()].some((ours) => ours.toLowerCase() === name);
 }
 
-function typed({ operators, scans, clock }: Deps, text: string, session: string | undefined): ScanAnswer {
+function typed({ operators, scans, keyboard, clock }: Deps, text: string, session: string | undefined): ScanAnswer {
   const operator = session === undefined ? undefined : operators.who(session).id;
-  const seen = typedAs(KEYBOARD, text, clock);
+  const seen = typedAs(keyboard, text, clock);
   return "words" in seen ? { moved: false, words: seen.words, job_ref: null, why: "not_text" } : scans.sighting(seen, operator);
 }
 

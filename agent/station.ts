@@ -140,7 +140,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const forgetting = forgettingOf({ store, clock, time, say });
   try {
     const web = await openConsole(config.console, {
-      floor, state, operators, scans, lanes, cloud, station: config.station, setPaused, news, clock,
+      floor, state, operators, scans, lanes, cloud, station: config.station, keyboard: keyboardOf(config), setPaused, news, clock,
     }); // oxfmt-ignore
     say(
       "info",
@@ -169,7 +169,10 @@ function takeUp(floor: Floor): void {
   takeOver(floor);
 }
 
-/** The settings' scanners, and the console as a keyboard, which every station has. */
+/** Every station has one, named in the settings or not. */
+const keyboardOf = ({ scanners }: AgentConfig) => ({ name: "console", port: "", ...scanners.find(({ driver }) => driver === "keyboard") });
+
+/** The settings' scanners. */
 function openScanners(config: AgentConfig, scans: Scans, changed: () => void, clock: Clock, say: Say): Scanner[] {
   /** What can't be written down hasn't been seen: it has to be scanned again, and nothing else may end by it. */
   const safely =

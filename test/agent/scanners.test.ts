@@ -233,7 +233,7 @@ describe("bytes into lines", () => {
 });
 
 describe("the keyboard", () => {
-  const type = (text: string) => typedAs("keys", text, systemClock);
+  const type = (text: string) => typedAs({ name: "keys", port: "" }, text, systemClock);
   test("what was typed is a sighting without the Enter of a wedge", () => {
     expect(type(`]Q1${LINK}\r\n`)).toMatchObject({ scanner: "keys", source: "keyboard", symbology: "]Q1", text: LINK });
     expect(type(`${LINK}\t`)).toMatchObject({ symbology: "unknown", text: LINK });

@@ -153,6 +153,19 @@ describe.concurrent("what goes well", () => {
     await sealed(shop, ref);
     const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
     expect(items[3]).toMatchObject({ actor: { kind: "operator", id: "op-7" }, evidence: { scan_result: { source: "keyboard" } } });
+    expect(items[3].evidence.scan_result).not.toHaveProperty("simulated");
+  });
+
+  test("what is typed at a keyboard that the settings name comes from it, and carries its mark", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    const station = await running(t, w.url, shop, { settings: { scanners: [{ name: "wedge", driver: "keyboard", simulated: true }] } });
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true, job_ref: ref });
+    expect(station.state().scanners).toMatchObject([{ name: "wedge", last: { moved: true, job_ref: ref } }]);
+    await sealed(shop, ref);
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    expect(items[3].evidence.scan_result).toMatchObject({ source: "keyboard", simulated: true });
   });
 });
 
