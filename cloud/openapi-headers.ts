@@ -13,9 +13,20 @@ export const headers = {
   ETag: text("The version, in quotes"),
   Location: text("Where the thing is"),
   "Content-Disposition": text("The name that the file is saved by"),
+  Link: text("What goes with this: the next page, or a linkset and another name of the thing; several are one list with commas"),
+  "Content-Language": text("The language of a page"),
+  "Access-Control-Allow-Origin": text("*: any web page may read this"),
+  "GS1-EPCIS-Version": text("The version of EPCIS that this speaks"),
+  "GS1-CBV-Version": text("The version of the Core Business Vocabulary"),
+  "GS1-EPC-Format": text("How things are named: as they were when they were captured"),
+  "GS1-Capture-Error-Behaviour": text("rollback or proceed, as it was asked for"),
+  "GS1-EPCIS-Capture-Limit": number("The most events of one capture"),
+  "GS1-EPCIS-Capture-File-Size-Limit": number("The most bytes of one capture"),
   "WWW-Authenticate": text("How to say who it is"),
 } as const;
 type Name = keyof typeof headers;
+const named = (written: object): Name[] =>
+  (Object.keys(headers) as Name[]).filter((name) => Object.keys(written).includes(name.toLowerCase()));
 
 const RATE: Name[] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
@@ -26,7 +37,11 @@ function namesFor(route: Route, status: number): Name[] {
     ...(status === 429 || status === 503 ? (["Retry-After"] as const) : []),
     ...(route.kind === "write" && status < 500 ? (["Idempotency-Replayed"] as const) : []),
     ...(status === 401 && needsCredential(route) ? (["WWW-Authenticate"] as const) : []),
+    ...(status === 413 && route.standard ? named(route.standard.limits) : []),
+    ...(status >= 400 && route.refusalPage ? (["Content-Language"] as const) : []),
+    ...(route.open ? (["Access-Control-Allow-Origin"] as const) : []),
     ...sentWith(route, status),
+    ...(status === 200 ? (route.maySend ?? []) : []),
   ];
 }
 

@@ -110,6 +110,8 @@ type Face<P, Q, B> = {
   replies: Record<number, TSchema | string | readonly string[]>;
   /** Headers of its success that tell something. */
   sends?: readonly SentHeader[];
+  /** Those that only some of its successes have: there is no next page, or another form has no language. */
+  maySend?: readonly SentHeader[];
   refusals?: readonly ErrorCode[];
   idempotencyKey?: "required";
   /** What a replay must not show in clear: paths that become null, or the secret of the request that locks the whole answer. */
@@ -177,7 +179,17 @@ export const mediaOf = ({ takesFile, takesForm, takesBytes, takesJsonAs = [] }: 
 /** The headers that tell something and stand at a success of this status: 200 is the thing itself, so it has no Location. */
 export const sentWith = ({ sends = [] }: Route, status: number): SentHeader[] =>
   status >= 400 ? [] : sends.filter((name) => name !== "Location" || ![200, 304].includes(status));
-export const sentHeaders = ["ETag", "Location", "Content-Disposition"] as const;
+export const sentHeaders = [
+  "ETag",
+  "Location",
+  "Content-Disposition",
+  "Link",
+  "Content-Language",
+  "GS1-EPCIS-Version",
+  "GS1-CBV-Version",
+  "GS1-EPC-Format",
+  "GS1-Capture-Error-Behaviour",
+] as const;
 type SentHeader = (typeof sentHeaders)[number];
 
 export const isSchema = (reply: TSchema | string | readonly string[]): reply is TSchema =>

@@ -22,6 +22,7 @@ import { API, read, type Reply, type Route, serve, write } from "../route.ts";
 const tag = "epcis";
 const scope = ["epcis:capture"] as const;
 const VERSIONS = { "gs1-epcis-version": "2.0.0", "gs1-cbv-version": "2.0.0" };
+const SPOKEN = ["GS1-EPCIS-Version", "GS1-CBV-Version"] as const;
 const FORMAT = { ...VERSIONS, "gs1-epc-format": "Never_Translates" };
 const BEHAVIOUR = "GS1-Capture-Error-Behaviour";
 const exceptions = (invalid: string): Record<number, string> => ({
@@ -94,6 +95,8 @@ const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
     params: Type.Object({ [name]: Type.String({ minLength: 1 }) }),
     query: EventQuery,
     replies: { 200: EventAnswer },
+    sends: [...SPOKEN, "GS1-EPC-Format"],
+    maySend: ["Link"],
     refusals: ["QUERY_TOO_LARGE"],
     run: async ({ caller, params, query, deps }) => {
       const value = String((params as Record<string, string>)[name]);
@@ -118,7 +121,7 @@ export const epcis: Route[] = [
       [BEHAVIOUR]: { says: "rollback: all events or none. proceed: all that can be captured, the job tells the others", oneOf: behaviours },
     },
     replies: { 202: CaptureJob },
-    sends: ["Location"],
+    sends: ["Location", ...SPOKEN, BEHAVIOUR],
     refusals: ["CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
     prepare: async ({ body, asked }) => prepare(body, (asked.headers[BEHAVIOUR.toLowerCase()] ?? "rollback") as Behaviour, { bare: false }),
@@ -140,6 +143,8 @@ export const epcis: Route[] = [
     says: "The tenant's capture jobs, newest first",
     query: JobQuery,
     replies: { 200: Type.Array(CaptureJob) },
+    sends: SPOKEN,
+    maySend: ["Link"],
     run: async ({ tx, caller, query, deps }) => {
       const { data, nextCursor } = await domain.jobs(tx, caller, query);
       return { status: 200, body: data, headers: { ...VERSIONS, ...linkTo(deps.origin(), "/epcis/capture", query, nextCursor) } };
@@ -152,6 +157,7 @@ export const epcis: Route[] = [
     says: "One capture job: whether all its events were captured, and what was wrong with those that weren't",
     params: IdParams,
     replies: { 200: CaptureJob },
+    sends: SPOKEN,
     run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.job(tx, caller, params.id), headers: VERSIONS }),
   }),
   write({
@@ -162,7 +168,7 @@ export const epcis: Route[] = [
     body: OneEvent,
     example: inspecting,
     replies: { 201: EventKept },
-    sends: ["Location"],
+    sends: ["Location", ...SPOKEN],
     refusals: ["EVENT_EXISTS", "CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
     prepare: async ({ body }) => prepare(body, "rollback", { bare: true }),
@@ -184,6 +190,8 @@ export const epcis: Route[] = [
     says: "Events by the parameters of the EPCIS query language (SimpleEventQuery)",
     query: EventQuery,
     replies: { 200: EventAnswer },
+    sends: [...SPOKEN, "GS1-EPC-Format"],
+    maySend: ["Link"],
     refusals: ["QUERY_TOO_LARGE"],
     run: async ({ caller, query, deps }) => {
       const { document, next } = await find(deps.store, caller.tenantId, query);
@@ -197,6 +205,7 @@ export const epcis: Route[] = [
     says: "One event by its id, percent-encoded in the path",
     params: closed({ eventID: Type.String({ minLength: 1 }) }),
     replies: { 200: EventAnswer },
+    sends: [...SPOKEN, "GS1-EPC-Format"],
     run: async ({ caller, params, deps }) => answer(await byId(deps.store, caller.tenantId, params.eventID)),
   }),
   ...topLevel,

@@ -54,6 +54,7 @@ export const publicPassports: Route[] = [
     refusalPage,
     replies: { 200: MEDIA, 304: "Known by its ETag" },
     sends: ["ETag"],
+    maySend: ["Content-Language"],
     refusals: ["NOT_FOUND", "INVALID_SERIAL", "PRODUCT_NOT_FOUND", "SERIAL_VOIDED", "PASSPORT_WITHDRAWN"],
     run: async ({ params, asked, deps }) => {
       const { uid, media } = split(params.uid);

@@ -90,6 +90,11 @@ function tell(scans: Deps["scans"], found: Resolution, { headers: { accept } }: 
   scans.add({ tenantId, productId, gtin, serial, at, agent: accept?.includes("text/html") ? "browser" : "program", requestId });
 }
 
+/** As the document shows it; whatever else a query says goes along. */
+const Asking = Type.Object({
+  linkType: Type.Optional(Type.String({ description: "Which link: gs1:dpp or https://ref.gs1.org/voc/dpp; linkset lists them all" })),
+});
+
 const link = (path: string, says: string, params: Parameters<typeof closed>[0], read: Read): Route =>
   serve({
     method: "GET",
@@ -99,6 +104,7 @@ const link = (path: string, says: string, params: Parameters<typeof closed>[0], 
     says,
     tag: "public",
     params: closed(params),
+    query: Asking,
     readsAddress: true,
     headers: { "cache-control": "no-store", vary: "Accept, Accept-Language" },
     open: (asked, { origin: originOf }) => {
@@ -108,7 +114,7 @@ const link = (path: string, says: string, params: Parameters<typeof closed>[0], 
     },
     refusalPage,
     replies: { 200: [LINKSET, "text/html"], 302: "To the public passport, the whole query kept" },
-    sends: ["Location"],
+    sends: ["Location", "Link"],
     refusals: ["INVALID_GTIN", "INVALID_SERIAL", "PRODUCT_NOT_FOUND", "SERIAL_VOIDED"],
     run: ({ asked, requestId, deps }) => answer(asked, requestId, deps, read),
   });

@@ -97,6 +97,42 @@ test.each([
   expect(document.paths[`/api/v2${path}`].get.responses[status].headers).toHaveProperty([header]);
 });
 
+/** How an answer travels and what guards it: no document names these. */
+const UNTOLD =
+  /^(cache-control|connection|content-(length|security-policy|type)|cross-origin-.+|date|keep-alive|referrer-policy|strict-transport-security|vary|x-(content-type|frame)-options|access-control-expose-headers)$/;
+const page = { accept: "text/html" };
+const tooMany = {
+  "@context": ["https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld"],
+  type: "EPCISDocument",
+  schemaVersion: "2.0",
+  creationDate: "2026-11-21T09:00:00Z",
+  epcisBody: { eventList: Array.from({ length: 10_001 }, () => 0) },
+};
+test.each<[method: string, path: string, status: number, asked: string, told: string[], accept?: object, json?: object]>([
+  ["GET", "/api/v2/epcis/events", 200, "?perPage=1", ["Link", "GS1-EPCIS-Version", "GS1-CBV-Version", "GS1-EPC-Format"]],
+  ["GET", "/api/v2/epcis/capture", 200, "", ["GS1-EPCIS-Version", "GS1-CBV-Version"]],
+  ["POST", "/api/v2/epcis/capture", 413, "", ["GS1-EPCIS-Capture-Limit", "GS1-EPCIS-Capture-File-Size-Limit"], {}, tooMany],
+  ["GET", "/01/{gtin}", 302, "", ["Link", "Location", "Access-Control-Allow-Origin"]],
+  ["GET", "/01/{gtin}", 200, "?linkType=linkset", ["Link", "Access-Control-Allow-Origin"]],
+  ["GET", "/01/{gtin}", 404, "?linkType=gs1:pip", ["Content-Language", "Access-Control-Allow-Origin"], page],
+  ["GET", "/p/{uid}", 200, "", ["Content-Language", "ETag", "Access-Control-Allow-Origin"], page],
+  ["GET", "/api/v2/log/checkpoint", 200, "", ["Access-Control-Allow-Origin"]],
+])("%s %s: the document names every header of a %i, and it comes: %s %j", async (...[method, path, status, asked, told, accept, json]) => {
+  const { shop } = await looked();
+  const event = { type: "ObjectEvent", action: "OBSERVE", eventTimeZoneOffset: "+00:00", epcList: ["urn:epc:id:sgtin:0614141.107346.1"] };
+  for (const hour of [1, 2]) await shop.admin.post("/epcis/events", { ...event, eventTime: `2026-11-21T0${hour}:00:00Z` });
+  const at = path.replace("/api/v2", "").replace("{gtin}", shop.gtin).replace("{uid}", shop.product.id);
+  const answer = await shop.admin.send(method, (path.startsWith("/api") ? "" : "/") + at + asked, {
+    headers: { ...accept },
+    ...(json ? { json } : {}),
+  });
+  expect(answer.status).toBe(status);
+  const shown = (await w.nobody.get("/openapi.json")).body.paths[path][method.toLowerCase()].responses[status].headers;
+  const sent = [...answer.headers.keys()].filter((name) => !UNTOLD.test(name));
+  expect(Object.keys(shown).map((name) => name.toLowerCase())).toEqual(expect.arrayContaining(sent));
+  for (const name of told) expect([name, answer.headers.get(name)]).toEqual([name, expect.any(String)]);
+});
+
 test("the document asks for a body only where a request without one is refused for it", async () => {
   const home = await furnished();
   const { paths } = (await w.nobody.get("/openapi.json")).body;
