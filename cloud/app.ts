@@ -101,7 +101,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     return503OnClosing: false,
     clientErrorHandler: answerBadHttp,
     frameworkErrors: (error, request, reply: FastifyReply) => {
-      const refusal = asRefusal(error);
+      const refusal = asRefusal(error, request);
       const { headers, body } = told(refusal, request);
       void reply
         .headers({ "x-correlation-id": request.id, ...secure, ...headers })
@@ -229,16 +229,17 @@ function readBodies(app: FastifyInstance, table: readonly Route[]): void {
 
 /** What fastify and its plugins refuse by themselves, in our words. */
 const OURS: Record<string, [ErrorCode, message?: string]> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ["PAYLOAD_TOO_LARGE"],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ["UNSUPPORTED_MEDIA_TYPE", "say what the body is: Content-Type: application/json"],
   FST_ERR_MAX_PARAM_LENGTH: ["URI_TOO_LONG"],
   FST_REQ_FILE_TOO_LARGE: ["PAYLOAD_TOO_LARGE"],
   FST_ERR_BAD_URL: ["MALFORMED_REQUEST"],
 };
 
-function asRefusal(error: unknown): Refusal {
+function asRefusal(error: unknown, { routeOptions }: FastifyRequest): Refusal {
   if (error instanceof Refusal) return error;
   const { code = "", statusCode = 500 } = error as Partial<FastifyError>;
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE")
+    return new Refusal("PAYLOAD_TOO_LARGE", `the body is larger than ${routeOptions.bodyLimit} bytes`);
   const known = OURS[code];
   if (known) return new Refusal(...known);
   return statusCode >= 400 && statusCode < 500 ? new Refusal("MALFORMED_REQUEST", (error as Error).message) : new Refusal("INTERNAL_ERROR");
@@ -262,7 +263,7 @@ const told = (refusal: Refusal, { id, url, headers, routeOptions }: FastifyReque
 function answerErrors(app: FastifyInstance, metrics: Metrics, limit: Limit): void {
   app.setErrorHandler(async (thrown, request, reply) => {
     const error = await counted(thrown, request, reply, limit);
-    const refusal = asRefusal(error);
+    const refusal = asRefusal(error, request);
     request.refusal = refusal;
     if (refusal.isFault) {
       metrics.fault(refusal.code);

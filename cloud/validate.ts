@@ -6,7 +6,7 @@ import type { TSchema } from "typebox";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
-import { closed, READABLE, READABLE_OR_EMPTY, VISIBLE } from "#shared/wire/common.ts";
+import { closed, patternWords } from "#shared/wire/common.ts";
 import { NEEDS_ESCAPE, parseJson } from "./json.ts";
 import type { Route } from "./route.ts";
 
@@ -95,7 +95,9 @@ export function checkOf({
     const faults = parts.flatMap(([part, errorsIn]) => {
       const value = values[part];
       const unsafe =
-        part === "body" && judgesItems ? [] : [...unsafeIn(value, ""), ...(part === "query" ? laxIn(value, wholeNumbers) : [])];
+        part === "body" && judgesItems
+          ? []
+          : [...unsafeIn(value, ""), ...(part === "query" ? [...twiceIn(value), ...laxIn(value, wholeNumbers)] : [])];
       const isTooMuch = unsafe.length >= limits.FAULTS_MAX_ITEMS || unsafe.some(({ rule }) => rule === "depth");
       const found = isTooMuch ? [] : faultsOf(errorsIn(value), body === undefined && part === "body");
       const soFar = [...unsafe, ...found, ...(part === "query" ? unsafeIn(value, "") : [])]; // a number that came as text is one only now
@@ -109,6 +111,12 @@ export function checkOf({
 /** The fields of a query that are whole numbers. */
 const integersOf = (query: { properties?: Record<string, { type?: string }> } = {}): string[] =>
   Object.entries(query.properties ?? {}).flatMap(([name, { type }]) => (type === "integer" ? name : []));
+
+/** No parameter of ours is a list: which of the two would count? */
+const twiceIn = (value: unknown): FieldFault[] =>
+  Object.entries(isObject(value) ? value : {}).flatMap(([field, said]) =>
+    Array.isArray(said) ? { field: shown(field), rule: "once", message: "is there twice" } : [],
+  );
 
 /** A number in a URL is its digits: what else JavaScript takes for one (1e1, 0x10, +5, a space before it) is a slip of its sender. */
 const laxIn = (value: unknown, wholeNumbers: readonly string[]): FieldFault[] =>
@@ -148,7 +156,7 @@ function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
     .map((error): FieldFault => {
       const at = error.instancePath.slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");
       const child = (error.params["missingProperty"] ?? error.params["additionalProperty"]) as string | undefined;
-      const field = shown([at, child].filter(Boolean).join(".")) || "body";
+      const field = shown([at, child === "" ? '""' : child].filter(Boolean).join(".")) || "body"; // a name may be empty, too
       return { field, rule: error.keyword, message: bodyless ? "isn't known: this route takes no fields" : sentence(error) };
     });
   return oneEach(faults);
@@ -172,9 +180,10 @@ function oneEach(faults: FieldFault[]): FieldFault[] {
 function sentence({ keyword, params, message = "is wrong" }: ErrorObject): string {
   if (keyword === "required") return "is required";
   if (keyword === "additionalProperties") return "isn't a known field";
-  if (keyword === "pattern" && [VISIBLE, READABLE, READABLE_OR_EMPTY].includes(params["pattern"] as string))
-    return "must have something to see in it and no control characters";
+  if (keyword === "pattern") return patternWords[params["pattern"] as string] ?? message;
+  if (keyword === "minLength" && params["limit"] === 1) return "must not be empty";
   if (keyword === "format" && params["format"] === "date-time") return "must be an instant of ISO 8601, such as 2026-01-31T12:00:00Z";
+  if (keyword === "format" && params["format"] === "uri") return "must be a URI, percent-encoded where it isn't ASCII";
   if (keyword === "const") return `must be ${JSON.stringify(params["allowedValue"])}`;
   if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
   return message;

@@ -1,6 +1,6 @@
 // GS1 Digital Link addresses: from the path and query as they were sent to a GTIN and its qualifiers, or to the reason why not.
 import { invalid, Refusal } from "./errors.ts";
-import { decodeSgtin96, gtinFault, serialFault } from "./gs1.ts";
+import { decodeSgtin96, gtinFault, qualifierFault, serialFault } from "./gs1.ts";
 
 export type LinkKey = { gtin: string; cpv?: string; lot?: string; serial?: string };
 
@@ -42,7 +42,7 @@ export function keyOf(path: string): LinkKey {
     if (place <= last) throw badSerial(`${ai} stands there twice or in the wrong place: the order is 22, 10, 21`);
     if (encoded === undefined) throw badSerial(`${ai} has no value`);
     const value = decoded(encoded, badSerial);
-    const unfit = serialFault(value);
+    const unfit = qualifier.name === "serial" ? serialFault(value) : qualifierFault(value);
     if (unfit) throw badSerial(`the ${qualifier.name} ${value.slice(0, 60)} ${unfit}`);
     key[qualifier.name] = value;
     last = place;

@@ -24,12 +24,16 @@ export const gtin14 = (gtin: string): string => gtin.padStart(14, "0");
 const SERIAL_MAX_LENGTH = 20; // application identifier 21, and the bound of SGTIN-96's sibling encodings
 const SERIAL_CHARACTERS = /^[!"%&'()*+,\-./0-9:;<=>?A-Z_a-z]+$/; // GS1's character set 82
 
-export function serialFault(serial: string): string | undefined {
-  if (serial.length > SERIAL_MAX_LENGTH) return `must be at most ${SERIAL_MAX_LENGTH} characters, the SGTIN-96 bound`;
-  if (!SERIAL_CHARACTERS.test(serial)) return "may only have letters A to Z, digits and ! \" % & ' ( ) * + , - . / : ; < = > ? _";
+/** Of a lot and a variant as well; why an EPC asks for as much concerns a serial alone. */
+export function qualifierFault(value: string): string | undefined {
+  if (value.length > SERIAL_MAX_LENGTH) return `must be at most ${SERIAL_MAX_LENGTH} characters`;
+  if (!SERIAL_CHARACTERS.test(value)) return "may only have letters A to Z, digits and ! \" % & ' ( ) * + , - . / : ; < = > ? _";
   // As a path segment it would mean "here" or "one up", and no link to it could ever resolve.
-  return serial === "." || serial === ".." ? "can't be . or .., which a link can't carry" : undefined;
+  return value === "." || value === ".." ? "can't be . or .., which a link can't carry" : undefined;
 }
+
+export const serialFault = (serial: string): string | undefined =>
+  serial.length > SERIAL_MAX_LENGTH ? `${qualifierFault(serial)}, the SGTIN-96 bound` : qualifierFault(serial);
 
 /** SGTIN-96: how many bits the company prefix takes at each partition; its digits are 12 minus the partition, the item's fill up 44 bits. */
 const PREFIX_BITS = [40, 37, 34, 30, 27, 24, 20] as const;

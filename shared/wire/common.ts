@@ -14,7 +14,8 @@ export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([
 export const Instant = Type.String({ format: "date-time", maxLength: 40, description: "ISO 8601 in UTC, with milliseconds" });
 /** Where a law is asked for: laws begin with a day. */
 export const InstantOrDay = Type.Union([Instant, Type.String({ format: "date", description: "Or a day: its beginning in UTC" })]);
-export const Sha256 = Type.String({ pattern: "^[0-9a-f]{64}$", description: "SHA-256 in hex" });
+const SHA256 = "^[0-9a-f]{64}$";
+export const Sha256 = Type.String({ pattern: SHA256, description: "SHA-256 in hex" });
 export const Id = Type.String({ minLength: 1, maxLength: 64, description: "UUIDv7" });
 /** Something to see in it, and nothing that moves the cursor or turns the line around. */
 export const VISIBLE = "^(?=.*[\\p{L}\\p{N}\\p{P}\\p{S}])[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069]*$";
@@ -22,6 +23,28 @@ export const VISIBLE = "^(?=.*[\\p{L}\\p{N}\\p{P}\\p{S}])[^\\p{Cc}\\u202a-\\u202
 export const READABLE = "^(?=[\\s\\S]*[\\p{L}\\p{N}\\p{P}\\p{S}])(?:[\\t\\n\\r]|[^\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069])*$";
 /** Or no text at all, by those who send every field. */
 export const READABLE_OR_EMPTY = `${READABLE}|^$`;
+/** Bytes, and what a tag holds. */
+export const HEX = "^[A-Fa-f0-9]+$";
+export const EPC_96 = "^[0-9A-Fa-f]{24}$";
+export const COMPANY_PREFIX = "^[0-9]{6,12}$";
+/** Of EPCIS: an event's offset, the code of a unit, the versions that are spoken. */
+export const OFFSET = "^[+-](?:(?:0\\d|1[0-3]):[0-5]\\d|14:00)$";
+export const UNIT_CODE = "^[A-Z0-9]{2,3}$";
+export const EPCIS_2 = "^2(?:\\.\\d+)*$";
+const SEEN = "must have something to see in it and no control characters";
+/** How a refusal says what a pattern asks for: an expression tells nobody what to send. */
+export const patternWords: Record<string, string> = {
+  [SHA256]: "must be a SHA-256 in hex: 64 characters, 0 to 9 and a to f",
+  [VISIBLE]: SEEN,
+  [READABLE]: SEEN,
+  [READABLE_OR_EMPTY]: SEEN,
+  [HEX]: "must be hex digits",
+  [EPC_96]: "must be an SGTIN-96 in hex: 24 digits",
+  [COMPANY_PREFIX]: "must be a GS1 company prefix, 6 to 12 digits",
+  [OFFSET]: "must be an offset from -14:00 to +14:00, such as +01:00, and never Z",
+  [UNIT_CODE]: "must be a unit's code of UN/CEFACT Recommendation 20, such as KGM",
+  [EPCIS_2]: "must be 2.0, the version of EPCIS that is spoken here",
+};
 /** What people call a device, a printer, a template, an operator. */
 export const Word = Type.String({ minLength: 1, maxLength: 64, pattern: VISIBLE });
 export const Name = Type.String({ minLength: 1, maxLength: limits.NAME_MAX_LENGTH, pattern: VISIBLE });

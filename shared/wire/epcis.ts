@@ -1,7 +1,7 @@
 // EPCIS 2.0 as JSON: the shapes of its five events, its documents and its capture job. What holds between fields is judged in the domain.
 import { type TProperties, type TSchema, Type } from "typebox";
 import { limits } from "../limits.ts";
-import { closed, type Static } from "./common.ts";
+import { closed, EPCIS_2, HEX, OFFSET, type Static, UNIT_CODE } from "./common.ts";
 
 const Uri = Type.String({ format: "uri" });
 /** One that events are found by. */
@@ -21,7 +21,7 @@ const some = (properties: Record<string, TSchema>) =>
 const Quantity = closed({
   epcClass: Key,
   quantity: Type.Optional(Type.Number()),
-  uom: Type.Optional(Type.String({ pattern: "^[A-Z0-9]{2,3}$", description: "UN/CEFACT Recommendation 20" })),
+  uom: Type.Optional(Type.String({ pattern: UNIT_CODE, description: "UN/CEFACT Recommendation 20" })),
 });
 const Place = Type.Object({ id: Key });
 const ErrorDeclaration = open({ declarationTime: Time, ...some({ reason: Word, correctiveEventIDs: list(Key) }) });
@@ -44,7 +44,7 @@ const SensorReport = open({
     component: Word,
     stringValue: Type.String(),
     booleanValue: Type.Boolean(),
-    hexBinaryValue: Type.String({ pattern: "^[A-Fa-f0-9]+$" }),
+    hexBinaryValue: Type.String({ pattern: HEX }),
     uriValue: Uri,
     uom: Type.String(),
   }),
@@ -54,7 +54,6 @@ const SensorElement = open({
   sensorReport: list(SensorReport, { minItems: 1 }),
 });
 
-const OFFSET = "^[+-](?:(?:0\\d|1[0-3]):[0-5]\\d|14:00)$";
 const common = {
   "@context": Type.Optional(Type.Unknown()),
   eventTime: Time,
@@ -111,7 +110,7 @@ export const ExtendedEvent = Type.Object({ type: Key, ...common });
 const ContextEntry = Type.Union([Uri, Type.Object({})]);
 export const Context = Type.Union([ContextEntry, list(ContextEntry, unique)]);
 const head = { "@context": Type.Unknown(), ...some({ id: Uri }) };
-const version = Type.String({ pattern: "^2(?:\\.\\d+)*$", description: "2.0" });
+const version = Type.String({ pattern: EPCIS_2, description: "2.0" });
 export const EpcisDocument = open({
   ...head,
   type: Type.Literal("EPCISDocument"),
@@ -145,10 +144,14 @@ const PerPage = Type.Integer({ minimum: 1, maximum: 1_000_000_000, default: limi
 const NextPageToken = Type.String({ minLength: 1, maxLength: 2_000, description: "From the Link of the page before" });
 export const JobQuery = closed(some({ perPage: PerPage, nextPageToken: NextPageToken }));
 /** The query language's parameters by their names; which there are is the query's own table. */
+const saysOf = (name: string): string => {
+  if (name.startsWith("EXISTS_")) return "Events that have it; the value doesn't matter";
+  return /^(GE|LT)_/.test(name) ? "An instant with its offset, such as 2026-11-21T09:00:00Z" : "Values parted by |";
+};
 export const eventQuery = (names: readonly string[]) =>
   Type.Object(
     some({
-      ...Object.fromEntries(names.map((name) => [name, Type.String({ description: "Values parted by |" })])),
+      ...Object.fromEntries(names.map((name) => [name, Type.String({ description: saysOf(name) })])),
       orderBy: Type.String({ description: "eventTime or recordTime" }),
       orderDirection: Type.String({ description: "ASC or DESC" }),
       eventCountLimit: Count,

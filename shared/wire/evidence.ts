@@ -1,10 +1,10 @@
 // What a state's word has to bring: the evidence of each stage, under its own name. A station may say more than is asked for.
 import { type Static, type TProperties, Type } from "typebox";
 import { type Grade, grades } from "../states.ts";
-import { Instant, nullable, Sha256 } from "./common.ts";
+import { EPC_96, Instant, nullable, Sha256 } from "./common.ts";
 
 const Text = Type.String({ minLength: 1, maxLength: 2_000 });
-const Epc = Type.String({ pattern: "^[0-9A-Fa-f]{24}$", description: "SGTIN-96 in hex" });
+const Epc = Type.String({ pattern: EPC_96, description: "SGTIN-96 in hex" });
 const Dots = Type.Integer({ minimum: 1, maximum: 100_000 });
 const Reading = Type.Union([Type.Integer(), Type.Record(Type.String(), Type.Unknown())], {
   description: "The printer's counter, or counters",

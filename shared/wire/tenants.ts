@@ -1,9 +1,9 @@
 // A tenant: the door that every credential, product and label stands behind.
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
-import { closed, Id, Instant, Name, nullable, Secret, type Static, Word } from "./common.ts";
+import { closed, COMPANY_PREFIX, Id, Instant, Name, nullable, Secret, type Static, Word } from "./common.ts";
 
-const CompanyPrefixes = Type.Array(Type.String({ pattern: "^[0-9]{6,12}$", description: "GS1 company prefix, 6 to 12 digits" }), {
+const CompanyPrefixes = Type.Array(Type.String({ pattern: COMPANY_PREFIX, description: "GS1 company prefix, 6 to 12 digits" }), {
   maxItems: limits.COMPANY_PREFIXES_MAX_ITEMS,
   uniqueItems: true,
 });

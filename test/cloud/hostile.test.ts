@@ -128,6 +128,33 @@ test.each([
   expect(answer.body.error.details.fields.map(({ field }: { field: string }) => field).toSorted()).toEqual(fields);
 });
 
+const inspected = { type: "ObjectEvent", eventTime: "2026-11-21T09:00:00Z", eventTimeZoneOffset: "Z", action: "OBSERVE", epcList: ["a b"] };
+test.each<[method: string, path: string, body: object | undefined, status: number, words: string]>([
+  ["GET", "/products?limit=1&limit=2", undefined, 400, "limit: is there twice"],
+  ["GET", "/products?status=Draft&status=Voided", undefined, 400, "status: is there twice"],
+  ["GET", "/epcis/events?EQ_action=ADD&EQ_action=OBSERVE", undefined, 400, "EQ_action: is there twice"],
+  ["GET", "/products?=1", undefined, 400, `"": isn't a known field`],
+  ["POST", "/products/x/void", { reason: "" }, 400, "reason: must not be empty"],
+  ["GET", "/log/proof?digest=ABC", undefined, 400, "digest: must be a SHA-256 in hex: 64 characters, 0 to 9 and a to f"],
+  ["PATCH", "/tenant", { companyPrefixes: ["12345"] }, 400, "companyPrefixes.0: must be a GS1 company prefix, 6 to 12 digits"],
+  ["POST", "/epcis/events", inspected, 400, "eventTimeZoneOffset: must be an offset from -14:00 to +14:00, such as +01:00, and never Z"],
+  ["POST", "/epcis/events", inspected, 400, "epcList.0: must be a URI, percent-encoded where it isn't ASCII"],
+  [
+    "POST",
+    "/epcis/capture",
+    { ...shell, schemaVersion: "1.2", epcisBody: { eventList: [] } },
+    400,
+    "schemaVersion: must be 2.0, the version of EPCIS that is spoken here",
+  ],
+  ["POST", "/api-keys", { name: "x".repeat(2_000_000) }, 413, "the body is larger than 1048576 bytes"],
+  ["PUT", `/aidc/evidence/${"0".repeat(64)}`, Buffer.alloc(2_097_153), 413, "the body is larger than 2097152 bytes"],
+  ["GET", `//01/${gtinOf(7)}/10/${"L".repeat(21)}`, undefined, 400, `the lot ${"L".repeat(21)} must be at most 20 characters`],
+])("%s %s: a refusal says in words what to send: %#", async (method, path, sent, status, words) => {
+  const body = Buffer.isBuffer(sent) ? { body: sent, headers: { "content-type": "image/png" } } : sent && { json: sent };
+  const answer = await w.admin.send(method, path, body ?? {});
+  expect([answer.status, answer.body.error.message.split("; ").includes(words) || answer.body.error.message]).toEqual([status, true]);
+});
+
 test.each(["1e1", "0x10", "%2B5", "+5", "%205", "5%20", "5.0", "0b11", ""])(
   "a number in a query is written in digits: limit=%s is refused",
   async (number) => {
