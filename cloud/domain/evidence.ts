@@ -39,9 +39,9 @@ function shaped(status: JobState, evidence: Sent | undefined, actor: JobActor): 
 
 /** A word that no machine should be believed on, whatever grade it gives itself. */
 const HEARSAY = /spool|queue(?!d? response)|transport|timeout|elapsed|bytes|completed|\b(cups|ipp|lpd?|lpr)\b/i;
-/** Printers that have several counters send them together. */
+/** Printers that have several counters send them together; undefined where none of them is that of the labels. */
 const labelsIn = (counters: Evidence["completion"]["before"]): unknown =>
-  typeof counters === "object" ? (counters["total"] ?? counters["labels"]) : counters;
+  typeof counters === "object" ? (counters["total"] ?? counters["labels"] ?? undefined) : counters;
 
 function judgeCompletion({ basis, grade, before, after, voids = 0 }: Evidence["completion"], { kind }: JobActor): void {
   if (kind === "operator") return;
@@ -55,11 +55,14 @@ function judgeCompletion({ basis, grade, before, after, voids = 0 }: Evidence["c
       "is missing: a counter is read before and after",
     );
   const [from, to] = [labelsIn(before), labelsIn(after)];
-  if (typeof from !== "number" || typeof to !== "number") {
-    if (Object.values(before ?? {}).some((count) => typeof count === "number") && isDeepStrictEqual(before, after))
+  if (from === undefined && to === undefined) {
+    if (before !== undefined && isDeepStrictEqual(before, after))
       throw wrong("completion.after", "counter", "stood still: what a printer counts moves with a label");
     return;
   }
+  // What can't be counted with can't be believed either: text, or labels that only one of the readings tells.
+  if (typeof from !== "number") throw wrong("completion.before", "counter", "must tell the labels as a number");
+  if (typeof to !== "number") throw wrong("completion.after", "counter", "must tell the labels as a number");
   if (to - from !== 1 + voids)
     throw wrong(
       "completion.after",

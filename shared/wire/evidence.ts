@@ -7,7 +7,7 @@ const Text = Type.String({ minLength: 1, maxLength: 2_000 });
 const Epc = Type.String({ pattern: EPC_96, description: "SGTIN-96 in hex" });
 const Dots = Type.Integer({ minimum: 1, maximum: 100_000 });
 const Reading = Type.Union([Type.Integer(), Type.Record(Type.String(), Type.Unknown())], {
-  description: "The printer's counter, or counters",
+  description: "The printer's counter, or counters: `total` or `labels` is the one that a label moves",
 });
 
 /** Open for more, closed to lies: what is named has to be there and of its kind. */

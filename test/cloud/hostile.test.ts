@@ -129,7 +129,9 @@ test.each([
 });
 
 const inspected = { type: "ObjectEvent", eventTime: "2026-11-21T09:00:00Z", eventTimeZoneOffset: "Z", action: "OBSERVE", epcList: ["a b"] };
-test.each<[method: string, path: string, body: object | undefined, status: number, words: string]>([
+test.each<
+  [method: string, path: string, body: Record<string, unknown> | Uint8Array<ArrayBuffer> | undefined, status: number, words: string]
+>([
   ["GET", "/products?limit=1&limit=2", undefined, 400, "limit: is there twice"],
   ["GET", "/products?status=Draft&status=Voided", undefined, 400, "status: is there twice"],
   ["GET", "/epcis/events?EQ_action=ADD&EQ_action=OBSERVE", undefined, 400, "EQ_action: is there twice"],
@@ -147,10 +149,10 @@ test.each<[method: string, path: string, body: object | undefined, status: numbe
     "schemaVersion: must be 2.0, the version of EPCIS that is spoken here",
   ],
   ["POST", "/api-keys", { name: "x".repeat(2_000_000) }, 413, "the body is larger than 1048576 bytes"],
-  ["PUT", `/aidc/evidence/${"0".repeat(64)}`, Buffer.alloc(2_097_153), 413, "the body is larger than 2097152 bytes"],
+  ["PUT", `/aidc/evidence/${"0".repeat(64)}`, new Uint8Array(2_097_153), 413, "the body is larger than 2097152 bytes"],
   ["GET", `//01/${gtinOf(7)}/10/${"L".repeat(21)}`, undefined, 400, `the lot ${"L".repeat(21)} must be at most 20 characters`],
 ])("%s %s: a refusal says in words what to send: %#", async (method, path, sent, status, words) => {
-  const body = Buffer.isBuffer(sent) ? { body: sent, headers: { "content-type": "image/png" } } : sent && { json: sent };
+  const body = sent instanceof Uint8Array ? { body: sent, headers: { "content-type": "image/png" } } : sent && { json: sent };
   const answer = await w.admin.send(method, path, body ?? {});
   expect([answer.status, answer.body.error.message.split("; ").includes(words) || answer.body.error.message]).toEqual([status, true]);
 });
