@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifySchema, preHandlerHookHandler } from "fast
 import { Type } from "typebox";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { isObject } from "#shared/object.ts";
 import { closed, ErrorReply, ProblemReply } from "#shared/wire/common.ts";
 import { DppFailure } from "#shared/wire/dpps.ts";
 import { isEn18222 } from "./en18222.ts";
@@ -126,6 +127,14 @@ type Answer = { content?: Record<string, unknown>; headers?: Record<string, unkn
 type Operation = { requestBody?: { required: boolean }; responses?: Record<string, Answer> };
 type Document = { paths?: Record<string, Record<string, Operation>>; components?: object };
 
+/** What is judged later, where more is known, is shown as it is judged then. */
+function asShown(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(asShown);
+  if (!isObject(value)) return value;
+  if ("shownAs" in value) return asShown(value["shownAs"]);
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, asShown(inner)]));
+}
+
 /** With what the plugin says of no route. */
 function completed(document: Document, routes: readonly Route[]): Document {
   for (const route of routes) {
@@ -136,7 +145,8 @@ function completed(document: Document, routes: readonly Route[]): Document {
       answer.headers = headersOf(route, Number(status));
     }
   }
-  return withWebhooks({ ...document, components: { ...document.components, headers } });
+  const paths = asShown(document.paths) as NonNullable<Document["paths"]>;
+  return withWebhooks({ ...document, paths, components: { ...document.components, headers } });
 }
 
 // The viewer is served whole from here: nothing is fetched from outside, so it works on a floor without internet.

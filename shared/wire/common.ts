@@ -11,6 +11,9 @@ export const closed = <Properties extends TProperties>(
 
 export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
 
+/** Lets all of it in, because it is judged where more is known, and says to a reader of the document what is asked for then. */
+export const shownAs = (shape: TSchema) => Type.Unknown({ shownAs: shape });
+
 export const Instant = Type.String({ format: "date-time", maxLength: 40, description: "ISO 8601 in UTC, with milliseconds" });
 /** Where a law is asked for: laws begin with a day. */
 export const InstantOrDay = Type.Union([Instant, Type.String({ format: "date", description: "Or a day: its beginning in UTC" })]);

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { jobStateNames } from "../states.ts";
-import { closed, ErrorReply, Id, Instant, MoreCursor, nullable, PageQuery, Reason, Sha256, type Static, Word } from "./common.ts";
+import { closed, ErrorReply, Id, Instant, MoreCursor, nullable, PageQuery, Reason, Sha256, shownAs, type Static, Word } from "./common.ts";
 import { evidenceShapes } from "./evidence.ts";
 import { LogProof } from "./log.ts";
 
@@ -25,7 +25,7 @@ export const JobCreate = closed({
   reason: Type.Optional(Reason),
 });
 export type JobCreate = Static<typeof JobCreate>;
-export const JobBatch = closed({ items: Type.Array(Type.Unknown(), { minItems: 1, maxItems: limits.JOBS_MAX_ITEMS }) });
+export const JobBatch = closed({ items: Type.Array(shownAs(JobCreate), { minItems: 1, maxItems: limits.JOBS_MAX_ITEMS }) });
 
 const Lease = closed({ device_id: Id, expires_at: Instant });
 export const Job = closed({
@@ -88,12 +88,25 @@ export const LeaseTaken = closed({ lease: Lease });
 
 const Actor = closed({ kind: Type.Enum(["device", "operator"]), id: Type.Optional(Word) });
 export type JobActor = Static<typeof Actor>;
+/** What a stage needs, and what an attempt that failed may say of its label. */
+const Staged = Type.Object(
+  {
+    ...Type.Partial(Type.Object(evidenceShapes)).properties,
+    label_disposition: Type.Optional(
+      Type.Object({
+        outcome: Type.String({ description: "destroyed or not_printed, of an attempt that failed; anything else says nothing" }),
+      }),
+    ),
+  },
+  { additionalProperties: true, description: "What the status needs, under its own name; each is required by its status alone" },
+);
 /** What each stage brings is judged where the state is known, so that a refusal can say what is missing. */
 const Evidence = Type.Record(Type.String(), Type.Unknown(), { description: `By stage: ${Object.keys(evidenceShapes).join(", ")}` });
+const SentEvidence = Type.Record(Type.String(), Type.Unknown(), { shownAs: Staged });
 const report = {
   status: State,
   attempt_id: Id,
-  evidence: Type.Optional(Evidence),
+  evidence: Type.Optional(SentEvidence),
   reason: Type.Optional(Reason),
   actor: Type.Optional(Actor),
   occurred_at: Type.Optional(Instant),
@@ -106,7 +119,7 @@ export const ResultItem = closed({
   idempotency_key: Type.Optional(Type.String({ minLength: 1, maxLength: limits.IDEMPOTENCY_KEY_MAX_LENGTH })),
 });
 export type ResultItem = Static<typeof ResultItem>;
-export const ResultBatch = closed({ results: Type.Array(Type.Unknown(), { minItems: 1, maxItems: limits.RESULTS_MAX_ITEMS }) });
+export const ResultBatch = closed({ results: Type.Array(shownAs(ResultItem), { minItems: 1, maxItems: limits.RESULTS_MAX_ITEMS }) });
 const ResultOutcome = closed({
   index: Type.Integer(),
   status: Type.Integer(),

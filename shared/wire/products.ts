@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { granularities, productStages, productStatuses } from "../states.ts";
-import { closed, Id, Instant, nullable, PageQuery, READABLE, Reason, type Static, VISIBLE } from "./common.ts";
+import { closed, Id, Instant, nullable, PageQuery, READABLE, Reason, shownAs, type Static, VISIBLE } from "./common.ts";
 
 const ProductName = Type.String({ minLength: 1, maxLength: limits.PRODUCT_NAME_MAX_LENGTH, pattern: VISIBLE });
 const Description = Type.String({ minLength: limits.DESCRIPTION_MIN_LENGTH, maxLength: limits.DESCRIPTION_MAX_LENGTH, pattern: READABLE });
@@ -64,10 +64,7 @@ export const ProductQuery = closed({
 export type ProductQuery = Static<typeof ProductQuery>;
 
 export const ProductBatch = closed({
-  items: Type.Array(Type.Unknown({ description: "As POST /products takes it; each is judged by itself" }), {
-    minItems: 1,
-    maxItems: limits.BATCH_MAX_ITEMS,
-  }),
+  items: Type.Array(shownAs(ProductCreate), { minItems: 1, maxItems: limits.BATCH_MAX_ITEMS }),
 });
 export const BatchResult = closed({
   created: Type.Integer(),

@@ -2,7 +2,9 @@
 import { expect, test, vi } from "vitest";
 import type { Route } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
+import { fitting } from "../../cloud/validate.ts";
 import type { Answer } from "../../fixtures/client.ts";
+import { goodItems } from "../../fixtures/print-shop.ts";
 import { also, type Furnished, filled, furnishing, name, named, nounOf, ofShop, sendingOf } from "../furnished.ts";
 import { world } from "../world.ts";
 
@@ -95,6 +97,21 @@ test.each([
   expect([answer.status, answer.headers.get(header)]).toEqual([status, expect.any(String)]);
   const document = (await w.nobody.get("/openapi.json")).body;
   expect(document.paths[`/api/v2${path}`].get.responses[status].headers).toHaveProperty([header]);
+});
+
+test("the document shows what is judged item by item, and the evidence that each state asks for", async () => {
+  const { text, body } = await w.nobody.get("/openapi.json");
+  const fieldsOf = (path: string) => body.paths[`/api/v2${path}`].post.requestBody.content["application/json"].schema.properties;
+  expect(fieldsOf("/products/batch").items.items.properties).toEqual(fieldsOf("/products"));
+  expect(fieldsOf("/aidc/jobs/batch").items.items.properties).toEqual(fieldsOf("/aidc/jobs"));
+  const report = fieldsOf("/aidc/jobs/{ref}/result");
+  expect(fieldsOf("/aidc/results").results.items.properties).toMatchObject(report);
+  const fits = fitting(report.evidence);
+  const { claimed } = await looked();
+  for (const { evidence } of goodItems(claimed)) expect([evidence, fits(evidence ?? {})]).toEqual([evidence, true]);
+  for (const name of ["render_manifest", "spool_receipt", "completion", "scan_result", "evidence_bundle"])
+    expect([name, fits({ [name]: {} })]).toEqual([name, false]);
+  expect(text).not.toContain("shownAs");
 });
 
 /** How an answer travels and what guards it: no document names these. */
