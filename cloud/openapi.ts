@@ -66,7 +66,7 @@ function successReplies(route: Route): Record<number, unknown> {
       const description = [reply].flat().join(", ");
       const media = [reply].flat().filter((name) => MEDIA.test(name));
       if (media.length === 0) return [status, { type: "null", description }];
-      const shapeOf = (name: string) => (name.endsWith("json") ? {} : { type: "string" });
+      const shapeOf = (name: string) => (name.endsWith("json") ? (route.jsonShape ?? {}) : { type: "string" });
       return [status, { description, content: Object.fromEntries(media.map((name) => [name, { schema: shapeOf(name) }])) }];
     }),
   );

@@ -108,6 +108,8 @@ type Face<P, Q, B> = {
   refusalPage?(refusal: Refusal, asked: Asked): Omit<Reply, "status"> | undefined;
   /** By status: the shape of a JSON body, a text's media type or what it is for, or the media types to choose from. */
   replies: Record<number, TSchema | string | readonly string[]>;
+  /** The shape of its JSON, where that is one of several media types or has a name of its own. */
+  jsonShape?: TSchema;
   /** Headers of its success that tell something. */
   sends?: readonly SentHeader[];
   /** Those that only some of its successes have: there is no next page, or another form has no language. */

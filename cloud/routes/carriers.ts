@@ -7,6 +7,7 @@ import {
   CarrierBatch,
   CarrierQuery,
   type CarrierRow,
+  CarriersExported,
   CarriersMade,
   PrintStatus,
   PrintStatusTaken,
@@ -60,6 +61,7 @@ export const carriers: Route[] = [
     tag,
     query: CarrierQuery,
     replies: { 200: ["text/csv", "application/json"] },
+    jsonShape: CarriersExported,
     sends: ["Content-Disposition"],
     refusals: ["NOT_FOUND", "INVALID_PRINT_STATE"],
     run: async ({ caller, query: { productId, format = "csv", printState }, deps }) => {

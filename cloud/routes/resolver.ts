@@ -90,6 +90,22 @@ function tell(scans: Deps["scans"], found: Resolution, { headers: { accept } }: 
   scans.add({ tenantId, productId, gtin, serial, at, agent: accept?.includes("text/html") ? "browser" : "program", requestId });
 }
 
+const Target = closed({
+  href: Type.String(),
+  title: Type.String(),
+  type: Type.Optional(Type.String()),
+  hreflang: Type.Optional(Type.Array(Type.String())),
+});
+/** RFC 9264: each further member is a link type, by its whole URI. */
+const Linkset = closed({
+  linkset: Type.Array(
+    Type.Object(
+      { anchor: Type.String(), itemDescription: Type.Optional(Type.String()) },
+      { additionalProperties: Type.Array(Target), description: "From the link that was asked for up to its GTIN" },
+    ),
+  ),
+});
+
 /** As the document shows it; whatever else a query says goes along. */
 const Asking = Type.Object({
   linkType: Type.Optional(Type.String({ description: "Which link: gs1:dpp or https://ref.gs1.org/voc/dpp; linkset lists them all" })),
@@ -113,6 +129,7 @@ const link = (path: string, says: string, params: Parameters<typeof closed>[0], 
       return { link: joined(linksetAt(origin, key), sameAs) };
     },
     refusalPage,
+    jsonShape: Linkset,
     replies: { 200: [LINKSET, "text/html"], 302: "To the public passport, the whole query kept" },
     sends: ["Location", "Link"],
     refusals: ["INVALID_GTIN", "INVALID_SERIAL", "PRODUCT_NOT_FOUND", "SERIAL_VOIDED"],

@@ -34,6 +34,7 @@ export const CarrierRow = closed({
   metadata: Metadata,
 });
 export type CarrierRow = Static<typeof CarrierRow>;
+export const CarriersExported = closed({ data: Type.Array(CarrierRow) });
 export const Carrier = closed({ ...CarrierRow.properties, productId: Id, voidedAt: nullable(Instant), createdAt: Instant });
 export type Carrier = Static<typeof Carrier>;
 

@@ -66,15 +66,16 @@ test("whatever PATCH changes PUT changes as well, and only as much as it names",
   }
 });
 
+const shape = expect.objectContaining({ type: "object" });
 const refusalShown = {
   "application/json": { schema: { $ref: "#/components/schemas/Error" } },
   "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } },
 };
 test.each<[path: string, method: string, status: number, content: object | undefined]>([
   ["/api/v2/products/{id}", "delete", 204, undefined],
-  ["/api/v2/carriers/export", "get", 200, { "text/csv": { schema: { type: "string" } }, "application/json": { schema: {} } }],
+  ["/api/v2/carriers/export", "get", 200, { "text/csv": { schema: { type: "string" } }, "application/json": { schema: shape } }],
   ["/.well-known/did.json", "get", 200, { "application/did+json": { schema: {} } }],
-  ["/01/{gtin}", "get", 200, { "application/linkset+json": { schema: {} }, "text/html": { schema: { type: "string" } } }],
+  ["/01/{gtin}", "get", 200, { "application/linkset+json": { schema: shape }, "text/html": { schema: { type: "string" } } }],
   ["/api/v2/metrics", "get", 200, { "text/plain": { schema: { type: "string" } } }],
   ["/p/{uid}", "get", 410, { ...refusalShown, "text/html": { schema: { type: "string" } } }],
   ["/api/v2/products/{id}", "get", 404, refusalShown],
@@ -112,6 +113,20 @@ test("the document shows what is judged item by item, and the evidence that each
   for (const name of ["render_manifest", "spool_receipt", "completion", "scan_result", "evidence_bundle"])
     expect([name, fits({ [name]: {} })]).toEqual([name, false]);
   expect(text).not.toContain("shownAs");
+});
+
+test.each([
+  ["/api/v2/carriers/export", "application/json", "?format=json&productId={product}"],
+  ["/01/{gtin}", "application/linkset+json", "?linkType=linkset"],
+])("%s: the document shows the shape of %s, and the answer has it", async (path, media, asked) => {
+  const { shop } = await looked();
+  const at = (path.startsWith("/api") ? path.slice("/api/v2".length) : `/${path}`) + asked;
+  const answer = await shop.admin.get(at.replace("{gtin}", shop.gtin).replace("{product}", shop.product.id));
+  expect([answer.status, answer.headers.get("content-type")]).toEqual([200, expect.stringContaining(media)]);
+  const { schema } = (await w.nobody.get("/openapi.json")).body.paths[path].get.responses[200].content[media];
+  const fits = fitting(schema);
+  expect([fits(JSON.parse(answer.text)), fits.errors]).toEqual([true, null]);
+  expect(fits({})).toBe(false);
 });
 
 /** How an answer travels and what guards it: no document names these. */
