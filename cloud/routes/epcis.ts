@@ -187,7 +187,7 @@ export const epcis: Route[] = [
     ...queries,
     method: "GET",
     path: "/epcis/events",
-    says: "Events by the parameters of the EPCIS query language (SimpleEventQuery)",
+    says: "Events by the parameters of the EPCIS query language (SimpleEventQuery); EQ_bizTransaction_, EQ_source_ and EQ_destination_ take a type behind them",
     query: EventQuery,
     replies: { 200: EventAnswer },
     sends: [...SPOKEN, "GS1-EPC-Format"],
