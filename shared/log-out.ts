@@ -1,4 +1,5 @@
-// Where a program's log goes: stdout, without ever waiting for whoever reads it. What waits for a reader who stands still is bounded, and lines that were lost are told.
+// Where a program's log goes: stdout, without ever waiting for whoever reads it. What waits for a reader who stands still, or for room on the disk, is bounded,
+// and lines that were lost are told.
 import pino, { type DestinationStream } from "pino";
 
 export type LogOut = {
@@ -23,13 +24,33 @@ export function logToStdout(atOnceBytes = 1): LogOut {
     periodicFlush: atOnceBytes > 1 ? 200 : 0,
     retryEAGAIN: () => performance.now() < until,
   });
+  /** Its last flush tries whatever fails for ever, but for this, of which retryEAGAIN is asked. */
+  const fd = () => {
+    if (performance.now() < until) return 1;
+    throw Object.assign(new Error("this log can't be written"), { code: "EAGAIN" });
+  };
+  Object.defineProperty(stream, "fd", { get: fd });
+  const flush = stream.flushSync.bind(stream);
+  function flushSync(): void {
+    until = performance.now() + LAST_WORDS_MS;
+    try {
+      flush();
+    } catch {
+      // the reader stands still, or the disk is full
+    } finally {
+      until = Infinity;
+    }
+  }
+  Object.assign(stream, { flushSync });
+  stream.on("error", nothing); // a disk without room: its next write tries again what this one couldn't
+  for (const out of [process.stdout, process.stderr]) out.on("error", nothing); // a word of ours beside the log
   let lost = 0;
   stream.on("drop", () => void (lost += 1));
   stream.on("drain", () => {
     if (lost === 0) return;
     const said = { level: "warn", time: new Date().toISOString(), event: "log-lost", lines: lost };
     lost = 0;
-    stream.write(`${JSON.stringify({ ...said, msg: "whoever reads this log stood still: so many lines were lost" })}\n`);
+    stream.write(`${JSON.stringify({ ...said, msg: "this log couldn't be written for a while: so many lines were lost" })}\n`);
   });
   /** At the exit what is left would be written, and wait. */
   const leave = (code: number): never => {
@@ -43,12 +64,7 @@ export function logToStdout(atOnceBytes = 1): LogOut {
       stream.flush(() => process.exit(code));
     },
     die: (code) => {
-      until = performance.now() + LAST_WORDS_MS;
-      try {
-        stream.flushSync();
-      } catch {
-        // the reader stands still
-      }
+      stream.flushSync();
       return leave(code);
     },
   };

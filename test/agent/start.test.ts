@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
+import { freePort } from "../../fixtures/free-port.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { mishaps } from "../../fixtures/run-floor.ts";
 
@@ -145,6 +146,28 @@ test("what waits for a reader who stands still is bounded, and how many lines we
   expect(lines).toBeLessThan(7_000);
   child.kill("SIGINT");
   expect(await ended).toEqual([0, null]);
+});
+
+test("a station whose log has no room works on, ends with 0, and names what keeps it from starting", async () => {
+  const env = { ...process.env, ...lonely(), IMPRIMATUR_AGENT_LOG_LEVEL: "debug" };
+  const port = await freePort();
+  const start = () => {
+    const child = spawn("sh", ["-c", 'exec "$@" >/dev/full', "sh", process.execPath, "agent/main.ts"], {
+      env: { ...env, IMPRIMATUR_AGENT_CONSOLE: JSON.stringify({ port }) },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    return { child, ended: once(child, "exit"), complaints: text(child.stderr) };
+  };
+  const first = start();
+  await expect.poll(() => fetch(`http://127.0.0.1:${port}/healthz`).then(({ ok }) => ok, () => false)).toBe(true); // oxfmt-ignore
+  const second = start();
+  expect(await second.ended).toEqual([1, null]);
+  expect(await second.complaints).toMatch(/^imprimatur agent: another agent works in .*\n$/);
+  expect((await fetch(`http://127.0.0.1:${port}/healthz`)).ok).toBe(true);
+  first.child.kill();
+  expect(await first.ended).toEqual([0, null]);
+  expect(await first.complaints).toBe("");
 });
 
 test("npm run floor explains every label, with faults and without", { timeout: 120_000 }, async () => {

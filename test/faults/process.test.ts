@@ -7,9 +7,11 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { text } from "node:stream/consumers";
 import { afterAll, expect, test, vi } from "vitest";
 import { loadConfig } from "../../cloud/config.ts";
 import { client } from "../../fixtures/client.ts";
+import { freePort } from "../../fixtures/free-port.ts";
 import { startProgram } from "../../fixtures/program.ts";
 
 const PATIENCE = { timeout: 30_000 };
@@ -229,6 +231,28 @@ test.concurrent("SIGTERM ends it with 0 where whoever reads its log stands still
   const tooLate = setTimeout(() => child.kill("SIGKILL"), 20_000);
   expect(await ended).toEqual([0, null]);
   clearTimeout(tooLate);
+});
+
+test.concurrent("a cloud whose log has no room answers, ends with 0, and names what keeps it from starting", async ({ expect }) => {
+  const port = await freePort();
+  const start = (dataDir: string) => {
+    const env = { ...process.env, ...settings(dataDir), IMPRIMATUR_PORT: String(port), IMPRIMATUR_MQTT_PORT: "0" };
+    const child = spawn("sh", ["-c", 'exec "$@" >/dev/full', "sh", process.execPath, "cloud/main.ts"], {
+      env,
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const tooLate = setTimeout(() => child.kill("SIGKILL"), 60_000);
+    return { child, ended: once(child, "exit").finally(() => clearTimeout(tooLate)), complaints: text(child.stderr) };
+  };
+  const status = () => client(() => `http://127.0.0.1:${port}`).get("//readyz").then(({ status }) => status, () => 0); // oxfmt-ignore
+  const first = start(folder());
+  await expect.poll(status).toBe(200);
+  const second = start(folder());
+  expect(await second.ended).toEqual([1, null]);
+  expect(await second.complaints).toMatch(/EADDRINUSE.*: stop what listens there, or set IMPRIMATUR_PORT\n$/);
+  expect(await status()).toBe(200);
+  first.child.kill();
+  expect(await first.ended).toEqual([0, null]);
 });
 
 // Drains take seconds of waiting: they go on beside one another.
