@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { constants } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import "./unread.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
@@ -194,6 +195,15 @@ function tell(usage, wrong) {
   process[wrong ? "stderr" : "stdout"].write(`${usage}\n`);
   process.exit(wrong ? 2 : 0);
 }
+/** As shared/nearest.ts says it, which an old Node can't read; of short words alone, as this takes each way there is. */
+const distance = (a, b) =>
+  a && b
+    ? Math.min(distance(a.slice(1), b) + 1, distance(a, b.slice(1)) + 1, distance(a.slice(1), b.slice(1)) + (a[0] === b[0] ? 0 : 1))
+    : a.length + b.length;
+function meant(word, known) {
+  const far = (other) => distance(word.toLowerCase().slice(0, 7), other.slice(0, 7));
+  return `"${word}"; did you mean ${Object.keys(known).sort((a, b) => far(a) - far(b))[0]}?`;
+}
 const isHelp = (word) => !word || ["--help", "-h", "help"].includes(word);
 if (name === "--version") {
   process.stdout.write(`${readJson(join(root, "package.json")).version}\n`);
@@ -204,13 +214,13 @@ if (isHelp(name) || !Object.hasOwn(commands, name))
     `usage: imprimatur COMMAND [options]; COMMAND --help tells what it takes\n${Object.entries(commands)
       .map(([command, { does }]) => `  ${command.padEnd(10)}${does}`)
       .join("\n")}`,
-    isHelp(name) ? "" : `there is no command "${name}"`,
+    isHelp(name) ? "" : `there is no command ${meant(name, commands)}`,
   );
 const simulated = name === "simulate" ? rest.shift() : undefined;
 if (name === "simulate" && (isHelp(simulated) || !Object.hasOwn(simulators, simulated)))
   tell(
     `usage: imprimatur simulate ${Object.keys(simulators).join("|")} [options]; NAME --help tells what it takes`,
-    isHelp(simulated) ? "" : `there is no simulator "${simulated}"`,
+    isHelp(simulated) ? "" : `there is no simulator ${meant(simulated, simulators)}`,
   );
 const { file, args = [], takes } = simulated ? { file: simulators[simulated] } : commands[name];
 if (takes !== undefined && (rest.includes("--help") || rest.includes("-h"))) tell(`usage: imprimatur ${name} ${takes}`.trimEnd()); // what has no parser of its own
@@ -220,7 +230,7 @@ if (isClone) install(root, "what the lock file names");
 if (!existsSync(join(root, file))) die(`${resolve(root, file)} is missing`);
 
 const isService = name === "agent" || name === "cloud";
-const serves = isService && !/^\w/.test(rest[0] ?? ""); // and isn't one of its commands: its log bears that nobody reads it
+const serves = isService && !rest.some((word, i) => (i === 0 && /^\w/.test(word)) || /^(--help|-h)$/.test(word)); // and isn't one of its commands: its log bears that nobody reads it
 const main = isService ? packed(name, file) : undefined;
 const argv = [
   // Left alone, V8 takes memory by the size of the machine. A station is idle most of the time; a cloud that collects more often keeps its callers waiting.

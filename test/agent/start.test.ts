@@ -70,7 +70,7 @@ test("npm start that is interrupted while it shows things ends well, and calls n
 });
 
 test("npm start says what it takes, and which option a wrong one was meant to be", async () => {
-  const usage = "usage: npm start -- [--once] [--config FILE]";
+  const usage = "usage: imprimatur start [--once] [--config FILE]";
   expect(await run("fixtures/start.ts", ["--onec"])).toEqual({
     code: 2,
     said: `imprimatur: there is no option --onec; did you mean --once? (${usage})\n`,
@@ -170,12 +170,44 @@ test("a station whose log has no room works on, ends with 0, and names what keep
   expect(await first.complaints).toBe("");
 });
 
+/** Through the launcher, as it is typed; `to` is where a shell sends what it says. */
+const typed = (args: string[], to = "") =>
+  new Promise<{ code: number; complaints: string }>((resolve) => {
+    const line = ["-c", `"$@" ${to}`, "sh", process.execPath, ".runtime/run.mjs", ...args];
+    execFile("sh", line, { timeout: 60_000 }, (error, _out, complaints) => resolve({ code: Number(error?.code ?? 0), complaints }));
+  });
+
+test.each([[["--help"]], [["cloud", "--help"]], [["agent", "--help"]], [["agent", "doctor", "--config", "/nowhere"]]])(
+  "what %j says and can't write is told in one line, with an exit code of its own",
+  async (args) => {
+    expect(await typed(args, ">/dev/full")).toEqual({
+      code: 74,
+      complaints: "imprimatur: what it had to say couldn't be written: ENOSPC: no space left on device, write\n",
+    });
+  },
+);
+
+test("whoever stops reading the agent's help gets no complaint", async () => {
+  expect(await typed(["agent", "--help"], "| true")).toEqual({ code: 0, complaints: "" });
+});
+
+test.each([
+  [["agnet"], 'there is no command "agnet"; did you mean agent?'],
+  [["simulate", "scaner"], 'there is no simulator "scaner"; did you mean scanner?'],
+])("%j is answered with what was meant", async (args, says) => {
+  expect(await typed(args)).toEqual({ code: 2, complaints: expect.stringContaining(`imprimatur: ${says}\nusage: imprimatur`) });
+});
+
 test("npm run floor explains every label, with faults and without", { timeout: 120_000 }, async () => {
   const { code, said } = await run("fixtures/run-floor.ts", ["--stations", "2", "--labels", "12", "--faults", "mixed", "--seed", "5"]);
   expect([code, said]).toEqual([0, expect.stringMatching(/sealed\s+12\n[^]*every label is sealed or explained/)]);
   expect(await run("fixtures/run-floor.ts", ["--faults", "gremlins"])).toEqual({
     code: 2,
     said: expect.stringContaining("gremlins isn't one"),
+  });
+  expect(await run("fixtures/run-floor.ts", [], { TMPDIR: "/nowhere" })).toEqual({
+    code: 1,
+    said: expect.stringMatching(/^imprimatur floor: ENOENT.*\/nowhere.*\n$/),
   });
 });
 
