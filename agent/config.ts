@@ -1,10 +1,11 @@
 // The station's settings: one JSON file, each of its top-level values also from the environment; everything else reads the result.
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { Ajv, type ErrorObject } from "ajv";
 import { type Static, type TSchema, Type } from "typebox";
 import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { ConfigError } from "#shared/arguments.ts";
+import { nameTwice } from "#shared/name-twice.ts";
 import { nearest } from "#shared/nearest.ts";
 import { isObject } from "#shared/object.ts";
 import { closed, Word } from "#shared/wire/common.ts";
@@ -131,6 +132,7 @@ function sentenceOf(error?: ErrorObject): string {
     const known = knownAt(error.instancePath);
     return `${inside(unknown)} isn't a setting; did you mean ${inside(nearest(unknown, known) ?? "")}?`;
   }
+  if (error.keyword === "minItems" || error.keyword === "minLength") return `${where} is empty`;
   const choices = error.params["allowedValues"] as unknown[] | undefined;
   return `${where || "the file"} ${choices ? `must be one of ${choices.join(", ")}` : error.message}`;
 }
@@ -193,13 +195,21 @@ function checkNames(config: AgentConfig): void {
     ["printers: the port", config.printers.filter((printer) => !can(printer, "queue")).map(({ port }) => parsePort(port).shown)], // a queue keeps jobs apart, a wire doesn't
     ["scanners: the name", config.scanners.map(({ name }) => name)],
     ["operators: the id", config.operators.map(({ id }) => id)],
-    ["operators: the badge", config.operators.map(({ badge }) => badge)],
-    ["operators: the PIN", config.operators.flatMap(({ pin }) => pin ?? [])],
   ];
   for (const [what, values] of lists) {
     const twice = values.find((value, i) => values.indexOf(value) !== i);
-    if (twice !== undefined) throw new ConfigError(`${what}${what.endsWith("PIN") ? "" : ` ${JSON.stringify(twice)}`} is there twice`);
+    if (twice !== undefined) throw new ConfigError(`${what} ${JSON.stringify(twice)} is there twice`);
   }
+  checkSecrets(config);
+}
+
+/** Who has one twice is named, and not what it is. */
+function checkSecrets({ operators }: AgentConfig): void {
+  for (const secret of ["badge", "pin"] as const)
+    for (const [i, { id, [secret]: own }] of operators.entries()) {
+      const other = own === undefined ? undefined : operators.slice(0, i).find((earlier) => earlier[secret] === own);
+      if (other) throw new ConfigError(`operators: ${JSON.stringify(other.id)} and ${JSON.stringify(id)} have the same ${secret}`);
+    }
 }
 
 /** Whoever opens the other end of a printer's wire as well takes the answers from each other. */
@@ -239,6 +249,14 @@ function fromEnvironment(env: Record<string, string | undefined>): Values {
   return given;
 }
 
+const QUOTED_BEFORE = 10;
+/** V8 quotes what stands around a fault, half a key maybe: its line is said instead. */
+function withoutQuote(message: string, text: string): string {
+  const [, says, isCut, quote = ""] = /^(.*?), (\.{3})?"([^]*)"(?:\.{3})? is not valid JSON$/.exec(message) ?? [];
+  if (says === undefined) return message;
+  return `${says} in line ${text.slice(0, text.indexOf(quote) + (isCut ? QUOTED_BEFORE : 0)).split("\n").length}`;
+}
+
 function fromFile(file: string, isNamed: boolean): Values {
   let text: string;
   try {
@@ -247,13 +265,16 @@ function fromFile(file: string, isNamed: boolean): Values {
     if (!isNamed && codeOf(error) === "ENOENT") return {};
     throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
   }
+  let parsed: unknown;
   try {
-    const parsed: unknown = JSON.parse(text);
-    if (!isObject(parsed)) throw new Error("it isn't one JSON object: { … }");
-    return parsed;
+    parsed = JSON.parse(text);
   } catch (error) {
-    throw new ConfigError(`--config ${file}: ${(error as Error).message.replaceAll(/\s+/g, " ")}`); // it quotes lines of the file
+    throw new ConfigError(`--config ${file}: it isn't JSON: ${withoutQuote((error as Error).message, text)}`);
   }
+  if (!isObject(parsed)) throw new ConfigError(`--config ${file}: it isn't one JSON object: { … }`);
+  const twice = nameTwice(text, parsed);
+  if (twice !== undefined) throw new ConfigError(`--config ${file}: the name ${JSON.stringify(twice)} stands twice in an object of it`);
+  return parsed;
 }
 
 export const keyInEnvironment = (): string | undefined => process.env[`${PREFIX}KEY`];
@@ -273,6 +294,7 @@ export function loadAgentConfig(file: string | undefined, env: Record<string, st
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const [name = ""] = /^\w*/.exec(error.message) ?? [];
-    throw new ConfigError(`${Object.hasOwn(set, name) ? variableOf(name) : (file ?? DEFAULT_FILE)}: ${error.message}`);
+    const inFile = file ?? (existsSync(DEFAULT_FILE) ? DEFAULT_FILE : `the environment, as there is no ${DEFAULT_FILE}`);
+    throw new ConfigError(`${Object.hasOwn(set, name) ? variableOf(name) : inFile}: ${error.message}`);
   }
 }

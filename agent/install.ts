@@ -47,6 +47,8 @@ export function install(argv: string[]): Promise<number> {
 /** The file alone: a service has nothing of the environment that it is installed from. */
 function settingsOfService(file: string): AgentConfig {
   try {
+    if (!existsSync(file))
+      throw new ConfigError(`there is no ${file}: make one with imprimatur agent enroll, or name it with --config FILE`);
     return loadAgentConfig(file, {});
   } catch (error) {
     if (error instanceof ConfigError && variablesSet().length > 0) throw new ConfigError(`${error.message}; ${notForIt()}`);

@@ -1,5 +1,6 @@
 // JSON that says one thing to everybody: a name that stands in an object twice means its last value to us, and its first to somebody else;
 // of a number's digits we keep some seventeen, and somebody else all.
+import { nameTwice } from "#shared/name-twice.ts";
 import { parseJson } from "../json.ts";
 import { unusable } from "./said.ts";
 
@@ -14,9 +15,6 @@ const digitsOf = (number: string): string =>
 
 export function readJson(text: string): unknown {
   const value = parseJson(text);
-  const names = new Map<string, number>();
-  const count = (name: string, by: number) => void names.set(name, (names.get(name) ?? 0) + by);
-  for (const [, name = "", isName] of text.matchAll(STRING)) if (isName) count(JSON.parse(name) as string, 1);
   for (const [number] of text.replaceAll(STRING, " ").matchAll(NUMBER))
     if (Number.isFinite(Number(number)) && digitsOf(number) !== digitsOf(String(Number(number))))
       throw unusable(`the number ${number.slice(0, 60)} has more digits than are kept of one: they may say anything`);
@@ -25,10 +23,9 @@ export function readJson(text: string): unknown {
     if (typeof next === "string" && !next.isWellFormed())
       throw unusable(`half a surrogate pair stands in it, which isn't text: ${next.slice(0, 60)}`);
     if (typeof next !== "object" || next === null) continue;
-    if (!Array.isArray(next)) for (const name of Object.keys(next)) count(name, -1);
     for (const inner of Array.isArray(next) ? next : Object.entries(next).flat()) open.push(inner);
   }
-  for (const [name, left] of names)
-    if (left !== 0) throw unusable(`the name ${JSON.stringify(name.slice(0, 60))} stands twice in an object of it`);
+  const twice = nameTwice(text, value);
+  if (twice !== undefined) throw unusable(`the name ${JSON.stringify(twice.slice(0, 60))} stands twice in an object of it`);
   return value;
 }

@@ -135,8 +135,14 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
   [
     "two operators with one badge",
     { ...least, operators: [1, 2].map((i) => ({ id: `o${i}`, name: "n", badge: "b" })) },
-    /the badge "b" is there twice$/,
+    /^operators: "o1" and "o2" have the same badge$/,
   ],
+  [
+    "two operators with one PIN",
+    { ...least, operators: [1, 2].map((i) => ({ id: `o${i}`, name: "n", badge: `b${i}`, pin: "1234" })) },
+    /^operators: "o1" and "o2" have the same pin$/,
+  ],
+  ["a station without a printer", { ...least, printers: [] }, /^printers is empty$/],
   ["a list", [], /one JSON object/],
 ];
 test.each(wrong)("%s is refused by name", (_what, settings, says) => {
@@ -150,6 +156,21 @@ test("two printers may share a print queue's server, and the queue", () => {
 
 test("a file as Windows' editors save it is read like any", () => {
   expect(loadAgentConfig(fileOf(`\uFEFF${JSON.stringify(least)}`), {}).key).toBe("imp_x");
+});
+
+test.each([
+  ['{ "station": "line-1",\n  "key": imp_3hhdva9mk2s5nx29r6zfgzsdrv }', /: it isn't JSON: Unexpected token 'i' in line 2$/],
+  ['{ "key": imp_3hhdva9mk2s5nx29r6zfgzsdrv }', /: it isn't JSON: Unexpected token 'i' in line 1$/],
+  ['{ "key": imp_3hh}', /: it isn't JSON: Unexpected token 'i' in line 1$/],
+  ['{ "key": "imp_3hhdva9mk2s5nx29r6zfgzsdrv" "x": 1 }', /: it isn't JSON: Expected ',' or '}' after property value in JSON at position \d+ \(line 1 column \d+\)$/], // oxfmt-ignore
+])("a file that can't be read, %j, is named with the line, and shows nothing of the key beside the fault", (text, says) => {
+  expect(() => loadAgentConfig(fileOf(text), {})).toThrow(says);
+  expect(() => loadAgentConfig(fileOf(text), {})).not.toThrow("imp_3hh");
+});
+
+test("a name that stands twice is refused, as one of the two would be lost", () => {
+  const file = fileOf(`{ "printers": [], ${JSON.stringify(least).slice(1)}`);
+  expect(() => loadAgentConfig(file, {})).toThrow(`--config ${file}: the name "printers" stands twice in an object of it`);
 });
 
 test("a name that every object has is the file's fault, not the environment's", () => {
@@ -191,6 +212,19 @@ test("every top-level value can come from the environment, and wins there", () =
   expect(() => loadAgentConfig(file, { IMPRIMATUR_AGENT_CLAIM: "{" })).toThrow(/IMPRIMATUR_AGENT_CLAIM isn't JSON/);
 });
 
+test("what is missing where there is no file is the environment's fault", async () => {
+  const env = { ...process.env, IMPRIMATUR_AGENT_KEY: "imp_x" };
+  const { code, stderr } = await new Promise<{ code: number; stderr: string }>((resolve) => {
+    execFile(process.execPath, [join(process.cwd(), "agent/main.ts")], { env, cwd: folder }, (error, _out, stderr) =>
+      resolve({ code: Number(error?.code), stderr }),
+    );
+  });
+  expect([code, stderr]).toEqual([
+    1,
+    "imprimatur agent: the environment, as there is no .imprimatur-agent/config.json: printers is missing\n",
+  ]);
+});
+
 test.each([
   [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
   [["--config", fileOf("{ no")], 1, /json: .*JSON/],
@@ -212,6 +246,7 @@ test.each([
   [["doctor", "--jsn"], 2, /there is no option --jsn; did you mean --json\?/],
   [["enroll", "--cloud"], 2, /--cloud/],
   [["install", "here"], 2, /here/],
+  [["install", "--config", "/nowhere.json"], 1, /there is no \/nowhere\.json: make one with imprimatur agent enroll/],
 ] as [string[], number, RegExp][])("a start with %j ends at once with one line", async (args, exitCode, says) => {
   const { code, stderr } = await new Promise<{ code: number; stderr: string }>((resolve) => {
     execFile(process.execPath, ["agent/main.ts", ...args], { timeout: 30_000 }, (error, _out, stderr) =>

@@ -1,0 +1,16 @@
+// JSON that says one thing to everybody: a name that stands in an object twice means its last value to us, and its first to somebody else.
+const STRING = /("[^"\\]*(?:\\[^][^"\\]*)*"?)(\s*:)?/g;
+
+/** The first such name in a text; `value` is what the text was parsed to. */
+export function nameTwice(text: string, value: unknown): string | undefined {
+  const names = new Map<string, number>();
+  const count = (name: string, by: number) => void names.set(name, (names.get(name) ?? 0) + by);
+  for (const [, name = "", isName] of text.matchAll(STRING)) if (isName) count(JSON.parse(name) as string, 1);
+  const open = [value];
+  for (const next of open) {
+    if (typeof next !== "object" || next === null) continue;
+    if (!Array.isArray(next)) for (const name of Object.keys(next)) count(name, -1);
+    for (const inner of Object.values(next)) open.push(inner);
+  }
+  return [...names].find(([, left]) => left !== 0)?.[0];
+}
