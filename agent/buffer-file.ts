@@ -1,5 +1,5 @@
 // The buffer's file before anything is believed of it: whose it is, which version wrote it, whether it is whole. What can't be read is set aside, never deleted.
-import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { accessSync, constants, closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
@@ -75,6 +75,7 @@ export type SetAside = { file: string; why: string; at: string };
 /** Held for as long as the process lives: a second agent on this folder would print what the first has printed. */
 export function openFile(dataDir: string, file: string, clock: Clock): Database.Database {
   makeFolder(dataDir, 0o700);
+  accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK); // SQLite's own words would name neither the folder nor the reason
   const was = existsSync(file) ? judged(dataDir, file) : undefined;
   const setAside = was?.good === false ? putAside(file, was.why, clock) : lastAside(file, clock);
   const isNew = !existsSync(file);

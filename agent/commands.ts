@@ -59,7 +59,7 @@ function whyNot(error: Error & { code?: string; syscall?: string }): string {
   if (error instanceof ConfigError || error instanceof Refusal) return message;
   if (code === "EADDRINUSE") return `${message}: another agent's console? set console.port`;
   if (LISTENING.has(syscall)) return `${message}: see console.host and console.port`;
-  if (["EACCES", "ENOENT", "EROFS", "ENOTDIR", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_FULL"].includes(code))
+  if (/^(EACCES|ENOENT|EROFS|ENOTDIR|ENOSPC|ELOOP|ENAMETOOLONG|SQLITE_(CANTOPEN|READONLY|FULL|IOERR).*)$/.test(code))
     return `${message}: see dataDir`;
   return `can't start: ${message}`;
 }

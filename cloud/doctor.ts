@@ -38,7 +38,10 @@ const REMEDIES: Record<string, string> = {
   EACCES: "run it as the user that the cloud runs as, or see IMPRIMATUR_DATA_DIR",
 };
 const faultOf = ({ message, code, cause, todo }: Error & { code?: string; todo?: string }): Finding =>
-  bad(cause instanceof Error ? `${message}: ${wordsOf(cause)}` : message, todo ?? REMEDIES[code ?? ""] ?? "see what it names");
+  bad(
+    cause instanceof Error && !message.includes(wordsOf(cause)) ? `${message}: ${wordsOf(cause)}` : message,
+    todo ?? REMEDIES[code ?? ""] ?? "see what it names",
+  );
 
 const unreadable = ({ message }: SyntaxError): Finding =>
   bad(`what is kept can't be read, a column isn't what was written: ${message}`, records.RESTORE);

@@ -42,7 +42,7 @@ function whyNot(error: Error & { code?: string; syscall?: string }): string {
   if (code === "EACCES" && syscall === "listen") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_PORT`;
   if (code === "ENOTFOUND" || code === "EADDRNOTAVAIL") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_DATABASE_URL`;
   if (code === "STORE_UNAVAILABLE") return `${reasonOf(error)}: see IMPRIMATUR_DATABASE_URL`;
-  if (["EACCES", "ENOENT", "EROFS", "ENOTDIR", "EEXIST", "ENOSPC", "SQLITE_CANTOPEN", "SQLITE_READONLY"].includes(code))
+  if (/^(EACCES|ENOENT|EROFS|ENOTDIR|EEXIST|ENOSPC|ELOOP|ENAMETOOLONG|SQLITE_(CANTOPEN|READONLY).*)$/.test(code))
     return `${message}: see IMPRIMATUR_DATA_DIR`;
   const cause = error.cause instanceof Error ? wordsOf(error.cause) : "";
   return `can't start: ${message || code || "unknown fault"}${message.includes(cause) ? "" : `: ${cause}`}`;

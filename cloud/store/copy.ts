@@ -1,5 +1,5 @@
 // A copy of the embedded database while somebody writes to it: one snapshot, whole, and never a moment in which the writer waits.
-import { accessSync, constants, existsSync } from "node:fs";
+import { accessSync, constants, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
 import { fileFault } from "./file-fault.ts";
@@ -10,13 +10,16 @@ const ALL_PAGES = 0x7fff_ffff;
 
 /** All pages in one step: a copy in several would begin anew at every commit beside it, and never end under load. */
 export async function copyDatabase(from: string, to: string): Promise<void> {
-  if (!existsSync(from)) throw new Error(`${from} doesn't exist: there is nothing to back up`);
+  if (!statSync(from, { throwIfNoEntry: false }))
+    throw new Error(`${from} doesn't exist: there is nothing to back up; see IMPRIMATUR_DATA_DIR`);
   accessSync(from, constants.R_OK); // SQLite's own words would name neither the file nor the reason
   const fault = fileFault(from);
   if (fault) throw new Error(`${fault.says}: ${fault.todo}`);
   const source = connect(from, "read");
   try {
-    await source.backup(to, { progress: () => ALL_PAGES });
+    await source.backup(to, { progress: () => ALL_PAGES }).catch((cause: Error) => {
+      throw new Error(`the copy ${to} can't be written: ${cause.message}`, { cause });
+    });
   } finally {
     source.close();
   }

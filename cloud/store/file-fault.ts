@@ -19,11 +19,14 @@ export function fileFault(file: string): FileFault | undefined {
     }
   } catch (error) {
     const { code = "", message } = error as Error & { code?: string };
-    if (!DAMAGED.test(code)) throw error;
+    if (!DAMAGED.test(code))
+      throw Object.assign(new Error(`${file} can't be opened: ${message}${besides(code)}`, { cause: error }), { code });
     const todo = "restore the last backup that holds (imprimatur restore), or see IMPRIMATUR_DATA_DIR";
     return { says: `${file} is damaged, or no database at all (${message})`, todo };
   }
 }
+
+const besides = (code: string) => (code.startsWith("SQLITE_CANTOPEN") ? " (to read it, too, SQLite has to write beside it)" : "");
 
 const tablesOf = (database: Database.Database) =>
   database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").pluck().all() as string[];

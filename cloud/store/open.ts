@@ -114,6 +114,14 @@ export function isClaimed(dataDir: string): boolean {
   }
 }
 
+function openLock(dataDir: string, unlocked: (cause: Error) => Error): Database.Database {
+  try {
+    return new Database(join(dataDir, "lock"), { timeout: 0 });
+  } catch (error) {
+    throw unlocked(error as Error);
+  }
+}
+
 const CLAIM_WAIT_MS = 5_000;
 /** A file that says so while a restore is under way: half of one isn't to be served. */
 export const CUT_OFF = "restore-under-way";
@@ -135,7 +143,10 @@ function afterCutOff(dataDir: string): string | undefined {
  */
 export async function claimFolder(dataDir: string, { waitMs = CLAIM_WAIT_MS, evenCutOff = false }: Claim = {}): Promise<() => void> {
   makeFolder(dataDir, 0o700);
-  const lock = new Database(join(dataDir, "lock"), { timeout: 0 });
+  accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK); // SQLite's own words would name neither the folder nor the reason
+  const unlocked = (cause: Error) =>
+    Object.assign(new Error(`can't lock ${dataDir}: ${cause.message}`, { cause }), { code: codeOf(cause) });
+  const lock = openLock(dataDir, unlocked);
   let todo: string | undefined;
   for (let waited = 0; ; waited += 100) {
     try {
@@ -148,7 +159,7 @@ export async function claimFolder(dataDir: string, { waitMs = CLAIM_WAIT_MS, eve
       if (waited < waitMs && isBusy(error)) await sleep(100);
       else {
         lock.close();
-        if (!isBusy(error)) throw new Error(`can't lock ${dataDir}: ${(error as Error).message}`, { cause: error });
+        if (!isBusy(error)) throw unlocked(error as Error);
         throw new ConfigError(`another Imprimatur cloud works in ${dataDir}: stop it, or name another folder`);
       }
     }

@@ -1,6 +1,6 @@
 // The station's settings: what may be in the file, what the environment adds, and one line that names what is wrong.
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -225,6 +225,9 @@ test("what is missing where there is no file is the environment's fault", async 
   ]);
 });
 
+const circle = join(folder, "circle");
+symlinkSync(circle, circle);
+
 test.each([
   [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
   [["--config", fileOf("{ no")], 1, /json: .*JSON/],
@@ -240,6 +243,7 @@ test.each([
     1,
     /192\.0\.2\.1.*: see console\.host/,
   ],
+  [["--config", fileOf({ ...least, dataDir: circle })], 1, /ELOOP: .*circle': see dataDir/],
   [["--confg", "x"], 2, /there is no option --confg; did you mean --config\?/],
   [["docter"], 2, /there is no command docter; did you mean doctor\?/],
   [["start"], 2, /there is no command start; .* Without a command it runs the station: imprimatur agent \[--config FILE\]/],

@@ -492,6 +492,23 @@ test("a machine without the room to look at a backup isn't told that the backup 
   }
 });
 
+test("a folder that can't be looked into isn't called empty, and a copy that finds no room is named", async (t) => {
+  const circle = join(root, "circle");
+  symlinkSync(circle, circle);
+  t.onTestFinished(() => rmSync(circle));
+  expect(await imprimatur(["backup", "--to", join(root, "x")], env(circle))).toMatchObject({
+    code: 1,
+    out: expect.stringMatching(/^imprimatur: ELOOP: .*circle\/imprimatur\.db'\n$/),
+  });
+  const disk = smallDisk(1);
+  if (typeof disk === "string") return t.skip(disk);
+  t.onTestFinished(disk.end);
+  writeFileSync(join(disk.folder, "ballast"), "x".repeat(900_000));
+  const { code, out } = await imprimatur(["backup", "--to", join(disk.folder, "x")], env(dataDir));
+  expect([code, out]).toEqual([1, expect.stringMatching(/^imprimatur: the copy .*\/x\..*\/imprimatur\.db can't be written: .*\n$/)]);
+  expect(readdirSync(disk.folder)).toEqual(["ballast"]);
+});
+
 test("a backup that is told to end leaves no copy of the keys behind", async () => {
   let code: unknown = 0;
   for (let n = 0; n < 10 && code === 0; n += 1) {

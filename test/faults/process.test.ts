@@ -1,7 +1,7 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -154,6 +154,21 @@ test.each([
   expect(code).toBe(args[0] === "--confg" ? 2 : 1);
   expect(stderr).toContain(says);
   expect(stderr.trim().split("\n")).toHaveLength(1);
+});
+
+test("a data folder that leads nowhere, or in circles, is named with what to look at", async () => {
+  const [nowhere = "", circle = ""] = ["nowhere", "circle"].map((name) => join(folder(), name));
+  symlinkSync("not-there", nowhere);
+  symlinkSync(circle, circle);
+  for (const [dataDir, code] of [
+    [nowhere, "ENOENT"],
+    [circle, "ELOOP"],
+  ])
+    // oxfmt-ignore
+    expect(await run(settings(dataDir ?? ""))).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(new RegExp(`^imprimatur: ${code}: .* '${dataDir}': see IMPRIMATUR_DATA_DIR\\n$`)),
+    });
 });
 
 test("settings come from a file too; the environment wins", async () => {
