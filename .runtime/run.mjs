@@ -168,7 +168,12 @@ function packed(program, source) {
         digest.update(`${place}/${path} ${mtimeMs} ${size}\n`);
       }
     }
-    const dir = join(root, "node_modules/.cache/imprimatur", `${program}-${digest.digest("hex").slice(0, 16)}`);
+    const kept = join(root, "node_modules/.cache/imprimatur");
+    for (const name of existsSync(kept) ? readdirSync(kept) : []) {
+      const maker = /^(?:agent|cloud)-[0-9a-f]+\.(\d+)$/.exec(name)?.[1]; // half-made by a start that was killed
+      if (maker && !alive(Number(maker))) rmSync(join(kept, name), { recursive: true, force: true });
+    }
+    const dir = join(kept, `${program}-${digest.digest("hex").slice(0, 16)}`);
     if (!existsSync(dir)) {
       const making = `${dir}.${process.pid}`;
       mkdirSync(making, { recursive: true });

@@ -1,7 +1,7 @@
 // What a newcomer types first: npm start takes a label to SEALED before his eyes, and npm run floor a whole shift of them.
-import { execFile, spawn } from "node:child_process";
+import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -170,6 +170,19 @@ test("a station whose log has no room works on, ends with 0, and names what keep
   expect(await first.complaints).toBe("");
 });
 
+test("a floor that is interrupted ends with the signal's code and leaves nothing behind", { timeout: 60_000 }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-left-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const env = { ...process.env, TMPDIR: folder };
+  const child = spawn(process.execPath, ["fixtures/run-floor.ts", "--labels", "1000"], { env, stdio: "ignore" });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = once(child, "exit");
+  await expect.poll(() => readdirSync(folder).some((name) => existsSync(join(folder, name, "imprimatur.db")))).toBe(true);
+  child.kill();
+  expect(await ended).toEqual([143, null]);
+  expect(readdirSync(folder)).toEqual([]);
+});
+
 /** Through the launcher, as it is typed; `to` is where a shell sends what it says. */
 const typed = (args: string[], to = "") =>
   new Promise<{ code: number; complaints: string }>((resolve) => {
@@ -186,6 +199,15 @@ test.each([[["--help"]], [["cloud", "--help"]], [["agent", "--help"]], [["agent"
     });
   },
 );
+
+test("what a start that was killed has half packed goes with the next start", async () => {
+  const { pid } = spawnSync(process.execPath, ["--version"]);
+  const left = join("node_modules/.cache/imprimatur", `agent-0123456789abcdef.${pid}`);
+  mkdirSync(left, { recursive: true });
+  onTestFinished(() => rmSync(left, { recursive: true, force: true }));
+  expect((await typed(["agent", "--help"])).code).toBe(0);
+  expect(existsSync(left)).toBe(false);
+});
 
 test("whoever stops reading the agent's help gets no complaint", async () => {
   expect(await typed(["agent", "--help"], "| true")).toEqual({ code: 0, complaints: "" });
