@@ -1,5 +1,4 @@
 // Settings: one table of what there is, what it means and what it may be; everything else reads the result.
-import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { parseEnv } from "node:util";
 import { ConfigError } from "#shared/arguments.ts";
@@ -7,8 +6,10 @@ import { limits } from "#shared/limits.ts";
 import { nearest } from "#shared/nearest.ts";
 import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
+import { textIn } from "./files.ts";
 import { argumentsOf } from "./arguments.ts";
 
+const FILE_MAX_BYTES = 1_048_576;
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
 
 const host = (value: string): string => {
@@ -89,7 +90,7 @@ const sealingKeys = (value: string): string[] => {
 };
 const sealingKeyFile = (value: string): string[] => {
   if (value === "") return [];
-  const keys = sealingKeys(readFileSync(value, "utf8"));
+  const keys = sealingKeys(textIn(value, FILE_MAX_BYTES));
   if (keys.length === 0) throw new Error(`${value} has no key in it`);
   return keys;
 };
@@ -217,7 +218,13 @@ function lineSetting(line: string, i: number): Given {
 /** A file of NAME=value lines; what the environment says wins. */
 function fileSettings(file: string): Given {
   try {
-    return Object.assign({}, ...readFileSync(file, "utf8").split(/\r?\n/).map(lineSetting)) as Given;
+    const given: Given = {};
+    for (const [i, line] of textIn(file, FILE_MAX_BYTES).split(/\r?\n/).entries())
+      for (const [name, value] of Object.entries(lineSetting(line, i))) {
+        if (Object.hasOwn(given, name)) throw new Error(`line ${i + 1} sets ${name} a second time: leave one`);
+        given[name] = value;
+      }
+    return given;
   } catch (error) {
     throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
   }

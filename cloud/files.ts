@@ -1,6 +1,7 @@
 // Folders, and small private files that must outlive a power cut: written beside, synced, then moved into place.
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { codeOf } from "#shared/fault.ts";
 import { folderMaker } from "#shared/folder.ts";
 
 export const makeFolder = folderMaker({ existsSync, mkdirSync, statSync }, dirname);
@@ -20,6 +21,22 @@ export function writeDurably(file: string, text: string): void {
   renameSync(beside, file);
   syncFolder(folder);
 }
+
+/** At most so much of it, be it a file or a pipe. */
+export function bytesIn(file: string, mostBytes: number): Buffer {
+  const [handle, bytes] = [openSync(file, "r"), Buffer.alloc(mostBytes + 1)];
+  try {
+    let size = 0;
+    for (let read = -1; read !== 0 && size < bytes.length; size += read) read = readSync(handle, bytes, size, bytes.length - size, null);
+    if (size > mostBytes) throw new Error(`${file} has more than ${mostBytes} bytes`);
+    return bytes.subarray(0, size);
+  } catch (error) {
+    throw codeOf(error) === "EISDIR" ? new Error(`${file} is a folder, where a file has to be`, { cause: error }) : error;
+  } finally {
+    closeSync(handle);
+  }
+}
+export const textIn = (file: string, mostBytes: number): string => bytesIn(file, mostBytes).toString("utf8");
 
 /** What was renamed into a folder, or out of it, is so after a power cut too. */
 export function syncFolder(folder: string): void {

@@ -1,7 +1,7 @@
 // imprimatur verify FILE: what holds of a passport, a proof or a print's evidence, in words, with nothing but the file and what you trust.
 import { isUtf8 } from "node:buffer";
-import { closeSync, openSync, readSync } from "node:fs";
 import { limits } from "#shared/limits.ts";
+import { bytesIn } from "./files.ts";
 import { linesOf } from "./verify/evidence.ts";
 import { readJson } from "./verify/json.ts";
 import { ringFrom } from "./verify/keys.ts";
@@ -17,19 +17,10 @@ const OPTIONS = {
 } as const;
 const [HOLDS, FAILS, UNUSABLE] = [0, 1, 2] as const;
 
-/** At most so much of it, be it a file or a pipe. */
 function textIn(file: string): string {
-  const [handle, bytes] = [openSync(file, "r"), Buffer.alloc(limits.VERIFY_FILE_MAX_BYTES + 1)];
-  try {
-    let size = 0;
-    for (let read = -1; read !== 0 && size < bytes.length; size += read) read = readSync(handle, bytes, size, bytes.length - size, null);
-    if (size > limits.VERIFY_FILE_MAX_BYTES) throw unusable(`${file} has more than ${limits.VERIFY_FILE_MAX_BYTES} bytes`);
-    const content = bytes.subarray(0, size);
-    if (!isUtf8(content)) throw unusable(`${file} isn't UTF-8 (PowerShell's > writes UTF-16): save it as that`);
-    return new TextDecoder().decode(content).trim();
-  } finally {
-    closeSync(handle);
-  }
+  const content = bytesIn(file, limits.VERIFY_FILE_MAX_BYTES);
+  if (!isUtf8(content)) throw unusable(`${file} isn't UTF-8 (PowerShell's > writes UTF-16): save it as that`);
+  return new TextDecoder().decode(content).trim();
 }
 
 function jsonIn(file: string): unknown {

@@ -417,7 +417,7 @@ test("what can't be used at all ends with 2 and one line that says why", async (
   const unusable: [string[], RegExp][] = [
     [[], /usage: imprimatur verify/],
     [[join(folder, "nothing")], /ENOENT/],
-    [[folder], /EISDIR/],
+    [[folder], /is a folder, where a file has to be/],
     [[saved("")], /neither a credential nor JSON/],
     [[saved(text.slice(0, text.length / 2))], /was it cut off/],
     [[saved("[1]")], /none that can be verified/],

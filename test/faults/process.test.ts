@@ -149,6 +149,8 @@ test.each([
   [{ IMPRIMATUR_DATA_DIR: "/proc/none" }, [], "see IMPRIMATUR_DATA_DIR"],
   [{}, ["--confg", "x"], "did you mean --config? (usage: imprimatur cloud"],
   [{}, ["--config", "/nowhere"], "--config /nowhere"],
+  [{}, ["--config", "/tmp"], "--config /tmp: /tmp is a folder, where a file has to be"],
+  [{}, ["--config", "/dev/zero"], "--config /dev/zero: /dev/zero has more than 1048576 bytes"],
 ])("a start with %j %j ends at once with one line", async (env, args, says) => {
   const { code, stderr } = await run({ ...settings(folder()), ...env }, args);
   expect(code).toBe(args[0] === "--confg" ? 2 : 1);
@@ -199,6 +201,7 @@ test.each([
   ["\n  IMPRIMATUR_BOOTSTRAP_KEY = a#b", "line 2: a # begins a comment"],
   ["IMPRIMATUR_BOOTSTRAP_KEY=#correct-horse-battery-staple", "line 1: a # begins a comment"],
   ["IMPRIMATUR_SEALING_KEY='two\nlines'", "line 2 isn't of the form"],
+  ["IMPRIMATUR_PORT=1\n\nIMPRIMATUR_PORT=2", "line 3 sets IMPRIMATUR_PORT a second time: leave one"],
 ])("a file with the line %j is refused, because it would be read as something else", (text, says) => {
   expect(() => read(text)).toThrow(says);
 });
