@@ -1,5 +1,5 @@
 // How the buffer's parts speak to its file: statements compiled once, and writes that are durable as a whole or not at all.
-import { statfsSync } from "node:fs";
+import { statfsSync, statSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
@@ -22,6 +22,15 @@ export function freeOn(folder: string): number {
     return bavail * bsize;
   } catch {
     return Infinity;
+  }
+}
+
+/** Which file a name leads to; 0: none. What can't be asked is taken for what it was. */
+function inodeOf(file: string, was = 0): number {
+  try {
+    return statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
+  } catch {
+    return was;
   }
 }
 
@@ -72,9 +81,14 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
       run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
     );
 
+  const ownInode = inodeOf(file);
   /** Whether there is room for the reports of some labels, before the disk has to say so. */
   function probe(): boolean {
     if (isBroken) return false;
+    if (inodeOf(file, ownInode) !== ownInode) {
+      fault = `the buffer ${file} was taken away: what it holds lives as long as this agent; put the file back, or end the agent once all is told`;
+      return false;
+    }
     const freeBytes = freeOn(dataDir);
     if (freeBytes < ROOM_MIN_BYTES) {
       fault ??= `the buffer in ${dataDir} can't be written much longer: ${Math.floor(freeBytes / 1_024)} KiB are free`;

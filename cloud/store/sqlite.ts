@@ -1,5 +1,6 @@
 // The embedded engine: units that wait share one durable commit, each in its own savepoint; reads have a connection of their own.
 import { AsyncLocalStorage } from "node:async_hooks";
+import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { codeOf } from "#shared/fault.ts";
@@ -41,6 +42,15 @@ export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL"
   if (mode === "read") connection.pragma(`cache_size = -${READ_CACHE_KB}`); // of a table of millions the inner pages stay: one page is read, not three
   connection.pragma("wal_autocheckpoint = 0"); // SQLite swallows the fsync error of a checkpoint of its own; ours is heard
   return connection;
+}
+
+/** Which file a name leads to; 0: none, undefined: it can't be asked. */
+function inodeOf(file: string): number | undefined {
+  try {
+    return statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
+  } catch {
+    return undefined;
+  }
 }
 
 /** What durability rests on, and isn't so on this connection. */
@@ -186,8 +196,16 @@ export function openSqlite({
   const seenVersion = writer.prepare("PRAGMA data_version").pluck();
   const ownVersion = seenVersion.get();
   const watch = setInterval(() => dieIfNotAlone(), WATCH_MS).unref();
+  const ownInode = inodeOf(file);
   function dieIfNotAlone(): void {
-    if (closed || writer.inTransaction || seenVersion.get() === ownVersion) return;
+    if (closed || writer.inTransaction) return;
+    const inode = inodeOf(file);
+    if (inode !== undefined && inode !== ownInode)
+      onFatal(
+        `${file} was taken away${inode === 0 ? "" : ", and another lies in its place"}: what is answered would be in no file, ending now`,
+        new Error("the file's name leads elsewhere"),
+      );
+    if (seenVersion.get() === ownVersion) return;
     onFatal(`another process writes to ${file}: two can't both know the truth, ending now`, new Error("data_version moved"));
   }
 

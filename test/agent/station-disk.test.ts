@@ -1,5 +1,5 @@
 // A disk that is really full under the buffer of a real agent: it claims no more, keeps what it has, and ends its work by itself when there is room.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { startFloor } from "../../fixtures/floor.ts";
@@ -48,6 +48,35 @@ test("a full disk stops the claiming and loses nothing; with room again all is p
   }
   expect(await floor.links()).toEqual([first, second, third].map(({ digital_link: link }) => link));
   expect((await state()).quarantine).toEqual([]);
+  expect(await agent.end()).toBe(0);
+});
+
+test("a buffer that is taken away stops the claiming and is told, what it holds reaches the cloud, and put back it goes on", async (t) => {
+  const shop = await printShop(w);
+  const floor = await startFloor(w.url, shop.device.secret, { eyes: "hand" });
+  t.onTestFinished(floor.end);
+  const file = join(floor.folder, "config.json");
+  writeFileSync(file, JSON.stringify(floor.config));
+  const agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
+  t.onTestFinished(async () => void (await agent.end("SIGKILL")));
+  const state = async () => (await ask(agent, "GET", "/api/state")).body;
+  const first = await shop.issue();
+  await until(async () => (await state()).jobs.some(({ state: is }: { state: string }) => is === "PRINTED_ATTESTED"));
+
+  const away = join(floor.folder, "away");
+  renameSync(floor.config.dataDir, away);
+  const second = await shop.issue();
+  await until(async () => (await state()).stopped?.includes("was taken away"));
+  expect((await ask(agent, "GET", "/healthz")).body).toMatchObject({ status: "degraded", notices: [{ code: "buffer_unwritable" }] });
+  await ask(agent, "POST", "/api/scan", { text: first.digital_link });
+  await sealed(shop, first.job_ref);
+  expect(await stateInCloud(shop, second.job_ref)).toBe("QUEUED");
+
+  renameSync(away, floor.config.dataDir);
+  await until(async () => (await state()).stopped === null);
+  await until(async () => (await state()).jobs.some(({ state: is }: { state: string }) => is === "PRINTED_ATTESTED"));
+  await ask(agent, "POST", "/api/scan", { text: second.digital_link });
+  await sealed(shop, second.job_ref);
   expect(await agent.end()).toBe(0);
 });
 

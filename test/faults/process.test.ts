@@ -1,7 +1,7 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -124,6 +124,20 @@ test("a second cloud that got in because the lock file was taken away ends the f
   expect(first.complaints()).toContain("another process writes to");
   await second.end();
 });
+
+test.each(["taken away", "taken away, and another lies in its place"])(
+  "a cloud whose database was %s ends instead of answering what would be in no file",
+  async (what) => {
+    const dataDir = folder();
+    const key = "a-key-for-a-folder-gone-01";
+    const cloud = await startProgram("cloud/main.ts", { ...settings(dataDir), IMPRIMATUR_BOOTSTRAP_KEY: key });
+    renameSync(join(dataDir, "imprimatur.db"), join(dataDir, "moved"));
+    if (what.includes("another")) writeFileSync(join(dataDir, "imprimatur.db"), "");
+    await expect(as(cloud.url, key).post("/api-keys", { name: "x", scopes: ["aidc:read"] })).rejects.toThrow();
+    expect(await cloud.ended).toBe(74);
+    expect(cloud.complaints()).toContain(`was ${what}: what is answered would be in no file, ending now`);
+  },
+);
 
 test("a second cloud on the same folder is refused with a sentence, and the first goes on", async () => {
   const dataDir = folder();
