@@ -1,7 +1,7 @@
 // What a print queue says of itself and of its jobs, in the words of this agent.
 import { readable } from "../words.ts";
 import type { Fault, FaultName } from "./driver.ts";
-import { type Attributes, firstOf, stringsOf } from "./ipp-codec.ts";
+import { type Attributes, firstOf, stringsOf, type Value } from "./ipp-codec.ts";
 
 const JOB_STATES: Record<number, string> = {
   3: "pending",
@@ -12,6 +12,7 @@ const JOB_STATES: Record<number, string> = {
   8: "aborted",
   9: "completed",
 };
+const BEGUN = new Set(["processing", "processing-stopped", "completed"]);
 const STOPPED = 5;
 /** A queue that tries again by itself sends the whole label once more: two labels with one serial. One that stops does so when it is enabled. */
 export const OWN_RETRIES = new Set(["retry-job", "retry-current-job"]);
@@ -19,7 +20,10 @@ export const FORMAT = "image/png";
 
 const WORDS_MAX_LENGTH = 1_000; // they stand in the evidence, and that has an end
 
+/** `wasProcessed`: false says that surely nothing of it went to the printer; undefined that it can't be told. */
 export type Job = { id: number; name: string; state: string; words: string; wasProcessed: boolean | undefined };
+/** What it says of having begun may be of no kind that means anything, and there is its state as well. */
+export const hasBegun = ({ state, wasProcessed }: Job): boolean => wasProcessed === true || BEGUN.has(state);
 
 export const retriesItself = (policy: string): string =>
   `the queue has printer-error-policy=${policy} and would print a label twice by itself: lpadmin -p NAME -o printer-error-policy=abort-job`;
@@ -35,8 +39,14 @@ export function jobOf(found: Attributes): Job {
     name: firstOf(found, "job-name", "string") ?? "",
     state: JOB_STATES[firstOf(found, "job-state", "number") ?? 0] ?? "of an unknown state",
     words: said === "" ? "" : ` (${said})`,
-    wasProcessed: "time-at-processing" in found ? firstOf(found, "time-at-processing", "number") !== undefined : undefined,
+    wasProcessed: processedIn(found["time-at-processing"]?.[0], reasons),
   };
+}
+
+/** Only "no value" says that it hasn't begun; "unknown", another type than the standard's and a job that was stopped on its way don't. */
+function processedIn(at: Value | undefined, reasons: string[]): boolean | undefined {
+  if (at !== null) return typeof at === "number" ? true : undefined;
+  return reasons.some((reason) => /^(processing-to-stop-point|job-printing|job-canceled-at-device)$/.test(reason)) ? undefined : false;
 }
 
 /** IPP's words for what stands in a printer's way, without their -error, -warning, -report. */

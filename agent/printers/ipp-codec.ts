@@ -103,7 +103,7 @@ export function decodeIpp(bytes: Uint8Array): Message {
   return { code: head.readUInt16BE(2), requestId: head.readUInt32BE(4), groups, data: buffer.subarray(at) };
 }
 function valueOf(tag: number, bytes: Buffer): Value {
-  if (tag < 0x20) return null; // unsupported, unknown, no-value: whatever bytes they bring
+  if (tag === TAGS.noValue) return null; // whatever bytes it brings; "unknown" and "unsupported" say less, and aren't it
   if ((tag === TAGS.integer || tag === TAGS.enum) && bytes.length === 4) return bytes.readInt32BE();
   if (tag === TAGS.boolean && bytes.length === 1) return bytes[0] !== 0;
   const inLanguage = tag === TAGS.textWithLanguage || tag === TAGS.nameWithLanguage;

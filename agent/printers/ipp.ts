@@ -21,7 +21,7 @@ import {
   type Submission,
   timingOf,
 } from "./driver.ts";
-import { conditionOf, FORMAT, type Job, jobOf, OWN_RETRIES, retriesItself } from "./ipp-answers.ts";
+import { conditionOf, FORMAT, hasBegun, type Job, jobOf, OWN_RETRIES, retriesItself } from "./ipp-answers.ts";
 import { type Attributes, firstOf } from "./ipp-codec.ts";
 import { type Answer, type Endpoint, endpointOf } from "./ipp-endpoint.ts";
 
@@ -46,6 +46,7 @@ const PRINTER_ATTRIBUTES = [
   "printer-error-policy",
 ];
 const NOT_FOUND = 0x0406;
+const MAY_HAVE_BEGUN = new Set([0x0500, 0x0504, 0x0508]); // internal-error, device-error, job-canceled: there may be a job all the same
 const BUSY = new Set([0x0502, 0x0505, 0x0506, 0x0507]); // service-unavailable, temporary-error, not-accepting-jobs, busy
 
 export const driver: Driver = {
@@ -73,9 +74,11 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
   async function job(id: number): Promise<Job | undefined> {
     const answer = await queue.ask("Get-Job-Attributes", { jobId: id, wants: JOB_ATTRIBUTES });
     if (answer.code === NOT_FOUND) return undefined;
-    const [found] = good(answer).jobs;
-    return found && jobOf(found);
+    const found = good(answer).jobs.map(jobOf);
+    return found.find((one) => one.id === id) ?? found.find((one) => one.id === 0); // or it told no number
   }
+  /** Numbers begin anew with some queues that restart: a job of another name is somebody else's. A queue may cut a name, or tell none. */
+  const isOurs = ({ name }: Job, token: string): boolean => token.startsWith(name);
 
   async function preflight(): Promise<Status> {
     const nothing = { at: clock.now(), source: [], faults: [], warnings: [], waiting: null, counters: NO_COUNTERS };
@@ -117,6 +120,10 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     }
     try {
       const answer = await queue.ask("Print-Job", { name: token, format: FORMAT, document: bytes, withinMs: timing.stallMs });
+      if (answer.fault !== undefined && MAY_HAVE_BEGUN.has(answer.code)) {
+        const [there] = await forgiving(named(token));
+        return there ? taken(there.id) : { ...offered, bytesAccepted: bytes.length, retryable: false, fault: answer.fault };
+      }
       if (answer.fault !== undefined) return nothingSent(`the queue refused the label: ${answer.fault}`, BUSY.has(answer.code));
       const id = firstOf(answer.jobs[0], "job-id", "number");
       return id === undefined
@@ -136,14 +143,18 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     if (submission.retryable) return verdict("failed", "nothing of the label reached the queue: it may be sent again", { toDestroy: 0 });
     if (submission.bytesAccepted === 0) return verdict("failed", submission.fault ?? "the queue refused the label", { toDestroy: 0 });
     let seen = submission.fault ?? "the queue said nothing yet";
+    let begun = false;
     return inTime(clock, withinMs, async (isUp) => {
       for (;;) {
         try {
           const id = submission.spoolId === undefined ? (await named(submission.token))[0]?.id : Number(submission.spoolId);
           const now = id === undefined ? undefined : await job(id);
           if (!now && id !== undefined) return verdict("unknown", `the queue no longer knows job ${id}: it may have printed it`);
-          if (now && FINAL.has(now.state)) return ended(now);
-          if (now && now.wasProcessed && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
+          if (now && !isOurs(now, submission.token))
+            return verdict("unknown", `the queue's job ${now.id} is another one now: ours it no longer knows, and may have printed it`);
+          if (now && FINAL.has(now.state)) return ended(now, begun);
+          begun ||= now !== undefined && hasBegun(now);
+          if (now && begun && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
           if (now) seen = `job ${now.id} is ${now.state}${now.words}`;
           if (now?.state === "pending-held" || now?.state === "processing-stopped")
             return verdict("blocked", seen, { faults: await faultsNow(now) });
@@ -174,10 +185,10 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     const { faults } = await preflight();
     return faults.length > 0 ? faults : [{ name: "paused", words: `the job is ${state}${words}` }];
   }
-  function ended(job: Job): Completion {
+  function ended(job: Job, begun: boolean): Completion {
     const said = `job ${job.id} is ${job.state}${job.words}`;
     if (job.state === "completed") return verdict("unknown", `the queue says that ${said}; that is no proof of a label, look for it`);
-    if (job.wasProcessed === false) return verdict("failed", `${said}, before any of it went to the printer`, { toDestroy: 0 });
+    if (job.wasProcessed === false && !begun) return verdict("failed", `${said}, before any of it went to the printer`, { toDestroy: 0 });
     return verdict("unknown", `${said}; some of it had gone to the printer`);
   }
   const verdict = (outcome: Outcome, reason: string, more: { faults?: Fault[]; toDestroy?: number } = {}): Completion => {
@@ -192,10 +203,11 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     try {
       const found = await named(token);
       if (found.length === 0) return { clean: false, waiting: null, words: "the queue no longer knows this label" };
-      for (const { id, state } of found) {
-        if (!FINAL.has(state)) await queue.ask("Cancel-Job", { jobId: id });
-        const now = await job(id);
-        if (!now || !FINAL.has(now.state) || now.wasProcessed !== false) begun += 1;
+      for (const before of found) {
+        if (!FINAL.has(before.state)) await queue.ask("Cancel-Job", { jobId: before.id });
+        const now = await job(before.id);
+        const isUntouched = now !== undefined && isOurs(now, token) && FINAL.has(now.state) && now.wasProcessed === false;
+        if (!isUntouched || hasBegun(before)) begun += 1;
       }
     } catch (error) {
       return { clean: false, waiting: null, words: (error as Error).message };

@@ -13,7 +13,17 @@ import { blank, fill } from "../../agent/bitmap.ts";
 import { attests, type Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/ipp.ts";
 import { conditionOf, jobOf } from "../../agent/printers/ipp-answers.ts";
-import { decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, stringsOf, TAGS } from "../../agent/printers/ipp-codec.ts";
+import {
+  decodeIpp,
+  encodeIpp,
+  firstOf,
+  GROUPS,
+  groupsOf,
+  OPERATIONS,
+  stringsOf,
+  TAGS,
+  type Written,
+} from "../../agent/printers/ipp-codec.ts";
 import { reportOf } from "../../agent/standing.ts";
 import type { State } from "../../agent/state.ts";
 import { freePort } from "../../fixtures/free-port.ts";
@@ -225,6 +235,97 @@ describe("a lost answer never makes a second label", () => {
     queue.set("none");
     expect(await waiting).toMatchObject({ outcome: "unknown", reason: expect.stringContaining("completed") });
     expect(queue.labels.length).toBe(1);
+  });
+});
+
+/** A queue with one job, of which it says what it is told to say. */
+async function queueThatSays(said: (asked: string) => { code?: number; job?: Written["attributes"] }) {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    void buffer(request).then((body) => {
+      const { code, requestId } = decodeIpp(body);
+      const operation = Object.entries(OPERATIONS).find(([, one]) => one === code)?.[0] ?? "";
+      asked.push(operation);
+      const answer = said(operation);
+      const groups = answer.job ? [{ tag: GROUPS.job, attributes: answer.job }] : [];
+      response.end(encodeIpp({ code: answer.code ?? 0, requestId, groups }));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  after.push(() => server.close());
+  const url = `ipp://127.0.0.1:${(server.address() as AddressInfo).port}/printers/label`;
+  const printer = await driver.open(url, profile);
+  return { printer, asked, label: await printer.encode(bitmap, { token: TOKEN }) };
+}
+const jobThat = (name: string, state: number, rest: Written["attributes"] = {}): Written["attributes"] => ({
+  "job-id": [TAGS.integer, 1],
+  "job-name": [TAGS.name, name],
+  "job-state": [TAGS.enum, state],
+  ...rest,
+});
+const NEVER: Written["attributes"] = { "time-at-processing": [TAGS.noValue, ""] };
+const [PENDING, PROCESSING, ABORTED] = [3, 5, 8];
+
+describe("a queue's job is never called unprinted unless it is ours and surely wasn't begun", () => {
+  test("numbers begin anew where the queue restarts: what it says of another's job isn't said of the label, and that job is left alone", async () => {
+    for (const job of [
+      jobThat("somebody's invoice", ABORTED, NEVER),
+      jobThat("invoice", PENDING, { "time-at-processing": [TAGS.integer, 7] }),
+    ]) {
+      const { printer, label, asked } = await queueThatSays((operation) => {
+        if (operation === "Print-Job") return { job: jobThat(TOKEN, PENDING, NEVER) };
+        return operation === "Get-Job-Attributes" ? { job } : {};
+      });
+      const completion = await printer.awaitCompletion(await printer.submit(label));
+      expect(completion).toMatchObject({ outcome: "unknown", toDestroy: null, reason: expect.stringContaining("is another one now") });
+      expect(asked).not.toContain("Cancel-Job");
+    }
+  });
+  test.each([
+    ["that it isn't known when", { "time-at-processing": [0x12, ""] }],
+    ["that it doesn't know the question", { "time-at-processing": [0x10, ""] }],
+    [
+      "a date where the standard has seconds",
+      { "time-at-processing": [0x31, "\u0007\u0007\u0001\u0001\u0001\u0001\u0001\u0000+\u0000\u0000"] },
+    ],
+    ["seconds as text", { "time-at-processing": [TAGS.text, "1234"] }],
+    ["never, and that it was stopped on its way", { ...NEVER, "job-state-reasons": [TAGS.keyword, "processing-to-stop-point"] }],
+  ] as [string, Written["attributes"]][])("asked when a job that was aborted had begun it says %s", async (_, rest) => {
+    const { printer, label } = await queueThatSays((operation) => {
+      if (operation === "Print-Job") return { job: jobThat(TOKEN, PENDING) };
+      return operation === "Get-Job-Attributes" ? { job: jobThat(TOKEN, ABORTED, rest) } : {};
+    });
+    expect(await printer.awaitCompletion(await printer.submit(label))).toMatchObject({ outcome: "unknown", toDestroy: null });
+  });
+  test("nor where it was seen at work, whatever is said of it later", async () => {
+    let looks = 0;
+    const { printer, label } = await queueThatSays((operation) => {
+      if (operation === "Print-Job") return { job: jobThat(TOKEN, PENDING, NEVER) };
+      return operation === "Get-Job-Attributes" ? { job: jobThat(TOKEN, (looks += 1) > 1 ? ABORTED : PROCESSING, NEVER) } : {};
+    });
+    expect(await printer.awaitCompletion(await printer.submit(label))).toMatchObject({ outcome: "unknown", toDestroy: null });
+  });
+  test("one that was at work when it was cancelled may have come out", async () => {
+    let state = PROCESSING;
+    const { printer, label } = await queueThatSays((operation) => {
+      if (operation === "Cancel-Job") state = ABORTED;
+      return operation === "Get-Printer-Attributes" ? {} : { job: jobThat(TOKEN, state, NEVER) };
+    });
+    await printer.submit(label);
+    expect(await printer.flush(TOKEN)).toMatchObject({ clean: false });
+  });
+  test.each([0x0500, 0x0504, 0x0508])("a refusal with %i may come when the label is half out", async (code) => {
+    for (const job of [jobThat(TOKEN, ABORTED), undefined]) {
+      let isSent = false;
+      const { printer, label } = await queueThatSays((operation) => {
+        if (operation !== "Print-Job") return isSent && job ? { job } : {};
+        isSent = true;
+        return { code };
+      });
+      const submission = await printer.submit(label);
+      expect(submission).toMatchObject({ retryable: false, bytesAccepted: label.bytes.length });
+      expect(await printer.awaitCompletion(submission, { withinMs: 100 })).toMatchObject({ outcome: "unknown", toDestroy: null });
+    }
   });
 });
 
