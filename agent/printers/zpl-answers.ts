@@ -32,6 +32,7 @@ export function lexer(): (bytes: Buffer) => Answer[] {
 function answerIn([, framed, quoted, token = "", what, value = ""]: RegExpMatchArray): Answer | undefined {
   if (framed !== undefined) return framedAnswer(framed);
   if (quoted !== undefined) return { kind: "sgd", value: quoted };
+  if (what === "F" && value.replaceAll("\0", "").trim() !== token) return undefined; // the label's own field, and not only what stands around it
   return { kind: "field", token, what: what as "E" | "T" | "F", value };
 }
 

@@ -21,20 +21,13 @@ import {
 } from "./driver.ts";
 import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, tidIn, waitingIn, warningsOf } from "./zpl-answers.ts";
 import { formatOf, RFID_TRIES, UNFILLED } from "./zpl-format.ts";
+import { asked, type Counter, variablesOf } from "./zpl-variables.ts";
 import { capabilitiesOf, verdictsOf } from "./zpl-words.ts";
 
 const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
 const FIELDS_MAX = 64;
 const SETTLE_STEP_MS = 15;
-const SGD = {
-  labels: "odometer.total_label_count",
-  voids: "odometer.rfid.void_resettable",
-  words: "device.languages",
-  unit: "device.unique_id",
-} as const;
-const COUNTERS = ["labels", "voids"] as const;
-const isCount = (value: string) => /^\d+$/.test(value.trim());
-const getvar = (name: string) => `! U1 getvar "${name}"\r\n`;
+const COUNTERS: Counter[] = ["labels", "voids"];
 
 type Heard = { value: string; at: number };
 
@@ -42,7 +35,9 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
   const verdict = verdictsOf(profile);
   const fields = new Map<string, Heard>();
+  const variables = variablesOf(() => talk, timing.answerMs);
   const talk = dialogue(port, clock, lexer(), (answer) => {
+    if (answer.kind === "sgd") variables.heard(answer.value);
     if (answer.kind !== "field" || answer.value === UNFILLED || fields.has(`${answer.token}${answer.what}`)) return; // the first counts
     fields.set(`${answer.token}${answer.what}`, { value: answer.value, at: clock.now() });
     for (const oldest of [...fields.keys()].slice(0, -FIELDS_MAX)) fields.delete(oldest);
@@ -54,33 +49,16 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const mayHold = profile.inFlight ?? 1;
   const inFlight: string[] = []; // in the order in which they come out
   let agreedAt: { labels: number; read: boolean } | undefined; // the counter where it explained all labels before those in flight
-  let inStep = true;
   let usesHostStatus: boolean | undefined; // once it answered ~HS, its silence means something
 
-  async function ask<T>(question: string, pick: (answer: Answer) => T | undefined): Promise<T | undefined> {
-    const heard = talk.hear(pick, timing.answerMs);
-    const { fault } = await talk.send(question, timing.answerMs);
-    return fault === undefined ? heard : undefined;
-  }
-  const quoted = (question: string) => ask(question, (answer) => (answer.kind === "sgd" ? answer.value : undefined));
-  /** After an answer that didn't come in time, a question with an answer in words shows that it answers again, and then where the late ones end. */
-  async function backInStep(): Promise<boolean> {
-    const isBack = await ask(getvar(SGD.words), (answer) => (answer.kind === "sgd" && !isCount(answer.value) ? true : undefined));
-    return isBack === true && talk.silence((answer) => answer.kind === "sgd", timing.answerMs);
-  }
-  async function variable(name: string): Promise<string | undefined> {
-    inStep ||= await backInStep();
-    const value = inStep ? await quoted(getvar(name)) : undefined;
-    inStep &&= value !== undefined;
-    return value;
-  }
-  async function count(which: (typeof COUNTERS)[number]): Promise<number | null> {
+  const ask = <T>(question: string, pick: (answer: Answer) => T | undefined) => asked(talk, question, pick, timing.answerMs);
+  async function count(which: Counter): Promise<number | null> {
     if ((silences[which] >= SILENCES_MAX && !told[which]) || (which === "voids" && !profile.rfid)) return null;
-    const value = await variable(SGD[which]);
-    const known = value !== undefined && isCount(value);
-    silences[which] = known ? 0 : value === undefined ? silences[which] + 1 : SILENCES_MAX; // "?" says that it has none
+    const value = await variables.count(which);
+    const known = typeof value === "number";
+    silences[which] = known ? 0 : value === null ? SILENCES_MAX : silences[which] + 1;
     told[which] ||= known;
-    return known ? Number(value) : null;
+    return known ? value : null;
   }
   const counters = async (): Promise<Counters> => ({ labels: await count("labels"), voids: await count("voids") });
 
@@ -115,7 +93,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const { source, counters } = await preflight();
     const counter = counters.labels !== null;
     const twoWay = model !== undefined || source.length > 0 || counter;
-    const unit = counter ? await variable(SGD.unit) : undefined; // who tells no counter may not know such questions at all
+    const unit = counter ? await variables.unit() : undefined; // who tells no counter may not know such questions at all
     return capabilitiesOf(profile, { model, unit, twoWay, counter, status: source.length > 0, fenceSeen });
   }
 
@@ -136,7 +114,11 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (!isBehind) agreedAt = undefined;
     const silent = COUNTERS.find((which) => told[which] && before[which] === null);
     if (!isBehind && silent)
-      return refused(`it no longer tells its ${silent === "labels" ? "label counter" : "counter of void labels"}: is it on?`);
+      return refused(
+        `it no longer tells its ${silent === "labels" ? "label counter" : "counter of void labels"}: ${
+          variables.areTalkative() ? "more answers come than it is asked for: does another program ask it as well?" : "is it on?"
+        }`,
+      );
     const at = clock.now();
     inFlight.push(token);
     const { accepted, fault } = await talk.send(bytes, timing.stallMs);

@@ -1,7 +1,7 @@
 // What is Zebra's own: dots as every firmware reads them, tags written and read back, void labels, the counter, and silences that mean something.
 import { once } from "node:events";
 import { createRequire } from "node:module";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
@@ -10,7 +10,7 @@ import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
 import { systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { renderLabel } from "../../agent/label.ts";
-import { isOther, type Profile } from "../../agent/printers/driver.ts";
+import { isOther, type Printer, type Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/zpl.ts";
 import { lexer } from "../../agent/printers/zpl-answers.ts";
 import { graphicField } from "../../agent/printers/zpl-format.ts";
@@ -289,6 +289,132 @@ test.concurrent("answers that were held up and then come one after another, one 
     expect([labels ?? 5_000, voids ?? 7]).toEqual([5_000, 7]);
     isWhole = labels !== null && voids !== null;
   }
+});
+
+// --- answers that aren't to what was asked
+
+/** A printer of another's making: it counts and prints, and says what `passes` makes of its answers, one write each. */
+async function zebraThat(t: T, passes: (answers: string[], socket: Socket) => void, { unit = "D4J-221500123" } = {}) {
+  const counts = { labels: 5_000, voids: 7 };
+  const open = new Set<Socket>();
+  const printed: string[] = [];
+  let halted = false;
+  const answersOf = (question: string): string[] => {
+    if (question.includes("~HI")) return ["\x02ZD621R,V93.21.26Z,8,8192KB\x03\r\n"];
+    if (question.includes("~HS"))
+      return ["\x02030,0,0,0200,000,0,0,0,000,0,0,0\x03\r\n\x02000,0,0,0,0,2,4,0,00000000,1,000\x03\r\n\x021234,0\x03\r\n"];
+    if (question.includes("~HQES"))
+      return ["\x02\r\n PRINTER STATUS\r\n ERRORS: 0 00000000 00000000\r\n WARNINGS: 0 00000000 00000000\r\n\x03"];
+    if (question.includes("total_label_count")) return [`"${counts.labels}"`];
+    if (question.includes("void_resettable")) return [`"${counts.voids}"`];
+    if (question.includes("languages")) return ['"zpl"'];
+    return question.includes("unique_id") ? [`"${unit}"`] : [];
+  };
+  const server = createServer((socket) => {
+    let heard = "";
+    open.add(socket);
+    socket.on("error", () => {});
+    socket.write('"hello"'); // the rest of what whoever was here before had asked
+    socket.on("data", (bytes) => {
+      heard += bytes.toString("latin1");
+      for (let end = heard.indexOf("^XZ"); end >= 0; end = heard.indexOf("^XZ")) {
+        const [, token = ""] = /\[([0-9A-F]{8})F:/.exec(heard.slice(0, end)) ?? [];
+        heard = heard.slice(end + 3);
+        if (!halted) {
+          printed.push(token);
+          counts.labels += 1;
+        }
+        socket.write(`[${token}F:${halted ? "" : token}]`);
+      }
+      if (heard.includes("^XA")) return;
+      const answers = answersOf(heard);
+      if (answers.length > 0) heard = "";
+      passes(answers, socket);
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.onTestFinished(() => {
+    for (const socket of open) socket.destroy();
+    server.close();
+  });
+  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const printerWith = async (profile: Partial<Profile> = {}) => {
+    const printer = await driver.open(url, { name: "zebra", dpi: 203, timing: { ...TIMING, answerMs: 400 }, ...profile });
+    t.onTestFinished(() => printer.close());
+    return printer;
+  };
+  return { counts, printed, open, printerWith, halt: () => void (halted = true) };
+}
+const printOn = async (printer: Printer, n = 1) => printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf(n))));
+
+test.concurrent.for([
+  ["in one piece", 0],
+  ["one after the other", 10],
+] as const)("a line that brings every answer twice, %s, is read as if it came once", async ([, ms], t) => {
+  const { printerWith, printed } = await zebraThat(t, (answers, socket) => {
+    for (const answer of answers)
+      void sleep(40).then(async () => {
+        socket.write(answer + (ms === 0 ? answer : ""));
+        if (ms > 0) await sleep(ms).then(() => socket.write(answer));
+      });
+  });
+  const printer = await printerWith({ rfid: true });
+  const { identity, ceiling } = await printer.probe();
+  expect([identity, ceiling]).toEqual(["ZD621R,V93.21.26Z,8,8192KB (D4J-221500123)", "A"]);
+  for (let labels = 1; labels <= 3; labels += 1) {
+    expect(await printOn(printer, labels)).toMatchObject({ outcome: "confirmed", evidence: { before: 4_999 + labels, grade: "A" } });
+    expect((await printer.preflight()).counters).toEqual({ labels: 5_000 + labels, voids: 7 });
+  }
+  expect(printed).toHaveLength(3);
+});
+
+test.concurrent("what another station asks on the same line is no answer to what this one asks", async (t) => {
+  let n = 0;
+  const { printerWith } = await zebraThat(t, (answers, socket) => {
+    // It had asked a moment before, and for something else: that comes first.
+    const isOfWords = answers.some((answer) => answer.startsWith('"'));
+    const other = isOfWords && (n += 1) % 3 === 0 ? ['"203"', '"7"', '"off"'][n % 9 === 0 ? 0 : n % 2] : undefined;
+    if (other !== undefined) socket.write(other);
+    for (const answer of answers) void sleep(other === undefined ? 0 : 20).then(() => socket.write(answer));
+  });
+  const printer = await printerWith({ rfid: true });
+  expect((await printer.probe()).identity).toMatch(/^ZD621R,V93.21.26Z,8,8192KB( \(D4J-221500123\))?$/);
+  let whole = 0;
+  for (let looks = 0; looks < 12; looks += 1) {
+    const { labels, voids } = (await printer.preflight()).counters;
+    expect([labels ?? 5_000, voids ?? 7]).toEqual([5_000, 7]);
+    whole += Number(labels !== null && voids !== null);
+  }
+  expect(whole).toBeGreaterThan(3);
+});
+
+test.concurrent("a line that keeps each answer until the next question, so that it comes as that one's, tells no counter", async (t) => {
+  let kept: string[] = [];
+  const { printerWith } = await zebraThat(t, (answers, socket) => {
+    const isOfWords = answers.some((answer) => answer.startsWith('"'));
+    for (const answer of isOfWords ? kept : answers) socket.write(answer);
+    if (isOfWords) kept = answers;
+  });
+  const printer = await printerWith({ rfid: true, timing: { ...TIMING, answerMs: 100 } });
+  await printer.probe();
+  for (let looks = 0; looks < 8; looks += 1) expect((await printer.preflight()).counters).toEqual({ labels: null, voids: null });
+});
+
+test.concurrent("a counter beyond all numbers isn't one, and nothing is added up with it", async (t) => {
+  const { printerWith, counts } = await zebraThat(t, (answers, socket) => void answers.map((answer) => socket.write(answer)));
+  Object.assign(counts, { labels: 10n ** 30n, voids: 0 });
+  const printer = await printerWith();
+  expect(await printer.probe()).toMatchObject({ counter: false, ceiling: "B" });
+});
+
+test.concurrent("an answer without this label's own field in it is none", async (t) => {
+  const { printerWith, halt } = await zebraThat(t, (answers, socket) => {
+    for (const answer of answers) if (!answer.includes('"5')) socket.write(answer); // it has no counter
+  });
+  halt();
+  const printer = await printerWith({ timing: { ...TIMING, answerMs: 100, completionMs: 500 } });
+  await printer.probe();
+  expect(await printOn(printer)).toMatchObject({ outcome: "unknown", evidence: { grade: "E" } });
 });
 
 test.concurrent("it is known by the number that its maker gave it, and by its model alone where it tells none", async (t) => {
