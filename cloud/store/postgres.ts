@@ -29,6 +29,7 @@ const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 
 const DEADLOCK = "40P01";
 const HELD = "55P03"; // a lock that wasn't given in time
+const READ_ONLY = "25006";
 /** A deadlock, a serialization failure, a row that another unit made first: nothing was done, so the unit runs again and looks anew. */
 const isConflict = (error: unknown) => [RUN_AGAIN, DEADLOCK, "23505"].includes(codeOf(error));
 const isDeadlock = (error: unknown) => codeOf(error) === DEADLOCK;
@@ -80,6 +81,7 @@ export function openPostgres({
     options: `-c synchronous_commit=on ${BY_INDEX}`,
     pipeline: true, // statements that don't wait for one another share a round trip
     types: { getTypeParser: parserOf },
+    verify: (client, done) => void refuseReplica(client, done),
   });
   // A connection that dies is dropped and replaced; who was using it hears it from the statement that failed.
   pool.on("error", () => {});
@@ -144,7 +146,7 @@ export function openPostgres({
       return value;
     } catch (error) {
       end();
-      client.release(await undo(client));
+      client.release((await undo(client)) || isReadOnly(error));
       throw error;
     }
   }
@@ -260,6 +262,19 @@ async function isHeld(act: () => Promise<unknown>): Promise<boolean> {
 /** Counts and instants come out as the numbers that SQLite gives; all else as the driver reads it. */
 const parserOf = ((oid: number, format?: "text") =>
   NUMBERS.has(oid) ? Number : types.getTypeParser(oid, format)) as CustomTypesConfig["getTypeParser"];
+
+/** A replica would answer with what was true a while ago: an address may lead to one by mistake, or while its primary is being replaced. */
+async function refuseReplica(client: PoolClient, done: (error?: Error) => void): Promise<void> {
+  try {
+    const { rows } = await ask(client, { text: "SELECT pg_is_in_recovery()" });
+    if (rows[0]?.[0] === true) throw Object.assign(new Error("the server is a replica, which only reads"), { code: READ_ONLY });
+  } catch (error) {
+    return done(error as Error);
+  }
+  done();
+}
+/** Where a server may no longer be written to, the next connection may lead to another, or be allowed to: this one stays as it is. */
+const isReadOnly = (error: unknown) => codeOf((error as Error).cause) === READ_ONLY;
 
 /** Says whether the connection is beyond use: one that can't even roll back is, and its transaction dies with it. */
 async function undo(client: PoolClient): Promise<boolean> {

@@ -1,7 +1,7 @@
 // PostgreSQL misbehaves while we work: connections are killed, transactions lose against others, the server is gone for good and its standby takes over.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
-import { burstOf, tiers } from "#shared/limits.ts";
+import { burstOf, limits, tiers } from "#shared/limits.ts";
 import { jobPath } from "#shared/states.ts";
 import type { Refusal } from "#shared/errors.ts";
 import { createLog } from "../../cloud/log.ts";
@@ -203,8 +203,8 @@ test("the control: a fault that is no conflict does reach the caller from the sa
 });
 
 const FOLLOWS_NOBODY = "DO $$ BEGIN IF EXISTS (SELECT FROM pg_stat_wal_receiver) THEN RAISE EXCEPTION 'it still follows'; END IF; END $$";
-/** A primary that is lost for good under load, and its standby promoted in its place. */
-async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
+/** A primary and its standby, behind the one name that the cloud knows. */
+async function pair() {
   const primary = await startPostgres();
   ends.push(primary.stop);
   const database = await primary.createDatabase("floor");
@@ -212,17 +212,54 @@ async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
   const standby: Postgres = await startPostgres({ follows: primary });
   ends.push(standby.stop);
   await primary.start();
+  let serving = primary;
+  const address = await startBalancer(() => [serving.url]);
+  ends.push(address.end);
+  const url = new URL(database);
+  url.port = new URL(address.url).port;
+  return { primary, standby, url: url.href, leadTo: (server: Postgres) => void (serving = server) };
+}
+const CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname <> 'postgres' AND pid <> pg_backend_pid()";
+
+test("an address that leads to a replica for a while: nobody is answered by it, and the same cloud goes on with the primary", { timeout: 90_000 }, async () => {
+  const { primary, standby, url, leadTo } = await pair();
+  const w = await worldOn(url);
+  const statuses = async () => [
+    (await w.admin.post("/api-keys", { name: "x", scopes: ["aidc:read"] })).status,
+    (await w.admin.get("/api-keys")).status,
+    (await w.admin.get("//readyz")).status,
+  ];
+  expect(await statuses()).toEqual([201, 200, 200]);
+  leadTo(standby);
+  await onServer(primary.url, CUT);
+  await expect.poll(statuses, SOON).toEqual([503, 503, 503]);
+  leadTo(primary);
+  await expect.poll(statuses, SOON).toEqual([201, 200, 200]);
+}); // oxfmt-ignore
+
+test("a database that only reads for a while, as one whose disk is full does: what was refused is taken once it may be written to", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const w = await worldOn(url);
+  const name = new URL(url).pathname.slice(1);
+  const write = async () => (await w.admin.post("/api-keys", { name: "x", scopes: ["aidc:read"] })).status;
+  const statuses = async () => new Set(await Promise.all(Array.from({ length: limits.POSTGRES_CONNECTIONS }, write)));
+  const isRefused = async () => (await statuses()).has(503) && w.logged().some((line) => line.includes("25006"));
+  await onServer(url, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+  await onServer(url, CUT.replace("<> 'postgres'", "= current_database()"));
+  await expect.poll(isRefused, SOON).toBe(true);
+  await onServer(url, `BEGIN READ WRITE; ALTER DATABASE ${name} RESET default_transaction_read_only; COMMIT`);
+  await expect.poll(statuses, SOON).toEqual(new Set([201]));
+});
+
+/** A primary that is lost for good under load, and its standby promoted in its place. */
+async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
+  const { primary, standby, url, leadTo } = await pair();
   const waitFor = async (names: string) => {
     await onServer(primary.url, `ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
     await onServer(primary.url, "SELECT pg_reload_conf()");
   };
   await waitFor("*");
-  let serving = primary;
-  const address = await startBalancer(() => [serving.url]); // the one name that the cloud knows
-  ends.push(address.end);
-  const url = new URL(database);
-  url.port = new URL(address.url).port;
-  const w = await worldOn(url.href);
+  const w = await worldOn(url);
   const work = load(w);
   const labels = await printing(w);
   await work.more();
@@ -236,7 +273,7 @@ async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
     await labels.more();
   }
   await primary.crash("SIGKILL");
-  serving = standby;
+  leadTo(standby);
   await onServer(standby.url, "SELECT pg_promote()");
   const before = new Map(work.answered);
   const sealedBefore = [...labels.sealed];
