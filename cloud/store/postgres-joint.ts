@@ -1,5 +1,6 @@
 // Short units that come in great numbers share a transaction, beside one another: a begin, a commit and a round trip a statement for all of them.
 import { Refusal } from "#shared/errors.ts";
+import { isBroken } from "./postgres-lines.ts";
 import { type Execute, LOCKED, type Session, turnsThatBring } from "./store.ts";
 
 type Work<T> = (session: Session) => Promise<T>;
@@ -56,7 +57,7 @@ export function jointUnits(transaction: Run, alone: Run): Joint {
         if ("error" in outcome) outcome.unit.reject(outcome.error);
         else outcome.unit.resolve(outcome.value);
     } catch (error) {
-      const faultOf = (i: number) => [error, outcomes[i]?.error].find(isFault);
+      const faultOf = (i: number) => (isFault(error) ? error : [outcomes[i]?.error].find((own) => isFault(own) && !isBroken(own)));
       units ??= taken(); // it couldn't even begin
       await Promise.all(units.map(async (unit, i) => (faultOf(i) === undefined ? byItself(unit) : unit.reject(faultOf(i)))));
     }
@@ -69,7 +70,7 @@ export function jointUnits(transaction: Run, alone: Run): Joint {
     });
 }
 
-/** The store's, not the unit's: to run it again wouldn't help. */
+/** The store's, not the unit's: to run it again wouldn't help, but where its connection broke before the commit was asked for. */
 const isFault = (error: unknown): boolean => error instanceof Refusal && error.status >= 500;
 
 type Look = (sql: string, execute: () => ReturnType<Execute>) => ReturnType<Execute>;

@@ -26,17 +26,25 @@ function statementOf(sql: string): Statement {
   return made;
 }
 
-/** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only; or that it undid who was silent for too long. */
-const isStoreFault = (error: unknown) => /^(08|53|57|58|25006|25P03)/.test(codeOf(error));
+/** What the server says of itself rather than of the statement: out of resources, going down, broken, read-only; or that it undid who took too long. */
+const isStoreFault = (error: unknown) => /^(08|53|57|58|25006|25P0[34])/.test(codeOf(error));
 
 /** An error that isn't the server's own word is a connection's: the store can't be reached. */
 export async function ask(client: PoolClient, query: QueryConfig): Promise<QueryArrayResult> {
   try {
     return await client.query({ ...query, rowMode: "array" });
   } catch (error) {
-    throw error instanceof DatabaseError && !isStoreFault(error) ? error : unavailable(error);
+    if (error instanceof DatabaseError && !isStoreFault(error)) throw error;
+    const refusal = unavailable(error);
+    if (!(error instanceof DatabaseError) ? codeOf(error) !== SILENT : ENDED.test(codeOf(error))) broken.add(refusal);
+    throw refusal;
   }
 }
+export const SILENT = "SERVER_SILENT";
+const ENDED = /^57P/; // by an administrator, or for having been idle for long
+const broken = new WeakSet<object>();
+/** A fault of one connection, known at once: another may do. */
+export const isBroken = (error: unknown): boolean => broken.has(error as object);
 
 type Call = { sql: string; values: unknown[]; method: Method; resolve(rows: Rows): void; reject(error: unknown): void };
 /** Each line's statements run in the order in which they were begun. */

@@ -4,7 +4,8 @@ import { type CustomTypesConfig, Pool, type PoolClient, types } from "pg";
 import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Joint, jointUnits } from "./postgres-joint.ts";
-import { ask, inOneWrite, linesOn, streamOf } from "./postgres-lines.ts";
+import { ask, inOneWrite, isBroken, linesOn, SILENT, streamOf } from "./postgres-lines.ts";
+import { urlForDriver } from "./postgres-url.ts";
 import { type Engine, type Execute, type Mode, RUN_AGAIN, sayFinales, type Session, together, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
@@ -19,6 +20,8 @@ export type PostgresOptions = {
 
 const TRIES = 8;
 const CONNECT_MAX_MS = 5_000; // for a new connection, and for a free one where all are busy
+const FULL_MS = 10_000; // until a further connection is asked for again
+const FULL_PAUSE_MS = 100;
 const STATEMENT_MAX_MS = 30_000;
 /**
  * The server itself ends what takes longer, so one that is asked and says nothing for longer is gone, and its machine with it: nobody else tells us,
@@ -30,8 +33,13 @@ const NUMBERS = new Set<number>([types.builtins.INT8, types.builtins.NUMERIC]);
 const DEADLOCK = "40P01";
 const HELD = "55P03"; // a lock that wasn't given in time
 const READ_ONLY = "25006";
+const FULL = "53300"; // the server, the database or the role has no further connection for us
+const UNASKED = "UNASKED";
 /** A deadlock, a serialization failure, a row that another unit made first: nothing was done, so the unit runs again and looks anew. */
-const isConflict = (error: unknown) => [RUN_AGAIN, DEADLOCK, "23505"].includes(codeOf(error));
+const isConflict = (error: unknown) => [RUN_AGAIN, DEADLOCK, "23505", HELD, UNASKED].includes(codeOf(error));
+/** A connection that broke as it was first spoken to, as one does that the server had ended before, did nothing. */
+const unasked = (cause: unknown): unknown =>
+  isBroken(cause) ? Object.assign(new Error("a connection had ended", { cause }), { code: UNASKED }) : cause;
 const isDeadlock = (error: unknown) => codeOf(error) === DEADLOCK;
 async function again<T>(isWorthIt: (error: unknown) => boolean, act: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
@@ -45,16 +53,11 @@ async function again<T>(isWorthIt: (error: unknown) => boolean, act: () => Promi
   }
 }
 const NOW = { name: "now", text: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint" };
-/**
- * All that is asked at every turn has its index. The server would keep the plans that it made while a table was small, and go through all of it for each
- * row of a set (250 ms for 64 of 10,000 serials); so it does as SQLite does, and only what no index says is looked for row by row.
- * Before version 18 that would count as so dear that it is compiled first.
- */
-const BY_INDEX = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
 /** A row that somebody holds for longer is waited for by the unit that wants it, and not by all that share its transaction. */
 const JOINT_PATIENCE = "SET LOCAL lock_timeout = '500ms'";
 /** Behind who waits to change a table all wait who write to it: so it waits for a moment, and comes again. The work itself may take its time. */
-const SCRIPT_BEGIN = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = 0;\n";
+const SCRIPT_BEGIN = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = 0;
+SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout';\n`;
 const SCRIPT_PAUSE_MS = 500;
 const SCRIPT_PATIENCE_MS = 30_000;
 const BEGIN: Record<Mode, string> = {
@@ -71,14 +74,13 @@ export function openPostgres({
   onCommit,
 }: PostgresOptions): Engine {
   const pool = new Pool({
-    connectionString: url,
+    connectionString: urlForDriver(url),
     max: connections,
     connectionTimeoutMillis: CONNECT_MAX_MS,
     idleTimeoutMillis: 60_000,
     application_name: "imprimatur",
     statement_timeout: STATEMENT_MAX_MS,
     idle_in_transaction_session_timeout: limits.UNIT_MAX_MS, // a node that is frozen, or cut off, keeps nobody waiting for longer
-    options: `-c synchronous_commit=on ${BY_INDEX}`,
     pipeline: true, // statements that don't wait for one another share a round trip
     types: { getTypeParser: parserOf },
     verify: (client, done) => void refuseReplica(client, done),
@@ -88,7 +90,7 @@ export function openPostgres({
   pool.on("connect", (client) => {
     client.on("error", () => {});
     const stream = streamOf(client);
-    stream.on("timeout", () => stream.destroy(new Error(`the server said nothing for ${silentMaxMs} ms`)));
+    stream.on("timeout", () => stream.destroy(Object.assign(new Error(`the server said nothing for ${silentMaxMs} ms`), { code: SILENT })));
   });
   pool.on("acquire", (client) => void streamOf(client).setTimeout(silentMaxMs));
   pool.on("release", (_error, client) => void streamOf(client).setTimeout(0)); // nothing is asked of it
@@ -96,12 +98,23 @@ export function openPostgres({
   let closed = false;
   let allDone: (() => void) | undefined;
 
+  let fullUntil = 0;
+  /** Where a server gives fewer connections than we would take, those that we have are waited for. */
   async function connect(): Promise<PoolClient> {
-    try {
-      return await pool.connect();
-    } catch (error) {
-      throw unavailable(error);
-    }
+    const until = performance.now() + CONNECT_MAX_MS;
+    for (;;)
+      try {
+        if (performance.now() > fullUntil) pool.options.max = connections;
+        return await pool.connect();
+      } catch (error) {
+        const isFull = codeOf(error) === FULL;
+        if ((!isFull && !isBroken(error)) || performance.now() > until) throw unavailable(error);
+        if (isFull) {
+          fullUntil = performance.now() + FULL_MS;
+          pool.options.max = Math.max(1, pool.totalCount);
+        }
+        await sleep(FULL_PAUSE_MS);
+      }
   }
 
   /** The database's clock, so that several nodes agree; asked for in the same round trip that begins the transaction. */
@@ -112,7 +125,9 @@ export function openPostgres({
         clock ? undefined : ask(client, NOW),
         isShared && mode === "write" ? ask(client, { text: JOINT_PATIENCE }) : undefined,
       ]),
-    );
+    ).catch((error: unknown) => {
+      throw unasked(error);
+    });
     return clock ? clock() : Number(now?.rows[0]?.[0]);
   }
 
@@ -162,7 +177,7 @@ export function openPostgres({
       return async (...statement) => {
         if (isDone) throw new Error(`a joint read has one statement, and this is another: ${statement[0]}`);
         isDone = true;
-        const [found, at] = await together([execute(...statement), moment]);
+        const [at, found] = await together([moment, execute(...statement)]); // which is the order in which they leave
         now = at;
         return found;
       };
@@ -186,7 +201,7 @@ export function openPostgres({
       end();
       await Promise.allSettled([moment]);
       client.release(await undo(client));
-      throw error;
+      throw unasked(error);
     }
   }
   const alone = <T>(mode: Mode, work: (session: Session) => Promise<T>): Promise<T> => again(isConflict, () => transaction(mode, work));

@@ -1,0 +1,126 @@
+// PostgreSQL as others have set it up: it serves all the same, or the start says in one line what to set.
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, test } from "vitest";
+import { jobPath } from "#shared/states.ts";
+import { createLog } from "../../cloud/log.ts";
+import { openPostgres } from "../../cloud/store/postgres.ts";
+import { storeOn } from "../../cloud/store/store.ts";
+import { onServer } from "../../fixtures/postgres.ts";
+import { type Claim, printShop } from "../../fixtures/print-shop.ts";
+import { startWorld } from "../../fixtures/world.ts";
+import { freshDatabase } from "../world.ts";
+
+const SOON = { timeout: 30_000, interval: 50 };
+const ends: (() => unknown)[] = [];
+afterAll(async () => {
+  for (const end of ends.toReversed()) await end();
+});
+
+const own = async (): Promise<[url: string, name: string]> => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  return [url, new URL(url).pathname.slice(1)];
+};
+const KEY = "the-key-of-all-nodes-0001";
+async function worldOn(databaseUrl: string) {
+  const w = await startWorld({ databaseUrl, clock: false, settings: { IMPRIMATUR_BOOTSTRAP_KEY: KEY } });
+  ends.push(() => w.end());
+  return { url: w.url, as: w.as, admin: w.as(KEY) };
+}
+type Node = Awaited<ReturnType<typeof worldOn>>;
+/** What is wrong after labels of several stations, in single calls and in batches, went all their way, and lists were asked for. */
+async function wrongAfterLabels(w: Node): Promise<string[]> {
+  const { admin, gtin, allocate, newDevice } = await printShop(w);
+  const serials = await allocate(24);
+  await admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin, serial })) });
+  const stations = await Promise.all(Array.from({ length: 4 }, (_, n) => newDevice(`line ${n}`)));
+  const sealed = await Promise.all(
+    stations.map(async ({ api, claim, seal }) => {
+      const { claims } = (await api.post("/aidc/jobs/claim/batch", { max: 3, needs: ["qr"] })).body as { claims: Claim[] };
+      for (let n = claims.length; n < 6; n += 1) claims.push(await claim({ needs: ["qr"] }));
+      await Promise.all(claims.map(seal));
+      return claims.map(({ job }) => job.job_ref);
+    }),
+  );
+  const wrong = sealed.flat().map(async (ref) => {
+    const { data } = (await admin.get(`/aidc/jobs/${ref}/history`)).body as { data: { to: string }[] };
+    return data.map(({ to }) => to).join() === jobPath.join() ? [] : [`${ref}: ${data.map(({ to }) => to).join()}`];
+  });
+  const found = (await admin.get("/products?q=KETTLE%251_7")).status;
+  const { valid } = (await admin.get("/audit-logs/verify")).body;
+  return [
+    ...(await Promise.all(wrong)).flat(),
+    ...(new Set(sealed.flat()).size === serials.length ? [] : ["a job was claimed twice"]),
+    ...(found === 200 && valid === true ? [] : [`search ${found}, chain ${valid}`]),
+  ];
+}
+
+test.each([
+  ["standard_conforming_strings = off", "backslash_quote = off"],
+  ["array_nulls = off", "quote_all_identifiers = on"],
+  ["lock_timeout = '1ms'", "statement_timeout = '10ms'", "idle_in_transaction_session_timeout = '10ms'"],
+  ["default_transaction_isolation = 'serializable'"],
+  ["DateStyle = 'SQL, DMY'", "TimeZone = 'Asia/Kathmandu'", "bytea_output = 'escape'", "client_encoding = 'LATIN1'", "extra_float_digits = -5"],
+])("labels are printed and found in a database with %s", async (...settings) => {
+  const [url, name] = await own();
+  for (const setting of settings) await onServer(url, `ALTER DATABASE ${name} SET ${setting}`);
+  expect(await wrongAfterLabels(await worldOn(url))).toEqual([]);
+}); // oxfmt-ignore
+
+test("in a database whose collation orders and folds letters its own way, too", async () => {
+  const [url, name] = await own();
+  await onServer(url, `CREATE DATABASE ${name}_tr TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR' LOCALE 'C'`);
+  expect(await wrongAfterLabels(await worldOn(`${url}_tr`))).toEqual([]);
+});
+
+test("a server that gives a node fewer connections than it would take serves it with those, and refuses nothing", async () => {
+  const [url, name] = await own();
+  await onServer(url, `CREATE ROLE few_${name} LOGIN CONNECTION LIMIT 3; ALTER DATABASE ${name} OWNER TO few_${name}`);
+  const w = await worldOn(url.replace("imprimatur@", `few_${name}@`));
+  const write = async (_: unknown, n: number) => (await w.admin.post("/api-keys", { name: `${n}`, scopes: ["aidc:read"] })).status;
+  expect(new Set(await Promise.all(Array.from({ length: 60 }, write)))).toEqual(new Set([201]));
+});
+
+test("a server that ends idle connections is no reason to refuse what comes on one of them", { timeout: 60_000 }, async () => {
+  const [url, name] = await own();
+  const w = await worldOn(url);
+  await onServer(url, `ALTER DATABASE ${name} SET idle_session_timeout = '200ms'`);
+  await onServer(
+    url,
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+  );
+  await expect.poll(async () => (await w.admin.get("//readyz")).status, SOON).toBe(200);
+  const statuses = new Set<number>();
+  const line = async () => {
+    for (let n = 0; n < 30; n += 1) {
+      await sleep(195 + 10 * Math.random()); // just when the server loses its patience
+      statuses.add((await w.admin.get("/api-keys")).status);
+      statuses.add((await w.admin.post("/api-keys", { name: "x", scopes: ["aidc:read"] })).status);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, line));
+  expect(statuses).toEqual(new Set([200, 201]));
+});
+
+test("what brings tables up to date may take longer than transactions are given, and sees what others commit meanwhile", async (t) => {
+  const [url, name] = await own();
+  await onServer(url, `ALTER DATABASE ${name} SET transaction_timeout = '100ms'`);
+  await onServer(url, `ALTER DATABASE ${name} SET default_transaction_isolation = 'repeatable read'`);
+  const engine = openPostgres({ url });
+  t.onTestFinished(storeOn(engine, createLog("silent")).close);
+  await engine.script("CREATE TABLE told AS SELECT 1 AS n");
+  const first = engine.script("SELECT 1 FROM told; SELECT pg_sleep(0.3); UPDATE told SET n = n + 1");
+  await onServer(url, "UPDATE told SET n = 10");
+  await first;
+  expect(await storeOn(engine, createLog("silent")).read("look", ({ db }) => db.values("SELECT n FROM told"))).toEqual([[11]]);
+});
+
+test("a search path in the URL's options is kept, and what we ask of each connection with it", async (t) => {
+  const [url] = await own();
+  await onServer(url, "CREATE SCHEMA mine");
+  const engine = openPostgres({ url: `${url}?options=-c%20search_path%3Dmine%20-c%20synchronous_commit%3Doff` });
+  const store = storeOn(engine, createLog("silent"));
+  t.onTestFinished(store.close);
+  const names = ["search_path", "synchronous_commit", "enable_seqscan", "lock_timeout"];
+  const shown = await store.read("look", ({ db }) => db.values(`SELECT ${names.map((name) => `current_setting('${name}')`).join(", ")}`));
+  expect(shown).toEqual([["mine", "on", "off", "0"]]);
+});
