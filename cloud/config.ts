@@ -60,16 +60,33 @@ const base = (value: string): string | undefined => {
   if (parsed !== undefined && /[?#]/.test(parsed)) throw new Error("must end with its path: no query, and no fragment");
   return parsed;
 };
-const broker = (value: string): string | undefined => {
-  const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
-  if (parsed === undefined) return undefined;
-  const { hostname, username, password } = new URL(parsed);
-  if (hostname === "") throw new Error("must name a host");
+function refuseHalfEncoded(parsed: string): void {
+  const { username, password } = new URL(parsed);
   try {
     decodeURIComponent(username + password);
   } catch {
     throw new Error("must have its user and password percent-encoded");
   }
+}
+const broker = (value: string): string | undefined => {
+  const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
+  if (parsed === undefined) return undefined;
+  if (new URL(parsed).hostname === "") throw new Error("must name a host");
+  refuseHalfEncoded(parsed);
+  return parsed;
+};
+/** What libpq takes and our driver doesn't is told apart from a typing error. */
+const database = (value: string): string | undefined => {
+  if (/^postgres(ql)?:/.test(value)) {
+    if (/^\w+:\/\/[^/?]*,[^/?@]*([/?]|$)/.test(value))
+      throw new Error("must name one host: of several, the address that leads to the primary");
+    if (!URL.canParse(value))
+      throw new Error(
+        "must have its user and password percent-encoded (/ is %2F, # is %23), and a socket's folder as in postgres:///DATABASE?host=/FOLDER&user=USER",
+      );
+  }
+  const parsed = url("postgres", "postgresql")(value);
+  if (parsed !== undefined) refuseHalfEncoded(parsed);
   return parsed;
 };
 /** A header has to carry it: ASCII, and spaces only inside. */
@@ -118,7 +135,7 @@ export const settings = {
   IMPRIMATUR_DATABASE_URL: {
     default: "",
     says: "`postgres://…` puts the cloud on PostgreSQL; absent: SQLite",
-    parse: url("postgres", "postgresql"),
+    parse: database,
   },
   IMPRIMATUR_PUBLIC_URL: { default: "", says: "the origin in links and tokens; absent: `http://HOST:PORT`", parse: origin },
   IMPRIMATUR_BOOTSTRAP_KEY: {

@@ -8,6 +8,7 @@ import * as records from "./doctor/records.ts";
 import * as secrets from "./doctor/secrets.ts";
 import { createLog } from "./log.ts";
 import { openToLook } from "./store/open.ts";
+import { remedyOf } from "./store/remedies.ts";
 import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur doctor [--json] [--config FILE]";
@@ -33,15 +34,15 @@ const checks: Record<string, Check> = {
 
 type Line = Finding & { check: string };
 const REMEDIES: Record<string, string> = {
-  STORE_UNAVAILABLE: "see IMPRIMATUR_DATABASE_URL",
-  "42P01": "check IMPRIMATUR_DATABASE_URL, or start the cloud once: it makes its tables", // PostgreSQL's for a table that isn't there
   EACCES: "run it as the user that the cloud runs as, or see IMPRIMATUR_DATA_DIR",
 };
-const faultOf = ({ message, code, cause, todo }: Error & { code?: string; todo?: string }): Finding =>
-  bad(
+const faultOf = (error: Error & { code?: string; todo?: string }): Finding => {
+  const { message, code = "", cause, todo } = error;
+  return bad(
     cause instanceof Error && !message.includes(wordsOf(cause)) ? `${message}: ${wordsOf(cause)}` : message,
-    todo ?? REMEDIES[code ?? ""] ?? "see what it names",
+    todo ?? REMEDIES[code] ?? remedyOf(error) ?? "see what it names",
   );
+};
 
 const unreadable = ({ message }: SyntaxError): Finding =>
   bad(`what is kept can't be read, a column isn't what was written: ${message}`, records.RESTORE);

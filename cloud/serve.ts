@@ -6,6 +6,7 @@ import { limits } from "#shared/limits.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { createLog, type Log } from "./log.ts";
 import { type Cloud, closeOnSignal, startCloud } from "./start.ts";
+import { remedyOf } from "./store/remedies.ts";
 
 /** Ends the process with one line where it can't serve. */
 export async function serve(argv?: string[], defaults?: Record<string, string>): Promise<{ cloud: Cloud; config: Config }> {
@@ -41,9 +42,10 @@ function whyNot(error: Error & { code?: string; syscall?: string }): string {
   if (code === "EADDRINUSE") return `${message}: stop what listens there, or set IMPRIMATUR_PORT`;
   if (code === "EACCES" && syscall === "listen") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_PORT`;
   if (code === "ENOTFOUND" || code === "EADDRNOTAVAIL") return `${message}: see IMPRIMATUR_HOST and IMPRIMATUR_DATABASE_URL`;
-  if (code === "STORE_UNAVAILABLE") return `${reasonOf(error)}: see IMPRIMATUR_DATABASE_URL`;
+  if (code === "STORE_UNAVAILABLE") return `${reasonOf(error)}: ${remedyOf(error)}`;
   if (/^(EACCES|ENOENT|EROFS|ENOTDIR|EEXIST|ENOSPC|ELOOP|ENAMETOOLONG|SQLITE_(CANTOPEN|READONLY).*)$/.test(code))
     return `${message}: see IMPRIMATUR_DATA_DIR`;
   const cause = error.cause instanceof Error ? wordsOf(error.cause) : "";
-  return `can't start: ${message || code || "unknown fault"}${message.includes(cause) ? "" : `: ${cause}`}`;
+  const remedy = remedyOf(error);
+  return `can't start: ${message || code || "unknown fault"}${message.includes(cause) ? "" : `: ${cause}`}${remedy ? `: ${remedy}` : ""}`;
 }

@@ -5,6 +5,7 @@ import { codeOf, reasonOf } from "#shared/fault.ts";
 import type { Config } from "../config.ts";
 import { loadConfig } from "../config.ts";
 import { createLog, type Log } from "../log.ts";
+import { remedyOf } from "../store/remedies.ts";
 import type { Manifest } from "./archive.ts";
 
 type Means = { config(file: string | undefined): Config; log: Log; now: number };
@@ -31,8 +32,7 @@ export async function runCommand(run: (argv: string[], means: Means) => Promise<
 }
 
 /** A store's refusal is worded for callers of the API: who runs a command needs the reason. */
-const whyNot = (error: Error): string =>
-  codeOf(error) === "STORE_UNAVAILABLE" ? `${reasonOf(error)}: see IMPRIMATUR_DATABASE_URL` : error.message;
+const whyNot = (error: Error): string => (codeOf(error) === "STORE_UNAVAILABLE" ? `${reasonOf(error)}: ${remedyOf(error)}` : error.message);
 
 export function wordsOf({ takenAt, log, audit, needs, files }: Manifest): string {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { sql } from "./drizzle.ts";
 import { refuseForeignTables } from "./foreign-tables.ts";
 import type { Engine, Store } from "./store.ts";
+import { refuseUnfit } from "./unfit.ts";
 
 export type Migration = {
   version: number;
@@ -83,7 +84,10 @@ export async function migrate(
   known: Migration[] = migrationsIn(),
   tell: (name: string) => void = () => {},
 ): Promise<void> {
-  if (engine.name === "postgres") await refuseForeignTables(store, known);
+  if (engine.name === "postgres") {
+    await refuseUnfit(store);
+    await refuseForeignTables(store, known);
+  }
   await twice(() => engine.script(spelled(engine.name, TABLE)));
   for (let tries = 1; ; tries += 1) {
     const applied = await appliedTo(store);

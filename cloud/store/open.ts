@@ -11,6 +11,7 @@ import { fileFault } from "./file-fault.ts";
 import { migrate, migrationsIn } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
+import { settingsLost } from "./unfit.ts";
 import { makeFolder } from "../files.ts";
 
 export type StoreOptions = {
@@ -46,6 +47,8 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
     const faults = await engine.faults();
     if (faults.length > 0) throw new Error(`answers couldn't be kept durable: ${faults.join("; ")}`);
     const store = storeOn(engine, log, meter);
+    const lost = databaseUrl ? await settingsLost(store) : undefined;
+    if (lost) log.warn({ event: "store-settings-lost" }, lost);
     await migrate(engine, store, migrationsIn(), (migration) =>
       log.info({ event: "migrating", migration }, "bringing the tables up to date: of millions of rows that takes minutes"),
     ).catch((cause: Error & { code?: string }) => {

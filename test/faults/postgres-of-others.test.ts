@@ -1,17 +1,23 @@
 // PostgreSQL as others have set it up: it serves all the same, or the start says in one line what to set.
+import { execFileSync } from "node:child_process";
+import { appendFileSync, chmodSync, chownSync, copyFileSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
 import { jobPath } from "#shared/states.ts";
 import { createLog } from "../../cloud/log.ts";
 import { openPostgres } from "../../cloud/store/postgres.ts";
 import { storeOn } from "../../cloud/store/store.ts";
-import { onServer } from "../../fixtures/postgres.ts";
+import { onServer, startPostgres } from "../../fixtures/postgres.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
+import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
 const SOON = { timeout: 30_000, interval: 50 };
-const ends: (() => unknown)[] = [];
+const folder = mkdtempSync(join(tmpdir(), "imprimatur-of-others-"));
+const ends: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })];
 afterAll(async () => {
   for (const end of ends.toReversed()) await end();
 });
@@ -124,3 +130,93 @@ test("a search path in the URL's options is kept, and what we ask of each connec
   const shown = await store.read("look", ({ db }) => db.values(`SELECT ${names.map((name) => `current_setting('${name}')`).join(", ")}`));
   expect(shown).toEqual([["mine", "on", "off", "0"]]);
 });
+
+/** What a start says that doesn't come to serve. */
+async function refusal(url: string): Promise<string> {
+  const dataDir = mkdtempSync(join(folder, "data-"));
+  const env = { IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir, IMPRIMATUR_DATABASE_URL: url };
+  try {
+    const cloud = await startProgram("cloud/main.ts", env);
+    await cloud.end();
+    return `it started: ${cloud.complaints()}`;
+  } catch (error) {
+    return (error as Error).message.replace("cloud/main.ts ended before it was ready: ", "");
+  }
+}
+
+const [MAKES, PATH] = ["GRANT CREATE ON SCHEMA public TO plain", "ALTER DATABASE IT SET search_path"];
+test.each([
+  ["SELECT 1", "plain may make no tables in the schema public: GRANT CREATE ON SCHEMA public TO plain"],
+  [`${PATH} = nowhere`, "no schema of the search path (nowhere) is there for plain: CREATE SCHEMA, or ALTER ROLE plain SET search_path"],
+  [
+    `${MAKES}; ALTER DATABASE IT SET default_transaction_read_only = on`,
+    "cannot execute CREATE TABLE in a read-only transaction: name the primary in IMPRIMATUR_DATABASE_URL, or set default_transaction_read_only = off",
+  ],
+  [
+    `${MAKES}; CREATE TABLE migrations (version BIGINT, name TEXT, digest TEXT)`,
+    "permission denied for table migrations: the role of IMPRIMATUR_DATABASE_URL has to own our tables, or to be granted what it lacks",
+  ],
+  [
+    `CREATE TABLE migrations (version BIGINT, name TEXT, digest TEXT); GRANT SELECT ON migrations TO plain; CREATE SCHEMA mine AUTHORIZATION plain; ${PATH} = mine, public`,
+    "our tables are in the schema public, and the search path (mine, public) has mine before it: ALTER ROLE plain SET search_path = the one that is meant",
+  ],
+])("after %s a start ends with one line: %s", async (setUp, says) => {
+  const [url, name] = await own();
+  await onServer(url, "DO $$ BEGIN CREATE ROLE plain LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+  for (const statement of setUp.split("; ")) await onServer(url, statement.replace("IT", name));
+  expect(await refusal(url.replace("imprimatur@", "plain@"))).toBe(`imprimatur: can't start: ${says}\n`);
+});
+
+test("a database that can't hold every text is refused at the start", async () => {
+  const [url, name] = await own();
+  await onServer(url, `CREATE DATABASE ${name}_latin ENCODING 'LATIN1' TEMPLATE template0`);
+  expect(await refusal(`${url}_latin`)).toBe(
+    "imprimatur: can't start: the database's encoding is LATIN1, which not all texts have: make one with ENCODING 'UTF8' TEMPLATE template0\n",
+  );
+});
+
+test("a password and hosts as libpq would take them: what our driver can't take is told before anything is tried", async () => {
+  const [percent, one] = [
+    "must have its user and password percent-encoded",
+    "must name one host: of several, the address that leads to the primary",
+  ];
+  for (const [authority, says] of [
+    ["me:a/b@127.0.0.1:1/x", `${percent} (/ is %2F, # is %23), and a socket's folder as in postgres:///DATABASE?host=/FOLDER&user=USER`],
+    ["me:a%E4b@127.0.0.1:1/x", percent],
+    ["me@one:5432,two:5432/x", one],
+    ["me:a,b@one,two", one],
+  ])
+    expect(await refusal(`postgres://${authority}`)).toBe(`imprimatur: IMPRIMATUR_DATABASE_URL: ${says}\n`);
+  expect(await refusal("postgres://me:a,b@127.0.0.1:1/x")).toContain("ECONNREFUSED");
+});
+
+const OPENSSL = "/usr/bin/openssl";
+const opensslMissing = existsSync(OPENSSL) ? undefined : `${OPENSSL} isn't installed (apt-get install openssl)`;
+test("a server that takes only TLS: who doesn't ask for it, or can't tell whom it speaks to, is told what to set; with its CA it serves", async (t) => {
+  t.skip(opensslMissing !== undefined, opensslMissing);
+  const server = await startPostgres();
+  ends.push(server.stop);
+  const [ca, key] = [join(folder, "ca.crt"), join(folder, "server.key")];
+  const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];
+  execFileSync(OPENSSL, ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", ...subject, "-keyout", key, "-out", ca], { stdio: "ignore" });
+  const owner = statSync(server.data);
+  for (const [from, to] of [[ca, "server.crt"], [key, "server.key"]] as const) {
+    copyFileSync(from, join(server.data, to));
+    chmodSync(join(server.data, to), 0o600);
+    chownSync(join(server.data, to), owner.uid, owner.gid);
+  }
+  writeFileSync(join(server.data, "pg_hba.conf"), "hostssl all remote all trust\nhost all imprimatur all trust\n");
+  await onServer(server.url, "CREATE ROLE remote LOGIN SUPERUSER");
+  appendFileSync(join(server.data, "postgresql.auto.conf"), "ssl = on\n");
+  await onServer(server.url, "SELECT pg_reload_conf()");
+  const url = (await server.createDatabase("tls")).replace("imprimatur@127.0.0.1", "remote@localhost");
+  await expect.poll(() => refusal(url), SOON).toMatch(/^imprimatur: no pg_hba.conf entry .*; a server that takes only TLS wants sslmode=verify-full in it\n$/);
+  for (const mode of ["require", "verify-full"])
+    expect(await refusal(`${url}?sslmode=${mode}`)).toMatch(
+      /^imprimatur: self-signed certificate.*: name its CA in IMPRIMATUR_DATABASE_URL \(sslrootcert=FILE\), or in NODE_EXTRA_CA_CERTS\n$/,
+    );
+  const known = `sslmode=require&sslrootcert=${ca}`;
+  expect(await refusal(`${url.replace("localhost", "127.0.0.1")}?${known}`)).toMatch(/: name the server in IMPRIMATUR_DATABASE_URL as its certificate does\n$/);
+  expect(await wrongAfterLabels(await worldOn(`${url}?${known}`))).toEqual([]);
+  expect(await refusal(`${url}?${known}`)).toMatch(/^it started: (imprimatur: the first admin key, [^\n]*\n)?$/);
+}); // oxfmt-ignore
