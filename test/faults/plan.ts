@@ -159,12 +159,14 @@ export const plan: readonly Row[] = [
     controls: [["faults/rolling.test.ts", "the control: a node that is killed instead"]],
   },
   {
-    fault: "PostgreSQL: crash, killed connections, conflicts, failover",
+    fault: "PostgreSQL: crash, killed connections, conflicts, failover, as others set it up",
     tests: [
       ["faults/postgres.test.ts", "a crash of PostgreSQL under load"],
       ["faults/postgres-faults.test.ts", "connections killed in the middle of anything"],
       ["faults/postgres-faults.test.ts", "are tried again inside"],
       ["faults/postgres-faults.test.ts", "the primary is lost for good"],
+      ["faults/postgres-faults.test.ts", "leads to a replica for a while"],
+      ["faults/postgres-of-others.test.ts", "labels are printed and found in a database"],
     ],
     controls: [
       ["faults/postgres-faults.test.ts", "the control: a fault that is no conflict"],

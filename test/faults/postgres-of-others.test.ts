@@ -9,6 +9,7 @@ import { jobPath } from "#shared/states.ts";
 import { createLog } from "../../cloud/log.ts";
 import { openPostgres } from "../../cloud/store/postgres.ts";
 import { storeOn } from "../../cloud/store/store.ts";
+import { isTooOld, pgbouncerMissing, startPgbouncer } from "../../fixtures/pgbouncer.ts";
 import { onServer, startPostgres } from "../../fixtures/postgres.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
@@ -30,7 +31,7 @@ const KEY = "the-key-of-all-nodes-0001";
 async function worldOn(databaseUrl: string) {
   const w = await startWorld({ databaseUrl, clock: false, settings: { IMPRIMATUR_BOOTSTRAP_KEY: KEY } });
   ends.push(() => w.end());
-  return { url: w.url, as: w.as, admin: w.as(KEY) };
+  return { url: w.url, as: w.as, admin: w.as(KEY), logged: w.logged };
 }
 type Node = Awaited<ReturnType<typeof worldOn>>;
 /** What is wrong after labels of several stations, in single calls and in batches, went all their way, and lists were asked for. */
@@ -220,3 +221,32 @@ test("a server that takes only TLS: who doesn't ask for it, or can't tell whom i
   expect(await wrongAfterLabels(await worldOn(`${url}?${known}`))).toEqual([]);
   expect(await refusal(`${url}?${known}`)).toMatch(/^it started: (imprimatur: the first admin key, [^\n]*\n)?$/);
 }); // oxfmt-ignore
+
+const ON_THE_ROLE = ["synchronous_commit = on", "statement_timeout = '30s'", "idle_in_transaction_session_timeout = '10s'", "jit = off"];
+const PLANS = ["enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off"];
+test.for([
+  ["session", "without", []],
+  ["session", "with", [...ON_THE_ROLE, ...PLANS]],
+  ["transaction", "with", [...ON_THE_ROLE, ...PLANS]],
+] as const)("labels are printed by two nodes through a pgbouncer in %s mode, %s our settings at the server", async ([mode, how, settings], t) => {
+  const missing = mode === "session" ? pgbouncerMissing : isTooOld();
+  t.skip(missing !== undefined, missing);
+  const [url, name] = await own();
+  for (const setting of settings) await onServer(url, `ALTER DATABASE ${name} SET ${setting}`);
+  const pooler = await startPgbouncer(url, { mode });
+  ends.push(pooler.end);
+  const nodes = [await worldOn(pooler.url), await worldOn(pooler.url)];
+  expect((await Promise.all(nodes.map(wrongAfterLabels))).flat()).toEqual([]);
+  const isWarned = ({ logged }: Node) => logged().some((line) => line.includes("store-settings-lost"));
+  expect(nodes.map(isWarned)).toEqual([how === "without", how === "without"]);
+}); // oxfmt-ignore
+
+test("a pgbouncer that knows none of our settings is told apart from a wrong URL", async (t) => {
+  t.skip(pgbouncerMissing !== undefined, pgbouncerMissing);
+  const [url] = await own();
+  const pooler = await startPgbouncer(url, { mode: "session", ignored: "" });
+  ends.push(pooler.end);
+  expect(await refusal(pooler.url)).toBe(
+    'imprimatur: unsupported startup parameter: statement_timeout: behind a pooler see "PostgreSQL of others" in the README\n',
+  );
+});
