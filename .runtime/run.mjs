@@ -75,13 +75,16 @@ const readJson = (file) => {
   }
 };
 
-/** True when what is installed is what the lock file says (packages for other platforms aside). */
+/** True when what is installed is what the lock file says (packages for other platforms aside). Where none of this platform's is there they were left out, and packers need theirs. */
 function installed(folder) {
   const { packages: wanted } = readJson(join(folder, "package-lock.json"));
   const { packages: present } = readJson(join(folder, "node_modules/.package-lock.json"));
   const asWanted = ([path, { version, integrity, optional }]) =>
     path === "" || (present[path] ? present[path].version === version && present[path].integrity === integrity : optional);
-  return Object.keys(present).length > 0 && Object.entries(wanted).every(asWanted);
+  const isForHere = ([, { optional, os, cpu }]) => optional && os?.includes(process.platform) && cpu?.includes(process.arch);
+  const forHere = Object.entries(wanted).filter(isForHere);
+  const areLeftOut = forHere.length > 0 && forHere.every(([path]) => !present[path]);
+  return Object.keys(present).length > 0 && !areLeftOut && Object.entries(wanted).every(asWanted);
 }
 
 const sleep = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);

@@ -1,7 +1,7 @@
 // What a newcomer types first: npm start takes a label to SEALED before his eyes, and npm run floor a whole shift of them.
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -207,6 +207,30 @@ test("what a start that was killed has half packed goes with the next start", as
   onTestFinished(() => rmSync(left, { recursive: true, force: true }));
   expect((await typed(["agent", "--help"])).code).toBe(0);
   expect(existsSync(left)).toBe(false);
+});
+
+test("a clone whose packages for this platform were left out gets them at its next start, once", async () => {
+  const clone = mkdtempSync(join(tmpdir(), "imprimatur-clone-"));
+  onTestFinished(() => rmSync(clone, { recursive: true, force: true }));
+  for (const folder of [".runtime", "cloud", "node_modules"]) mkdirSync(join(clone, folder));
+  for (const file of ["run.mjs", "unread.mjs"]) copyFileSync(join(".runtime", file), join(clone, ".runtime", file));
+  const [one, binding] = [{ version: "1.0.0" }, { version: "1.0.0", optional: true, os: [process.platform], cpu: [process.arch] }];
+  const put = (name: string, packages: object) => writeFileSync(join(clone, name), JSON.stringify({ packages }));
+  put("package-lock.json", { "": {}, "node_modules/one": one, "node_modules/binding": binding });
+  put("all.json", { "node_modules/one": one, "node_modules/binding": binding });
+  put("node_modules/.package-lock.json", { "node_modules/one": one });
+  writeFileSync(join(clone, "cloud/verify.ts"), 'process.stdout.write("runs")');
+  const npm = join(clone, "npm.cjs"); // the far end: what is asked of it, and what it does
+  const does =
+    'fs.appendFileSync("asked", process.argv.slice(2).join(" ") + "\\n"); fs.copyFileSync("all.json", "node_modules/.package-lock.json")';
+  writeFileSync(npm, `const fs = require("node:fs"); ${does}`);
+  const start = () =>
+    spawnSync(process.execPath, [join(clone, ".runtime/run.mjs"), "verify"], {
+      env: { ...process.env, npm_execpath: npm },
+      encoding: "utf8",
+    });
+  expect([start().stdout, start().stdout]).toEqual(["runs", "runs"]);
+  expect(readFileSync(join(clone, "asked"), "utf8")).toMatch(/^ci .*--include=optional\n$/);
 });
 
 test("whoever stops reading the agent's help gets no complaint", async () => {
