@@ -6,7 +6,7 @@ import { Type } from "typebox";
 import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
-import { closed, ErrorReply, ProblemReply } from "#shared/wire/common.ts";
+import { closed, ErrorReply, patternWords, ProblemReply } from "#shared/wire/common.ts";
 import { DppFailure } from "#shared/wire/dpps.ts";
 import { isEn18222 } from "./en18222.ts";
 import type { Limit } from "./http.ts";
@@ -127,11 +127,17 @@ type Answer = { content?: Record<string, unknown>; headers?: Record<string, unkn
 type Operation = { requestBody?: { required: boolean }; responses?: Record<string, Answer> };
 type Document = { paths?: Record<string, Record<string, Operation>>; components?: object };
 
-/** What is judged later, where more is known, is shown as it is judged then. */
+/** What most languages' expressions don't know: whoever validates by the document would stumble over it, also where no text is wrong. */
+const UNPORTABLE = /\\p\{|\(\?[=!<]/;
+
+/** What is judged later, where more is known, is shown as it is judged then; a pattern that few can read, in words. */
 function asShown(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(asShown);
   if (!isObject(value)) return value;
   if ("shownAs" in value) return asShown(value["shownAs"]);
+  const { pattern, ...rest } = value;
+  if (typeof pattern === "string" && UNPORTABLE.test(pattern))
+    return { ...rest, description: [rest["description"], patternWords[pattern]].filter(Boolean).join("; ") };
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, asShown(inner)]));
 }
 
@@ -145,8 +151,7 @@ function completed(document: Document, routes: readonly Route[]): Document {
       answer.headers = headersOf(route, Number(status));
     }
   }
-  const paths = asShown(document.paths) as NonNullable<Document["paths"]>;
-  return withWebhooks({ ...document, paths, components: { ...document.components, headers } });
+  return asShown(withWebhooks({ ...document, components: { ...document.components, headers } })) as Document;
 }
 
 // The viewer is served whole from here: nothing is fetched from outside, so it works on a floor without internet.

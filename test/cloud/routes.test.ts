@@ -100,6 +100,15 @@ test.each([
   expect(document.paths[`/api/v2${path}`].get.responses[status].headers).toHaveProperty([header]);
 });
 
+test("every expression in the document is one that other languages can read; where it isn't, the field says it in words", async () => {
+  const { text, body } = await w.nobody.get("/openapi.json");
+  const patterns = [...text.matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(([, pattern]) => JSON.parse(pattern ?? "") as string);
+  expect(new Set(patterns).size).toBeGreaterThan(5);
+  expect(patterns.filter((pattern) => /\\[pPku]|\(\?(?!:)/.test(pattern))).toEqual([]);
+  const { reason } = body.paths["/api/v2/products/{id}/void"].post.requestBody.content["application/json"].schema.properties;
+  expect(reason).toMatchObject({ minLength: 1, description: "must have something to see in it and no control characters" });
+});
+
 test("the document shows what is judged item by item, and the evidence that each state asks for", async () => {
   const { text, body } = await w.nobody.get("/openapi.json");
   const fieldsOf = (path: string) => body.paths[`/api/v2${path}`].post.requestBody.content["application/json"].schema.properties;
