@@ -1,7 +1,7 @@
 // EPCIS 2.0 as JSON: the shapes of its five events, its documents and its capture job. What holds between fields is judged in the domain.
 import { type TProperties, type TSchema, Type } from "typebox";
 import { limits } from "../limits.ts";
-import { closed, EPCIS_2, HEX, OFFSET, type Static, UNIT_CODE } from "./common.ts";
+import { AnyObject, closed, EPCIS_2, HEX, OFFSET, type Static, UNIT_CODE } from "./common.ts";
 
 const Uri = Type.String({ format: "uri" });
 /** One that events are found by. */
@@ -117,15 +117,15 @@ export const EpcisDocument = open({
   schemaVersion: version,
   creationDate: Time,
   ...some({ instanceIdentifier: Type.String(), sender: Type.String(), receiver: Type.String() }),
-  epcisHeader: Type.Optional(open(some({ epcisMasterData: Type.Object({}) }))),
-  epcisBody: Type.Object(some({ eventList: list(Type.Unknown()), event: Type.Object({}) }), { minProperties: 1 }),
+  epcisHeader: Type.Optional(open(some({ epcisMasterData: AnyObject }))),
+  epcisBody: Type.Object(some({ eventList: list(Type.Unknown()), event: AnyObject }), { minProperties: 1 }),
 });
 const results = (events: TSchema) =>
   open({
     queryResults: open({
       queryName: Type.String(),
       ...some({ subscriptionID: Type.String() }),
-      resultsBody: open({ eventList: events, ...some({ vocabularyList: list(Type.Object({})) }) }),
+      resultsBody: open({ eventList: events, ...some({ vocabularyList: list(AnyObject) }) }),
     }),
   });
 export const EpcisQueryDocument = open({

@@ -109,6 +109,16 @@ test("every expression in the document is one that other languages can read; whe
   expect(reason).toMatchObject({ minLength: 1, description: "must have something to see in it and no control characters" });
 });
 
+test("no object in the document is shown as one that can't have a member", async () => {
+  const { text } = await w.nobody.get("/openapi.json");
+  const empty: unknown[] = [];
+  JSON.parse(text, (_name, value) => {
+    if (value?.type === "object" && Object.keys(value.properties ?? {}).length === 0 && !value.additionalProperties) empty.push(value);
+    return value as unknown;
+  });
+  expect(empty).toEqual([]);
+});
+
 test("the document shows what is judged item by item, and the evidence that each state asks for", async () => {
   const { text, body } = await w.nobody.get("/openapi.json");
   const fieldsOf = (path: string) => body.paths[`/api/v2${path}`].post.requestBody.content["application/json"].schema.properties;
