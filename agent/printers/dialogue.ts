@@ -62,6 +62,39 @@ export function dialogue<Answer>(
   };
 }
 
+const SAID_MAX = 8;
+const ASKED_MAX = 3; // for one that is asked by others as well
+
+/** Answers that don't say to what: where more come than were asked for (others ask on the same line, or it says things twice) all of them have to agree. One is asked at a time. */
+export function nameless<Value>(quiet: () => Promise<unknown>) {
+  let said: Value[] = []; // since the last question
+  let expected = Infinity; // as many as would be no news
+  let isTalkative: boolean | undefined; // until it was asked once nobody knows
+  async function once(ask: () => Promise<Value | undefined>, isKept: boolean): Promise<Value | undefined> {
+    [said, expected] = [[], 1];
+    const value = await ask();
+    if (value !== undefined && (isKept || isTalkative !== false)) await quiet();
+    if (value !== undefined) isTalkative ??= false;
+    expected = said.length;
+    return said.every((other) => other === value) ? value : undefined;
+  }
+  return {
+    heard: (value: Value) => {
+      said = [...said, value].slice(-SAID_MAX);
+      if (said.length > expected) isTalkative = true;
+    },
+    /** More than one will come, late ones among them. */
+    expectMore: () => void (expected = Infinity),
+    areTalkative: () => isTalkative === true,
+    /** `isKept`: it isn't asked again and again, and a wrong answer would stay. */
+    answer: async (ask: () => Promise<Value | undefined>, isKept = false): Promise<Value | undefined> => {
+      let value = await once(ask, isKept);
+      for (let tries = 1; value === undefined && said.length > 1 && tries < ASKED_MAX; tries += 1) value = await once(ask, isKept);
+      return value;
+    },
+  };
+}
+
 /** One after another, whoever asks: two questions at once would take each other's answers. */
 export function lane(): <T>(act: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();

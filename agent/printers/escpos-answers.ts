@@ -12,6 +12,7 @@ export type Answer =
 
 const BLOCK = 0x37; // head of answers that end with NUL
 const GS = 0x1d; // head of what is asked, and of rasters
+const [XON, XOFF] = [0x11, 0x13];
 const BLOCK_MAX_BYTES = 64;
 const isRealtime = (byte: number) => (byte & 0b1001_0011) === 0b0001_0010;
 const isUnasked = (byte: number) => (byte & 0b1001_0011) === 0b0001_0000;
@@ -22,6 +23,7 @@ export function lexer(): (bytes: Buffer) => Answer[] {
   let unasked: number[] = [];
 
   function take(byte: number): Answer | undefined {
+    if (byte === XON || byte === XOFF) return undefined; // wherever they come
     if (block) {
       if (byte === 0) return blockEnd();
       block.push(byte);
@@ -39,7 +41,7 @@ export function lexer(): (bytes: Buffer) => Answer[] {
       unasked = [];
       return { kind: "unasked", bytes };
     } else if (isPlain(byte)) return { kind: "paper", bits: byte };
-    return undefined; // XON, XOFF and whatever else
+    return undefined; // whatever else
   }
   function blockEnd(): Answer | undefined {
     const [id, ...rest] = block ?? [];

@@ -6,7 +6,7 @@ import { Refusal } from "#shared/errors.ts";
 import { type Bitmap, blank, pngOf } from "../bitmap.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../port.ts";
-import { dialogue, lane } from "./dialogue.ts";
+import { dialogue, lane, nameless } from "./dialogue.ts";
 import {
   type Capabilities,
   type Completion,
@@ -74,6 +74,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let owed = 0; // answers to GS r that are still to come: they carry no name
   let settled = false;
   let strays = 0; // answers to GS r that nobody asked for
+  let papers: number[] = []; // what came since the label in flight was sent
   let echoes = false;
   let tellsHealth = false;
   let inStep = true;
@@ -83,11 +84,14 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (!heard.has(token)) heard.set(token, clock.now()); // the first counts, a second is an echo
     for (const oldest of [...heard.keys()].slice(0, -HEARD_MAX)) heard.delete(oldest);
   };
+  const statuses = nameless<number>(() => talk.silence((answer) => answer.kind === "realtime", QUIET_MS));
   const talk = dialogue(port, clock, lexer(), (answer) => {
+    if (answer.kind === "realtime") statuses.heard(answer.bits);
     if (answer.kind === "unasked") asb = answer.bytes;
     if (answer.kind === "done") note(answer.token);
     if (answer.kind === "echo") echoes = true;
     if (answer.kind === "paper") {
+      papers = [...papers, answer.bits].slice(-HEARD_MAX);
       if (owed === 1 && inFlight !== undefined && fence === "gs-r" && settled) {
         if ((answer.bits & PAPER_END) === 0) note(inFlight);
         else paperless = inFlight;
@@ -115,8 +119,10 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 
   /** The answer doesn't say to which of the questions. */
   async function statusOf(n: 1 | 2 | 3 | 4): Promise<number | undefined> {
+    if (!inStep) statuses.expectMore();
     inStep ||= await talk.silence((answer) => answer.kind === "realtime", timing.answerMs);
-    const bits = inStep ? await ask(askNow(n), (answer) => (answer.kind === "realtime" ? answer.bits : undefined)) : undefined;
+    const now = () => ask(askNow(n), (answer) => (answer.kind === "realtime" ? answer.bits : undefined));
+    const bits = inStep ? await statuses.answer(now, n === 4) : undefined; // the last of a look: what is left over would be the first of the next one's
     tellsHealth ||= bits !== undefined;
     inStep &&= bits !== undefined || !tellsHealth; // who never answered doesn't know the question
     return bits;
@@ -159,6 +165,14 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return settled || (tries > 1 && !echoes && settle(tries - 1)); // a late answer comes once, noise again
   }
 
+  /** A byte without a name may be a line's noise, or of a printer that was switched off and on: it has to answer once more, and the same. */
+  async function isItsOwn(): Promise<boolean> {
+    const before = papers.length;
+    const isAnswered = (await settle(1)) || papers.length > before;
+    const isOne = papers.every((bits) => bits === papers[0]);
+    return isOne && (isAnswered || (await health()).faults.length > 0); // the roll may have ended with this label
+  }
+
   async function probe(): Promise<Capabilities> {
     fence ??= await findFence();
     const { source } = await health();
@@ -195,9 +209,15 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (inFlight !== undefined) return refused("another label is in flight");
     if (fence === "gs-r" && !settled && !(await settle()))
       return refused(echoes ? ECHO : "it doesn't answer, or more than it was asked: is it on?");
-    if (tellsHealth && (await statusOf(1)) === undefined) return refused("it no longer tells its status: is it on?");
+    if (tellsHealth && (await statusOf(1)) === undefined)
+      return refused(
+        statuses.areTalkative()
+          ? "it sends more than it is asked for, so that its status can't be told: does another program ask it as well?"
+          : "it no longer tells its status: is it on?",
+      );
     const at = clock.now();
     inFlight = token;
+    papers = [];
     if (fence === "gs-r") owed += 1;
     const { accepted, fault } = await talk.send(sent, timing.stallMs);
     if (accepted === 0) inFlight = undefined;
@@ -220,6 +240,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return inTime(clock, withinMs, async (isUp) => {
       for (;;) {
         const at = heard.get(token);
+        if (at !== undefined && fence === "gs-r" && !(await isItsOwn()))
+          return done(verdict(token, "unknown", "what came behind this label may be noise: then it answered no more, or otherwise"));
         if (at !== undefined) return done(verdict(token, "confirmed", "the printer answered behind this label", { answeredAt: at }));
         if (paperless === token) {
           const why = "the printer answered behind this label that its paper has ended: whether the label came out whole, it doesn't say";

@@ -1,5 +1,5 @@
 // A Zebra's variables: answers that don't say to what. What came late, came twice or was asked by another program is told from what was asked.
-import type { Dialogue } from "./dialogue.ts";
+import { type Dialogue, nameless } from "./dialogue.ts";
 import type { Answer } from "./zpl-answers.ts";
 
 export type Counter = "labels" | "voids";
@@ -13,8 +13,6 @@ const NAMES = {
 const isCount = (value: string) => /^\d{1,15}$/.test(value.trim()); // what a number holds
 const HAS_NONE = "?";
 const QUIET_MS = 100; // after an answer, until another one would be of another question
-const SAID_MAX = 8;
-const ASKED_MAX = 3; // for one that is asked by others as well
 
 export async function asked<T>(
   talk: Dialogue<Answer>,
@@ -30,44 +28,27 @@ export async function asked<T>(
 /** One is asked at a time. */
 export function variablesOf(line: () => Dialogue<Answer>, answerMs: number) {
   let inStep = true;
-  let said: string[] = []; // since the last question
-  let expected = Infinity; // as many answers as would be no news
-  /** More answers come than were asked for: others ask on this line as well, or it says things twice. Undefined until it was asked once. */
-  let isTalkative: boolean | undefined;
-
   const ask = <T>(name: string, pick: (value: string) => T | undefined) =>
     asked(line(), `! U1 getvar "${name}"\r\n`, (answer) => (answer.kind === "sgd" ? pick(answer.value) : undefined), answerMs);
   const silence = (ms: number) => line().silence((answer) => answer.kind === "sgd", ms);
 
-  /** Where more than one answer comes, they have to agree. `isKept`: it isn't asked again and again, and a wrong answer would stay. */
-  async function once(name: string, isKept: boolean): Promise<string | undefined> {
-    [said, expected] = [[], 1];
-    const value = await ask(name, (answer) => answer);
-    if (value !== undefined && (isKept || isTalkative !== false)) await silence(QUIET_MS);
-    if (value !== undefined) isTalkative ??= false;
-    expected = said.length;
-    return said.every((other) => other === value) ? value : undefined;
-  }
+  const answers = nameless<string>(() => silence(QUIET_MS));
   /** After an answer that didn't come in time, a question with an answer in words shows that it answers again, and then where the late ones end. */
   async function backInStep(): Promise<boolean> {
-    expected = Infinity;
+    answers.expectMore();
     const isBack = await ask(NAMES.words, (value) => !isCount(value) || undefined);
     return isBack === true && silence(answerMs);
   }
   async function variable(name: string, isKept = false): Promise<string | undefined> {
     inStep ||= await backInStep();
-    let value = inStep ? await once(name, isKept) : undefined;
-    for (let tries = 1; inStep && value === undefined && said.length > 1 && tries < ASKED_MAX; tries += 1) value = await once(name, isKept);
+    const value = inStep ? await answers.answer(() => ask(name, (said) => said), isKept) : undefined;
     inStep &&= value !== undefined;
     return value;
   }
 
   return {
-    heard: (value: string) => {
-      said = [...said, value].slice(-SAID_MAX);
-      if (said.length > expected) isTalkative = true;
-    },
-    areTalkative: () => isTalkative === true,
+    heard: answers.heard,
+    areTalkative: answers.areTalkative,
     unit: () => variable(NAMES.unit, true),
     /** Null: it says that it has none; undefined: it didn't say. */
     count: async (which: Counter): Promise<number | null | undefined> => {

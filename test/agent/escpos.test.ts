@@ -1,6 +1,6 @@
 // What is ESC/POS's own: rasters of a limited width, answers without a frame, and a question behind the label that clones may not know.
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
@@ -141,6 +141,91 @@ test.concurrent("status bytes that were held up and then come one after another 
   }
 });
 
+type Says = (question: "DLE EOT" | "GS r", n: number, socket: Socket) => void;
+/** A printer of another's making, which takes rasters, and says what it is told to. */
+async function receiptsThat(t: T, says: Says, profile: Partial<Profile> = {}) {
+  const open = new Set<Socket>();
+  const server = createServer((socket) => {
+    open.add(socket);
+    socket.on("error", () => {});
+    let heard = Buffer.alloc(0);
+    socket.on("data", (bytes: Buffer) => {
+      heard = Buffer.concat([heard, bytes]);
+      for (;;) {
+        const at = [Buffer.of(0x10, 0x04), Buffer.of(0x1d, 0x72)].map((start) => heard.indexOf(start)).filter((one) => one >= 0);
+        const first = Math.min(...at);
+        const n = heard[first + 2];
+        if (n === undefined) return;
+        const isRealtime = heard[first] === 0x10;
+        heard = heard.subarray(first + 3);
+        says(isRealtime ? "DLE EOT" : "GS r", n, socket);
+      }
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.onTestFinished(() => {
+    for (const socket of open) socket.destroy();
+    server.close();
+  });
+  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const printer = await driver.open(url, { name: "receipts", dpi: 203, timing: { ...TIMING, answerMs: 300 }, ...profile });
+  t.onTestFinished(() => printer.close());
+  return { printer, open };
+}
+const WELL = [0x16, 0x12, 0x12, 0x12]; // to DLE EOT 1 to 4; the first with nothing in its drawer, which as the second would be an open cover
+
+test.concurrent("a status that comes twice isn't taken for the answer to the next question, nor is one that another program asked for", async (t) => {
+  let asked = 0;
+  for (const other of [undefined, 0x32]) {
+    const { printer } = await receiptsThat(
+      t,
+      (question, n, socket) => {
+        if (question !== "DLE EOT") return;
+        asked += 1;
+        const own = WELL[n - 1] ?? 0;
+        const isFirst = other === undefined || asked % 3 === 0;
+        void sleep(30).then(async () => {
+          if (isFirst) socket.write(Uint8Array.of(other ?? own));
+          await sleep(10);
+          socket.write(Uint8Array.of(own));
+        });
+      },
+      { fence: "none" },
+    );
+    await printer.preflight();
+    let whole = 0;
+    for (let looks = 0; looks < 6; looks += 1) {
+      const { faults, source } = await printer.preflight();
+      expect([other, looks, asked, faults, source]).toEqual([other, looks, asked, [], source]);
+      whole += Number(source.length === 4);
+    }
+    expect(whole).toBeGreaterThan(2);
+  }
+});
+
+test.concurrent.for([
+  ["a printer that is switched off and on while a label moves sends a byte that means nothing", [0x00], false],
+  ["of a status that nobody asked for the line loses the first byte", [0x00, 0x00, 0x0f], true],
+] as const)("%s: the label isn't called printed", async ([, noise, answersAgain], t) => {
+  let isDown = false;
+  const { printer, open } = await receiptsThat(
+    t,
+    (question, n, socket) => {
+      if (isDown) return;
+      if (question === "DLE EOT") return void socket.write(Uint8Array.of(WELL[n - 1] ?? 0));
+      socket.write(Uint8Array.of(0x00));
+    },
+    { fence: "gs-r" },
+  );
+  await printer.probe();
+  const encoded = await printer.encode(dotsOf());
+  const whole = { ...encoded, bytes: encoded.bytes.subarray(0, -3) }; // what is asked behind the label is lost with it
+  const submission = await printer.submit(whole);
+  isDown = !answersAgain;
+  for (const socket of open) socket.write(Uint8Array.of(...noise));
+  expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "unknown", toDestroy: null, evidence: { grade: "E" } });
+});
+
 test.concurrent("an answer for a label from before the connection was lost isn't taken for the next label", async (t) => {
   const timing = { ...TIMING, completionMs: 20, pollMs: 10 };
   const { machine, printer } = await pairOf(t, { fence: "gs-r", timing });
@@ -196,6 +281,7 @@ test("answers are told apart by their fixed bits in any order and any pieces, re
       expect(heard.map(({ kind }) => kind)).toEqual(sequence.map(([kind]) => kind).filter((kind) => kind !== ""));
     }),
   );
+  expect(lexer()(Buffer.from([0x37, 0x22, 0x50, 0x13, 0x30, 0x30, 0x11, 0x31, 0x00]))).toEqual([{ kind: "done", token: "P001" }]); // XOFF, XON
   const inside = lexer()(Buffer.from([0x10, 0x00, 0x16, 0x00, 0x00]));
   expect(inside).toEqual([
     { kind: "realtime", bits: 0x16 },
