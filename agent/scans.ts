@@ -195,6 +195,9 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   return {
     sighting,
     tag: (tag) => {
+      // The last reading of each is kept: a reader that reads one tag hundreds of times a second forgets no other for it.
+      const before = tags.findIndex(({ reader, epc, tid }) => reader === tag.reader && epc === tag.epc && tid === tag.tid);
+      if (before >= 0) tags.splice(before, 1);
       tags.push(tag);
       tags.splice(0, tags.length - TAGS_KEPT);
       note(tag.reader, tag.read_at, { words: `read ${tag.epc}`, ...NOTHING }, "debug");

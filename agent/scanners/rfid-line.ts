@@ -3,7 +3,8 @@ import { type Clock, instant } from "../clock.ts";
 import { linePort } from "./line-port.ts";
 import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
 
-const TAG = /^\s*([0-9a-f]{24})\s*(?:,\s*([0-9a-f]{8,64})?\s*)?$/i;
+/** Of any length that a tag can hold: one that can't be of ours is in the field all the same. */
+const TAG = /^\s*((?:[0-9a-f]{4}){1,31})\s*(?:,\s*([0-9a-f]{8,64})?\s*)?$/i;
 
 export const openRfidLine = (settings: ScannerSettings, news: News, clock: Clock): Scanner =>
   linePort(settings, news, clock, (line) => {

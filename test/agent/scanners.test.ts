@@ -258,12 +258,14 @@ describe("a tag reader", () => {
       port: `tcp://127.0.0.1:${(server.address() as { port: number }).port}`,
     });
     await expect.poll(() => sockets.length).toBe(1);
-    sockets[0]?.write(`${EPC}\r\n${EPC.toLowerCase()},e2801191a5030060\n${EPC},\n${EPC.slice(1)}\nhello\n`);
+    sockets[0]?.write(`${EPC}\r\n${EPC.toLowerCase()},e2801191a5030060\n${EPC},\n${EPC.slice(1)}\nhello\n${EPC}00000000\n3000\n`);
     await expect.poll(() => troubles.length).toBe(2);
     expect(tags).toEqual([
       { reader: "gate", epc: EPC, read_at: expect.any(String) },
       { reader: "gate", epc: EPC, tid: "E2801191A5030060", read_at: expect.any(String) },
       { reader: "gate", epc: EPC, read_at: expect.any(String) },
+      { reader: "gate", epc: `${EPC}00000000`, read_at: expect.any(String) },
+      { reader: "gate", epc: "3000", read_at: expect.any(String) },
     ]);
   });
 });

@@ -318,6 +318,21 @@ describe.concurrent("labels", () => {
     expect(station.state().ledger.open).toEqual([]);
   });
 
+  test("a field with another tag in it verifies nothing, whatever that one's EPC and however often the right one is read", async (t) => {
+    const { shop, reader, floor, station, says } = await withGate(t, "line");
+    const { job_ref: ref, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => jobAt(station, ref)?.stage === "printed" && says().includes("tag has to be read"));
+    const own = `${epc},${floor.machine?.labels.at(-1)?.tag?.tid}`;
+    for (const other of ["E28011910000000000000000000000AB,E280110000000001", "30364433400D1EDCBE991A14,E280110000000002"]) {
+      await reader.scan([other, ...Array.from({ length: 500 }, () => own)].join("\r\n"));
+      await until(() => says().includes("more than one tag") && station.state().scanners[1]?.last?.words === `read ${epc}`);
+      expect(jobAt(station, ref)?.stage).toBe("printed");
+      await sleep(2_100); // out of the field
+    }
+    await reader.scan(own);
+    await sealed(shop, ref);
+  });
+
   test("an independent reader finds the neighbour's inlay that the printer can't", async (t) => {
     const { shop, reader, floor, station } = await withGate(t, "line");
     const { job_ref: ref, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
