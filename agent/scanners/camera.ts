@@ -13,6 +13,7 @@ import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./sc
 
 const EVERY_MS = 500;
 const FRAME_MAX_MS = 3_000;
+const EMPTY_FRAMES = 2; // one may be blurred or dark, and the label lies there all the same
 const FRAME_MAX_BYTES = 8_388_608;
 
 export function openCamera(settings: ScannerSettings, news: News, clock: Clock): Scanner {
@@ -73,6 +74,7 @@ export function openCamera(settings: ScannerSettings, news: News, clock: Clock):
 function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: Uint8Array) => Promise<void> {
   let lastHash = "";
   let emptyAt: string | undefined;
+  let empty = 0; // frames in a row
   let lastTrouble = "";
   return async (bytes) => {
     const image_sha256 = hash("sha256", bytes, "hex");
@@ -84,7 +86,8 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
     const words = symbols.length === 0 && damaged[0] ? `a symbol is in view that can't be read (${damaged[0].why.split(" @")[0]})` : "";
     if (words !== "" && words !== lastTrouble) news.trouble({ scanner: settings.name, at: scanned_at, words });
     lastTrouble = words;
-    if (symbols.length + damaged.length === 0) emptyAt = scanned_at;
+    empty = symbols.length + damaged.length === 0 ? empty + 1 : 0;
+    if (empty >= EMPTY_FRAMES) emptyAt = scanned_at;
     const [symbol] = symbols;
     if (!symbol) return;
     news.sighting({
@@ -125,6 +128,11 @@ async function fetched(url: string, signal: AbortSignal): Promise<Uint8Array> {
   if (!answer.ok) {
     await answer.body?.cancel();
     throw new Error(`${url} answers ${answer.status}`);
+  }
+  const kind = answer.headers.get("content-type") ?? "";
+  if (/^(multipart|video)\//i.test(kind)) {
+    await answer.body?.cancel();
+    throw new Error(`${url} is a stream (${kind.split(";")[0]}): give the address at which the camera shows a single picture`);
   }
   return bodyWithin(answer, FRAME_MAX_BYTES, () => tooLarge(url));
 }

@@ -1,6 +1,7 @@
 // Scanners over real sockets, serial lines and HTTP: what is seen is said once and whole; what is cut, mad or doubtful is said to be so.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer as createHttpServer, type ServerResponse } from "node:http";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -371,6 +372,39 @@ describe("a camera", () => {
     camera.set({ fault: "none" });
     await expect.poll(() => sightings.length).toBeGreaterThan(0);
     expect(links.map(({ up }) => up)).toEqual([false, true]);
+  });
+
+  /** A camera of another's making, which shows these frames, and the last of them again and again. */
+  const showing = async (answer: (response: ServerResponse, n: number) => void) => {
+    let frames = 0;
+    const server = createHttpServer((_, response) => answer(response, (frames += 1) - 1));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const port = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
+    return { ...opened({ name: "eye", driver: "camera", port }, watchful), frames: () => frames };
+  };
+  test.each([
+    [1, false],
+    [2, true],
+  ])("%i frames without a symbol between two looks at a label: that it was gone is %s", async (between, isGone) => {
+    const nothing = { width: 400, height: 400, gray: new Uint8Array(160_000).fill(90) };
+    const { sightings, frames } = await showing((response, n) => {
+      const isBetween = n > 0 && n <= between;
+      response.end(pngOfGray(throughLens(isBetween ? nothing : label, { seed: n + 1 })));
+    });
+    await expect.poll(() => frames()).toBeGreaterThan(between + 2);
+    await expect.poll(() => sightings.length).toBeGreaterThan(1);
+    expect(sightings.map(({ view_empty_at }) => view_empty_at !== undefined).slice(0, 2)).toEqual([false, isGone]);
+  });
+
+  test("one that sends a stream instead of a picture is told so", async () => {
+    const { links } = await showing((response) => {
+      response.writeHead(200, { "content-type": "multipart/x-mixed-replace; boundary=frame" }).write("--frame\r\n");
+    });
+    await expect.poll(() => links).toEqual([{ up: false, why: expect.stringContaining("is a stream (multipart/x-mixed-replace)") }]);
   });
 
   test("one that isn't there is told in words", async () => {
