@@ -29,11 +29,11 @@ const ASK_MS = 3_000;
 const GIB = 1_073_741_824;
 
 export const settings: Check = ({ config }) => {
-  const { HOST, PUBLIC_URL, RATE_LIMIT, DATABASE_URL } = config;
+  const { HOST, PORT, PUBLIC_URL, RATE_LIMIT, DATABASE_URL } = config;
   const isLocal = /^(127\.|localhost$|::1$)/.test(HOST);
   const found: Finding[] = [
     ...(PUBLIC_URL === undefined && !isLocal
-      ? [odd(`links and tokens name http://${HOST}`, "set IMPRIMATUR_PUBLIC_URL to the origin that others know")]
+      ? [odd(`links and tokens name ${urlAt(HOST, PORT)}`, "set IMPRIMATUR_PUBLIC_URL to the origin that others know")]
       : []),
     ...(RATE_LIMIT === "off" ? [odd("rate limits are off", "set IMPRIMATUR_RATE_LIMIT to on outside of load tests")] : []),
     ...(DATABASE_URL !== undefined && keysSetIn(config).length === 0
