@@ -4,7 +4,7 @@ import { appendFileSync, chmodSync, chownSync, copyFileSync, existsSync, mkdtemp
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { jobPath } from "#shared/states.ts";
 import { createLog } from "../../cloud/log.ts";
 import { openPostgres } from "../../cloud/store/postgres.ts";
@@ -30,7 +30,7 @@ const own = async (): Promise<[url: string, name: string]> => {
 const KEY = "the-key-of-all-nodes-0001";
 async function worldOn(databaseUrl: string) {
   const w = await startWorld({ databaseUrl, clock: false, settings: { IMPRIMATUR_BOOTSTRAP_KEY: KEY } });
-  ends.push(() => w.end());
+  onTestFinished(() => w.end()); // its connections with it: all files share one server
   return { url: w.url, as: w.as, admin: w.as(KEY), logged: w.logged };
 }
 type Node = Awaited<ReturnType<typeof worldOn>>;
