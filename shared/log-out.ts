@@ -43,7 +43,7 @@ export function logToStdout(atOnceBytes = 1): LogOut {
   }
   Object.assign(stream, { flushSync });
   stream.on("error", nothing); // a disk without room: its next write tries again what this one couldn't
-  for (const out of [process.stdout, process.stderr]) out.on("error", nothing); // a word of ours beside the log
+  for (const out of [process.stdout, process.stderr]) if (!out.listeners("error").includes(nothing)) out.on("error", nothing); // a word of ours beside the log
   let lost = 0;
   stream.on("drop", () => void (lost += 1));
   stream.on("drain", () => {
