@@ -87,7 +87,8 @@ async function post(url: string, body: Uint8Array, withinMs: number, clock: Cloc
   try {
     const answer = await fetch(url, {
       method: "POST",
-      headers: { "content-type": "application/ipp" },
+      // A connection that is kept may be gone when the label is sent, and nobody would know whether it left.
+      headers: { "content-type": "application/ipp", connection: "close" },
       body: new Uint8Array(body),
       redirect: "error",
       signal: late.signal,

@@ -1,7 +1,7 @@
 // A print queue's word is grade D at best: no state it reports attests a label, and no lost answer makes one print twice.
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 // @ts-expect-error -- it comes without types
 import independent from "@sealsystems/ipp";
@@ -327,6 +327,42 @@ describe("a queue's job is never called unprinted unless it is ours and surely w
       expect(await printer.awaitCompletion(submission, { withinMs: 100 })).toMatchObject({ outcome: "unknown", toDestroy: null });
     }
   });
+});
+
+test("a queue that hangs up behind each answer without a word takes every label, and none is in doubt", async () => {
+  const sockets = new Set<Socket>();
+  const queue = createTcpServer((socket) => {
+    let heard = Buffer.alloc(0);
+    let isOver = false;
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.on("data", (bytes: Buffer) => {
+      if (isOver) return void socket.resetAndDestroy(); // as its machine does for a program that has closed
+      heard = Buffer.concat([heard, bytes]);
+      const head = heard.indexOf("\r\n\r\n");
+      const length = Number(/content-length: (\d+)/i.exec(heard.toString("latin1"))?.[1]);
+      if (head < 0 || heard.length < head + 4 + length) return;
+      isOver = true;
+      const { code, requestId } = decodeIpp(heard.subarray(head + 4));
+      const isLabel = code === OPERATIONS["Print-Job"];
+      const groups = isLabel ? [{ tag: GROUPS.job, attributes: jobThat(TOKEN, PENDING) }] : [];
+      const answer = encodeIpp({ code: 0, requestId, groups });
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/ipp\r\ncontent-length: ${answer.length}\r\n\r\n`);
+      socket.write(answer);
+      setTimeout(() => socket.end(), 3);
+    });
+  }).listen(0, "127.0.0.1");
+  await once(queue, "listening");
+  after.push(() => {
+    for (const socket of sockets) socket.destroy();
+    queue.close();
+  });
+  const printer = await driver.open(`ipp://127.0.0.1:${(queue.address() as AddressInfo).port}/printers/label`, profile);
+  for (let n = 0; n < 30; n += 1) {
+    const submission = await printer.submit(await printer.encode(bitmap, { token: TOKEN }));
+    expect([n, submission]).toMatchObject([n, { spoolId: "1", retryable: false }]);
+    expect(submission).not.toHaveProperty("fault");
+  }
 });
 
 describe("what the queue says of itself", () => {
