@@ -60,6 +60,8 @@ export const LOOK_MS = 1_000;
 const FRESH_MS = 2_000;
 const LAST_TRIES = 3;
 const UNEXPLAINED_MAX = 20;
+const NO_LONGER_ANSWERS =
+  "it answered before and says nothing now, so that a label might come out at any time: is it on, and does another program hold its port? A printer that never answers gets a name of its own in the settings";
 const NO_LONGER_COUNTS =
   "it no longer tells its label counter, by which its labels were known: switch it off and on; another printer gets a name of its own in the settings";
 
@@ -128,6 +130,12 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
 
   /** Whether it could print now; a printer that says nothing of itself is taken at its word. */
   async function isReady(at: Printer): Promise<boolean> {
+    if (capabilities && hasGoneSilent(capabilities)) {
+      probedAt = -Infinity;
+      become("offline", NO_LONGER_ANSWERS);
+      await close();
+      return false;
+    }
     if (capabilities && !capabilities.status && !can(config, "queue")) {
       become("ready", "it doesn't tell how it is");
       return true;
@@ -175,7 +183,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   };
   /**
    * A printer that has told its counter has one, whatever it says later, and its answer alone attests no label: another run may have heard it.
-   * One that gives itself another name is another printer, and one that says nothing at all attests nothing: people are asked.
+   * One that gives itself another name is another printer, and to one that says nothing at all nothing is sent: what lies in it people are asked about.
    */
   function hasFallenSilent({ counter: counts, identity, ceiling }: Capabilities): boolean {
     const known = store.kept(counted);
@@ -192,6 +200,9 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       });
     return known !== null && !counts && attests(ceiling) && !isExchanged;
   }
+  /** Many take one connection at a time, and the next one's label when the first has gone. */
+  const hasGoneSilent = ({ identity, status, ceiling }: Capabilities): boolean =>
+    store.kept(counted) !== null && identity === null && !status && !attests(ceiling);
   function watchCounter({ counters: { labels } }: Status): void {
     const before = counter.expected();
     if (labels === null || labels === before) return;

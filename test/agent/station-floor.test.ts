@@ -403,6 +403,26 @@ describe.concurrent("a printer that never says anything", () => {
     expect(station.state().printers[0]?.ceiling).toBe("E");
   });
 
+  test("but answered before is sent nothing: another program may hold it; it goes on by itself when it answers again", async (t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop);
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    const { job_ref: first } = await shop.issue();
+    await sealed(shop, first);
+    floor.machine?.fault("dont-answer");
+    await until(() => station.state().printers[0]?.status === "offline");
+    const { job_ref: ref } = await shop.issue();
+    await until(() => station.state().printers[0]?.words.includes("does another program hold its port?") ?? false);
+    for (let n = 0; n < 50; n += 1) {
+      expect([asked(station, ref), floor.machine?.labels.length]).toEqual([null, 1]);
+      await sleep(50);
+    }
+    floor.machine?.clear();
+    await sealed(shop, ref);
+    expect([floor.machine?.labels.length, station.state().printers[0]?.ceiling]).toEqual([2, "A"]);
+  });
+
   test("but was only starting up when it was asked: it is asked again, and what it says counts from then on", async (t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop);
