@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import { limits } from "#shared/limits.ts";
-import { urlAt } from "#shared/url-at.ts";
+import { isLoopback, urlAt } from "#shared/url-at.ts";
 import { anchorAt } from "./adapters/anchor.ts";
 import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
 import { registryAt } from "./adapters/registry.ts";
@@ -80,10 +80,10 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const allowPrivate = config.WEBHOOK_PRIVATE === "on";
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
-    if (!store.sole && config.PUBLIC_URL === undefined)
+    if (config.PUBLIC_URL === undefined && (!store.sole || !isLoopback(config.HOST)))
       log.warn(
         { event: "no-public-url" },
-        "tokens, envelopes and links carry this node's own address: set IMPRIMATUR_PUBLIC_URL, the same on all nodes",
+        `labels, links and tokens name ${urlAt(config.HOST, config.PORT)}: set IMPRIMATUR_PUBLIC_URL to the origin that others know, the same on all nodes`,
       );
     const workers: Worker[] = [];
     let draining = false;

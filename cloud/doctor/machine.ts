@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { reasonOf } from "#shared/fault.ts";
-import { urlAt } from "#shared/url-at.ts";
+import { isLoopback, urlAt } from "#shared/url-at.ts";
 import { brokerAt } from "#shared/mqtt.ts";
 import { keysSetIn } from "../seal.ts";
 import { isClaimed } from "../store/open.ts";
@@ -30,10 +30,9 @@ const GIB = 1_073_741_824;
 
 export const settings: Check = ({ config }) => {
   const { HOST, PORT, PUBLIC_URL, RATE_LIMIT, DATABASE_URL } = config;
-  const isLocal = /^(127\.|localhost$|::1$)/.test(HOST);
   const found: Finding[] = [
-    ...(PUBLIC_URL === undefined && !isLocal
-      ? [odd(`links and tokens name ${urlAt(HOST, PORT)}`, "set IMPRIMATUR_PUBLIC_URL to the origin that others know")]
+    ...(PUBLIC_URL === undefined && !isLoopback(HOST)
+      ? [odd(`labels, links and tokens name ${urlAt(HOST, PORT)}`, "set IMPRIMATUR_PUBLIC_URL to the origin that others know")]
       : []),
     ...(RATE_LIMIT === "off" ? [odd("rate limits are off", "set IMPRIMATUR_RATE_LIMIT to on outside of load tests")] : []),
     ...(DATABASE_URL !== undefined && keysSetIn(config).length === 0

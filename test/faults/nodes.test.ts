@@ -357,7 +357,11 @@ test("of two nodes that start at once on an empty database one makes the bootstr
   expect(nodes.filter(({ bootstrapFile }) => existsSync(bootstrapFile))).toHaveLength(1);
 });
 
-test("a node on PostgreSQL without a public URL says what that means for the others", async () => {
-  const world = await node(await freshDatabase("postgres"), { IMPRIMATUR_PUBLIC_URL: "" });
-  expect(world.logged().some((line) => line.includes("no-public-url"))).toBe(true);
+test.each([
+  [true, "a node on PostgreSQL", true, "127.0.0.1"],
+  [true, "a cloud that listens everywhere", false, "0.0.0.0"],
+  [false, "a cloud of this machine's own", false, "127.0.0.1"],
+])("without a public URL it is %s that %s says which address stands on its labels", async (is, _who, isNode, host) => {
+  const world = await node(isNode ? await freshDatabase("postgres") : undefined, { IMPRIMATUR_PUBLIC_URL: "", IMPRIMATUR_HOST: host });
+  expect(world.logged().some((line) => line.includes(`labels, links and tokens name http://${host}`))).toBe(is);
 });
