@@ -108,6 +108,7 @@ describe.concurrent.for(damages)("a buffer that %s", ([, damage, why]) => {
     await ask(station, "POST", "/api/scan", { text: first.digital_link });
     await sealed(shop, first.job_ref);
     expect(await floor.links()).toEqual([first.digital_link]);
+    await until(() => station.state().printers[0]?.words.startsWith("waits for an answer") ?? false); // by then it knows where the counter stands
     expect((await say(station, second.job_ref, "not_printed")).status).toBe(200);
     await printed(station, second.job_ref);
     await ask(station, "POST", "/api/scan", { text: second.digital_link });
