@@ -101,7 +101,7 @@ test("from the command line it says what it is, misbehaves as told, prints, and 
 test.each([
   [["-h"], 0, /^usage: imprimatur COMMAND .*\n {2}start .*[^]*\n {2}simulate {2}one simulated/],
   [["simulate"], 0, /^usage: imprimatur simulate zpl\|escpos\|ipp\|/],
-  [["simulate", "zlp"], 2, /there is no simulator "zlp"\nusage: imprimatur simulate zpl\|/],
+  [["simulate", "zlp"], 2, /there is no simulator "zlp"; did you mean zpl\?\nusage: imprimatur simulate zpl\|/],
   [["simulate", "escpos", "--help"], 0, /^usage: imprimatur simulate escpos \[--port N\]/],
   [["simulate", "ipp", "--prot", "1"], 2, /^there is no option --prot; did you mean --port\? \(usage: imprimatur simulate ipp /],
   [["simulate", "zpl", "--dpi", "200"], 2, /^--dpi is one of 203, 300, 600\n$/],
