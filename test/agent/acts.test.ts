@@ -78,7 +78,7 @@ test("PINs are digits, nobody's twice, and a wrong one is never said aloud", asy
       agentConfigFrom({ ...floor.config, operators });
   expect(withOperators({ ...OPERATOR, pin: "12a4" })).toThrow("operators.0.pin");
   expect(withOperators(OPERATOR, { id: "op-8", name: "Bo", badge: "B-8", pin: OPERATOR.pin })).toThrow(
-    /^operators: the PIN is there twice$/,
+    `operators: "${OPERATOR.id}" and "op-8" have the same pin`,
   );
   const arrive = (pin: string) => ask(station, "POST", "/api/operator", { pin });
   expect((await arrive(OPERATOR.pin)).body.operator).toEqual({ id: OPERATOR.id, name: OPERATOR.name });
