@@ -16,6 +16,7 @@ const IMAGES = 240;
 const WRITERS = 4;
 const ANSWERS = 60;
 const MANY_ANSWERS = 240;
+const TRIES = 5;
 const root = mkdtempSync(join(tmpdir(), "imprimatur-power-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
@@ -101,14 +102,19 @@ const askControl = async (url: string, name: string) => (await client(() => url)
 const NOTED = /x-note: \/(k[\d-]+)/gi;
 const notes = (rows: Database.Database) => rows.prepare("SELECT substr(text, 2) FROM notes").pluck().all();
 
+/** That wrote to the database. */
+function threadsIn({ folder, database, trace }: Recorded): number {
+  const spelled = Buffer.from(join(folder, database)).toString("hex").replaceAll(/../g, "\\x$&"); // as strace does
+  const lines = readFileSync(trace, "latin1").split("\n");
+  return new Set(lines.filter((line) => line.includes(`<${spelled}>`)).map((line) => line.split(" ")[0])).size;
+}
+
 test.skipIf(straceMissing)("nor is anything lost while a thread works off the log beside the writer", { timeout: 90_000 }, async () => {
   const env = { CONTROL_SYNCHRONOUS: "FULL", CONTROL_CHECKPOINT: "40" };
-  const run = await recorded("fixtures/unsafe-cloud.ts", "control.db", env, askControl, MANY_ANSWERS);
-  const database = Buffer.from(join(run.folder, run.database)).toString("hex").replaceAll(/../g, "\\x$&"); // as strace spells it
-  const lines = readFileSync(run.trace, "latin1")
-    .split("\n")
-    .filter((line) => line.includes(`<${database}>`));
-  expect(new Set(lines.map((line) => line.split(" ")[0])).size).toBe(2);
+  const once = () => recorded("fixtures/unsafe-cloud.ts", "control.db", env, askControl, MANY_ANSWERS);
+  let run = await once();
+  for (let tries = 1; threadsIn(run) < 2 && tries < TRIES; tries += 1) run = await once(); // on a busy machine its turn may not have come
+  expect(threadsIn(run)).toBe(2);
   expect(cutPower(run, NOTED, notes)).toMatchObject({ wrong: [], answered: MANY_ANSWERS });
 });
 
