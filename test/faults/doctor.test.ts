@@ -84,7 +84,10 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 test("a cloud for others without a public URL is told which address its links name", async () => {
   const { lines } = await doctor({ ...settings(dataDir), IMPRIMATUR_HOST: "::", IMPRIMATUR_PORT: "8123" });
-  expect(lines.find(({ check }) => check === "settings")).toMatchObject({ mark: "warn", says: "labels, links and tokens name http://[::]:8123" });
+  expect(lines.find(({ check }) => check === "settings")).toMatchObject({
+    mark: "warn",
+    says: "labels, links and tokens name http://[::]:8123",
+  });
 });
 
 test("nothing is written through a link that lies in the folder", async () => {
