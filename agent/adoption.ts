@@ -5,6 +5,7 @@ import { limits } from "#shared/limits.ts";
 import { leasedStates } from "#shared/states.ts";
 import type { BundleItem, Job } from "#shared/wire/jobs.ts";
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
+import type { Begun } from "./begun.ts";
 import type { CompletionEvidence } from "./printers/driver.ts";
 import { drawn } from "./drawing.ts";
 import type { Label } from "./label.ts";
@@ -24,6 +25,7 @@ const WHY = "this station's buffer was lost, and whether the label came out isn'
 const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be well again
 const WHAT = "what this station held before";
 
+type Left = Pick<Job, "job_ref" | "attempt_id" | "serial">;
 export type Adoption = ReturnType<typeof adoptionOf>;
 type AdoptionDeps = Talks & { floor: Floor; leaseSeconds: number };
 export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps) {
@@ -57,26 +59,46 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
   }
 
   /** A buffer that was put back to how it was, as by a disk that lost its last writes, doesn't know what it has told: asked before anything is printed, or a label is taken for one whose job went on. */
-  async function catchUp({ jobRef, attemptId, task }: Attempt): Promise<"known" | Exclude<Lease, "alive"> | "stumbled"> {
+  async function catchUp({ jobRef, attemptId, task, work }: Attempt): Promise<"known" | Exclude<Lease, "alive"> | "stumbled"> {
     const said = await cloud.evidence(jobRef);
     uplink.heard(said);
-    if (!said.ok) {
-      const fate = fateOf(said);
-      if (settling.has(fate)) return "known"; // what became of the job its lease says
-      return fate === "aside" ? "stumbled" : "unknown";
-    }
-    const { attempt_id: latest, items } = said.value;
-    if (latest !== attemptId || items.length <= store.items(attemptId).length) return "known";
-    await adopt(floor, attemptId, task, items, leaseSeconds);
+    const fate = said.ok ? null : fateOf(said);
+    if (fate !== null && !settling.has(fate)) return fate === "aside" ? "stumbled" : "unknown";
+    const own = store.items(attemptId);
+    const isAhead = said.ok && said.value.attempt_id === attemptId && said.value.items.length > own.length;
+    if (!isAhead && !work.begun) return "known"; // what became of the job its lease says
+    await adopt(floor, attemptId, task, isAhead ? said.value.items : own, leaseSeconds);
     return "lost"; // as far as it may be begun
   }
 
   let stumblesSince: number | undefined;
   /** The others don't wait for what the cloud can't say: whoever prints it next here is asked for its label first. */
-  function leave({ job_ref: jobRef, attempt_id: attemptId, serial }: Job): void {
-    const words = `${WHY}, nor does the cloud say what it has heard of it: look for it, and explain it here`;
-    store.label("unknown", "unknown", words, { attemptId: attemptId ?? "", jobRef, serial });
+  function leave({ job_ref: jobRef, attempt_id: attemptId, serial }: Left, because: string, printer = "unknown"): void {
+    const words = `${WHY}, ${because}: look for it, and explain it here`;
+    store.label(printer, "unknown", words, { attemptId: attemptId ?? "", jobRef, serial });
     say("error", { event: "not_adopted", job_ref: jobRef }, `${jobRef}: ${words}`);
+  }
+
+  /** Labels of attempts that this buffer has lost and the cloud no longer lets us hold: of those that it has heard the end of, nothing is asked. False where it can't say now. */
+  async function takeBegun(): Promise<boolean> {
+    for (const begun of store.kept("begun_elsewhere") ?? []) {
+      const isAccountedFor = store.attempt(begun.attempt_id) !== undefined || (await hasHeardTheEnd(begun));
+      if (isAccountedFor === undefined) return false;
+      store.write(() => {
+        if (!isAccountedFor) leave(begun, "and the cloud hasn't heard what became of it", begun.printer);
+        store.setMeta("begun_elsewhere", JSON.stringify((store.kept("begun_elsewhere") ?? []).filter(({ n }) => n !== begun.n)));
+      });
+    }
+    return true;
+  }
+  /** Sealed, or given up by who had it: not by the reaper. Undefined where it can't be asked now. */
+  async function hasHeardTheEnd({ job_ref: ref, attempt_id: attemptId }: Begun): Promise<boolean | undefined> {
+    const said = await cloud.history(ref);
+    uplink.heard(said);
+    if (!said.ok) return isAway(said) ? undefined : said.code === "NOT_FOUND"; // another tenant's
+    return said.value.data.some(
+      ({ attempt_id: of, to, actor }) => of === attemptId && (to === "SEALED" || (to === "FAILED" && actor.kind !== "system")),
+    );
   }
 
   async function run(deviceId: string): Promise<boolean> {
@@ -92,8 +114,9 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
       stumblesSince ??= clock.now();
       if (clock.now() - stumblesSince < STUMBLES_MAX_MS) return false;
     }
+    if (!(await takeBegun())) return false;
     store.write(() => {
-      stumbled.forEach(leave);
+      for (const job of stumbled) leave(job, "nor does the cloud say what it has heard of it");
       store.setMeta("adoption", "done");
     });
     const words =
@@ -111,12 +134,12 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
 /** The cloud knows what it was told; what the lost buffer hadn't told yet may have happened all the same. */
 async function adopt(floor: Floor, attemptId: string, task: Task, items: BundleItem[], leaseSeconds: number): Promise<void> {
   const { store } = floor;
-  const printer = printerOf(floor, task, items);
+  const printer = printerOf(floor, task, items, store.lastAct(attemptId)?.printer);
   const label = items.length > 0 || !printer ? undefined : await drawing(floor, task, printer);
   store.write(() => {
     store.take({ attemptId, task, envelope: "", leaseSeconds, leaseUntil: 0, envelopeUntil: floor.clock.now() + DAY_MS });
     store.heardBefore({ attemptId, jobRef: task.job_ref }, items.slice(store.items(attemptId).length));
-    store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: instant(floor.clock) } });
+    store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: instant(floor.clock), begun: undefined } });
     if (label instanceof Refusal)
       return fail(floor, store.must(attemptId), `${label.code}: ${label.message}`, { disposition: "not_printed" });
     if (label) steps.rendered(floor, store.must(attemptId), label);
@@ -174,9 +197,10 @@ function taskOf(job: Job): Task {
   return { ...named, needs, template, template_sha256: null, duplicate_risk, reprint };
 }
 
-function printerOf({ printers }: Floor, { needs }: Task, items: BundleItem[]): PrinterConfig | undefined {
+function printerOf({ printers }: Floor, { needs }: Task, items: BundleItem[], begunOn?: string): PrinterConfig | undefined {
   const receipt = items.find(({ status }) => status === "SPOOL_SUBMITTED")?.evidence?.["spool_receipt"] as { printer?: string } | undefined;
-  return printers.find(({ name }) => name === receipt?.printer) ?? printers.find(({ rfid }) => rfid || !needs.includes("rfid"));
+  const itsName = receipt?.printer ?? begunOn;
+  return printers.find(({ name }) => name === itsName) ?? printers.find(({ rfid }) => rfid || !needs.includes("rfid"));
 }
 
 /** What this station would have printed, but for the product's name, which only the envelope told; a label that it refuses can't have come out of it. */

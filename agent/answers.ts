@@ -77,7 +77,7 @@ export function skip(floor: Floor, jobRef: string, operator: string, isPrinting:
   say("info", { event: "skipped", job_ref: jobRef, operator }, `${operator} skips ${jobRef}: it comes again when its lease is over`);
   news.beat();
 }
-export const maySkip = (attempt: Attempt): boolean => attempt.ended === null && !paperMayExist(attempt);
+export const maySkip = (attempt: Attempt): boolean => attempt.ended === null && !paperMayExist(attempt) && !attempt.work.begun;
 
 /** Scans from before this count for nothing any more. */
 const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});

@@ -62,6 +62,8 @@ export const GIVE_UP: readonly Verdict[] = ["misprint", "destroyed"];
 
 /** What was learned on the way; all of it durable. */
 export type Work = {
+  /** It was begun, and the buffer was put back to how it was before: the cloud is asked what it has heard, and then a person. */
+  begun?: true;
   /** A label of an earlier attempt may lie here, of which the cloud hasn't heard yet. */
   earlier?: boolean;
   /** When an operator said that earlier labels of this serial are gone. */

@@ -1,6 +1,7 @@
 // Attempts in the buffer: each job that was taken on, how far it is, and every act that was begun for it.
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
-import { askOf } from "./attempt.ts";
+import { askOf, paperMayExist } from "./attempt.ts";
+import type { Begun } from "./begun.ts";
 import type { Row, Sql } from "./buffer-sql.ts";
 
 type Change = Partial<Pick<Attempt, "printer" | "stage" | "leaseUntil" | "leaseSeconds" | "ended">> & {
@@ -101,6 +102,20 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
           ).lastInsertRowid,
         ),
       ),
+    /** The number of the last act that this buffer knows, forgotten ones included. */
+    lastActOfAll: (): number => Number(get("SELECT seq FROM sqlite_sequence WHERE name = 'acts'")?.["seq"] ?? 0),
+    /** An act that this buffer has lost, written down anew; false where it has lost the attempt, too. */
+    beginAgain: ({ n, attempt_id: id, printer, token, sha256, bytes, at }: Begun): boolean =>
+      write(() => {
+        run(
+          "INSERT INTO acts (n, attempt_id, printer, token, sha256, bytes, intended_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+          n, id, printer, token, sha256, bytes, at,
+        ); // oxfmt-ignore
+        const known = attempt(id);
+        if (!known) run("DELETE FROM acts WHERE n = ?", n);
+        else if (known.ended === null && !paperMayExist(known)) change(id, { printer, work: { begun: true } });
+        return known !== undefined;
+      }),
     receipt: (n: number, receipt: object) =>
       void write(() => run("UPDATE acts SET receipt = ?, received_at = ? WHERE n = ?", JSON.stringify(receipt), clock.now(), n)),
     lastAct: (attemptId: string): { sha256: string; bytes: number; printer: string } | undefined => {

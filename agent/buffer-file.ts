@@ -164,7 +164,7 @@ function faultIn(db: Database.Database, version: number): string | undefined {
   return unread === 0 ? undefined : `${unread} of its rows can't be read`;
 }
 /** What other versions kept by names of their own isn't read, so it damages nothing. */
-const KEPT_AS_JSON = { station: 1, jwks: 1, unanswered_claim: 1, set_aside: 1, paused: 1 };
+const KEPT_AS_JSON = { station: 1, jwks: 1, unanswered_claim: 1, set_aside: 1, paused: 1, begun_elsewhere: 1 };
 /** SQLite finds a page that is torn, and no byte that was turned within a value. What is over is read as well, by the console and when its serial comes again. */
 const UNREADABLE = [
   `attempts WHERE NOT iif(json_valid(task) AND json_valid(work), stage IN (${quoted(stages)})

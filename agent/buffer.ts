@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { JSONWebKeySet } from "jose";
 import type { Station as StationInfo } from "#shared/wire/devices.ts";
+import { type Begun, begunBeside } from "./begun.ts";
 import { attemptsIn } from "./buffer-attempts.ts";
 import { openFile, type SetAside } from "./buffer-file.ts";
 import { forgettingIn } from "./buffer-forgetting.ts";
@@ -21,6 +22,7 @@ type Kept = {
   jwks: JSONWebKeySet;
   unanswered_claim: Asked;
   set_aside: SetAside;
+  begun_elsewhere: Begun[];
   [odometer: `odometer:${string}`]: number;
   [counts: `counts:${string}`]: { identity: string | null };
 };
@@ -33,6 +35,14 @@ export function openBuffer(dataDir: string, clock: Clock) {
   const attempts = attemptsIn(sql);
 
   const kept = <Name extends keyof Kept>(name: Name): Kept[Name] | null => JSON.parse(meta(name) ?? "null") as Kept[Name] | null;
+  const begun = begunBeside(file);
+  const lost = begun.after(attempts.lastActOfAll());
+  if (lost.length > 0)
+    write(() => {
+      const elsewhere = lost.filter((one) => !attempts.beginAgain(one));
+      setMeta("begun_elsewhere", JSON.stringify([...(kept("begun_elsewhere") ?? []), ...elsewhere]));
+      setMeta("adoption", "due");
+    });
 
   return {
     file,
@@ -40,6 +50,9 @@ export function openBuffer(dataDir: string, clock: Clock) {
     meta,
     setMeta,
     kept,
+    noteBegun: begun.note,
+    /** Labels that were begun after what this buffer knows: it was put back to how it was, or is a new one. */
+    lost: lost.length,
     /** The file that was here before this one and couldn't be read, for as long as it lies there. */
     setAside: (): SetAside | null => {
       const said = kept("set_aside");
@@ -66,6 +79,9 @@ export function openBuffer(dataDir: string, clock: Clock) {
     ...labelsIn(sql),
     ...forgettingIn(sql),
     ...sightingsIn(sql),
-    close: () => db.close(),
+    close: () => {
+      begun.close();
+      db.close();
+    },
   };
 }

@@ -13,6 +13,7 @@ import {
   EvidenceBundle,
   Job,
   type JobCreate,
+  JobHistory,
   LeaseTaken,
   Orphan,
   type OrphanReport,
@@ -171,6 +172,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     jobs: (query: { device: string; state: string; cursor?: string }) =>
       call("GET", `/api/v2/aidc/jobs?${new URLSearchParams({ ...query, limit: String(limits.PAGE_MAX_ITEMS) }).toString()}`, listOf(Job)),
     evidence: (ref: string) => call("GET", `/api/v2/aidc/jobs/${ref}/evidence`, EvidenceBundle),
+    history: (ref: string) => call("GET", `/api/v2/aidc/jobs/${ref}/history`, JobHistory),
     picture: (sha256: string, mediaType: string, bytes: Uint8Array<ArrayBuffer>) =>
       call("PUT", `/api/v2/aidc/evidence/${sha256}`, BlobKept, { body: bytes, type: mediaType }),
   };

@@ -6,7 +6,16 @@ import { inTime } from "./clock.ts";
 import { contentOf } from "./drawing.ts";
 import type { Label } from "./label.ts";
 import { LOOK_MS, type Press, type PressFloor } from "./press.ts";
-import { attests, type Capabilities, type Completion, isOther, type Printer, type Submission } from "./printers/driver.ts";
+import {
+  attests,
+  type Capabilities,
+  type Completion,
+  type Encoded,
+  isOther,
+  NO_COUNTERS,
+  type Printer,
+  type Submission,
+} from "./printers/driver.ts";
 import { can } from "./printers/index.ts";
 import { fail, unlessRefused } from "./ends.ts";
 import { isOver } from "./floor.ts";
@@ -69,7 +78,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       const sentTo = isQueue ? null : press.identity(); // a queue finds the label by its name, whatever it calls itself by then
       return steps.intend(floor, attempt, config.name, { token: encoded.token, sha256, bytes: bytes.length, counter: before, sentTo });
     });
-    const submission = await at.submit(encoded);
+    const submission = unnoted(attempt, act, encoded) ?? (await at.submit(encoded));
     const left = await durable(() =>
       store.write(() => {
         const found = submission.before.labels; // somebody may have pressed feed since the last look
@@ -89,6 +98,20 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       await waitFor(press.isOver, patience.retryMs[0] ?? LOOK_MS);
     }
     return undefined;
+  }
+
+  /** What can't be written down outside of the buffer isn't begun. */
+  function unnoted({ attemptId, jobRef, serial }: Attempt, act: number, { token, sha256, bytes }: Encoded): Submission | undefined {
+    const at = clock.now();
+    try {
+      store.noteBegun({
+        n: act, attempt_id: attemptId, job_ref: jobRef, serial, printer: config.name, token, sha256, bytes: bytes.length, at,
+      }); // oxfmt-ignore
+      return undefined;
+    } catch (error) {
+      const fault = `that its label begins can't be written down: ${(error as Error).message}`;
+      return { token, bytesOffered: bytes.length, bytesAccepted: 0, retryable: true, before: NO_COUNTERS, at, fault };
+    }
   }
 
   /** Whether it came out well, so that what is behind it can be told from it. */

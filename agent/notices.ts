@@ -3,16 +3,24 @@ import type { Store } from "./buffer.ts";
 import type { SteadyClock } from "./clock.ts";
 import { type CloudTime, spanOf, WORTH_SAYING_MS } from "./cloud-time.ts";
 
-export type Notice = { code: "buffer_set_aside" | "buffer_unwritable" | "clock_off" | "clock_went_back"; words: string };
+export type Notice = {
+  code: "buffer_set_aside" | "buffer_put_back" | "buffer_unwritable" | "clock_off" | "clock_went_back";
+  words: string;
+};
 
 export function noticesOf({ store, clock, time }: { store: Store; clock: SteadyClock; time: CloudTime }): Notice[] {
   const aside = store.setAside();
-  const held = store.meta("adoption") === "due" ? "; the cloud hasn't yet been asked what this station held" : "";
+  const isDue = store.meta("adoption") === "due";
+  const unasked = "the cloud hasn't yet been asked what this station held";
   const all: [Notice["code"], string | null][] = [
     [
       "buffer_set_aside",
       aside &&
-        `the buffer couldn't be read (${aside.why}) and was set aside as ${aside.file}${held}: look through the labels that lie here, then move that file away`,
+        `the buffer couldn't be read (${aside.why}) and was set aside as ${aside.file}${isDue ? `; ${unasked}` : ""}: look through the labels that lie here, then move that file away`,
+    ],
+    [
+      "buffer_put_back",
+      isDue && !aside ? `labels were begun here that the buffer doesn't know: it was put back, or is a new one; ${unasked}` : null,
     ],
     ["buffer_unwritable", store.fault()],
     ["clock_off", time.words()],

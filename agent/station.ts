@@ -164,6 +164,12 @@ function takeUp(floor: Floor): void {
       { event: "buffer", ...aside },
       `the buffer couldn't be read (${aside.why}): it is set aside as ${aside.file}, and one begins anew`,
     );
+  if (store.lost > 0)
+    say(
+      "error",
+      { event: "buffer", lost: store.lost },
+      `${store.lost} ${store.lost === 1 ? "label was" : "labels were"} begun here that the buffer doesn't know: it was put back to how it was, or is a new one; the cloud is asked what it has heard`,
+    );
   store.distrustLeases();
   recover(floor);
   takeOver(floor);

@@ -221,6 +221,107 @@ test.concurrent("one that was put back to how it was prints nothing again, and a
   expect(await floor.links()).toEqual(labels);
 });
 
+/** Prints a label of which the cloud hears nothing, on a buffer that is then put back to how it was before, or taken away. */
+async function putBack(t: TestContext, world: typeof w, to: "when it was claimed" | "before it was claimed" | "nothing") {
+  const shop = await printShop(world);
+  const net = await startNetwork(() => world.url);
+  t.onTestFinished(net.end);
+  const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 30 } } });
+  const before = await stationOn(floor);
+  const first = await shop.issue({ priority: 2 });
+  await printed(before, first.job_ref);
+  const claimed = to === "when it was claimed" ? await shop.issue({ priority: 1 }) : undefined;
+  await until(() => (!claimed || jobAt(before, claimed.job_ref) !== undefined) && before.state().buffer_depth === 0);
+  await before.end();
+  const copy = readFileSync(fileOf(floor));
+
+  const station = await stationOn(floor);
+  await ask(station, "POST", "/api/pause");
+  await ask(station, "POST", "/api/scan", { text: first.digital_link });
+  await sealed(shop, first.job_ref);
+  const job = claimed ?? (await shop.issue({ priority: 1 }));
+  net.rule(({ path, body }) => (/\/results?$/.test(path) && `${path} ${body}`.includes(job.job_ref) ? "cut" : "pass"));
+  await ask(station, "POST", "/api/resume");
+  await printed(station, job.job_ref);
+  await station.end();
+  expect(await stateInCloud(shop, job.job_ref)).toBe("CLAIMED");
+  if (to === "nothing") rmSync(fileOf(floor));
+  else writeFileSync(fileOf(floor), copy);
+  net.rule(() => "pass");
+  const again = async () => {
+    const next = await stationOn(floor);
+    t.onTestFinished(next.end);
+    await ask(next, "POST", "/api/resume"); // where it is known that it was paused
+    return next;
+  };
+  return { shop, floor, first, job, again };
+}
+
+const toldOfIt = ({ lines }: Running) => lines.filter((line) => line.includes('"event":"buffer"'));
+test.concurrent.for(["when it was claimed", "before it was claimed", "nothing"] as const)(
+  "a label of which the cloud has heard nothing isn't printed again by a buffer that was put back to %s: it is asked for, and sealed",
+  async (to, t) => {
+    const { shop, floor, first, job, again } = await putBack(t, w, to);
+    const labels = [first.digital_link, job.digital_link];
+    const station = await again();
+    expect(toldOfIt(station)).toEqual([expect.stringContaining("begun here that the buffer doesn't know")]);
+    await until(() => asked(station, job.job_ref) === "unknown_outcome");
+    expect((await say(station, job.job_ref, "good")).status).toBe(200);
+    await ask(station, "POST", "/api/scan", { text: job.digital_link });
+    await sealed(shop, job.job_ref);
+    await until(() => station.store.meta("adoption") === "done" && station.state().buffer_depth === 0);
+    expect(await floor.links()).toEqual(labels);
+    expect([station.state().quarantine, station.state().notices]).toEqual([[], []]);
+    await station.end();
+    expect(toldOfIt(await again())).toEqual([]); // it knows them by now
+  },
+);
+
+test.concurrent("where its job went on meanwhile, the label that lies there is told of, and the next one of its serial waits for it", async (t) => {
+  const own = await startWorld();
+  t.onTestFinished(() => own.end());
+  const { shop, floor, first, job, again } = await putBack(t, own, "before it was claimed");
+  const { job_ref: ref, digital_link: text } = job;
+  const other = await shop.newDevice("line 2");
+  own.later(60_000);
+  await until(async () => (await other.api.post("/aidc/jobs/claim", { station: "line-1", lease_seconds: 30 })).status === 200);
+  const station = await again();
+  await until(() => station.state().ledger.counts["unknown"] === 1);
+  own.later(60_000);
+  await until(() => asked(station, ref) === "destroy_earlier");
+  expect(await floor.links()).toEqual([first.digital_link, text]);
+  expect((await say(station, ref, "destroyed")).status).toBe(200);
+  await printed(station, ref);
+  await ask(station, "POST", "/api/scan", { text });
+  await sealed(shop, ref);
+  expect(await floor.links()).toEqual([first.digital_link, text, text]);
+});
+
+test.concurrent("what was sealed after the buffer was copied is asked of the cloud, and of nobody else", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+  const empty = await stationOn(floor);
+  await empty.end();
+  const copy = readFileSync(fileOf(floor));
+  const before = await stationOn(floor);
+  const { job_ref: ref, digital_link: text } = await shop.issue();
+  await printed(before, ref);
+  await ask(before, "POST", "/api/scan", { text });
+  await sealed(shop, ref);
+  await until(() => before.state().buffer_depth === 0);
+  await before.end();
+  writeFileSync(fileOf(floor), copy);
+  writeFileSync(`${fileOf(floor)}.begun`, `${readFileSync(`${fileOf(floor)}.begun`, "utf8")}\n{"n":2,"attempt`); // torn when the power failed
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => station.store.meta("adoption") === "done");
+  expect(station.store.lost).toBe(1);
+  expect([station.state().ledger.counts, station.state().notices]).toEqual([{}, []]);
+  const next = await shop.issue();
+  await printed(station, next.job_ref);
+  expect(await floor.links()).toEqual([text, next.digital_link]);
+});
+
 test.concurrent("what a printer read back of a tag is asked of the cloud, too: the label is sealed by its scan", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand", rfid: true });

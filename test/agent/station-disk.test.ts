@@ -1,5 +1,5 @@
 // A disk that is really full under the buffer of a real agent: it claims no more, keeps what it has, and ends its work by itself when there is room.
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { startFloor } from "../../fixtures/floor.ts";
@@ -7,7 +7,7 @@ import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, sealed, stateInCloud, until } from "./floor.ts";
+import { ask, floorOf, jobAt, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -49,6 +49,28 @@ test("a full disk stops the claiming and loses nothing; with room again all is p
   expect(await floor.links()).toEqual([first, second, third].map(({ digital_link: link }) => link));
   expect((await state()).quarantine).toEqual([]);
   expect(await agent.end()).toBe(0);
+});
+
+test("a label whose beginning can't be written down beside the buffer isn't begun, and is with room again", async (t) => {
+  const disk = smallDisk(4);
+  if (typeof disk === "string") return t.skip(disk);
+  t.onTestFinished(disk.end);
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+  mkdirSync(floor.config.dataDir);
+  writeFileSync(join(disk.folder, "begun"), "");
+  symlinkSync(join(disk.folder, "begun"), join(floor.config.dataDir, "station.db.begun"));
+  disk.fill();
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  const { job_ref: ref, digital_link: text } = await shop.issue();
+  await until(() => station.state().printers[0]?.words.includes("can't be written down: ENOSPC") ?? false);
+  expect([jobAt(station, ref)?.stage, await floor.links()]).toEqual(["rendered", []]);
+  disk.free();
+  await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+  await ask(station, "POST", "/api/scan", { text });
+  await sealed(shop, ref);
+  expect([await floor.links(), station.state().quarantine]).toEqual([[text], []]);
 });
 
 test("a buffer that is taken away stops the claiming and is told, what it holds reaches the cloud, and put back it goes on", async (t) => {
