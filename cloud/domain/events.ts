@@ -1,5 +1,5 @@
 // Domain events: written in the unit of work that they tell of, numbered by their subject's version, so that order is a fact of the row.
-import { type EventData, isEventName } from "#shared/events.ts";
+import type { EventData, EventName } from "#shared/events.ts";
 import { and, asc, desc, eq, gt, isNotNull, lt, sql } from "../store/drizzle.ts";
 import type { DomainEvent } from "#shared/wire/products.ts";
 import type { Caller } from "../route.ts";
@@ -20,14 +20,14 @@ export const byOf = ({ tenantId, credential: { kind, id, name } }: Caller, reque
 });
 
 type Row = typeof events.$inferSelect;
-export type Entry = Pick<Row, "subject" | "seq" | "type" | "data"> & { snapshot?: Row["snapshot"] };
+type Entry<Name extends EventName> = Pick<Row, "subject" | "seq"> & { type: Name; data: EventData[Name]; snapshot?: Row["snapshot"] };
 
 const insertEvent = prepared(db.insert(events).values(placesOf(events)));
-/** What the catalogue knows goes out as well, under the same id. */
-export async function record(tx: Tx, by: By, { snapshot = null, ...entry }: Entry): Promise<void> {
+/** Goes out as well, under the same id. */
+export async function record<Name extends EventName>(tx: Tx, by: By, { snapshot = null, ...entry }: Entry<Name>): Promise<void> {
   const id = newIdIn(tx);
   await insertEvent.run({ ...by, ...entry, snapshot, id, at: tx.now } satisfies Row);
-  if (isEventName(entry.type)) await emit(tx, by, entry.type, entry.data as EventData[typeof entry.type], { id });
+  await emit(tx, by, entry.type, entry.data, { id });
 }
 
 const toWire = ({ id, type, at, requestId, actor, data }: Row): DomainEvent => ({

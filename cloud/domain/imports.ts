@@ -171,7 +171,7 @@ export async function finish(tx: Tx, row: Row, fault: string | null): Promise<bo
     {
       subject: id,
       seq: 1,
-      type: `import.${status}`,
+      type: fault === null ? "import.completed" : "import.failed",
       data: { importId: id, category, total, processed, created, failed, fault },
     },
   );
