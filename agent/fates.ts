@@ -1,9 +1,10 @@
 // What becomes of a report that the cloud refused: a table by its codes, and a rule for what speaks in other words than ours.
+import type { ErrorCode } from "#shared/errors.ts";
 import type { NoAnswer } from "./cloud.ts";
 
 /** What a refusal means for the report: say it again later, or later than all others, give it up because the job went on, show it to people, or stop working. */
 type Fate = "retry" | "aside" | "drop" | "quarantine" | "stop";
-const byCode: Record<string, Fate> = {
+const byCode: Partial<Record<ErrorCode, Fate>> = {
   STALE_ATTEMPT: "drop",
   ENVELOPE_EXPIRED: "drop",
   SERIAL_VOIDED: "drop",
@@ -30,7 +31,7 @@ const byCode: Record<string, Fate> = {
 /** Those that end it; after the others it is said again. */
 export const settling = new Set<Fate>(["drop", "quarantine"]);
 export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fate {
-  const known = byCode[code];
+  const known = byCode[code as ErrorCode]; // or of a cloud that is newer than this station
   if (known) return known;
   if (isStranger({ status, code })) return "retry";
   if (status === 401 || status === 403) return "stop";

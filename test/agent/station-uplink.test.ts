@@ -9,6 +9,7 @@ import { cloudClient } from "../../agent/cloud.ts";
 import { fateOf } from "../../agent/fates.ts";
 import type { StationOptions } from "../../agent/station.ts";
 import { startWake } from "../../agent/wake.ts";
+import { routes } from "../../cloud/routes/index.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
@@ -916,31 +917,24 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
   });
 });
 
-test("every code that a report can meet has its place in the table, and what isn't there is judged by its status", () => {
-  const perReport = [
-    "STALE_ATTEMPT",
-    "ENVELOPE_EXPIRED",
-    "ILLEGAL_TRANSITION",
-    "DEVICE_KEY_REQUIRED",
-    "EVIDENCE_REQUIRED",
-    "EVIDENCE_INVALID",
-    "SCAN_MISMATCH",
-    "BUNDLE_MISMATCH",
-    "SIMULATED_EVIDENCE",
-    "INTERNAL_ERROR",
-  ] as const;
-  expect(perReport.map((code) => [code, fateOf({ code, status: errors[code].status })])).toEqual([
-    ["STALE_ATTEMPT", "drop"],
-    ["ENVELOPE_EXPIRED", "drop"],
-    ["ILLEGAL_TRANSITION", "quarantine"],
-    ["DEVICE_KEY_REQUIRED", "stop"],
-    ["EVIDENCE_REQUIRED", "quarantine"],
-    ["EVIDENCE_INVALID", "quarantine"],
-    ["SCAN_MISMATCH", "quarantine"],
-    ["BUNDLE_MISMATCH", "quarantine"],
-    ["SIMULATED_EVIDENCE", "quarantine"],
-    ["INTERNAL_ERROR", "aside"],
-  ]);
+const REPORTS = ["POST /aidc/jobs/{ref}/result", "POST /aidc/orphans", "PUT /aidc/evidence/{sha256}"];
+test("every code that a route of reports names has its place in the table, and what isn't there is judged by its status", () => {
+  const own = routes.filter(({ method, path }) => REPORTS.includes(`${method} ${path}`));
+  expect(own).toHaveLength(REPORTS.length);
+  const codes = [...own.flatMap(({ refusals = [] }) => refusals), "INTERNAL_ERROR" as const];
+  expect(Object.fromEntries(codes.map((code) => [code, fateOf({ code, status: errors[code].status })]))).toEqual({
+    STALE_ATTEMPT: "drop",
+    ENVELOPE_EXPIRED: "drop",
+    NOT_FOUND: "drop",
+    ILLEGAL_TRANSITION: "quarantine",
+    DEVICE_KEY_REQUIRED: "stop",
+    EVIDENCE_REQUIRED: "quarantine",
+    EVIDENCE_INVALID: "quarantine",
+    SCAN_MISMATCH: "quarantine",
+    BUNDLE_MISMATCH: "quarantine",
+    SIMULATED_EVIDENCE: "quarantine",
+    INTERNAL_ERROR: "aside",
+  });
   expect([0, 401, 403, 404, 408, 409, 410, 418, 429, 500, 599].map((status) => fateOf({ status, code: "?" }))).toEqual([
     "retry", "stop", "stop", "retry", "retry", "drop", "drop", "quarantine", "retry", "retry", "retry",
   ]); // oxfmt-ignore
