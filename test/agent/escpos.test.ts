@@ -1,6 +1,5 @@
 // What is ESC/POS's own: rasters of a limited width, answers without a frame, and a question behind the label that clones may not know.
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
@@ -8,6 +7,7 @@ import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
 import { driver, rasterOf } from "../../agent/printers/escpos.ts";
 import { lexer } from "../../agent/printers/escpos-answers.ts";
+import { answersInTurn, startDevice } from "../../fixtures/device.ts";
 import { startEscposPrinter } from "../../fixtures/printers/escpos.ts";
 
 const TIMING = { answerMs: 800, pollMs: 30, completionMs: 5_000, settleMs: 600, stallMs: 1_000 };
@@ -82,12 +82,10 @@ test.concurrent("an answer to GS r that nobody asked for makes the next label wa
 });
 
 test.concurrent("what a line with echo sends back is no answer: a person is asked, and the page says why", async (t) => {
-  const line = createServer((socket) => socket.on("error", () => {}).pipe(socket));
-  await new Promise<void>((resolve) => line.listen(0, "127.0.0.1", resolve));
-  t.onTestFinished(() => void line.close());
-  const { port } = line.address() as AddressInfo;
+  const line = await startDevice((socket) => socket.pipe(socket));
+  t.onTestFinished(line.end);
   const at = async (profile: Partial<Profile>) => {
-    const printer = await driver.open(`tcp://127.0.0.1:${port}`, { name: "receipts", dpi: 203, timing: TIMING, ...profile });
+    const printer = await driver.open(line.url, { name: "receipts", dpi: 203, timing: TIMING, ...profile });
     t.onTestFinished(() => printer.close());
     return printer;
   };
@@ -111,29 +109,22 @@ test.concurrent("an answer to GS r that says itself that the paper has ended con
 
 test.concurrent("status bytes that were held up and then come one after another aren't taken for the answers to later questions", async (t) => {
   const COVER_OPEN = [0x1a, 0x16, 0x12, 0x12]; // to DLE EOT 1 to 4
-  let heldUp = Promise.resolve();
-  let last = heldUp;
-  const server = createServer((socket) => {
-    socket.on("error", () => {});
+  const answers = answersInTurn();
+  const device = await startDevice((socket) =>
     socket.on("data", (asked) => {
       const byte = asked[0] === 0x10 && asked[1] === 0x04 ? COVER_OPEN[(asked[2] ?? 0) - 1] : undefined;
-      if (byte === undefined) return;
-      const before = Promise.all([last, heldUp]);
-      last = before.then(() => sleep(60)).then(() => void socket.write(Uint8Array.of(byte)));
-    });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const printer = await driver.open(url, { name: "receipts", dpi: 203, fence: "none", timing: { ...TIMING, answerMs: 300 } });
+      if (byte !== undefined) answers.say(() => socket.write(Uint8Array.of(byte)));
+    }),
+  );
+  const printer = await driver.open(device.url, { name: "receipts", dpi: 203, fence: "none", timing: { ...TIMING, answerMs: 300 } });
   t.onTestFinished(async () => {
     await printer.close();
-    server.close();
+    await device.end();
   });
   await printer.probe();
-  const { promise, resolve } = Promise.withResolvers<void>();
-  heldUp = promise;
+  const letGo = answers.holdUp();
   for (let looks = 0; looks < 3; looks += 1) expect((await printer.preflight()).ready).toBeNull();
-  resolve();
+  letGo();
   for (let isWhole = false; !isWhole;) {
     const { source, faults } = await printer.preflight();
     isWhole = source.length === 4;
@@ -144,10 +135,7 @@ test.concurrent("status bytes that were held up and then come one after another 
 type Says = (question: "DLE EOT" | "GS r", n: number, socket: Socket) => void;
 /** A printer of another's making, which takes rasters, and says what it is told to. */
 async function receiptsThat(t: T, says: Says, profile: Partial<Profile> = {}) {
-  const open = new Set<Socket>();
-  const server = createServer((socket) => {
-    open.add(socket);
-    socket.on("error", () => {});
+  const { url, sockets, end } = await startDevice((socket) => {
     let heard = Buffer.alloc(0);
     socket.on("data", (bytes: Buffer) => {
       heard = Buffer.concat([heard, bytes]);
@@ -161,16 +149,11 @@ async function receiptsThat(t: T, says: Says, profile: Partial<Profile> = {}) {
         says(isRealtime ? "DLE EOT" : "GS r", n, socket);
       }
     });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.onTestFinished(() => {
-    for (const socket of open) socket.destroy();
-    server.close();
   });
-  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.onTestFinished(end);
   const printer = await driver.open(url, { name: "receipts", dpi: 203, timing: { ...TIMING, answerMs: 300 }, ...profile });
   t.onTestFinished(() => printer.close());
-  return { printer, open };
+  return { printer, sockets };
 }
 const WELL = [0x16, 0x12, 0x12, 0x12]; // to DLE EOT 1 to 4; the first with nothing in its drawer, which as the second would be an open cover
 
@@ -208,7 +191,7 @@ test.concurrent.for([
   ["of a status that nobody asked for the line loses the first byte", [0x00, 0x00, 0x0f], true],
 ] as const)("%s: the label isn't called printed", async ([, noise, answersAgain], t) => {
   let isDown = false;
-  const { printer, open } = await receiptsThat(
+  const { printer, sockets } = await receiptsThat(
     t,
     (question, n, socket) => {
       if (isDown) return;
@@ -222,7 +205,7 @@ test.concurrent.for([
   const whole = { ...encoded, bytes: encoded.bytes.subarray(0, -3) }; // what is asked behind the label is lost with it
   const submission = await printer.submit(whole);
   isDown = !answersAgain;
-  for (const socket of open) socket.write(Uint8Array.of(...noise));
+  for (const socket of sockets) socket.write(Uint8Array.of(...noise));
   expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "unknown", toDestroy: null, evidence: { grade: "E" } });
 });
 

@@ -1,7 +1,7 @@
 // A port tells the truth about bytes: what left, what came, why it ended; over real sockets, pseudo-terminals and FIFOs.
 import { execFileSync } from "node:child_process";
 import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type Server, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -9,23 +9,14 @@ import { type Clock, systemClock } from "../../agent/clock.ts";
 import { openPort, type Port } from "../../agent/port.ts";
 import { parsePort } from "../../agent/port-url.ts";
 import { type Link, reconnecting } from "../../agent/reconnecting.ts";
+import { startDevice } from "../../fixtures/device.ts";
 import { hasSocat, plugIn } from "../../fixtures/pty.ts";
 
 /** A far end on TCP; each connection is handed to `meet`. */
-async function listening(meet: (socket: Socket) => void): Promise<{ url: string; server: Server; port: number }> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("error", () => {});
-    meet(socket);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  const { port } = server.address() as { port: number };
-  return { url: `tcp://127.0.0.1:${port}`, server, port };
+async function listening(meet: (socket: Socket) => void) {
+  const device = await startDevice(meet);
+  onTestFinished(device.end);
+  return device;
 }
 const opened = async (url: string, options = {}): Promise<Port> => {
   const port = await openPort(url, options);
@@ -111,8 +102,8 @@ describe("over TCP", () => {
   });
 
   test("a refused connection is told in words", async () => {
-    const { url, server } = await listening(() => {});
-    await new Promise((resolve) => server.close(resolve));
+    const { url, end } = await startDevice();
+    await end();
     await expect(openPort(url)).rejects.toThrow(/127\.0\.0\.1:\d+: nothing listens there.*ECONNREFUSED/);
   });
 

@@ -2,7 +2,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer, type ServerResponse } from "node:http";
-import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
@@ -15,6 +14,7 @@ import { openScanner, type ScannerDriver } from "../../agent/scanners/index.ts";
 import { typedAs } from "../../agent/scanners/keyboard.ts";
 import { lines, withoutAim } from "../../agent/scanners/lines.ts";
 import type { Scanner, ScannerSettings, Sighting, Trouble } from "../../agent/scanners/scanner.ts";
+import { startDevice } from "../../fixtures/device.ts";
 import { hasSocat, plugIn } from "../../fixtures/pty.ts";
 import { type CameraFault, startCamera } from "../../fixtures/scanners/camera.ts";
 import { LINE_FAULTS, type LineFault, startLineScanner } from "../../fixtures/scanners/line.ts";
@@ -246,20 +246,10 @@ describe("the keyboard", () => {
 
 describe("a tag reader", () => {
   test("EPC and TID come as lines, in either case; all else is told as trouble", async () => {
-    const sockets: Socket[] = [];
-    const server = createServer((socket) => void sockets.push(socket.on("error", () => {})));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    onTestFinished(() => {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-    });
-    const { tags, troubles } = opened({
-      name: "gate",
-      driver: "rfid",
-      port: `tcp://127.0.0.1:${(server.address() as { port: number }).port}`,
-    });
-    await expect.poll(() => sockets.length).toBe(1);
-    sockets[0]?.write(`${EPC}\r\n${EPC.toLowerCase()},e2801191a5030060\n${EPC},\n${EPC.slice(1)}\nhello\n${EPC}00000000\n3000\n`);
+    const said = `${EPC}\r\n${EPC.toLowerCase()},e2801191a5030060\n${EPC},\n${EPC.slice(1)}\nhello\n${EPC}00000000\n3000\n`;
+    const gate = await startDevice((socket) => socket.write(said));
+    onTestFinished(gate.end);
+    const { tags, troubles } = opened({ name: "gate", driver: "rfid", port: gate.url });
     await expect.poll(() => troubles.length).toBe(2);
     expect(tags).toEqual([
       { reader: "gate", epc: EPC, read_at: expect.any(String) },

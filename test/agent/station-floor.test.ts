@@ -1,8 +1,8 @@
 // What a station doesn't believe, what it can't write down, and labels that nobody ordered.
 import { generateKeyPairSync, sign } from "node:crypto";
-import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
+import { startDevice } from "../../fixtures/device.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -387,11 +387,9 @@ describe.concurrent("a printer that never says anything", () => {
   test.for(["zpl", "escpos"] as const)("%s: its labels are sent once, and a person is asked each time", async (language, t) => {
     const shop = await printShop(w);
     const heard: Buffer[] = [];
-    const sink = createServer((socket) => void socket.on("error", () => {}).on("data", (bytes: Buffer) => heard.push(bytes)));
-    await new Promise<void>((resolve) => sink.listen(0, "127.0.0.1", resolve));
-    t.onTestFinished(() => void sink.close());
-    const { port } = sink.address() as { port: number };
-    const station = await running(t, w.url, shop, { language, eyes: "hand", port: () => `tcp://127.0.0.1:${port}` });
+    const sink = await startDevice((socket) => socket.on("data", (bytes: Buffer) => heard.push(bytes)));
+    t.onTestFinished(sink.end);
+    const station = await running(t, w.url, shop, { language, eyes: "hand", port: () => sink.url });
     for (const { job_ref: ref, digital_link: text } of [await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })]) {
       await until(() => asked(station, ref) === "attest");
       await say(station, ref, "good");

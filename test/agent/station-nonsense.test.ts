@@ -1,6 +1,6 @@
 // Printers that answer nonsense: whatever they say, it is no evidence, nothing is printed twice, and a person is asked.
-import { createServer, type Socket } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
+import { startDevice } from "../../fixtures/device.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { random } from "../../fixtures/random.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -29,23 +29,14 @@ describe.concurrent.for((["zpl", "escpos"] as const).flatMap((language) => talke
       const shop = await printShop(w);
       const heard: Buffer[] = [];
       const chance = random(7);
-      const open = new Set<Socket>();
-      const printer = createServer((socket) => {
-        open.add(socket);
-        socket
-          .on("error", () => {})
-          .on("data", (bytes: Buffer) => {
-            heard.push(bytes);
-            socket.write(answer(bytes, chance));
-          });
-      });
-      await new Promise<void>((resolve) => printer.listen(0, "127.0.0.1", resolve));
-      t.onTestFinished(() => {
-        for (const socket of open) socket.destroy();
-        printer.close();
-      });
-      const { port } = printer.address() as { port: number };
-      const station = await running(t, w.url, shop, { language, eyes: "hand", port: () => `tcp://127.0.0.1:${port}` });
+      const printer = await startDevice((socket) =>
+        socket.on("data", (bytes: Buffer) => {
+          heard.push(bytes);
+          socket.write(answer(bytes, chance));
+        }),
+      );
+      t.onTestFinished(printer.end);
+      const station = await running(t, w.url, shop, { language, eyes: "hand", port: () => printer.url });
       const { job_ref: ref } = await shop.issue({ max_attempts: 1 });
       const labels = () =>
         Buffer.concat(heard)

@@ -1,7 +1,6 @@
 // What is Zebra's own: dots as every firmware reads them, tags written and read back, void labels, the counter, and silences that mean something.
-import { once } from "node:events";
 import { createRequire } from "node:module";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
@@ -15,6 +14,7 @@ import { driver } from "../../agent/printers/zpl.ts";
 import { lexer } from "../../agent/printers/zpl-answers.ts";
 import { graphicField } from "../../agent/printers/zpl-format.ts";
 import { loadTemplates, templateFor } from "../../agent/template.ts";
+import { answersInTurn, startDevice } from "../../fixtures/device.ts";
 import { decodeGraphic, startZplPrinter } from "../../fixtures/printers/zpl.ts";
 
 const GTIN = "09506000134352";
@@ -256,10 +256,8 @@ test.concurrent("answers that were held up and then come one after another, one 
     [/languages/, '"zpl"'],
     [/unique_id/, '"12345"'],
   ];
-  let heldUp = Promise.resolve();
-  let last = heldUp;
-  const server = createServer((socket) => {
-    socket.on("error", () => {});
+  const inTurn = answersInTurn();
+  const device = await startDevice((socket) =>
     socket.on("data", (asked) => {
       const question = String(asked);
       if (question === "~HQES")
@@ -267,23 +265,18 @@ test.concurrent("answers that were held up and then come one after another, one 
       if (question === "~HS")
         socket.write("\x02030,0,0,0200,000,0,0,0,000,0,0,0\x03\r\n\x02000,0,0,0,0,2,4,0,00000000,1,000\x03\r\n\x021234,0\x03\r\n");
       const said = answers.find(([pattern]) => pattern.test(question))?.[1];
-      if (said === undefined) return;
-      const before = Promise.all([last, heldUp]);
-      last = before.then(() => sleep(60)).then(() => void socket.write(said));
-    });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const printer = await driver.open(url, { name: "zebra", dpi: 203, rfid: true, timing: { ...TIMING, answerMs: 400 } });
+      if (said !== undefined) inTurn.say(() => socket.write(said));
+    }),
+  );
+  const printer = await driver.open(device.url, { name: "zebra", dpi: 203, rfid: true, timing: { ...TIMING, answerMs: 400 } });
   t.onTestFinished(async () => {
     await printer.close();
-    server.close();
+    await device.end();
   });
   await printer.probe();
-  const { promise, resolve } = Promise.withResolvers<void>();
-  heldUp = promise;
+  const letGo = inTurn.holdUp();
   for (let looks = 0; looks < 2; looks += 1) expect((await printer.preflight()).counters).toEqual({ labels: null, voids: null });
-  resolve();
+  letGo();
   for (let isWhole = false; !isWhole;) {
     const { labels, voids } = (await printer.preflight()).counters;
     expect([labels ?? 5_000, voids ?? 7]).toEqual([5_000, 7]);
@@ -296,7 +289,6 @@ test.concurrent("answers that were held up and then come one after another, one 
 /** A printer of another's making: it counts and prints, and says what `passes` makes of its answers, one write each. */
 async function zebraThat(t: T, passes: (answers: string[], socket: Socket) => void, { unit = "D4J-221500123" } = {}) {
   const counts = { labels: 5_000, voids: 7 };
-  const open = new Set<Socket>();
   const printed: string[] = [];
   let halted = false;
   const answersOf = (question: string): string[] => {
@@ -310,10 +302,8 @@ async function zebraThat(t: T, passes: (answers: string[], socket: Socket) => vo
     if (question.includes("languages")) return ['"zpl"'];
     return question.includes("unique_id") ? [`"${unit}"`] : [];
   };
-  const server = createServer((socket) => {
+  const { url, end } = await startDevice((socket) => {
     let heard = "";
-    open.add(socket);
-    socket.on("error", () => {});
     socket.write('"hello"'); // the rest of what whoever was here before had asked
     socket.on("data", (bytes) => {
       heard += bytes.toString("latin1");
@@ -331,19 +321,14 @@ async function zebraThat(t: T, passes: (answers: string[], socket: Socket) => vo
       if (answers.length > 0) heard = "";
       passes(answers, socket);
     });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.onTestFinished(() => {
-    for (const socket of open) socket.destroy();
-    server.close();
   });
-  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.onTestFinished(end);
   const printerWith = async (profile: Partial<Profile> = {}) => {
     const printer = await driver.open(url, { name: "zebra", dpi: 203, timing: { ...TIMING, answerMs: 400 }, ...profile });
     t.onTestFinished(() => printer.close());
     return printer;
   };
-  return { counts, printed, open, printerWith, halt: () => void (halted = true) };
+  return { counts, printed, printerWith, halt: () => void (halted = true) };
 }
 const printOn = async (printer: Printer, n = 1) => printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf(n))));
 
@@ -501,16 +486,13 @@ test.concurrent("a printer of tags that answers nothing is told of: what it writ
 });
 
 test.concurrent("a printer that names its options behind its memory, as Zebra's manual has it, is known by its name and its resolution", async (t) => {
-  const server = createServer((socket) => {
-    socket.on("error", () => {});
-    socket.on("data", (asked) => asked.includes("~HI") && socket.write("\x02ZD621R,V93.21.26Z,12,8192KB,CUTTER\x03\r\n"));
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const printer = await driver.open(url, { name: "zebra", dpi: 203, timing: { ...TIMING, answerMs: 100 } });
+  const device = await startDevice((socket) =>
+    socket.on("data", (asked) => asked.includes("~HI") && socket.write("\x02ZD621R,V93.21.26Z,12,8192KB,CUTTER\x03\r\n")),
+  );
+  const printer = await driver.open(device.url, { name: "zebra", dpi: 203, timing: { ...TIMING, answerMs: 100 } });
   t.onTestFinished(async () => {
     await printer.close();
-    server.close();
+    await device.end();
   });
   expect(await printer.probe()).toMatchObject({
     identity: "ZD621R,V93.21.26Z,12,8192KB,CUTTER",
