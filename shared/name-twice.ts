@@ -1,5 +1,6 @@
 // JSON that says one thing to everybody: a name that stands in an object twice means its last value to us, and its first to somebody else.
-const STRING = /("[^"\\]*(?:\\[^][^"\\]*)*"?)(\s*:)?/g;
+/** A string of JSON, and whether it is a name. */
+export const STRING = /("[^"\\]*(?:\\[^][^"\\]*)*"?)(\s*:)?/g;
 
 /** The first such name in a text; `value` is what the text was parsed to. */
 export function nameTwice(text: string, value: unknown): string | undefined {

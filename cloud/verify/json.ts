@@ -1,10 +1,9 @@
 // JSON that says one thing to everybody: a name that stands in an object twice means its last value to us, and its first to somebody else;
 // of a number's digits we keep some seventeen, and somebody else all.
-import { nameTwice } from "#shared/name-twice.ts";
+import { nameTwice, STRING } from "#shared/name-twice.ts";
 import { parseJson } from "../json.ts";
 import { unusable } from "./said.ts";
 
-const STRING = /("[^"\\]*(?:\\[^][^"\\]*)*"?)(\s*:)?/g;
 const NUMBER = /-?\d[\d.eE+-]*/g;
 /** Those that count, wherever the point is. */
 const digitsOf = (number: string): string =>
