@@ -1,8 +1,8 @@
 // A disk that is really full under the buffer of a real agent: it claims no more, keeps what it has, and ends its work by itself when there is room.
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
-import { startFloor } from "../../fixtures/floor.ts";
+import { afterAll, expect, test, type TestContext } from "vitest";
+import { type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
@@ -12,18 +12,23 @@ import { ask, floorOf, jobAt, sealed, stateInCloud, stationOn, until } from "./f
 const w = await startWorld();
 afterAll(() => w.end());
 
+/** The agent as a program of its own. */
+async function agentOn(t: TestContext, floor: SimulatedFloor) {
+  t.onTestFinished(floor.end);
+  const file = join(floor.folder, "config.json");
+  writeFileSync(file, JSON.stringify(floor.config));
+  const agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
+  t.onTestFinished(async () => void (await agent.end("SIGKILL")));
+  return { agent, state: async () => (await ask(agent, "GET", "/api/state")).body };
+}
+
 test("a full disk stops the claiming and loses nothing; with room again all is printed once and sealed", async (t) => {
   const disk = smallDisk(16);
   if (typeof disk === "string") return t.skip(disk);
   t.onTestFinished(disk.end);
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret, { eyes: "hand", settings: { dataDir: join(disk.folder, "agent") } });
-  t.onTestFinished(floor.end);
-  const file = join(floor.folder, "config.json");
-  writeFileSync(file, JSON.stringify(floor.config));
-  const agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
-  t.onTestFinished(async () => void (await agent.end("SIGKILL")));
-  const state = async () => (await ask(agent, "GET", "/api/state")).body;
+  const { agent, state } = await agentOn(t, floor);
   const jobOf = async (ref: string) => (await state()).jobs.find(({ job_ref }: { job_ref: string }) => job_ref === ref);
   const isPrinted = (ref: string) => until(async () => (await jobOf(ref))?.state === "PRINTED_ATTESTED");
 
@@ -76,12 +81,7 @@ test("a label whose beginning can't be written down beside the buffer isn't begu
 test("a buffer that is taken away stops the claiming and is told, what it holds reaches the cloud, and put back it goes on", async (t) => {
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret, { eyes: "hand" });
-  t.onTestFinished(floor.end);
-  const file = join(floor.folder, "config.json");
-  writeFileSync(file, JSON.stringify(floor.config));
-  const agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
-  t.onTestFinished(async () => void (await agent.end("SIGKILL")));
-  const state = async () => (await ask(agent, "GET", "/api/state")).body;
+  const { agent, state } = await agentOn(t, floor);
   const first = await shop.issue();
   await until(async () => (await state()).jobs.some(({ state: is }: { state: string }) => is === "PRINTED_ATTESTED"));
 
