@@ -7,6 +7,7 @@ import { codeOf } from "#shared/fault.ts";
 import type { Station as StationInfo } from "#shared/wire/devices.ts";
 import { stages } from "./attempt.ts";
 import { labelStates } from "./buffer-labels.ts";
+import { isDamage } from "./buffer-sql.ts";
 import { type Clock, instant } from "./clock.ts";
 import { makeFolder } from "./terminal.ts";
 
@@ -134,7 +135,7 @@ export function judged(dataDir: string, file: string): Judged {
     const why = faultIn(db, version);
     return why === undefined ? wholeIn(db) : { good: false, why };
   } catch (error) {
-    if (!/^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error))) throw error;
+    if (!isDamage(error)) throw error;
     return { good: false, why: (error as Error).message };
   } finally {
     db?.close();

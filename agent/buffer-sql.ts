@@ -1,16 +1,18 @@
 // How the buffer's parts speak to its file: statements compiled once, and writes that are durable as a whole or not at all.
-import { statfsSync, statSync } from "node:fs";
+import { statfsSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
 import type { Clock } from "./clock.ts";
+import { inodeOf } from "./terminal.ts";
 
 export type Row = Record<string, unknown>;
 /** Places for so many values. */
 export const placesFor = (values: readonly unknown[]): string => values.map(() => "?").join(", ");
 export type Sql = ReturnType<typeof sqlOn>;
 const FULL = /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN|NOMEM)/;
-const CORRUPT = /^SQLITE_(CORRUPT|NOTADB)/;
+/** The file isn't whole. */
+export const isDamage = (error: unknown): boolean => /^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error));
 
 const ROOM = " ".repeat(262_144);
 export const ROOM_MIN_BYTES = 4_194_304; // a label's reports and pictures, and what SQLite writes beside them
@@ -22,15 +24,6 @@ export function freeOn(folder: string): number {
     return bavail * bsize;
   } catch {
     return Infinity;
-  }
-}
-
-/** Which file a name leads to; 0: none. What can't be asked is taken for what it was. */
-function inodeOf(file: string, was = 0): number {
-  try {
-    return statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
-  } catch {
-    return was;
   }
 }
 
@@ -53,7 +46,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     try {
       return act();
     } catch (error) {
-      if (!CORRUPT.test(codeOf(error))) throw error;
+      if (!isDamage(error)) throw error;
       isBroken = true;
       fault = damaged();
       throw new Refusal("STORE_UNAVAILABLE", fault);
@@ -66,9 +59,8 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     try {
       return db.transaction(act).immediate();
     } catch (error) {
-      const code = codeOf(error);
-      isBroken ||= CORRUPT.test(code);
-      if (!isBroken && !FULL.test(code)) throw error;
+      isBroken ||= isDamage(error);
+      if (!isBroken && !FULL.test(codeOf(error))) throw error;
       fault = isBroken ? damaged() : `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;
       throw new Refusal("STORE_UNAVAILABLE", fault);
     }
@@ -81,11 +73,11 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
       run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
     );
 
-  const ownInode = inodeOf(file);
+  const ownInode = inodeOf(file) ?? 0;
   /** Whether there is room for the reports of some labels, before the disk has to say so. */
   function probe(): boolean {
     if (isBroken) return false;
-    if (inodeOf(file, ownInode) !== ownInode) {
+    if ((inodeOf(file) ?? ownInode) !== ownInode) {
       fault = `the buffer ${file} was taken away: what it holds lives as long as this agent; put the file back, or end the agent once all is told`;
       return false;
     }

@@ -2,9 +2,10 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { codeOf } from "#shared/fault.ts";
-import { folderMaker } from "#shared/folder.ts";
+import { folderMaker, inodeFinder } from "#shared/folder.ts";
 
 export const makeFolder = folderMaker({ existsSync, mkdirSync, statSync }, dirname);
+export const inodeOf = inodeFinder({ statSync });
 
 export function writeDurably(file: string, text: string): void {
   const folder = dirname(file);

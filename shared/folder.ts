@@ -1,4 +1,4 @@
-// Folders that are needed and may not be there yet.
+// What both programs ask of a disk: folders that are needed and may not be there yet, and whether a name still leads to the file that was opened.
 import type { existsSync, mkdirSync, statSync } from "node:fs";
 import type { dirname } from "node:path";
 
@@ -18,5 +18,15 @@ export const folderMaker = (disk: Disk, above: typeof dirname) =>
     } catch (error) {
       if ((error as { code?: string }).code === "EEXIST") return false; // somebody else was faster
       throw error;
+    }
+  };
+
+/** Which file a name leads to; 0: none, undefined: it can't be asked. */
+export const inodeFinder = ({ statSync }: Pick<Disk, "statSync">) =>
+  function inodeOf(file: string): number | undefined {
+    try {
+      return statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
+    } catch {
+      return undefined;
     }
   };

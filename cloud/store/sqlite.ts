@@ -1,12 +1,11 @@
 // The embedded engine: units that wait share one durable commit, each in its own savepoint; reads have a connection of their own.
 import { AsyncLocalStorage } from "node:async_hooks";
-import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Session, turnsThatBring, unavailable } from "./store.ts";
-import { makeFolder } from "../files.ts";
+import { inodeOf, makeFolder } from "../files.ts";
 import { walKeeper } from "./wal.ts";
 
 export type SqliteOptions = {
@@ -42,15 +41,6 @@ export function connect(file: string, mode: Mode, synchronous: "FULL" | "NORMAL"
   if (mode === "read") connection.pragma(`cache_size = -${READ_CACHE_KB}`); // of a table of millions the inner pages stay: one page is read, not three
   connection.pragma("wal_autocheckpoint = 0"); // SQLite swallows the fsync error of a checkpoint of its own; ours is heard
   return connection;
-}
-
-/** Which file a name leads to; 0: none, undefined: it can't be asked. */
-function inodeOf(file: string): number | undefined {
-  try {
-    return statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
-  } catch {
-    return undefined;
-  }
 }
 
 /** What durability rests on, and isn't so on this connection. */
