@@ -1,6 +1,6 @@
 // Where a device is, as one URL in the settings: read here, once, so that a typo is told at start and not at the first label.
 
-export type Parity = "none" | "even" | "odd";
+type Parity = "none" | "even" | "odd";
 export type Address =
   | { kind: "tcp"; host: string; port: number; shown: string }
   | {

@@ -34,7 +34,7 @@ export function epcFor({ gtin, serial, sgtin96_epc: epc }: { gtin: string; seria
 export const FIELD_MS = 2_000;
 
 export type TagVerdict = { good: true; evidence: HeardTag } | { good: false; why: TagFault; words: string };
-export type TagFault = "other_epc" | "before_print" | "two_tags" | "used_tag" | "other_chip";
+type TagFault = "other_epc" | "before_print" | "two_tags" | "used_tag" | "other_chip";
 
 export type TagContext = {
   /** When this attempt's label was handed to the printer. */

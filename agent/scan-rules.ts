@@ -12,7 +12,7 @@ export type ScanContext = {
   /** When an operator last confirmed that earlier labels of this serial are destroyed. */
   destroyedAt?: string;
 };
-export type WhyNot =
+type WhyNot =
   | "two_in_view"
   | "mirrored"
   | "inverted"

@@ -14,7 +14,7 @@ import { scanned } from "./steps.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
 /** `n` moves with every piece of news; a camera that goes on seeing the same is none. */
-export type ScanNews = { n: number; at: string } & ScanAnswer;
+type ScanNews = { n: number; at: string } & ScanAnswer;
 export type Scans = {
   sighting(sighting: Sighting, operator?: string): ScanAnswer;
   tag(tag: Tag): void;

@@ -10,7 +10,7 @@ import { signingKeys } from "./store/schema.ts";
 import type { Store } from "./store/store.ts";
 import { makeFolder } from "./files.ts";
 
-export type Jwk = { kty: string; crv: string; x: string };
+type Jwk = { kty: string; crv: string; x: string };
 export type Keys = {
   /** Changes when the key is renewed. */
   readonly kid: string;

@@ -8,7 +8,7 @@ import { type Rule, rulesOf } from "./pack-rule.ts";
 import { judgeOf } from "./validate.ts";
 
 export type Pack = Omit<PackFile, "rules" | "$defs"> & { file: string; digest: string; rules: Rule[] };
-export type Asked = { jurisdiction: string; category?: string; lifecycleStage?: string; minimum: Priority };
+type Asked = { jurisdiction: string; category?: string; lifecycleStage?: string; minimum: Priority };
 export type Packs = {
   all: readonly Pack[];
   stateOf(pack: Pack, at: number): PackState;

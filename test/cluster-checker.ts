@@ -13,8 +13,8 @@ export type Job = Record & {
   mayBeGone?: boolean;
 };
 /** A claim that a station was answered. */
-export type Claimed = { station: string; ref: string; attemptId: string };
-export type Delivered = { deliveryId: string; eventId: string; ref: string };
+type Claimed = { station: string; ref: string; attemptId: string };
+type Delivered = { deliveryId: string; eventId: string; ref: string };
 export type Head = { size: number; root: string };
 export type Growth = { from: Head; to: Head; proof: string[] };
 export type Leaf = { ref: string; index: number; size: number; leaf: string; root: string; proof: string[] };

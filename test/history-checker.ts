@@ -10,7 +10,7 @@ import { brokenCluster, type Cluster, type Job as ClusterJob } from "./cluster-c
 /** What a key answered when it was asked again afterwards, with the same request and with another. */
 export type Asked = { key: string; digest: string; replayed: boolean; other: string | null };
 /** A lease as it was granted or renewed, in the store's time. */
-export type Lease = { attemptId: string; until: number };
+type Lease = { attemptId: string; until: number };
 export type Job = ClusterJob & {
   at: number[]; // of each moment of its history, in the store's time
   maxAttempts: number;
@@ -28,10 +28,10 @@ export type Delivery = {
 };
 export type Arrival = { deliveryId: string; eventId: string; body: string; fault: string | undefined; answered: number | null };
 /** A mark of a tenant (its id, a name that only it has) seen in what another, or anybody, was shown. */
-export type Sighting = { of: string; by: string; where: string };
+type Sighting = { of: string; by: string; where: string };
 /** A good label as it came out of a printer, on the clock that the store goes by. */
 export type Print = { station: string; link: string; at: number };
-export type Bounds = { before: Figures; after: Figures; walMaxBytes: number };
+type Bounds = { before: Figures; after: Figures; walMaxBytes: number };
 /** A station at the end: what it still has to say, what it holds, what it counts. */
 export type Line = {
   name: string;

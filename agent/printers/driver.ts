@@ -13,7 +13,7 @@ export const attests = (grade: Grade): boolean => grades[grade].attests;
 
 /** `blocked`: the label waits in the printer for a person; `unknown`: it may have come out, and nobody may print it again by himself. */
 export type Outcome = "confirmed" | "blocked" | "failed" | "unknown";
-export type Provenance = "documented" | "probed" | "assumed";
+type Provenance = "documented" | "probed" | "assumed";
 
 export type Profile = {
   name: string;

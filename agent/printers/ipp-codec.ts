@@ -30,7 +30,7 @@ const FIRST_VALUE_TAG = 0x10; // below it begin groups
 
 export type Value = string | number | boolean | null | Buffer;
 export type Attributes = Record<string, Value[]>;
-export type Group = { tag: number; attributes: Attributes };
+type Group = { tag: number; attributes: Attributes };
 export type Message = { code: number; requestId: number; groups: Group[]; data: Buffer };
 /** What is written: each attribute with its tag. */
 export type Written = { tag: number; attributes: Record<string, [tag: number, ...values: (string | number | boolean)[]]> };

@@ -4,7 +4,7 @@ import { bodyWithin } from "../bounded-body.ts";
 import { afterHearing, type Clock, systemClock } from "../clock.ts";
 import { type Attributes, decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, TAGS, type Written } from "./ipp-codec.ts";
 
-export type Question = {
+type Question = {
   wants?: string[];
   keywords?: Record<string, string>;
   jobId?: number;

@@ -5,7 +5,7 @@ import type { Link } from "../reconnecting.ts";
 import type { Tag } from "../rfid.ts";
 import type { SymbolCheck } from "../symbol-check.ts";
 
-export type Source = "serial" | "keyboard" | "camera";
+type Source = "serial" | "keyboard" | "camera";
 export type Sighting = {
   scanner: string;
   source: Source;

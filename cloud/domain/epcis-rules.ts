@@ -8,7 +8,7 @@ import { judgeOf, judgesOf } from "../validate.ts";
 import { type Level, nameFault } from "./epc.ts";
 
 export type Json = Record<string, unknown>;
-export type EventType = keyof typeof eventSchemas;
+type EventType = keyof typeof eventSchemas;
 type Found = (field: string, rule: string, message: string) => void;
 
 const shapes = judgesOf(eventSchemas);

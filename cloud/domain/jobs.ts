@@ -18,7 +18,7 @@ import { waits } from "./wakes.ts";
 /** A job; and while a unit that holds it is ahead of what is stored, the revision that is, and all words on the attempt if it heard them itself. */
 export type Row = typeof printJobs.$inferSelect & { stored?: number; said?: Said[] };
 export type Said = { toState: JobState; item: BundleItem | null };
-export type Actor = { kind: Assertor; id: string | null };
+type Actor = { kind: Assertor; id: string | null };
 export const ANY_STATION = "";
 export const maskOf = (needs: readonly Need[]): number => needs.reduce((mask, need) => mask | (1 << needNames.indexOf(need)), 0);
 export const needsRfid = ({ needs }: Row): boolean => (needs & maskOf(["rfid"])) !== 0;

@@ -108,7 +108,7 @@ export function run(sql: string, params: unknown[], method: Method): Promise<Row
   if (line.unit.over) throw new Error(`a statement after its unit of work "${line.unit.label}" was over; is an await missing?`);
   return line.execute(sql, params, method);
 }
-export type Db = typeof db;
+type Db = typeof db;
 
 /** Works on all at once, each a line of its own: a server is asked for all of them in one round trip where they ask the same. */
 export function eachBeside<Item, T>(items: readonly Item[], work: (item: Item) => Promise<T>): Promise<T[]> {

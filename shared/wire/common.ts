@@ -54,7 +54,7 @@ export const patternWords: Record<string, string> = {
 /** What people call a device, a printer, a template, an operator. */
 export const Word = Type.String({ minLength: 1, maxLength: 64, pattern: VISIBLE });
 export const Name = Type.String({ minLength: 1, maxLength: limits.NAME_MAX_LENGTH, pattern: VISIBLE });
-export const ScopeName = Type.Enum([...grantable], { description: "A scope; the README lists them" });
+const ScopeName = Type.Enum([...grantable], { description: "A scope; the README lists them" });
 export const Scopes = Type.Array(ScopeName, { minItems: 1, maxItems: limits.SCOPES_MAX_ITEMS, uniqueItems: true });
 
 export const Reason = Type.String({ minLength: 1, maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE });

@@ -5,7 +5,7 @@ import { closed, Id, Instant, nullable, type Static } from "./common.ts";
 
 export const ImportQuery = closed({ category: Type.String({ minLength: 1, description: "The category of all its rows" }) });
 
-export const ImportStatus = Type.Enum(["pending", "running", "completed", "failed"]);
+const ImportStatus = Type.Enum(["pending", "running", "completed", "failed"]);
 export const Import = closed({
   id: Id,
   category: Type.String(),

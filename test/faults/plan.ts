@@ -1,7 +1,7 @@
 // The plan of faults F1 to F20: what is done to the product, which test does it, and which control shows that the test can fail.
 
 /** A test by its file below `test/` and a part of its title. */
-export type Proof = readonly [file: string, title: string];
+type Proof = readonly [file: string, title: string];
 export type Row = { fault: string; tests: readonly Proof[]; controls: readonly Proof[] };
 
 export const plan: readonly Row[] = [
