@@ -33,8 +33,9 @@ export async function settle(tx: Tx, spendings: readonly Spending[]): Promise<Ma
   const left = inOrder.map(async ({ key, perMinute, tokens }) => {
     const tokenMs = MINUTE_MS / perMinute;
     const tookMs = Math.round(tokens * tokenMs);
-    const { fullAt } = await book.get({ key, now, latest: now + MINUTE_MS, tookMs, fullAt: now + tookMs });
-    return [key, burstOf(perMinute) - (fullAt - now) / tokenMs] as const;
+    const booked = await book.get({ key, now, latest: now + MINUTE_MS, tookMs, fullAt: now + tookMs });
+    if (!booked) throw new Error(`the rate budget of ${key} wasn't booked`);
+    return [key, burstOf(perMinute) - (booked.fullAt - now) / tokenMs] as const;
   });
   return new Map(await Promise.all(left));
 }

@@ -10,7 +10,8 @@ type Buildable<Get, All> = { prepare(): { getQuery(): { sql: string; params: unk
 /** What the builder's prepared query can do with rows, though its types don't say so. */
 type Mapper<Get, All> = { mapGetResult(row: unknown): Get; mapAllResult(rows: unknown[]): All };
 export type Prepared<Get, All> = {
-  get(values: Values): Promise<Get>;
+  /** Undefined where no row is there, or none was changed: the builder promises one of each change. */
+  get(values: Values): Promise<Get | undefined>;
   all(values: Values): Promise<All>;
   /** How many rows it touched. */
   run(values: Values): Promise<number>;
