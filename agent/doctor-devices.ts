@@ -2,7 +2,7 @@
 import { systemClock } from "./clock.ts";
 import type { AgentConfig, PrinterConfig } from "./config.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
-import { attests, type Printer } from "./printers/driver.ts";
+import { attests, faultWords, type Printer } from "./printers/driver.ts";
 import { openPrinter } from "./printers/index.ts";
 import type { Link } from "./reconnecting.ts";
 import { openScanner } from "./scanners/index.ts";
@@ -39,7 +39,7 @@ async function lookedAt(config: PrinterConfig): Promise<Found> {
     const capabilities = await printer.probe();
     const status = await printer.preflight();
     const isMute = status.source.length === 0 && status.ready === null;
-    const faults = status.faults.map(({ words }) => words).join(", ");
+    const faults = faultWords(status.faults);
     return {
       trouble: status.ready === false ? `${faults || "it isn't ready"}: see to it at the printer` : null,
       warnings: [

@@ -7,6 +7,7 @@ import {
   type Capabilities,
   type Fault,
   type FaultName,
+  faultWords,
   isOther,
   type Printer,
   type Status,
@@ -149,7 +150,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     }
     watchCounter(status);
     if (status.ready === false) {
-      become("blocked", status.faults.map(({ words }) => words).join(", ") || "it isn't ready", status.warnings, status.faults);
+      become("blocked", faultWords(status.faults) || "it isn't ready", status.warnings, status.faults);
       return false;
     }
     become("ready", "ready", status.warnings);

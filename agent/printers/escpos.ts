@@ -15,9 +15,11 @@ import {
   type Fault,
   type Grade,
   NO_COUNTERS,
+  noEncoder,
   overBytes,
   type Printer,
   type Profile,
+  says,
   type Status,
   type Submission,
   timingOf,
@@ -187,8 +189,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       provenance: { fence: profile.fence ? "documented" : "probed", status: "probed" },
       ceiling,
       cannotDetect: [
-        "whether the symbol on the paper can be read: only a scan shows it",
-        "a second copy, or a label of somebody else: it has no label counter",
+        says.scanOnly,
+        says.uncounted,
         "a dead element of its head",
         ...(fence === "gs-r"
           ? ["whether the label came out whole: it answers when it has read the label, in order, and the last lines may still be printing"]
@@ -206,7 +208,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   async function submit({ bytes: sent, token }: Encoded): Promise<Submission> {
     const offered = { token, bytesOffered: sent.length, before: NO_COUNTERS };
     const refused = (fault: string): Submission => ({ ...offered, bytesAccepted: 0, retryable: true, at: clock.now(), fault });
-    if (inFlight !== undefined) return refused("another label is in flight");
+    if (inFlight !== undefined) return refused(says.otherInFlight);
     if (fence === "gs-r" && !settled && !(await settle()))
       return refused(echoes ? ECHO : "it doesn't answer, or more than it was asked: is it on?");
     if (tellsHealth && (await statusOf(1)) === undefined)
@@ -236,7 +238,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (completion.outcome === "unknown") settled = false;
       return completion;
     };
-    if (submission.retryable) return done(verdict(token, "failed", "nothing of the label left the station: it may be sent again"));
+    if (submission.retryable) return done(verdict(token, "failed", says.nothingLeft));
     return inTime(clock, withinMs, async (isUp) => {
       for (;;) {
         const at = heard.get(token);
@@ -248,13 +250,12 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           return done(verdict(token, "unknown", why, { faults: [{ name: "media-out", words: "it is out of paper" }] }));
         }
         const lost = talk.closed();
-        if (lost) return done(verdict(token, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
+        if (lost) return done(verdict(token, "unknown", says.lost(lost)));
         await talk.hear(() => isAnswered(token), timing.pollMs);
         if (isAnswered(token) || talk.closed()) continue;
         const { faults } = await health();
         if (isAnswered(token)) continue;
-        if (faults.length > 0)
-          return done(verdict(token, "blocked", `the printer waits: ${faults.map(({ words }) => words).join(", ")}`, { faults }));
+        if (faults.length > 0) return done(verdict(token, "blocked", says.blocked(faults), { faults }));
         if (signal?.aborted || isUp())
           return done(verdict(token, "unknown", "the printer didn't answer for this label", { toDestroy: null }));
       }
@@ -282,8 +283,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     probe: () => alone(probe),
     preflight: () => alone(async () => ({ ...(await health()), counters: NO_COUNTERS })),
     encode: async (bitmap, { epc, token = tokenOf() } = {}) => {
-      if (epc !== undefined)
-        throw new Refusal("LABEL_REFUSED", `the printer ${profile.name} has no RFID encoder, and this label needs a tag`);
+      if (epc !== undefined) throw noEncoder(profile);
       if (!/^[0-9A-Z]{4}$/.test(token)) throw new TypeError(`the token ${token} isn't four of 0-9 and A-Z`);
       fence ??= await alone(findFence);
       if (fence === undefined) throw new Error(`the printer ${profile.name} is blocked, and can't be asked now how it answers for a label`);
@@ -299,7 +299,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         const clean = (await ask(dropAll, (answer) => (answer.kind === "cleared" ? true : undefined))) ?? false;
         settled = false;
         if (clean) inFlight = undefined;
-        return { clean, waiting: clean ? 0 : null, words: clean ? "nothing waits in it" : "it doesn't say what waits in it" };
+        const waiting = clean ? 0 : null;
+        return { clean, waiting, words: says.waiting(waiting) };
       }),
     close: () => port.end(),
   };

@@ -17,6 +17,7 @@ import {
   type Outcome,
   type Printer,
   type Profile,
+  says,
   type Status,
   type Submission,
   timingOf,
@@ -178,7 +179,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
   async function overdue(words: string): Promise<Completion> {
     const { faults } = await preflight();
     return faults.length > 0 && faults[0]?.name !== "offline"
-      ? verdict("blocked", `the printer waits: ${faults.map((fault) => fault.words).join(", ")} (${words})`, { faults })
+      ? verdict("blocked", `${says.blocked(faults)} (${words})`, { faults })
       : verdict("unknown", words);
   }
   async function faultsNow({ state, words }: Job): Promise<Fault[]> {
@@ -231,7 +232,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
         ceiling: "D",
         cannotDetect: [
           "whether a label came out: a queue calls a job completed when it has handed it on",
-          "a second copy, or a label of somebody else: it has no label counter",
+          says.uncounted,
           "a dead element of the head, or no ribbon, where the printer doesn't tell the queue",
         ],
         simulated: profile.simulated ?? false,

@@ -9,6 +9,7 @@ import {
   NO_COUNTERS,
   identityOf,
   type Profile,
+  says,
   type Submission,
 } from "./driver.ts";
 import { resolutionIn } from "./zpl-answers.ts";
@@ -41,15 +42,12 @@ export function capabilitiesOf(profile: Profile, { model, unit, twoWay, counter,
     },
     ceiling: counter ? "A" : twoWay ? "B" : "E",
     cannotDetect: [
-      "whether the symbol on the paper can be read: only a scan shows it",
+      says.scanOnly,
       "a head element that died since the printer last tested its head",
       "that somebody else cancelled this label and printed one of his own in the same moment",
       ...(counter
         ? ["a counter that was reset while the label was printing"]
-        : [
-            "a second copy, or a label of somebody else: it has no label counter",
-            ...(twoWay ? ["a label that it answered for and then didn't print: it has no label counter"] : []),
-          ]),
+        : [says.uncounted, ...(twoWay ? ["a label that it answered for and then didn't print: it has no label counter"] : [])]),
       ...(profile.rfid
         ? ["an EPC in the tag of the neighbouring label: the printer writes and reads the same wrong tag and agrees with itself"]
         : []),

@@ -1,7 +1,6 @@
 // Zebra's language: the label as dots, the tag's EPC written and read back, and an answer in order that only this label can have caused.
 import { Buffer } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
-import { Refusal } from "#shared/errors.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../port.ts";
 import { dialogue, lane } from "./dialogue.ts";
@@ -10,11 +9,14 @@ import {
   type Completion,
   type Counters,
   type Encoded,
+  faultWords,
   type Grade,
   NO_COUNTERS,
+  noEncoder,
   overBytes,
   type Printer,
   type Profile,
+  says,
   type Status,
   type Submission,
   timingOf,
@@ -108,7 +110,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       fault,
     });
     const isBehind = inFlight.length > 0;
-    if (isBehind && (inFlight.length >= mayHold || !told.labels || epc !== undefined)) return refused("another label is in flight");
+    if (isBehind && (inFlight.length >= mayHold || !told.labels || epc !== undefined)) return refused(says.otherInFlight);
     if (usesHostStatus === undefined) await health();
     const before = isBehind ? NO_COUNTERS : await counters(); // behind another one it is where that one leaves it
     if (!isBehind) agreedAt = undefined;
@@ -143,7 +145,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (completion.outcome !== "blocked" && !isCut) landed(token);
       return completion;
     };
-    if (submission.retryable) return done(verdict(submission, "failed", "nothing of the label left the station: it may be sent again"));
+    if (submission.retryable) return done(verdict(submission, "failed", says.nothingLeft));
     /** Each label that comes out void while it tries the tags has the whole time for the next. */
     const wait = (tried: number): Promise<Completion> =>
       inTime(clock, withinMs, async (isUp) => {
@@ -151,7 +153,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           const fence = fields.get(awaited);
           if (fence) return done(await judged(submission, fence));
           const lost = talk.closed();
-          if (lost) return done(verdict(submission, "unknown", `the connection was lost before the printer's answer (${lost.words})`));
+          if (lost) return done(verdict(submission, "unknown", says.lost(lost)));
           await talk.hear(
             (answer) => (answer.kind === "field" && `${answer.token}${answer.what}` === awaited ? true : undefined),
             timing.pollMs,
@@ -178,9 +180,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (voids !== null && voids >= (profile.rfidTries ?? RFID_TRIES) && moved(submission.before.labels, now.labels) === voids)
         return verdict(submission, "failed", `no tag took the EPC: ${voids} labels came out void`, { after: now, voids, toDestroy: voids });
     }
-    return faults.length === 0
-      ? undefined
-      : verdict(submission, "blocked", `the printer waits: ${faults.map(({ words }) => words).join(", ")}`, { faults });
+    return faults.length === 0 ? undefined : verdict(submission, "blocked", says.blocked(faults), { faults });
   }
 
   async function unanswered(submission: Submission): Promise<Completion> {
@@ -209,7 +209,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
           ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
         if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
-        const why = faults.map(({ words }) => words).join(", ");
+        const why = faultWords(faults);
         if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
         if (talk.closed() || isOver) {
           const count = labels === null ? "it no longer tells its counter" : `its counter moved by ${labels}`;
@@ -259,8 +259,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     probe: () => alone(probe),
     preflight: () => alone(preflight),
     encode: async (bitmap, { epc, token = randomBytes(4).toString("hex") } = {}) => {
-      if (epc !== undefined && !profile.rfid)
-        throw new Refusal("LABEL_REFUSED", `the printer ${profile.name} has no RFID encoder, and this label needs a tag`);
+      if (epc !== undefined && !profile.rfid) throw noEncoder(profile);
       const own = token.toUpperCase();
       if (!/^[0-9A-F]{8}$/.test(own)) throw new TypeError(`the token ${token} isn't eight hex digits`);
       const bytes = Buffer.from(formatOf(bitmap, own, profile, epc), "latin1");
@@ -275,16 +274,12 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         const clean = waiting === 0;
         if (clean && faults.length > 0 && faults.every(({ name }) => name === "paused")) await talk.send("~PS", timing.answerMs);
         if (clean) inFlight.length = 0;
-        return { clean, waiting, words: whatWaits(waiting), counters: await counters() };
+        return { clean, waiting, words: says.waiting(waiting), counters: await counters() };
       }),
     close: () => port.end(),
   };
 }
 
-function whatWaits(waiting: number | null): string {
-  if (waiting === null) return "it doesn't say what waits in it";
-  return waiting === 0 ? "nothing waits in it" : `${waiting} labels still wait in it`;
-}
 const moved = (before: number | null, after: number | null): number | null => (before === null || after === null ? null : after - before);
 
 export const driver = overBytes("zpl", ["tags", "several"], overPort);
