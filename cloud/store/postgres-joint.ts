@@ -10,7 +10,7 @@ type Run = <T>(work: Work<T>, shared?: () => number) => Promise<T>;
 
 const UNITS_MAX = 128;
 const AT_ONCE = 2; // while one commits, the next one works
-const READS = /^select\b/i;
+const KINDS_KEPT = 1_000;
 
 type Waiting = { work: Work<unknown>; resolve(value: unknown): void; reject(error: unknown): void };
 type Outcome = { unit: Waiting; value?: unknown; error?: unknown; isWhole: boolean };
@@ -39,7 +39,7 @@ export function jointUnits(transaction: Run, alone: Run): Joint {
     return units;
   }
 
-  const byItself = ({ work, resolve, reject }: Waiting): Promise<void> => alone(work).then(resolve, reject);
+  const byItself = ({ work, resolve, reject }: Waiting): Promise<void> => alone(refusingLocks(work)).then(resolve, reject);
 
   async function share(): Promise<void> {
     let units: Waiting[] | undefined;
@@ -65,7 +65,7 @@ export function jointUnits(transaction: Run, alone: Run): Joint {
 
   return <T>(work: Work<T>) =>
     new Promise<T>((resolve, reject) => {
-      waiting.push({ work: refusingLocks(work), resolve, reject });
+      waiting.push({ work, resolve, reject });
       next();
     });
 }
@@ -73,13 +73,28 @@ export function jointUnits(transaction: Run, alone: Run): Joint {
 /** The store's, not the unit's: to run it again wouldn't help, but where its connection broke before the commit was asked for. */
 const isFault = (error: unknown): boolean => error instanceof Refusal && error.status >= 500;
 
-type Look = (sql: string, execute: () => ReturnType<Execute>) => ReturnType<Execute>;
-/** A session in which all statements are looked at. */
-function looking(session: Session, look: Look): Session {
+type Kind = "reads" | "writes" | "needs to be alone";
+const kinds = new Map<string, Kind>();
+function kindOf(sql: string): Kind {
+  const known = kinds.get(sql);
+  if (known) return known;
+  const isAlone = sql.includes(LOCKED) || sql.includes("SAVEPOINT");
+  const made = isAlone ? "needs to be alone" : /^select\b/i.test(sql) ? "reads" : "writes";
+  if (kinds.size < KINDS_KEPT) kinds.set(sql, made);
+  return made;
+}
+
+/** A session in which is seen what writes. Others would wait for a lock as well, and there is one savepoint for all: whoever needs that is told, even when there are no others just now. */
+function looking(session: Session, wrote: () => void): Session {
   const over =
     (execute: Execute): Execute =>
-    (sql, values, method) =>
-      look(sql, () => execute(sql, values, method));
+    (sql, values, method) => {
+      const kind = kindOf(sql);
+      if (kind === "needs to be alone")
+        return Promise.reject(new Error(`a joint unit can't wait for a lock or undo a part of itself: ${sql}`));
+      const done = execute(sql, values, method);
+      return kind === "reads" ? done : done.then((rows) => (rows.changes !== 0 && wrote(), rows));
+    };
   return {
     get now() {
       return session.now; // which who only reads doesn't know at first
@@ -90,26 +105,15 @@ function looking(session: Session, look: Look): Session {
   };
 }
 
-/** Others would wait for the lock as well, and there is one savepoint for all: whoever needs that is told, even when there are no others just now. */
 const refusingLocks =
   <T>(work: Work<T>): Work<T> =>
   (session) =>
-    work(
-      looking(session, async (sql, execute) => {
-        if (sql.includes(LOCKED) || sql.includes("SAVEPOINT"))
-          throw new Error(`a joint unit can't wait for a lock or undo a part of itself: ${sql}`);
-        return execute();
-      }),
-    );
+    work(looking(session, () => {}));
 
 /** What became of a unit. It is whole where it held, or refused without having changed anything: else the others can't stand without undoing it. */
 async function outcomeOf(unit: Waiting, session: Session): Promise<Outcome> {
   let hasWritten = false;
-  const its = looking(session, async (sql, execute) => {
-    const done = await execute();
-    hasWritten ||= !READS.test(sql) && done.changes !== 0;
-    return done;
-  });
+  const its = looking(session, () => void (hasWritten = true));
   try {
     return { unit, value: await unit.work(its), isWhole: true };
   } catch (error) {
