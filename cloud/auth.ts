@@ -14,18 +14,20 @@ import type { Store } from "./store/store.ts";
 type Claims = { client: string; tenant: string; scopes: string[]; endsAt: number };
 const REMEMBERED = 10_000;
 
-const unauthorized = (message: string) =>
-  new Refusal("UNAUTHORIZED", message, undefined, { "www-authenticate": 'Bearer realm="imprimatur"' });
+/** What RFC 6750 has a client read: whether to come with a credential, with a new one, or with one that may more. */
+export const challenge = (why = ""): Record<string, string> => ({ "www-authenticate": `Bearer realm="imprimatur"${why}` });
+const unasked = (message: string) => new Refusal("UNAUTHORIZED", message, undefined, challenge());
+const unauthorized = (message: string) => new Refusal("UNAUTHORIZED", message, undefined, challenge(', error="invalid_token"'));
 
 function credentialIn(headers: IncomingHttpHeaders): string {
   const { authorization } = headers;
   const apiKey = headers["x-api-key"];
   if (authorization === undefined) {
     if (typeof apiKey === "string" && apiKey !== "") return apiKey;
-    throw unauthorized("send Authorization: Bearer <API key or access token>");
+    throw unasked("send Authorization: Bearer <API key or access token>");
   }
   const bearer = /^Bearer +(\S|\S.*\S) *$/i.exec(authorization)?.[1];
-  if (!bearer) throw unauthorized("the Authorization header isn't of the form Bearer <credential>");
+  if (!bearer) throw unasked("the Authorization header isn't of the form Bearer <credential>");
   return bearer;
 }
 
@@ -101,7 +103,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
   async function lookSession(cookie: string): Promise<{ found: Found; now: number }> {
     return store.read("console session", async (tx) => {
       const session = await sessions.find(tx, cookie);
-      if (!session) throw unauthorized("the session has ended: sign in again");
+      if (!session) throw unasked("the session has ended: sign in again");
       return { found: { ...session.known, tokenEndsAt: session.endsAt }, now: tx.now };
     });
   }

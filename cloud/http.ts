@@ -7,6 +7,7 @@ import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
 import { answerOf, replyChecker, send, type Sent, sentOf, unlessKnown } from "./answer.ts";
 import type { Deps } from "./app.ts";
+import { challenge } from "./auth.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, hasEnded } from "./domain/callers.ts";
 import { byOf } from "./domain/events.ts";
@@ -145,7 +146,8 @@ const tellDenied = (tx: Tx, caller: Caller, route: Route, requestId: string, det
 async function deny(route: Route, required: readonly Scope[], { caller, id }: FastifyRequest, { store }: Deps): Promise<Refusal> {
   const details = { required, available: caller.scopes };
   await store.write("audit scope denied", async (tx) => tellDenied(tx, caller, route, id, details));
-  return new Refusal(route.deniedAs ?? "API_SCOPE_DENIED", `this needs the scope ${required.join(" or ")}`, details);
+  const headers = challenge(`, error="insufficient_scope", scope="${required[0]}"`); // one that would do: there is no "or" in it
+  return new Refusal(route.deniedAs ?? "API_SCOPE_DENIED", `this needs the scope ${required.join(" or ")}`, details, headers);
 }
 
 async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, judge: Judge, limit: Limit): Promise<Sent> {

@@ -1,5 +1,5 @@
 // The headers of answers in the OpenAPI document: every answer has some, described once and referred to.
-import { needsCredential, type Route, sentWith } from "./route.ts";
+import { type Route, sentWith } from "./route.ts";
 
 const text = (description: string) => ({ description, schema: { type: "string" } });
 const number = (description: string) => ({ description, schema: { type: "integer" } });
@@ -22,7 +22,7 @@ export const headers = {
   "GS1-Capture-Error-Behaviour": text("rollback or proceed, as it was asked for"),
   "GS1-EPCIS-Capture-Limit": number("The most events of one capture"),
   "GS1-EPCIS-Capture-File-Size-Limit": number("The most bytes of one capture"),
-  "WWW-Authenticate": text("How to say who it is"),
+  "WWW-Authenticate": text("How to say who it is, and what was wrong with what was said"),
 } as const;
 type Name = keyof typeof headers;
 const named = (written: object): Name[] =>
@@ -30,13 +30,17 @@ const named = (written: object): Name[] =>
 
 const RATE: Name[] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
+/** Of a refusal, what kind of credential there has to be. */
+const asks = (route: Route, status: number): boolean =>
+  status === 401 ? route.scope !== "public" : status === 403 && Array.isArray(route.scope);
+
 function namesFor(route: Route, status: number): Name[] {
   return [
     "X-Correlation-Id",
     ...(route.always ? [] : RATE),
     ...(status === 429 || status === 503 ? (["Retry-After"] as const) : []),
     ...(route.kind === "write" && status < 500 ? (["Idempotency-Replayed"] as const) : []),
-    ...(status === 401 && needsCredential(route) ? (["WWW-Authenticate"] as const) : []),
+    ...(asks(route, status) ? (["WWW-Authenticate"] as const) : []),
     ...(status === 413 && route.standard ? named(route.standard.limits) : []),
     ...(status >= 400 && route.refusalPage ? (["Content-Language"] as const) : []),
     ...(route.open ? (["Access-Control-Allow-Origin"] as const) : []),

@@ -38,6 +38,21 @@ test("oauth4webapi discovers the server, gets a token, and the token opens what 
   expect(denied.body.error.details).toEqual({ required: ["*:*"], available: ["products:read"] });
 });
 
+test("a client of RFC 6750 reads from a refusal whether it lacks a credential, needs a new one, or one that may more", async () => {
+  const told = async (token: string, path: string) => {
+    const url = new URL(`/api/v2${path}`, w.url);
+    const refused = oauth.protectedResourceRequest(token, "GET", url, undefined, null, { [oauth.allowInsecureRequests]: true });
+    const { cause } = (await refused.catch((error: unknown) => error)) as oauth.WWWAuthenticateChallengeError;
+    return cause;
+  };
+  const realm = "imprimatur";
+  const { access_token: good } = (await ask()).body;
+  expect(await told(good, "/audit-logs")).toEqual([{ scheme: "bearer", parameters: { realm, error: "insufficient_scope", scope: "*:*" } }]);
+  for (const dead of [`${good}x`, "imp_unknown"])
+    expect(await told(dead, "/products")).toEqual([{ scheme: "bearer", parameters: { realm, error: "invalid_token" } }]);
+  expect((await w.nobody.get("/products")).headers.get("www-authenticate")).toBe('Bearer realm="imprimatur"');
+});
+
 test("the key is required, the grant known, the scope the client's, the secret right", async () => {
   expect((await w.nobody.post("/oauth/token", request)).body.error.details.fields[0].field).toBe("Idempotency-Key");
   expect((await ask({ grant_type: "password" })).body.error.code).toBe("unsupported_grant_type");
