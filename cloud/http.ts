@@ -26,6 +26,7 @@ import {
   received,
   refuseMediaType,
   refuseUndecodable,
+  withBasic,
 } from "./request.ts";
 import { type Asked, type Caller, labelOf, pathOf, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
@@ -151,6 +152,7 @@ async function deny(route: Route, required: readonly Scope[], { caller, id }: Fa
 }
 
 async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, judge: Judge, limit: Limit): Promise<Sent> {
+  if (route.scope === "client") request.body = withBasic(request.body, request.headers);
   const { params, query, body = {} } = request; // no body at all is an object without fields
   route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
@@ -271,7 +273,7 @@ function lockOf({ replay }: Route, body: unknown): { lockWith?: string; keepMs?:
   return { lockWith: String((body as Record<string, unknown>)[replay.lockWith]), keepMs: replay.keepMs };
 }
 
-/** An OAuth client is known by what its body says. A wrong secret for a real client is told to that client's tenant. */
+/** An OAuth client is known by what its body says, or Basic in its stead. A wrong secret for a real client is told to that client's tenant. */
 async function client(request: FastifyRequest, reply: FastifyReply, { store, lockout }: Deps, limit: Limit): Promise<Caller> {
   const { body, id, headers } = request;
   const { client_id, client_secret } = body as { client_id: string; client_secret: string };
@@ -291,8 +293,8 @@ async function client(request: FastifyRequest, reply: FastifyReply, { store, loc
         append(tx, known.caller, { action: "auth.token_refused", subject: client_id, requestId: id }),
       );
     await notBefore;
-    const hint = headers.authorization === undefined ? "" : "; send them in the body, Authorization isn't read here";
-    throw new Refusal("invalid_client", `client_id or client_secret is wrong${hint}`);
+    const basic = headers.authorization === undefined ? {} : { "www-authenticate": 'Basic realm="imprimatur", charset="UTF-8"' };
+    throw new Refusal("invalid_client", "client_id or client_secret is wrong", undefined, basic);
   }
   lockout.right(client_id, from);
   if (known.ended) throw new Refusal("SANDBOX_EXPIRED");

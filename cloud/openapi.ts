@@ -74,7 +74,7 @@ function successReplies(route: Route): Record<number, unknown> {
 
 const access = ({ scope }: Route): string => {
   if (scope === "public") return "Open to everybody.";
-  if (scope === "client") return "Authenticated by client_id and client_secret in the body.";
+  if (scope === "client") return "Authenticated by client_id and client_secret, in the body or by HTTP Basic.";
   return scope === "credential" ? "Any good credential." : `Scope: ${scope.map((name) => `\`${name}\``).join(" or ")}.`;
 };
 

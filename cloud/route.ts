@@ -60,7 +60,7 @@ type Face<P, Q, B> = {
   /** Below /api/v2, unless `root`. */
   path: string;
   root?: boolean;
-  /** Any one of these opens the route. "credential": any good one. "client": an OAuth client named in the body. */
+  /** Any one of these opens the route. "credential": any good one. "client": an OAuth client named in the body, or by HTTP Basic. */
   scope: readonly Scope[] | "credential" | "client" | "public";
   /** Answered even for a sandbox past its end. */
   evenExpired?: boolean;

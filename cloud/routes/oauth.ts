@@ -111,7 +111,7 @@ export const oauth: Route[] = [
         jwks_uri: `${deps.origin()}/.well-known/jwks.json`,
         grant_types_supported: ["client_credentials"],
         response_types_supported: [],
-        token_endpoint_auth_methods_supported: ["client_secret_post"],
+        token_endpoint_auth_methods_supported: ["client_secret_post", "client_secret_basic"],
         scopes_supported: grantable,
       },
     }),

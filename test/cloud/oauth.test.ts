@@ -11,15 +11,19 @@ const request = { grant_type: "client_credentials", client_id: minted.client_id,
 const ask = (extra: object = {}, key = randomUUID() as string) =>
   w.nobody.post("/oauth/token", { ...request, ...extra }, { "idempotency-key": key });
 
-test("oauth4webapi discovers the server, gets a token, and the token opens what its client may", async () => {
+test.each([
+  ["post", oauth.ClientSecretPost],
+  ["basic", oauth.ClientSecretBasic],
+])("oauth4webapi discovers the server, gets a token (%s), and the token opens what its client may", async (how, saying) => {
   const issuer = new URL(w.url);
   const insecure = { [oauth.allowInsecureRequests]: true } as const;
   const server = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm: "oauth2", ...insecure }));
+  expect(server.token_endpoint_auth_methods_supported).toContain(`client_secret_${how}`);
   const client = { client_id: minted.client_id as string };
   const response = await oauth.clientCredentialsGrantRequest(
     server,
     client,
-    oauth.ClientSecretPost(minted.client_secret as string),
+    saying(minted.client_secret as string),
     new URLSearchParams({ scope: "products:read" }),
     {
       headers: { "idempotency-key": randomUUID() },
@@ -51,6 +55,34 @@ test("a client of RFC 6750 reads from a refusal whether it lacks a credential, n
   for (const dead of [`${good}x`, "imp_unknown"])
     expect(await told(dead, "/products")).toEqual([{ scheme: "bearer", parameters: { realm, error: "invalid_token" } }]);
   expect((await w.nobody.get("/products")).headers.get("www-authenticate")).toBe('Bearer realm="imprimatur"');
+});
+
+test("a client may say who it is by HTTP Basic instead, and a wrong one is told that this is how", async () => {
+  const form = { grant_type: "client_credentials", scope: "products:read" };
+  const say = async (authorization: string, body: Record<string, string> = form, key: string = randomUUID()) =>
+    w.nobody.send("POST", "/oauth/token", { body: new URLSearchParams(body), headers: { "idempotency-key": key, authorization } });
+  const basic = (id: string, secret: string) => `Basic ${Buffer.from(`${id}:${secret}`).toString("base64")}`;
+  const encoded = (text: string) => text.replaceAll(/[^a-z0-9]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+  const { client_id: id, client_secret: secret } = minted;
+  const key = randomUUID();
+  const first = await say(basic(id, secret), form, key);
+  expect([first.status, first.body.scope]).toEqual([200, "products:read"]);
+  expect((await say(basic(encoded(id), encoded(secret)))).status).toBe(200); // as RFC 6749 has it, and oauth4webapi sends it
+  expect((await say(basic(id, secret), { ...form, client_id: id })).status).toBe(200);
+  const again = await say(basic(id, secret), form, key);
+  expect([again.headers.get("idempotency-replayed"), again.body.access_token]).toEqual(["true", first.body.access_token]);
+
+  const other = (await w.admin.post("/oauth/clients", { name: "other", scopes: ["products:read"] })).body;
+  expect((await say(basic(other.client_id, other.client_secret), form, key)).body.access_token).not.toBe(first.body.access_token);
+  for (const wrong of [await say(basic(id, `${secret}x`)), await say(basic(other.client_id, secret)), await say(basic("%", "%ff"))])
+    expect([wrong.status, wrong.body.error.code, wrong.headers.get("www-authenticate")]).toEqual([
+      401,
+      "invalid_client",
+      'Basic realm="imprimatur", charset="UTF-8"',
+    ]);
+  expect((await say(basic(id, secret), { ...form, client_id: other.client_id })).status).toBe(401);
+  expect((await say(basic(id, secret), request)).status).toBe(200);
+  for (const none of ["Basic ", "Basic !", "Bearer x"]) expect((await say(none)).body.error.code).toBe("VALIDATION_ERROR");
 });
 
 test("the key is required, the grant known, the scope the client's, the secret right", async () => {
