@@ -12,7 +12,8 @@ export type Tracing = ReturnType<typeof startTracing>;
 const EXPORT_MAX_MS = 3_000;
 const SEND_EVERY_MS = 1_000;
 const KINDS = { in: SpanKind.SERVER, within: SpanKind.INTERNAL, out: SpanKind.CLIENT } as const;
-const PARENT = /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-|$)/;
+/** Of a later version what follows is its own; the first one ends here, and ff is none. */
+const PARENT = /^(?!ff|00-.{53})[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-|$)/;
 
 /** W3C trace context; what isn't one begins a trace of its own. */
 function contextOf(traceparent: string | null | undefined) {

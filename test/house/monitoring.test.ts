@@ -115,6 +115,40 @@ test("a trace marks as an error what the log calls a fault, and no other 503", a
   ]);
 });
 
+test("a caller's place in a trace is taken where W3C's own tests take it, and nowhere else", async (t) => {
+  const collector = await startCollector();
+  t.onTestFinished(collector.end);
+  const w = await startWorld({ settings: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
+  t.onTestFinished(w.end);
+  const [trace, parent] = ["12345678901234567890123456789012", "1234567890123456"];
+  const whole = `${trace}-${parent}-01`;
+  const taken = [`00-${whole}`, `cc-${whole}`, `cc-${whole}-what-the-future-will-be-like`, `00-${trace}-${parent}-ff`];
+  const refused = [
+    `ff-${whole}`,
+    `00-${whole}.`,
+    `00-${whole}-what-the-future-will-be-like`,
+    `cc-${whole}.`,
+    `0-${whole}`,
+    `000-${whole}`,
+    `00-${trace.slice(1)}-${parent}-01`,
+    `00-${trace}1-${parent}-01`,
+    `00-${"0".repeat(32)}-${parent}-01`,
+    `00-${trace}-${"0".repeat(16)}-01`,
+    `00-${trace}-${parent}-1`,
+    `00-${trace}-${parent}-x1`,
+    `00-${"ABCDEF".repeat(5)}AB-${parent}-01`,
+    `00-${whole},00-${whole}`,
+  ];
+  const ask = async (traceparent: string) => (await w.as("nobody", { traceparent }).get("/tenant")).headers.get("x-correlation-id");
+  const ids = new Map<string, string | null>();
+  for (const one of [...taken, ...refused]) ids.set(one, await ask(one));
+  const spanOf = (one: string) => collector.spans.find(({ attributes }) => attributes["imprimatur.request_id"] === ids.get(one));
+  await expect.poll(() => [...ids.keys()].filter((one) => !spanOf(one))).toEqual([]);
+  const isUnder = (one: string) => spanOf(one)?.parentSpanId === parent && spanOf(one)?.traceId === trace;
+  expect([...ids.keys()].filter(isUnder)).toEqual(taken);
+  expect(refused.filter((one) => spanOf(one)?.parentSpanId !== "")).toEqual([]);
+});
+
 test("a trace says which node made it, and what its surroundings say of that", async (t) => {
   const collector = await startCollector();
   t.onTestFinished(collector.end);
