@@ -22,7 +22,7 @@ export function startSweeper(store: Store, log: Logger, metrics: Metrics): Worke
   let longestMs = 0;
   let held = 0;
   metrics.watch("retention_rows", "Rows that this node forgot because their time was over", () => gone);
-  metrics.watch("retention_slice_ms", "The longest that a slice of them held the store, of the last round", () => longestMs);
+  metrics.watch("retention_slice_seconds", "The longest that a slice of them held the store, of the last round", () => longestMs / 1_000);
 
   const slice = (name: string, forget: Forget, most: number): Promise<Slice> =>
     store.write(`sweep ${name}`, async (tx) => {

@@ -1,7 +1,8 @@
 // What watches the cloud names only figures that the cloud has, in expressions that Prometheus can read.
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { text as words } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
 import { startCollector } from "../../fixtures/collector.ts";
@@ -201,4 +202,16 @@ test("promtool takes the rules", async (t) => {
   );
   if (said === undefined) return t.skip("promtool isn't on this machine: apt-get install prometheus");
   expect(said.stdout).toContain(`${alerts().length} rules found`);
+});
+
+test("promtool has no word against a figure of ours", async (t) => {
+  if (!(await promisify(execFile)("promtool", ["--version"]).catch(() => undefined)))
+    return t.skip("promtool isn't on this machine: apt-get install prometheus");
+  const w = await startWorld();
+  t.onTestFinished(w.end);
+  const { text } = await w.admin.get("/metrics");
+  const promtool = spawn("promtool", ["check", "metrics"], { stdio: ["pipe", "ignore", "pipe"] });
+  promtool.stdin.end(text);
+  const lines = (await words(promtool.stderr)).trim().split("\n");
+  expect(lines.filter((line) => !line.startsWith("nodejs_"))).toEqual([]); // prom-client's names for what Node counts
 });
