@@ -1,8 +1,8 @@
-// What the example's proxy says by itself, where no node can: typed like all that the nodes say, and under the caller's correlation id.
+// What a proxy before the nodes says by itself, where no node can: typed like all that the nodes say.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, get, type IncomingMessage } from "node:http";
+import { createServer, get, type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -11,8 +11,11 @@ import { isCorrelationId } from "#shared/correlation.ts";
 import type { ErrorBody } from "#shared/errors.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { haproxyMissing, startHaproxy } from "../../fixtures/haproxy.ts";
+import { nginxMissing, startNginx } from "../../fixtures/nginx.ts";
 import { startProgram } from "../../fixtures/program.ts";
+import { follow } from "../../fixtures/sse.ts";
 
+if (nginxMissing) process.stderr.write(`skipped: README's lines for nginx: ${nginxMissing}\n`);
 if (haproxyMissing) process.stderr.write(`skipped: what the example's proxy says by itself: ${haproxyMissing}\n`);
 
 test.skipIf(haproxyMissing)("where a node ends before it answers, or none is ready, the proxy's answer is a typed one", { timeout: 60_000 }, async (t) => {
@@ -50,3 +53,67 @@ test.skipIf(haproxyMissing)("where a node ends before it answers, or none is rea
   expect(await ask(id)).toMatchObject({ code: "NOT_READY", id, after: "1" });
   expect((await ask("not one")).id).toSatisfy(isCorrelationId);
 }); // oxfmt-ignore
+
+test.skipIf(nginxMissing)(
+  "with README's lines nginx passes all on, a stream at once, and is typed in what it says itself",
+  { timeout: 60_000 },
+  async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), "imprimatur-proxy-"));
+    t.onTestFinished(() => rmSync(folder, { recursive: true }));
+    const port = await freePort();
+    const key = `bootstrap-${randomUUID()}`;
+    const node = await startProgram("cloud/main.ts", {
+      IMPRIMATUR_PORT: String(port),
+      IMPRIMATUR_MQTT_PORT: "0",
+      IMPRIMATUR_DATA_DIR: folder,
+      IMPRIMATUR_BOOTSTRAP_KEY: key,
+      IMPRIMATUR_TRUST_PROXY: "127.0.0.1",
+    });
+    t.onTestFinished(async () => void (await node.end("SIGKILL")));
+    const proxy = await startNginx(port);
+    t.onTestFinished(proxy.end);
+    const authorization = `Bearer ${key}`;
+
+    const stream = await follow(`${proxy.url}/console/events`, { authorization });
+    await stream.heard(({ event }) => event === "alive");
+    await fetch(`${proxy.url}/api/v2/devices`, {
+      method: "POST",
+      headers: { authorization, "content-type": "application/json" },
+      body: JSON.stringify({ name: "line 1" }),
+    });
+    await stream.heard(({ event, data }) => event === "devices" && JSON.stringify(data).includes("line 1"));
+    stream.close();
+
+    const send = (bytes: number, headers: Record<string, string> = {}) =>
+      fetch(`${proxy.url}/api/v2/imports?category=electronics`, {
+        method: "POST",
+        headers: { authorization, "content-type": "text/csv", ...headers },
+        body: "x".repeat(bytes),
+      });
+    expect((await send(3 * 2 ** 20)).status).toBe(202); // three times what nginx takes by itself
+    /** What is left for the caller at this address, who says that he is another. */
+    const leftFor = async (localAddress: string, said: string) => {
+      const asked = get(`${proxy.url}/01/1`, { localAddress, agent: false, headers: { "x-forwarded-for": said } });
+      const [{ headers }] = (await once(asked, "response")) as [IncomingMessage];
+      return Number(headers["x-ratelimit-remaining"]);
+    };
+    const left = await leftFor("127.0.0.2", "198.51.100.1");
+    const others = Array.from({ length: 20 }, (_, n) => leftFor("127.0.0.2", `198.51.100.${n}`));
+    expect(Math.min(...(await Promise.all(others)))).toBeLessThan(left);
+    expect(await leftFor("127.0.0.3", "198.51.100.2")).toBe(left);
+    const typed = async (answer: Response) => {
+      expect(answer.headers.get("content-type")).toBe("application/json");
+      return [answer.status, ((await answer.json()) as ErrorBody).error.code];
+    };
+    const [tooLarge] = (await once(
+      request(`${proxy.url}/api/v2/imports`, { method: "POST", headers: { "content-length": String(2 ** 30) } }).on("error", () => {}).end("x"), // oxfmt-ignore
+      "response",
+    )) as [IncomingMessage];
+    expect([tooLarge.statusCode, tooLarge.headers["content-type"]]).toEqual([413, "application/json"]);
+    expect((JSON.parse(await text(tooLarge)) as ErrorBody).error.code).toBe("PAYLOAD_TOO_LARGE");
+
+    await node.end("SIGKILL");
+    expect(await typed(await fetch(`${proxy.url}/api/v2/tenant`))).toEqual([502, "TIMED_OUT"]);
+    expect(await typed(await send(10))).toEqual([502, "TIMED_OUT"]);
+  },
+);
