@@ -91,7 +91,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
 
 const CORS = {
   "access-control-allow-origin": "*",
-  "access-control-expose-headers": "ETag, Link, Location, X-Correlation-Id",
+  "access-control-expose-headers": "ETag, Link, Location, Retry-After, X-Correlation-Id",
   "cross-origin-resource-policy": "cross-origin",
 };
 const PREFLIGHT = {

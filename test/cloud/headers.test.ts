@@ -62,7 +62,15 @@ test.each([
 
 test("any web page may read what a stranger verifies with, and is told why where it can't; so may it what EN 18222 opens to all", async () => {
   const ids = "/v1/dppsByProductIds";
-  const asked = ["/.well-known/did.json", "/status/0", "/status/x", "/v1/dpps/1", "/v1/dppsByProductId/1", ids].map((path) => `/${path}`);
+  const asked = [
+    "/.well-known/did.json",
+    "/.well-known/jwks.json",
+    "/status/0",
+    "/status/x",
+    "/v1/dpps/1",
+    "/v1/dppsByProductId/1",
+    ids,
+  ].map((path) => `/${path}`);
   for (const path of [...asked, "/log/checkpoint", "/log/proof?digest=x", "/log/consistency?from=1&to=1"]) {
     const preflight = await w.nobody.send("OPTIONS", path);
     const answer = path.endsWith(ids) ? await w.nobody.post(path, { productIds: ["1"] }) : await w.nobody.get(path);
@@ -70,6 +78,7 @@ test("any web page may read what a stranger verifies with, and is told why where
     expect([path, preflight.status, answer.headers.get("access-control-allow-origin")]).toEqual([path, 204, "*"]);
     expect(preflight.headers.get("access-control-allow-methods")?.split(", ")).toContain(method);
     expect(answer.headers.get("cross-origin-resource-policy")).toBe("cross-origin");
+    expect(answer.headers.get("access-control-expose-headers")?.split(", ")).toContain("Retry-After"); // else it can't know how long a 429 lasts
   }
   expect((await w.nobody.send("OPTIONS", `/${ids}`)).headers.get("access-control-allow-headers")).toContain("Content-Type");
 });
