@@ -91,6 +91,9 @@ test.skipIf(nginxMissing)(
         body: "x".repeat(bytes),
       });
     expect((await send(3 * 2 ** 20)).status).toBe(202); // three times what nginx takes by itself
+    expect((await (await fetch(`${proxy.url}/01/09506000134352/21/a%2Fb`)).json()) as ErrorBody).toMatchObject({
+      error: { code: "PRODUCT_NOT_FOUND", details: { serial: "a/b" } },
+    });
     /** What is left for the caller at this address, who says that he is another. */
     const leftFor = async (localAddress: string, said: string) => {
       const asked = get(`${proxy.url}/01/1`, { localAddress, agent: false, headers: { "x-forwarded-for": said } });
