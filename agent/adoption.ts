@@ -88,6 +88,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
         if (!isAccountedFor) leave(begun, "and the cloud hasn't heard what became of it", begun.printer);
         store.setMeta("begun_elsewhere", JSON.stringify((store.kept("begun_elsewhere") ?? []).filter(({ n }) => n !== begun.n)));
       });
+      if (!store.attempt(begun.attempt_id)) store.noteOver(begun.attempt_id);
     }
     return true;
   }

@@ -14,47 +14,75 @@ export type Begun = {
   bytes: number;
   at: number;
 };
-const KEPT = 2_000;
+const LINES_MAX = 10_000;
 
 export function begunBeside(buffer: string) {
   const file = `${buffer}.begun`;
-  let all = existsSync(file) ? wholeIn(readFileSync(file, "utf8")) : [];
+  const lines = existsSync(file) ? wholeIn(readFileSync(file, "utf8")) : [];
+  const open = new Map<string, Begun>();
+  let last = 0;
+  let written = 0;
+  for (const line of lines) take(line);
   if (!existsSync(file)) shorten();
   let handle = openSync(file, "a");
 
+  function take(line: Line): void {
+    written += 1;
+    if ("over" in line) return void open.delete(line.over);
+    open.set(line.attempt_id, line);
+    last = Math.max(last, line.n);
+  }
+  function write(line: Line): void {
+    writeSync(handle, textOf(line));
+    take(line);
+  }
+  /** What is over isn't needed any more. */
   function shorten(): void {
-    all = all.slice(-KEPT);
     const draft = `${file}.draft`;
-    writeFileSync(draft, all.map(lineOf).join(""), { mode: 0o600, flush: true });
+    writeFileSync(draft, [...open.values()].map(textOf).join(""), { mode: 0o600, flush: true });
     renameSync(draft, file);
     const folder = openSync(dirname(file), "r");
     fsyncSync(folder);
     closeSync(folder);
+    written = open.size;
   }
 
   return {
-    after: (n: number): Begun[] => all.filter((one) => one.n > n),
+    /** The number of the latest one. */
+    last: () => last,
+    after: (n: number): Begun[] => [...open.values()].filter((one) => one.n > n),
     /** Durable before the first byte leaves. */
     note: (begun: Begun): void => {
-      writeSync(handle, lineOf(begun));
+      write(begun);
       fsyncSync(handle);
-      all.push(begun);
-      if (all.length < 2 * KEPT) return;
+      if (written < LINES_MAX + open.size) return;
       shorten();
       closeSync(handle);
       handle = openSync(file, "a");
+    },
+    /** Nothing is to be found out about it any more. */
+    over: (attemptId: string): void => {
+      if (!open.has(attemptId)) return;
+      try {
+        write({ over: attemptId });
+      } catch {
+        open.delete(attemptId); // a full disk costs no more than that the cloud is asked once again
+      }
     },
     close: () => closeSync(handle),
   };
 }
 
+type Line = Begun | { over: string };
 /** A line begins anew, whatever became of the one before it. */
-const lineOf = (begun: Begun): string => `\n${JSON.stringify(begun)}`;
-const wholeIn = (text: string): Begun[] =>
+const textOf = (line: Line): string => `\n${JSON.stringify(line)}`;
+const isLine = (said: Partial<Begun & { over: string }> | null): boolean =>
+  typeof said?.over === "string" || (Number.isInteger(said?.n) && typeof said?.attempt_id === "string");
+const wholeIn = (text: string): Line[] =>
   text.split("\n").flatMap((line) => {
     try {
-      const begun = JSON.parse(line) as Begun;
-      return Number.isInteger(begun.n) && typeof begun.attempt_id === "string" ? [begun] : [];
+      const said = JSON.parse(line) as Line;
+      return isLine(said) ? [said] : [];
     } catch {
       return []; // torn by a power failure or a full disk
     }

@@ -116,6 +116,14 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
         else if (known.ended === null && !paperMayExist(known)) change(id, { printer, work: { begun: true } });
         return known !== undefined;
       }),
+    /** The next one has a number that none had before it, in whichever buffer. */
+    countActsFrom: (n: number) =>
+      void write(() => {
+        run(
+          "INSERT INTO sqlite_sequence (name, seq) SELECT 'acts', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'acts')",
+        );
+        run("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'acts'", n);
+      }),
     receipt: (n: number, receipt: object) =>
       void write(() => run("UPDATE acts SET receipt = ?, received_at = ? WHERE n = ?", JSON.stringify(receipt), clock.now(), n)),
     lastAct: (attemptId: string): { sha256: string; bytes: number; printer: string } | undefined => {

@@ -36,12 +36,14 @@ export function openBuffer(dataDir: string, clock: Clock) {
 
   const kept = <Name extends keyof Kept>(name: Name): Kept[Name] | null => JSON.parse(meta(name) ?? "null") as Kept[Name] | null;
   const begun = begunBeside(file);
-  const lost = begun.after(attempts.lastActOfAll());
-  if (lost.length > 0)
+  const lastAct = attempts.lastActOfAll();
+  const lost = begun.after(lastAct);
+  if (begun.last() > lastAct)
     write(() => {
       const elsewhere = lost.filter((one) => !attempts.beginAgain(one));
       setMeta("begun_elsewhere", JSON.stringify([...(kept("begun_elsewhere") ?? []), ...elsewhere]));
-      setMeta("adoption", "due");
+      if (lost.length > 0) setMeta("adoption", "due");
+      attempts.countActsFrom(begun.last());
     });
 
   return {
@@ -51,6 +53,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
     setMeta,
     kept,
     noteBegun: begun.note,
+    noteOver: begun.over,
     /** Labels that were begun after what this buffer knows: it was put back to how it was, or is a new one. */
     lost: lost.length,
     /** The file that was here before this one and couldn't be read, for as long as it lies there. */
@@ -75,6 +78,11 @@ export function openBuffer(dataDir: string, clock: Clock) {
     fault: sql.fault,
     probe: sql.probe,
     ...attempts,
+    change: (...[id, changes]: Parameters<typeof attempts.change>) => {
+      const changed = attempts.change(id, changes);
+      if (changed.ended !== null && !changed.ended.startsWith("quarantined")) begun.over(id);
+      return changed;
+    },
     ...reportsIn(sql, attempts.must),
     ...labelsIn(sql),
     ...forgettingIn(sql),

@@ -297,30 +297,36 @@ test.concurrent("where its job went on meanwhile, the label that lies there is t
   expect(await floor.links()).toEqual([first.digital_link, text, text]);
 });
 
-test.concurrent("what was sealed after the buffer was copied is asked of the cloud, and of nobody else", async (t) => {
-  const shop = await printShop(w);
-  const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-  const empty = await stationOn(floor);
-  await empty.end();
-  const copy = readFileSync(fileOf(floor));
-  const before = await stationOn(floor);
-  const { job_ref: ref, digital_link: text } = await shop.issue();
-  await printed(before, ref);
-  await ask(before, "POST", "/api/scan", { text });
-  await sealed(shop, ref);
-  await until(() => before.state().buffer_depth === 0);
-  await before.end();
-  writeFileSync(fileOf(floor), copy);
-  writeFileSync(`${fileOf(floor)}.begun`, `${readFileSync(`${fileOf(floor)}.begun`, "utf8")}\n{"n":2,"attempt`); // torn when the power failed
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
-  await until(() => station.store.meta("adoption") === "done");
-  expect(station.store.lost).toBe(1);
-  expect([station.state().ledger.counts, station.state().notices]).toEqual([{}, []]);
-  const next = await shop.issue();
-  await printed(station, next.job_ref);
-  expect(await floor.links()).toEqual([text, next.digital_link]);
-});
+test.concurrent.for([true, false])(
+  "what was sealed after the buffer was copied is asked of nobody, whether its end was noted beside it: %s",
+  async (isOver, t) => {
+    const shop = await printShop(w);
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+    const empty = await stationOn(floor);
+    await empty.end();
+    const copy = readFileSync(fileOf(floor));
+    const before = await stationOn(floor);
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await printed(before, ref);
+    await ask(before, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
+    await until(() => before.state().buffer_depth === 0);
+    await before.end();
+    writeFileSync(fileOf(floor), copy);
+    const beside = `${fileOf(floor)}.begun`;
+    const lines = readFileSync(beside, "utf8").split("\n");
+    expect(lines).toEqual(["", expect.stringContaining(ref), expect.stringMatching(/^{"over":"/)]);
+    writeFileSync(beside, [...(isOver ? lines : lines.slice(0, 2)), '{"n":2,"attempt'].join("\n")); // torn when the power failed
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(() => isOver || station.store.meta("adoption") === "done");
+    expect([station.store.lost, station.store.lastActOfAll()]).toEqual([isOver ? 0 : 1, 1]);
+    expect([station.state().ledger.counts, station.state().notices]).toEqual([{}, []]);
+    const next = await shop.issue();
+    await printed(station, next.job_ref);
+    expect(await floor.links()).toEqual([text, next.digital_link]);
+  },
+);
 
 test.concurrent("what a printer read back of a tag is asked of the cloud, too: the label is sealed by its scan", async (t) => {
   const shop = await printShop(w);
