@@ -2,6 +2,8 @@
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -10,6 +12,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../fixtures/free-port.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { mishaps } from "../../fixtures/run-floor.ts";
+import { startWorld } from "../../fixtures/world.ts";
 
 const run = (file: string, args: string[], env: Record<string, string> = {}) =>
   new Promise<{ code: number; said: string }>((resolve) => {
@@ -266,3 +269,35 @@ test("the same seed draws the same faults for each station, another seed others"
   expect(drawn(7, 3)).not.toEqual(drawn(7, 4));
   expect(drawn(8, 3)).not.toEqual(drawn(7, 3));
 });
+
+test(
+  "a station whose only way out is a proxy's reaches its cloud through it, once Node is told to use it",
+  { timeout: 60_000 },
+  async (t) => {
+    const w = await startWorld();
+    t.onTestFinished(w.end);
+    const { device, key } = (await w.admin.post("/devices", { name: "line 1" })).body;
+    const asked: string[] = [];
+    const proxy = createServer().on("connect", ({ url = "" }, socket) => {
+      asked.push(url);
+      const there = connect(Number(url.split(":")[1]), "127.0.0.1"); // the proxy knows the name, the station doesn't
+      for (const end of [socket, there]) end.on("error", () => {});
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      there.pipe(socket).pipe(there);
+    });
+    await once(proxy.listen(0, "127.0.0.1"), "listening");
+    t.onTestFinished(() => void proxy.close());
+    const folder = mkdtempSync(join(tmpdir(), "imprimatur-proxied-"));
+    t.onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const printer = { name: "p", driver: "zpl", port: "tcp://127.0.0.1:1", label: { widthMm: 50, heightMm: 25 } };
+    const cloud = `cloud.invalid:${new URL(w.url).port}`;
+    const config = { cloud: `http://${cloud}`, key: key.secret, dataDir: join(folder, "data"), console: { port: 0 }, printers: [printer] };
+    writeFileSync(join(folder, "agent.json"), JSON.stringify(config));
+    const way = { NODE_USE_ENV_PROXY: "1", HTTP_PROXY: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, NO_PROXY: undefined };
+    const station = await startProgram("agent/main.ts", way, [], ["--config", join(folder, "agent.json")]);
+    t.onTestFinished(async () => void (await station.end("SIGKILL")));
+    const isHeardOf = async () => (await w.admin.get(`/devices/${device.id}`)).body.status as string;
+    await expect.poll(isHeardOf, { timeout: 30_000 }).toBe("degraded"); // its printer isn't there
+    expect(new Set(asked)).toEqual(new Set([cloud]));
+  },
+);
