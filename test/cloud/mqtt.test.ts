@@ -1,5 +1,7 @@
 // The embedded broker as stations and their enemies meet it: real sockets, real keys, and everything still there when it isn't.
+import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
+import { connect as mqttClient, type IConnackPacket } from "mqtt";
 import { expect, onTestFinished, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import { topicsOf } from "#shared/mqtt.ts";
@@ -437,6 +439,20 @@ test("a client that speaks another version is told so, and one that says nothing
   socket.write(Buffer.from([0x30, 3, 0, 1, 0x78])); // a PUBLISH before anything else
   await expect.poll(socket.isClosed, SOON).toBe(true);
   expect((await connected(device)).isOpen()).toBe(true);
+});
+
+test("no session outlives its connection, and a client that wants its own back is told so", async () => {
+  const { device } = await printShop(w);
+  const { url, wake } = await toldOf(device);
+  const asked = { username: device.id, password: device.secret, clientId: "line-1", clean: false, resubscribe: false, reconnectPeriod: 0 };
+  for (let time = 1; time <= 2; time += 1) {
+    const client = mqttClient(url, asked);
+    onTestFinished(() => client.endAsync(true));
+    const [{ sessionPresent }] = (await once(client, "connect")) as [IConnackPacket];
+    expect([time, sessionPresent]).toEqual([time, false]);
+    expect(await client.subscribeAsync(wake, { qos: 1 })).toMatchObject([{ qos: 1 }]);
+    await client.endAsync();
+  }
 });
 
 test("a key without the scopes of the print loop connects and may nothing", async () => {
