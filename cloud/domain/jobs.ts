@@ -220,6 +220,14 @@ const itsSerial = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(seri
 /** The job of which a label may lie about stays named where the one that ends has nothing to say to it (see `leftBy`). */
 const strayJob = sql`CASE WHEN ${sql.placeholder("keeps")} = 1 THEN COALESCE(${serials.strayJob}, ${sql.placeholder("strayJob")}) ELSE ${sql.placeholder("strayJob")} END`;
 const close = prepared(db.update(serials).set({ openJob: null, strayJob }).where(itsSerial));
+export type PrintOutcome = { status: "printed" | "failed"; reason: string | null; deviceId: string | null };
+/** What a serial keeps of it, and of when it was said. */
+export const printOutcome = {
+  printStatus: sql`${sql.placeholder("status")}`,
+  printReason: sql`${sql.placeholder("reason")}`,
+  printDeviceId: sql`${sql.placeholder("deviceId")}`,
+  printReportedAt: sql`${sql.placeholder("now")}`,
+};
 const settle = prepared(
   db
     .update(serials)
@@ -227,15 +235,11 @@ const settle = prepared(
       openJob: null,
       strayJob,
       sealedJob: sql`COALESCE(${sql.placeholder("sealedJob")}, ${serials.sealedJob})`,
-      printStatus: sql`${sql.placeholder("status")}`,
-      printReason: sql`${sql.placeholder("reason")}`,
-      printDeviceId: sql`${sql.placeholder("deviceId")}`,
-      printReportedAt: sql`${sql.placeholder("now")}`,
+      ...printOutcome,
       printBatch: null,
     })
     .where(itsSerial),
 );
-export type PrintOutcome = { status: "printed" | "failed"; reason: string | null; deviceId: string | null };
 /** The end of a job, with what is known of the print from then on; the serial is free for another job. */
 export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}, outcome?: PrintOutcome): Promise<Row> {
   const { tenantId, serial, jobRef: ref } = row;

@@ -20,13 +20,7 @@ import { warnOfOther } from "./stray-labels.ts";
 const take = prepared(
   db
     .update(serials)
-    .set({
-      printStatus: sql`${sql.placeholder("status")}`,
-      printReason: sql`${sql.placeholder("reason")}`,
-      printDeviceId: sql`${sql.placeholder("deviceId")}`,
-      printReportedAt: sql`${sql.placeholder("now")}`,
-      printBatch: sql`${sql.placeholder("batch")}`,
-    })
+    .set({ ...jobs.printOutcome, printBatch: sql`${sql.placeholder("batch")}` })
     .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial"))))
     .returning({
       productId: serials.productId,
@@ -37,7 +31,7 @@ const take = prepared(
     }),
 );
 
-type Printed = { serial: string; status: "printed" | "failed"; reason: string | null; deviceId: string | null };
+type Printed = jobs.PrintOutcome & { serial: string };
 
 /** The key that a batch is known by when it brings none: its own digest, within the tenant. */
 const keyOf = (results: readonly Outcome[]): Buffer => hash("sha256", canonical(results), "buffer");
