@@ -1,5 +1,6 @@
 // What waits and what is stuck, in figures: for the doctor and for whoever watches. Every count has an end, so that asking costs little.
 import { run, type Tx } from "../store/store.ts";
+import { WENT_WRONG } from "./deliveries.ts";
 
 export const COUNTED_MAX_ROWS = 10_000;
 
@@ -20,7 +21,7 @@ export type Backlog = {
 const COUNTS = {
   eventsWaiting: "outbox WHERE targets IS NOT NULL",
   deliveriesWaiting: "deliveries WHERE due_at IS NOT NULL",
-  deliveriesUnwell: "deliveries WHERE state IN ('failed', 'exhausted', 'held')",
+  deliveriesUnwell: `deliveries WHERE ${WENT_WRONG}`,
   webhooksDisabled: "webhooks WHERE enabled = 0",
   importsOpen: "imports WHERE status IN ('pending', 'running')",
 } as const;

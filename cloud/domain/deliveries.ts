@@ -42,7 +42,8 @@ export const fresh = (tx: Tx, of: Pick<Row, "tenantId" | "webhookId" | "eventId"
 });
 
 /** Spelled as the index of those that went wrong has it. */
-export const UNWELL = sql`state IN ('failed', 'exhausted', 'held')`;
+export const WENT_WRONG = "state IN ('failed', 'exhausted', 'held')";
+export const UNWELL = sql.raw(WENT_WRONG);
 /** Ids in a state, found by an index that holds no delivered ones: a long past doesn't slow the look at what went wrong. */
 const INDEXED: Partial<Record<Row["state"], SQL>> = { pending: sql`due_at IS NOT NULL`, failed: UNWELL, exhausted: UNWELL, held: UNWELL };
 const inState = (state: Row["state"], webhookId: string, after: string | undefined, most: number): SQL | undefined =>
