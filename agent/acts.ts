@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { Type } from "typebox";
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import { closed } from "#shared/wire/common.ts";
 import { skip } from "./answers.ts";
 import type { CloudClient } from "./cloud.ts";
@@ -24,7 +25,7 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
   const { floor, operators, lanes } = deps;
   const laneOf = (name: string): Lane => {
     const lane = lanes.find(({ config }) => config.name === name);
-    if (!lane) throw new Refusal("NOT_FOUND", `this station has no printer ${JSON.stringify(name)}`);
+    if (!lane) throw new Refusal("NOT_FOUND", saying("no_such_printer", { printer: JSON.stringify(name) }));
     return lane;
   };
   const whoSays = (body: unknown): string => operators.who(bodyOf(bodies.session, body).session).id;
@@ -41,8 +42,7 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
   });
   app.post<{ Params: { n: string } }>("/api/quarantine/:n/seen", ({ params, body }) => {
     const operator = whoSays(body);
-    if (!floor.store.seenTo(Number(params.n), operator))
-      throw new Refusal("NOT_FOUND", `the cloud has refused nothing of the number ${params.n} that nobody has seen to`);
+    if (!floor.store.seenTo(Number(params.n), operator)) throw new Refusal("NOT_FOUND", saying("nothing_refused", { number: params.n }));
     floor.say("info", { event: "seen_to", operator }, `${operator} has seen to what the cloud refused (${params.n})`);
     floor.news.beat();
     return { seen: true };
@@ -57,16 +57,19 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
 /** A sealed label's serial once more: a job of its own, which only the cloud can issue. */
 async function reprint({ floor, cloud, station }: ActDeps, ref: string, operator: string): Promise<{ job_ref: string }> {
   const [attempt] = floor.store.ofJob(ref);
-  if (!attempt) throw new Refusal("NOT_FOUND", `this station has no job ${ref}`);
+  if (!attempt) throw new Refusal("NOT_FOUND", saying("no_such_job", { job: ref }));
   if (attempt.ended !== "sealed")
-    throw new Refusal("ILLEGAL_TRANSITION", "only a sealed label is printed anew like this; an open job is answered instead", {
+    throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_only_sealed"), {
       allowed: [],
     });
   const { gtin, serial, needs, template } = attempt.task;
-  const reason = `reprint, as ${operator} asked${station === undefined ? "" : ` at ${station}`}`;
+  const reason = station === undefined ? saying("reprint_as_asked", { operator }) : saying("reprint_as_asked_at", { operator, station });
   const wanted = { gtin, serial, needs, template, reprint: true, reason, ...(station === undefined ? {} : { station }) };
-  const said = await cloud.issue(wanted, randomUUID());
-  if (said.ok) return { job_ref: said.value.job_ref };
-  if (said.status === 0) throw new Refusal("NOT_READY", "the cloud is away, and only it can issue a reprint: try again when it is back");
-  throw new Refusal("ILLEGAL_TRANSITION", `the cloud refuses the reprint: ${said.message}`, { allowed: [], code: said.code });
+  const answer = await cloud.issue(wanted, randomUUID());
+  if (answer.ok) return { job_ref: answer.value.job_ref };
+  if (answer.status === 0) throw new Refusal("NOT_READY", saying("reprint_cloud_away"));
+  throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_refused", { why: `${answer.code}: ${answer.message}` }), {
+    allowed: [],
+    code: answer.code,
+  });
 }

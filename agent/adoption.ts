@@ -2,6 +2,7 @@
 import { Refusal } from "#shared/errors.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import { leasedStates } from "#shared/states.ts";
 import type { BundleItem, Job } from "#shared/wire/jobs.ts";
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
@@ -21,7 +22,7 @@ import type { Talks } from "./standing.ts";
 
 const HELD = leasedStates.toReversed(); // what has come furthest is first in the lane
 const DAY_MS = limits.ENVELOPE_LIFE_S * 1_000;
-const WHY = "this station's buffer was lost, and whether the label came out isn't known";
+const WHY = saying("buffer_lost");
 const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be well again
 const WHAT = "what this station held before";
 
@@ -73,8 +74,12 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
 
   let stumblesSince: number | undefined;
   /** The others don't wait for what the cloud can't say: whoever prints it next here is asked for its label first. */
-  function leave({ job_ref: jobRef, attempt_id: attemptId, serial }: Left, because: string, printer = "unknown"): void {
-    const words = `${WHY}, ${because}: look for it, and explain it here`;
+  function leave(
+    { job_ref: jobRef, attempt_id: attemptId, serial }: Left,
+    why: "buffer_lost_nor_cloud" | "buffer_lost_job_went_on",
+    printer = "unknown",
+  ): void {
+    const words = saying(why, { why: WHY });
     store.label(printer, "unknown", words, { attemptId: attemptId ?? "", jobRef, serial });
     say("error", { event: "not_adopted", job_ref: jobRef }, `${jobRef}: ${words}`);
   }
@@ -85,7 +90,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
       const isAccountedFor = store.attempt(begun.attempt_id) !== undefined || (await hasHeardTheEnd(begun));
       if (isAccountedFor === undefined) return false;
       store.write(() => {
-        if (!isAccountedFor) leave(begun, "and the cloud hasn't heard what became of it", begun.printer);
+        if (!isAccountedFor) leave(begun, "buffer_lost_job_went_on", begun.printer);
         store.setMeta("begun_elsewhere", JSON.stringify((store.kept("begun_elsewhere") ?? []).filter(({ n }) => n !== begun.n)));
       });
       if (!store.attempt(begun.attempt_id)) store.noteOver(begun.attempt_id);
@@ -117,7 +122,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     }
     if (!(await takeBegun())) return false;
     store.write(() => {
-      for (const job of stumbled) leave(job, "nor does the cloud say what it has heard of it");
+      for (const job of stumbled) leave(job, "buffer_lost_nor_cloud");
       store.setMeta("adoption", "done");
     });
     const words =
@@ -163,11 +168,11 @@ const advance: Advance[] = [
     become(floor, attempt, "sent", { unknown: WHY });
   },
   (floor, attempt, items, printer) => {
-    lies(floor, attempt, printer, "it came out before this station's buffer was lost");
+    lies(floor, attempt, printer, saying("came_out_before_loss"));
     become(floor, attempt, "printed", printedWork(items));
   },
   (floor, attempt, items, printer) => {
-    lies(floor, attempt, printer, "it was scanned before this station's buffer was lost");
+    lies(floor, attempt, printer, saying("scanned_before_loss"));
     floor.store.report(attempt.attemptId, {
       status: "SEALED", evidence: { evidence_bundle: { sha256: digestOf(items) } }, occurred_at: instant(floor.clock),
     }); // oxfmt-ignore

@@ -1,5 +1,6 @@
 // What a person says of a label, and what follows: judged by the table of asks, written down with who said it, and doubted where the printer's counter does.
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, isLying, paperMayExist, type Verdict, type Work } from "./attempt.ts";
 import { becameOf, endOrphan, fail, REASONS } from "./ends.ts";
 import { instant } from "./clock.ts";
@@ -23,16 +24,11 @@ function isSecondWord({ store, clock }: Floor, { task }: Attempt): boolean {
   const saidAt = [...about.map(({ work }) => Date.parse(work.destroyedAt ?? "")), ...labels.map(({ changed_at: at }) => at)];
   return saidAt.some((at) => clock.now() - at < SECOND_WORD_MS);
 }
-const secondWord = () =>
-  new Refusal(
-    "ILLEGAL_TRANSITION",
-    "that was said just now, of another label: if the one in hand is destroyed as well, say so again in five seconds",
-    { ask: null, allowed: [...GIVE_UP] },
-  );
+const secondWord = () => new Refusal("ILLEGAL_TRANSITION", saying("second_word"), { ask: null, allowed: [...GIVE_UP] });
 
 /** Two people may answer one question one after the other, and the second's word belongs to no other question that was asked meanwhile. */
 const otherQuestion = (attempt: Attempt) =>
-  new Refusal("ILLEGAL_TRANSITION", "that was answered already, and something else is asked now: look again, and say what you find", {
+  new Refusal("ILLEGAL_TRANSITION", saying("other_question"), {
     ask: askOf(attempt),
     allowed: [...allowedFor(attempt)],
   });
@@ -46,7 +42,7 @@ export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator:
   const { store, news, say } = floor;
   const known = store.ofJob(jobRef);
   const [newest] = known;
-  if (!newest) throw new Refusal("NOT_FOUND", `this station has no job ${jobRef}`);
+  if (!newest) throw new Refusal("NOT_FOUND", saying("no_such_job", { job: jobRef }));
   const open = known.filter(({ ended }) => ended === null);
   const fitting = open.filter((one) => allowedFor(one).includes(verdict));
   const asking = (one: Attempt) => askOf(one) !== null; // who is asked for one label doesn't give another up
@@ -65,14 +61,9 @@ export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator:
 export function skip(floor: Floor, jobRef: string, operator: string, isPrinting: (printer: string) => boolean): void {
   const { store, news, say } = floor;
   const known = store.ofJob(jobRef);
-  if (known.length === 0) throw new Refusal("NOT_FOUND", `this station has no job ${jobRef}`);
+  if (known.length === 0) throw new Refusal("NOT_FOUND", saying("no_such_job", { job: jobRef }));
   const attempt = known.find((one) => maySkip(one) && !(one.printer !== null && isPrinting(one.printer)));
-  if (!attempt)
-    throw new Refusal(
-      "ILLEGAL_TRANSITION",
-      "only a job that isn't begun can be skipped; of this one a label may exist: say what became of it",
-      { allowed: known.flatMap((one) => allowedFor(one)) },
-    );
+  if (!attempt) throw new Refusal("ILLEGAL_TRANSITION", saying("cant_skip"), { allowed: known.flatMap((one) => allowedFor(one)) });
   store.change(attempt.attemptId, { ended: "let go" });
   say("info", { event: "skipped", job_ref: jobRef, operator }, `${operator} skips ${jobRef}: it comes again when its lease is over`);
   news.beat();
@@ -83,7 +74,7 @@ export const maySkip = (attempt: Attempt): boolean => attempt.ended === null && 
 const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});
 type Answer = (floor: Floor, attempt: Attempt, verdict: Verdict, operator: string) => void;
 const putAside = ({ store }: Floor, { attemptId }: Attempt) =>
-  store.relabel(attemptId, ["unknown", "printed"], "printed", "a misprint, to be destroyed");
+  store.relabel(attemptId, ["unknown", "printed"], "printed", saying("misprint_to_destroy"));
 const onOutcome: Answer = (floor, attempt, verdict, operator) => {
   const { attemptId } = attempt;
   if (verdict === "good") {
@@ -100,7 +91,7 @@ const onOutcome: Answer = (floor, attempt, verdict, operator) => {
 /** Its printer was renamed or taken out of the settings, and no lane does anything for it any more; what is on paper and names none is of a lost buffer. */
 const hasNoLane = ({ printers }: Floor, { printer, stage }: Attempt) =>
   printer === null ? paperMayExist({ stage }) : !printers.some(({ name }) => name === printer);
-const UNNAMED = { clean: false, words: "its printer isn't in this station's settings any more" };
+const UNNAMED = { clean: false, words: saying("printer_unnamed") };
 /** What lanes that are gone have left: words that were heard are told, and what isn't begun others may print. */
 export function takeOver(floor: Floor): void {
   for (const one of floor.store.inHand().filter((each) => hasNoLane(floor, each))) {
@@ -134,7 +125,7 @@ const answers: Record<Ask | "scan", Answer> = {
   destroy_void: (floor, attempt, _verdict, operator) => {
     const { store } = floor;
     const { attemptId, work } = attempt;
-    store.relabel(attemptId, ["void"], "destroyed", `destroyed, as ${operator} says`);
+    store.relabel(attemptId, ["void"], "destroyed", saying("destroyed_as_says", { operator }));
     store.change(attemptId, { work: gone(floor, "destroyed") });
     if (work.failing !== undefined) return fail(floor, attempt, work.failing, { disposition: "destroyed", operator });
     store.change(attemptId, { work: { voids: undefined } });
@@ -142,7 +133,7 @@ const answers: Record<Ask | "scan", Answer> = {
   scan: (floor, attempt, verdict, operator) => {
     floor.store.change(attempt.attemptId, { work: gone(floor, verdict) });
     if (verdict === "misprint") putAside(floor, attempt);
-    fail(floor, attempt, `${REASONS[verdict]}: it couldn't be verified by a scan`, {
+    fail(floor, attempt, saying("not_verified", { reason: REASONS[verdict] }), {
       operator,
       ...(verdict === "destroyed" ? { disposition: "destroyed" } : {}),
     });
@@ -164,14 +155,18 @@ function lookAgain(floor: Floor, { attemptId, jobRef }: Attempt, learned: Work &
  * queue proves it; else they look once more, and where the printer confirms nothing, make sure first; after that the next attempt is told of a label.
  */
 export function closeAttempt(floor: Floor, attempt: Attempt, flushed: Dropped, isProven = false): void {
-  const { verdict, operator, reason } = attempt.work.closing ?? { verdict: "misprint" as const, operator: "unknown", reason: "given up" };
+  const { verdict, operator, reason } = attempt.work.closing ?? {
+    verdict: "misprint" as const,
+    operator: "unknown",
+    reason: saying("given_up"),
+  };
   const disposition = verdict === "not_printed" || verdict === "destroyed" ? verdict : undefined;
   if (disposition && !flushed.clean && !attempt.work.emptied)
     return lookAgain(floor, attempt, { unknown: mayStillCome(flushed), emptied: true });
   if (verdict === "not_printed" && !isProven && !attempt.work.emptied)
     return lookAgain(floor, attempt, { unknown: ONCE_MORE, emptied: true });
   if (verdict === "misprint") putAside(floor, attempt);
-  fail(floor, attempt, flushed.clean ? reason : `${reason}, but ${flushed.words}`, {
+  fail(floor, attempt, flushed.clean ? reason : saying("but_words", { reason, words: flushed.words }), {
     operator,
     ...(disposition && flushed.clean ? { disposition } : {}),
   });

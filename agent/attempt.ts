@@ -1,4 +1,5 @@
 // One physical try as the station knows it, and what it asks of a person: tables, so that the loop, the console and the tests read one rule.
+import { saying } from "#shared/sayings.ts";
 import type { JobState } from "#shared/states.ts";
 import type { Need } from "#shared/wire/jobs.ts";
 import type { CompletionEvidence } from "./printers/driver.ts";
@@ -49,11 +50,11 @@ export type Verdict = (typeof verdicts)[number];
 
 /** What a person is asked, and which answers there are. `scan`: nobody is asked, but a label that can't be scanned can be given up. */
 export const asks = {
-  destroy_earlier: { words: "a label of this serial may exist already: find it and destroy it", allowed: ["destroyed", "not_printed"] },
-  destroy_void: { words: "labels came out void: destroy them", allowed: ["destroyed"] },
-  attest: { words: "did a good label come out?", allowed: ["good", "misprint", "not_printed"] },
+  destroy_earlier: { words: saying("ask_earlier"), allowed: ["destroyed", "not_printed"] },
+  destroy_void: { words: saying("ask_void"), allowed: ["destroyed"] },
+  attest: { words: saying("ask_attest"), allowed: ["good", "misprint", "not_printed"] },
   unknown_outcome: {
-    words: "nobody knows whether this label came out: look for it, scan it, or say what you found",
+    words: saying("ask_unknown"),
     allowed: ["good", "misprint", "not_printed", "destroyed"],
   },
 } as const satisfies Record<string, { words: string; allowed: readonly Verdict[] }>;

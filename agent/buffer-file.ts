@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
+import { saying } from "#shared/sayings.ts";
 import type { Station as StationInfo } from "#shared/wire/devices.ts";
 import { stages } from "./attempt.ts";
 import { labelStates } from "./buffer-labels.ts";
@@ -122,7 +123,7 @@ type Whole = { good: true; waiting: number; owner: StationInfo["device"] | null;
 export type Judged = Whole | { good: false; why: string };
 /** Opens it for a moment; refuses where another agent has it, or a newer one wrote it. */
 export function judged(dataDir: string, file: string): Judged {
-  if (statSync(file).size === 0) return { good: false, why: "it is empty" };
+  if (statSync(file).size === 0) return { good: false, why: saying("file_empty") };
   let db: Database.Database | undefined;
   try {
     db = held(dataDir, file);
@@ -153,7 +154,7 @@ function wholeIn(db: Database.Database): Whole {
 
 /** Why this isn't a whole buffer of ours; undefined where it is. */
 function faultIn(db: Database.Database, version: number): string | undefined {
-  if (version < 0 || shapeOf(db) !== ourShape(version)) return `its tables aren't those of a buffer of version ${version}`;
+  if (version < 0 || shapeOf(db) !== ourShape(version)) return saying("tables_other", { version });
   const said = String(db.pragma("integrity_check(1)", { simple: true }));
   if (said !== "ok") return said.replaceAll(/\s+/g, " ");
   const unread = Number(
@@ -162,7 +163,7 @@ function faultIn(db: Database.Database, version: number): string | undefined {
       .pluck()
       .get(),
   );
-  return unread === 0 ? undefined : `${unread} of its rows can't be read`;
+  return unread === 0 ? undefined : saying("rows_unread", { count: unread });
 }
 /** What other versions kept by names of their own isn't read, so it damages nothing. */
 const KEPT_AS_JSON = { station: 1, jwks: 1, unanswered_claim: 1, set_aside: 1, paused: 1, begun_elsewhere: 1 };
@@ -197,7 +198,7 @@ function lastAside(file: string, clock: Clock): SetAside | null {
     .toSorted()
     .findLast((one) => one.startsWith(basename(file) + ASIDE) && !/-(wal|shm|journal)$/.test(one));
   const at = instant(clock);
-  return name === undefined ? null : { file: join(dirname(file), name), why: "it was found damaged at an earlier start", at };
+  return name === undefined ? null : { file: join(dirname(file), name), why: saying("found_damaged"), at };
 }
 
 /** With what SQLite keeps beside it: without them it would be another file. */

@@ -3,6 +3,7 @@ import { statfsSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
+import { saying } from "#shared/sayings.ts";
 import type { Clock } from "./clock.ts";
 import { inodeOf } from "./terminal.ts";
 
@@ -39,7 +40,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
   const get = (sql: string, ...values: unknown[]) => read(() => prepared(sql).get(...values)) as Row | undefined;
   let fault: string | null = null;
   let isBroken = false;
-  const damaged = () => `the buffer ${file} is damaged: restart the agent, which sets it aside and asks the cloud what it held`;
+  const damaged = () => saying("buffer_damaged", { file });
 
   /** Damage is told whoever meets it: nothing may be written any more that was read in part. */
   function read<T>(act: () => T): T {
@@ -61,7 +62,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     } catch (error) {
       isBroken ||= isDamage(error);
       if (!isBroken && !FULL.test(codeOf(error))) throw error;
-      fault = isBroken ? damaged() : `the buffer in ${dataDir} can't be written: ${(error as Error).message}`;
+      fault = isBroken ? damaged() : saying("buffer_unwritable", { folder: dataDir, why: (error as Error).message });
       throw new Refusal("STORE_UNAVAILABLE", fault);
     }
   }
@@ -78,12 +79,12 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
   function probe(): boolean {
     if (isBroken) return false;
     if ((inodeOf(file) ?? ownInode) !== ownInode) {
-      fault = `the buffer ${file} was taken away: what it holds lives as long as this agent; put the file back, or end the agent once all is told`;
+      fault = saying("buffer_taken_away", { file });
       return false;
     }
     const freeBytes = freeOn(dataDir);
     if (freeBytes < ROOM_MIN_BYTES) {
-      fault ??= `the buffer in ${dataDir} can't be written much longer: ${Math.floor(freeBytes / 1_024)} KiB are free`;
+      fault ??= saying("buffer_room", { folder: dataDir, free: Math.floor(freeBytes / 1_024) });
       return false;
     }
     if (fault === null) return true;

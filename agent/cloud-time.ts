@@ -1,4 +1,5 @@
 // What time it is in the cloud, by the date on its answers: a station's clock that is hours off is said, and what the cloud has signed is judged by the cloud's time.
+import { saying } from "#shared/sayings.ts";
 import type { SteadyClock } from "./clock.ts";
 import type { Say } from "./floor.ts";
 
@@ -14,9 +15,7 @@ export function cloudTime(clock: SteadyClock, say: Say) {
   /** The clock that people set, not the steady one that we count by. */
   const off = () => (skewMs === null ? 0 : -(skewMs + clock.ahead()));
   const words = (): string | null =>
-    Math.abs(off()) < WORTH_SAYING_MS
-      ? null
-      : `this station's clock is ${spanOf(off())} ${off() > 0 ? "ahead of" : "behind"} the cloud's: set it`;
+    Math.abs(off()) < WORTH_SAYING_MS ? null : saying(off() > 0 ? "clock_ahead" : "clock_behind", { span: spanOf(off()) });
   return {
     /** Milliseconds that the cloud's clock is ahead of ours; null before it was heard of. */
     skew: () => skewMs,

@@ -5,6 +5,7 @@ import { type TSchema, Type } from "typebox";
 import { reasonOf } from "#shared/fault.ts";
 import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import { Device, type DeviceCreate, DeviceMade, Station, type StationReport } from "#shared/wire/devices.ts";
 import {
   BlobKept,
@@ -41,7 +42,7 @@ const WAIT_MAX_MS = 300_000; // whatever a proxy says: reports wait no longer on
 const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
 /** The documented example's has some, for one; no header carries them. */
 const isKeylike = (key: string): boolean => /^[!-~]+$/.test(key.trim());
-const UNKEYLIKE = "the key in the settings has characters that no key has: put in the device's own, whole";
+const UNKEYLIKE = saying("key_unlike");
 const ajv = new Ajv({ strict: false, validateFormats: false, meta: false, validateSchema: false });
 const fits = new Map<TSchema, ValidateFunction>();
 

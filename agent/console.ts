@@ -6,6 +6,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { Type } from "typebox";
 import { BEAT_MS } from "#shared/beat.ts";
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import { urlAt } from "#shared/url-at.ts";
 import { closed } from "#shared/wire/common.ts";
 import { type ActDeps, serveActs } from "./acts.ts";
@@ -190,7 +191,7 @@ function refusalOf(error: Error & { statusCode?: number; code?: string }): Refus
   if (error.statusCode === 413) return new Refusal("PAYLOAD_TOO_LARGE");
   if (error.statusCode === 415) return new Refusal("UNSUPPORTED_MEDIA_TYPE", "the body has to be application/json");
   if (error.statusCode !== undefined && error.statusCode < 500) return new Refusal("MALFORMED_REQUEST", error.message);
-  return new Refusal("INTERNAL_ERROR", "a fault of the station's: its log says more");
+  return new Refusal("INTERNAL_ERROR", saying("station_fault"));
 }
 function isOurName(given: string | undefined, host: string): boolean {
   if (given === undefined || !URL.canParse(`http://${given}`)) return false;
@@ -207,9 +208,9 @@ function typed({ operators, scans, keyboard, clock }: Deps, text: string, sessio
 function explain({ store, news }: ActDeps["floor"], n: number, words: string): void {
   if (store.explain(n, words)) return news.beat();
   const state = store.labelStateOf(n);
-  if (state === undefined) throw new Refusal("NOT_FOUND", "there is no such label in the ledger");
+  if (state === undefined) throw new Refusal("NOT_FOUND", saying("no_such_label"));
   if (OPEN_LABELS.includes(state))
-    throw new Refusal("ILLEGAL_TRANSITION", "the job of this label isn't over: answer what is asked about that one", {
+    throw new Refusal("ILLEGAL_TRANSITION", saying("label_not_over"), {
       state,
       allowed: [],
     });
@@ -226,7 +227,7 @@ function labelOf({ floor, lanes }: Deps, ref: string, attemptId: string | undefi
   if (!attempt)
     throw new Refusal("NOT_FOUND", `this station has no ${attemptId === undefined ? "job" : `attempt ${attemptId} of job`} ${ref}`);
   const config = (lanes.find((lane) => lane.config.name === attempt.printer) ?? lanes[0])?.config;
-  if (!config) throw new Refusal("NOT_FOUND", "this station has no printer");
+  if (!config) throw new Refusal("NOT_FOUND", saying("no_printer"));
   return pngOf(drawingOf(floor, attempt, config).bitmap);
 }
 

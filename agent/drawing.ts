@@ -1,6 +1,7 @@
 // What is drawn: the label of an attempt on its printer, the same one whenever it is drawn anew; and the one that is nobody's.
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import type { Attempt } from "./attempt.ts";
 import { type Clock, instant } from "./clock.ts";
 import type { PrinterConfig } from "./config.ts";
@@ -40,7 +41,7 @@ function drawableOf(floor: Drawer, attempt: Pick<Attempt, "task">, printer: Prin
 export function optionsFor(templates: Template[], { task }: Pick<Attempt, "task">, { label, dpi, simulated }: PrinterConfig): LabelOptions {
   const template = templateFor(templates, label, task.template);
   if (task.template_sha256 && task.template_sha256 !== digestOf(template))
-    throw new Refusal("LABEL_REFUSED", `the template ${task.template} of this station isn't the one that the envelope was signed for`);
+    throw new Refusal("LABEL_REFUSED", saying("other_template", { template: task.template }));
   return { template, dpi, simulated };
 }
 /** As it was or would be drawn, for people and for comparing pictures with. */

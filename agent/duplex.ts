@@ -1,5 +1,6 @@
 // What every port has in common, whatever the wire: one writer at a time, an honest count of what left, news for those who listen.
 import { Buffer } from "node:buffer";
+import { saying } from "#shared/sayings.ts";
 import { afterHearing, type Clock, within } from "./clock.ts";
 
 /** `accepted` is never too low: 0 says that surely nothing left us. It can be too high by less than a chunk where a fault cut one. */
@@ -83,7 +84,7 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
   }
 
   async function send(bytes: Uint8Array, stallMs: number): Promise<Written> {
-    if (owing) return { accepted: 0, fault: "an earlier write has not gone out yet" };
+    if (owing) return { accepted: 0, fault: saying("earlier_write_waits") };
     let accepted = 0;
     for (let movedAt = clock.now(); accepted < bytes.length;) {
       const part = await put(bytes.subarray(accepted, accepted + WRITE_CHUNK_BYTES), stallMs);

@@ -1,6 +1,7 @@
 // How an attempt ends badly: it failed and says so, or its job went on without it.
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
 import { type Attempt, isLying, paperMayExist, type Verdict } from "./attempt.ts";
 import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
@@ -9,9 +10,9 @@ import { readable } from "./words.ts";
 /** What a person's word is in the history. */
 export const REASONS: Record<Verdict, string> = {
   good: "good",
-  misprint: "an operator found a misprint",
-  not_printed: "an operator found no label",
-  destroyed: "an operator destroyed the label",
+  misprint: saying("misprint"),
+  not_printed: saying("found_none"),
+  destroyed: saying("destroyed"),
 };
 
 export type Disposition = "destroyed" | "not_printed";
@@ -39,8 +40,8 @@ export function fail(
   say("warn", { event: "failed", job_ref: store.must(attemptId).jobRef, reason }, `${store.must(attemptId).jobRef} failed: ${reason}`);
   floor.news.beat();
 }
-const leftOpen = (reason: string): string => `${reason}: look for it, and explain it here`;
-const inShort = (text: string): string => readable(text, limits.REASON_MAX_LENGTH) || "no reason was given";
+const leftOpen = (reason: string): string => saying("look_and_explain", { reason });
+const inShort = (text: string): string => readable(text, limits.REASON_MAX_LENGTH) || saying("no_reason");
 
 /** What no try can change ends the attempt, before anything has left; everything else is tried again. */
 export async function unlessRefused<T>(floor: Floor, attempt: Attempt, act: () => Promise<T>): Promise<T | undefined> {

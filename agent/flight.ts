@@ -1,4 +1,5 @@
 // One label on its way through the printer: sent when its job is surely ours, followed to its end, taken back where it can't come out. Never sent twice.
+import { saying } from "#shared/sayings.ts";
 import { askAgain, closeAttempt } from "./answers.ts";
 import type { Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
@@ -30,7 +31,7 @@ export type FlightFloor = PressFloor & {
 };
 export type Flight = { attemptId: string; submission: Submission };
 const SETTLE_MS = 500;
-const EXCHANGED = { clean: false, words: "another printer answers in its place, and the one that was sent it can't be asked" };
+const EXCHANGED = { clean: false, words: saying("exchanged") };
 /** A queue's jobs keep it beyond the agent's life. */
 const nameOf = ({ task, attemptId }: Attempt): string => `${task.job_ref}/${attemptId}`;
 
@@ -46,14 +47,14 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const { ended, printer } = store.must(attempt.attemptId);
     if (printer !== null && printer !== config.name) return undefined; // another lane was faster
     if (lease !== "alive" || press.isOver() || floor.paused() || ended !== null) {
-      if (lease === "unknown" && !isBehind) become("ready", "a job waits for word from the cloud that it is still ours");
+      if (lease === "unknown" && !isBehind) become("ready", saying("waits_for_cloud"));
       if (lease === "unknown" && !press.isOver()) await news.next(LOOK_MS);
       return undefined;
     }
     const claimed = attempt.printer === config.name ? attempt : store.change(attempt.attemptId, { printer: config.name });
     const label = await steps.render(floor, claimed, config);
     if (!label || press.isOver() || !isToSend(attempt.attemptId)) return undefined;
-    if (!isBehind) become("printing", `prints ${attempt.jobRef}`);
+    if (!isBehind) become("printing", saying("prints", { job: attempt.jobRef }));
     const submission = await send(store.must(attempt.attemptId), at, label, isBehind);
     return submission && { attemptId: attempt.attemptId, submission };
   }
@@ -83,7 +84,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       store.write(() => {
         const found = submission.before.labels; // somebody may have pressed feed since the last look
         if (before !== null && found !== null && found > before)
-          press.unexplained(found - before, `its counter went from ${before} to ${found} without a job`);
+          press.unexplained(found - before, saying("counter_without_job", { from: before, to: found }));
         const hasLeft = steps.submitted(floor, attemptId, act, submission, config);
         if (!hasLeft) counter.expect(found ?? before);
         return hasLeft;
@@ -91,9 +92,9 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     );
     news.beat();
     if (left) return submission;
-    if (!submission.retryable) fail(floor, attempt, submission.fault ?? "the printer refused it", { disposition: "not_printed" });
+    if (!submission.retryable) fail(floor, attempt, submission.fault ?? saying("printer_refused"), { disposition: "not_printed" });
     else if (!isBehind) {
-      become("offline", submission.fault ?? "nothing could be sent");
+      become("offline", submission.fault ?? saying("nothing_sent"));
       await press.close();
       await waitFor(press.isOver, patience.retryMs[0] ?? LOOK_MS);
     }
@@ -109,7 +110,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       }); // oxfmt-ignore
       return undefined;
     } catch (error) {
-      const fault = `that its label begins can't be written down: ${(error as Error).message}`;
+      const fault = saying("beginning_unwritten", { why: (error as Error).message });
       return { token, bytesOffered: bytes.length, bytesAccepted: 0, retryable: true, before: NO_COUNTERS, at, fault };
     }
   }
@@ -117,7 +118,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** Whether it came out well, so that what is behind it can be told from it. */
   const follow = (flying: Flight, at: Printer): Promise<boolean> => inTime(clock, patience.blockedMs, (isUp) => followed(flying, at, isUp));
   async function followed({ attemptId, submission }: Flight, at: Printer, isUp: () => boolean): Promise<boolean> {
-    if (mayHold > 1) become("printing", `prints ${store.must(attemptId).jobRef}`);
+    if (mayHold > 1) become("printing", saying("prints", { job: store.must(attemptId).jobRef }));
     const known = press.capabilities() as Capabilities;
     const isMute = known.fence === "none" || (!attests(known.ceiling) && !isQueue);
     for (;;) {
@@ -129,8 +130,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
           store.write(() => {
             steps.completed(floor, attemptId, completion, config, known);
             const strangers = mayHold === 1 ? beside(completion) : 0;
-            if (strangers > 0)
-              press.unexplained(strangers, `its counter moved by ${strangers} more than ${submission.token} explains, without a job`);
+            if (strangers > 0) press.unexplained(strangers, saying("counter_strangers", { count: strangers, label: submission.token }));
             counter.expect((mayHold === 1 && after) || null); // the one behind it moves it on
           }),
         );
@@ -164,13 +164,13 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       const { counter: before } = attempt.work;
       // That nothing waits in it now doesn't say that nothing came out before: only a counter that stood still does, or a queue that hadn't begun.
       const isProven = flushed.clean && (flushed.untouched === true || (now !== null && now === before));
-      const doubt = flushed.clean ? "nothing waits in it now, but whether this label came out before, it can't say" : flushed.words;
-      if (attempt.work.early) steps.abandon(floor, attempt, `${reason}; but it was scanned`);
+      const doubt = flushed.clean ? saying("empty_but_unsure") : flushed.words;
+      if (attempt.work.early) steps.abandon(floor, attempt, saying("but_scanned", { reason }));
       else if (before !== undefined && hasMoved(attempt, now)) askAgain(floor, attempt, now);
-      else if (isProven) fail(floor, attempt, `taken out of the printer: ${reason}`, { disposition: "not_printed" });
+      else if (isProven) fail(floor, attempt, saying("taken_out", { reason }), { disposition: "not_printed" });
       else {
         const known = { ...(now === null ? {} : { counter: now }), ...(flushed.clean ? { emptied: true as const } : {}) };
-        store.change(attemptId, { work: { unknown: `${reason}; and ${doubt}`, ...known } });
+        store.change(attemptId, { work: { unknown: saying("and_doubt", { reason, doubt }), ...known } });
       }
     });
     news.beat();
@@ -209,7 +209,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
 
   async function flush(attempt: Attempt): Promise<{ at: Printer | undefined; flushed: Dropped }> {
     const at = await press.open();
-    if (!at) return { at, flushed: { clean: false, words: "the printer can't be asked" } };
+    if (!at) return { at, flushed: { clean: false, words: saying("cant_be_asked") } };
     return { at, flushed: isOfAnother(attempt) ? EXCHANGED : await at.flush(nameOf(attempt)) };
   }
   /** Its job went on while the printer may have held it: nothing of it may come out any more, whoever has looked already. */

@@ -2,6 +2,7 @@
 import { Refusal } from "#shared/errors.ts";
 import { decodeSgtin96, digitalLink } from "#shared/gs1.ts";
 import type { Evidence } from "#shared/wire/evidence.ts";
+import { saying } from "#shared/sayings.ts";
 import { type Bitmap, blank, copyOf, digestOfDots, fill, frame, pictureOf } from "./bitmap.ts";
 import { bwip } from "./bwip.ts";
 import { decode } from "./decode.ts";
@@ -66,7 +67,7 @@ function checkIdentity({ payload, gtin, serial, epc }: LabelContent): void {
 async function checkReadsBack(bitmap: Bitmap, payload: string): Promise<void> {
   const found = await decode(pictureOf(bitmap));
   const [symbol] = found;
-  if (!symbol || found.length > 1) throw refuse(`the decoder finds ${found.length} symbols on the label instead of one`);
+  if (!symbol || found.length > 1) throw refuse(saying("no_single_symbol", { count: found.length }));
   if (symbol.text !== payload) throw refuse(`the label would read ${JSON.stringify(symbol.text)}, not ${JSON.stringify(payload)}`);
 }
 
@@ -151,7 +152,13 @@ function drawSymbol(canvas: Canvas, { box, level, moduleMinMm }: Extract<Element
   if (moduleDots < leastDots) {
     const [needs, has] = [across * leastDots, Math.min(area.width, area.height)];
     throw refuse(
-      `the QR code of ${payload.length} characters needs ${canvas.mm(needs)} mm with its quiet zone and modules of ${moduleMinMm} mm, and has ${canvas.mm(has)} mm: ${canvas.mm(needs - has)} mm too large`,
+      saying("qr_too_large", {
+        characters: payload.length,
+        needs: canvas.mm(needs),
+        module: moduleMinMm,
+        has: canvas.mm(has),
+        over: canvas.mm(needs - has),
+      }),
     );
   }
   const x = area.x + Math.floor((area.width - modules * moduleDots) / 2);
@@ -181,9 +188,7 @@ function checkDrawable(text: string, sizeDots: number): void {
       (letter) =>
         `${/\p{M}|\p{C}/u.test(letter) ? "" : `${letter} `}U+${letter.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}`,
     );
-  throw refuse(
-    `${JSON.stringify(text)} has characters that no font of this station can draw: ${named.join(", ")}${strange.length > 5 ? " …" : ""}`,
-  );
+  throw refuse(saying("no_font", { text: JSON.stringify(text), named: `${named.join(", ")}${strange.length > 5 ? " …" : ""}` }));
 }
 
 type Fit = { sizeDots: number; lines: string[] };
@@ -209,7 +214,13 @@ function firstFit(canvas: Canvas, sizesMm: number[], text: string, area: Area, m
   }
   const room = `${canvas.mm(area.width)} x ${canvas.mm(area.height)} mm`;
   throw refuse(
-    `${JSON.stringify(text)} doesn't fit into ${room} even at ${sizesMm.at(-1)} mm: ${canvas.mm(last.shortDots)} mm too ${last.of}`,
+    saying("no_room", {
+      text: JSON.stringify(text),
+      room,
+      size: sizesMm.at(-1) ?? 0,
+      over: canvas.mm(last.shortDots),
+      of: saying(last.of),
+    }),
   );
 }
 
@@ -242,8 +253,9 @@ function drawBadge(canvas: Canvas, { box, sizesMm }: Badge, given: string, black
   const fit = sizes.find((ink) => ink.right - ink.left <= room.width && ink.above + ink.below <= room.height);
   if (!fit) {
     const { left, right, above, below } = sizes.at(-1) ?? { left: 0, right: 0, above: 0, below: 0 };
-    const short = `${canvas.mm(Math.max(0, right - left - room.width))} mm too wide and ${canvas.mm(Math.max(0, above + below - room.height))} mm too high`;
-    throw refuse(`${JSON.stringify(words)} doesn't fit into its frame even at ${sizesMm.at(-1)} mm: ${short}`);
+    const wide = canvas.mm(Math.max(0, right - left - room.width));
+    const high = canvas.mm(Math.max(0, above + below - room.height));
+    throw refuse(saying("no_frame_room", { text: JSON.stringify(words), size: sizesMm.at(-1) ?? 0, wide, high }));
   }
   if (black) frame(canvas.bitmap, x, y, width, height, edge);
   else fill(canvas.bitmap, x, y, width, height);

@@ -1,4 +1,5 @@
 // One printer, one lane: it prints one label after another, and waits for paper, for people, for scans and for its lease.
+import { saying } from "#shared/sayings.ts";
 import { maySkip } from "./answers.ts";
 import { askOf, type Attempt, isLying, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
@@ -72,7 +73,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
       ]);
       const next = behind.status === "fulfilled" ? behind.value : undefined;
       const isWell = followed.status === "fulfilled" && followed.value;
-      if (next && !isWell) await durable(() => abandonIfSent(next.attemptId, "what became of the label before it isn't known"));
+      if (next && !isWell) await durable(() => abandonIfSent(next.attemptId, saying("one_before_unknown")));
       for (const one of [followed, behind]) if (one.status === "rejected") throw one.reason;
       flying = isWell ? next : undefined;
     }
@@ -116,7 +117,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
       tests.drop();
       if (asking) await flight.watch(asking, !hasLooked);
       hasLooked = true;
-      const words = asking ? `waits for an answer about ${asking.jobRef}` : `waits for the scan of ${held[0]?.jobRef}`;
+      const words = asking ? saying("waits_answer", { job: asking.jobRef }) : saying("waits_scan", { job: held[0]?.jobRef ?? "" });
       become(press.state().status === "offline" ? "offline" : "ready", words);
       return news.next(LOOK_MS);
     }
@@ -133,7 +134,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     }
     if (next) return work(next, at);
     const { status, words } = press.state();
-    if (status === "printing" || words.startsWith("waits for")) become("ready", "ready");
+    if (status === "printing" || words.startsWith("waits for")) become("ready", saying("ready"));
     return news.next(LOOK_MS);
   }
 

@@ -1,4 +1,5 @@
 // What people have to know of a station that works all the same: on its page, in its health, in the log when it begins.
+import { saying } from "#shared/sayings.ts";
 import type { Store } from "./buffer.ts";
 import type { SteadyClock } from "./clock.ts";
 import { type CloudTime, spanOf, WORTH_SAYING_MS } from "./cloud-time.ts";
@@ -11,25 +12,12 @@ export type Notice = {
 export function noticesOf({ store, clock, time }: { store: Store; clock: SteadyClock; time: CloudTime }): Notice[] {
   const aside = store.setAside();
   const isDue = store.meta("adoption") === "due";
-  const unasked = "the cloud hasn't yet been asked what this station held";
   const all: [Notice["code"], string | null][] = [
-    [
-      "buffer_set_aside",
-      aside &&
-        `the buffer couldn't be read (${aside.why}) and was set aside as ${aside.file}${isDue ? `; ${unasked}` : ""}: look through the labels that lie here, then move that file away`,
-    ],
-    [
-      "buffer_put_back",
-      isDue && !aside ? `labels were begun here that the buffer doesn't know: it was put back, or is a new one; ${unasked}` : null,
-    ],
+    ["buffer_set_aside", aside && saying(isDue ? "buffer_set_aside_unasked" : "buffer_set_aside", aside)],
+    ["buffer_put_back", isDue && !aside ? saying("buffer_put_back") : null],
     ["buffer_unwritable", store.fault()],
     ["clock_off", time.words()],
-    [
-      "clock_went_back",
-      clock.ahead() < WORTH_SAYING_MS
-        ? null
-        : `this station's clock was set back; its own time runs on, ${spanOf(clock.ahead())} ahead of it`,
-    ],
+    ["clock_went_back", clock.ahead() < WORTH_SAYING_MS ? null : saying("clock_went_back", { span: spanOf(clock.ahead()) })],
   ];
   return all.flatMap(([code, words]) => (words === null ? [] : { code, words }));
 }

@@ -1,6 +1,7 @@
 // Who is at the station: a badge opens a session of twelve hours, and every word about a label carries who said it.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import type { Clock } from "./clock.ts";
 import { withoutAim } from "./scanners/lines.ts";
 
@@ -29,14 +30,9 @@ export function operatorsOf(known: readonly (Operator & { badge: string; pin?: s
     const now = clock.now();
     const recent = wrong[kind].filter((at) => now - at < WRONG_MS);
     if (recent.length >= WRONG_MAX[kind])
-      throw new Refusal(
-        "RATE_LIMITED",
-        kind === "pin" ? "too many wrong PINs: wait a minute, or scan your badge" : "too many wrong badges: wait a minute",
-        undefined,
-        {
-          "retry-after": String(Math.ceil((WRONG_MS - now + (recent[0] ?? now)) / 1_000)),
-        },
-      );
+      throw new Refusal("RATE_LIMITED", kind === "pin" ? saying("too_many_pins") : saying("too_many_badges"), undefined, {
+        "retry-after": String(Math.ceil((WRONG_MS - now + (recent[0] ?? now)) / 1_000)),
+      });
     wrong[kind] = found ? recent : [...recent, now];
     return found;
   };
@@ -53,10 +49,7 @@ export function operatorsOf(known: readonly (Operator & { badge: string; pin?: s
     who: (session) => {
       const found = session === undefined ? undefined : sessions.get(session);
       if (found && found.until > clock.now()) return found.operator;
-      throw new Refusal(
-        "UNAUTHORIZED",
-        found ? "this session is over: show your badge again" : "show your badge first: POST /api/operator",
-      );
+      throw new Refusal("UNAUTHORIZED", found ? saying("session_over") : saying("badge_first"));
     },
   };
 }

@@ -1,4 +1,5 @@
 // A label whose job went on without it. Where its printer may still hold it, it is dropped first: only then does what a person finds count.
+import { saying } from "#shared/sayings.ts";
 import type { Attempt, Work } from "./attempt.ts";
 import { endOrphan } from "./ends.ts";
 import type { Floor } from "./floor.ts";
@@ -6,14 +7,13 @@ import type { Flush } from "./printers/driver.ts";
 
 /** What the printer said when it was told to drop what it holds. */
 export type Dropped = Pick<Flush, "clean" | "words" | "untouched">;
-export const ONCE_MORE = "what the printer held is dropped only now, and no counter tells whether a label came out before: look once more";
+export const ONCE_MORE = saying("look_once_more");
 /** Words for a person where the counter says that labels came out, or can't say that none did. */
 export function moveOf({ counter }: Work, now: number): string {
   const moved = now - (counter ?? now);
-  return moved > 0 ? `the printer's counter has moved by ${moved} since this label was sent: look again` : ONCE_MORE;
+  return moved > 0 ? saying("counter_moved", { count: moved }) : ONCE_MORE;
 }
-export const mayStillCome = ({ words }: Pick<Dropped, "words">): string =>
-  `it may still come out (${words}): switch the printer off and on, empty its print queue where it has one, look again, and say what you found`;
+export const mayStillCome = ({ words }: Pick<Dropped, "words">): string => saying("may_still_come", { why: words });
 
 /** The printer was told to drop it, or couldn't be told (`isTold`); `moved` is its counter where that says more than the person did. */
 export function dropped(

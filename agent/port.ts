@@ -5,6 +5,7 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import type { SerialPort } from "serialport";
 import { codeOf } from "#shared/fault.ts";
+import { saying } from "#shared/sayings.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { type Closed, duplex, type Port, type Sink, type Wire, type Written } from "./duplex.ts";
 import { type Address, parsePort } from "./port-url.ts";
@@ -30,23 +31,23 @@ export async function openPort(url: string, { clock = systemClock }: PortOptions
 }
 
 const WORDS: Record<string, string> = {
-  ECONNREFUSED: "nothing listens there: is the device on, and is this its port?",
-  ECONNRESET: "the other side dropped the connection",
-  EPIPE: "the other side no longer takes anything",
-  ETIMEDOUT: "it doesn't answer: is it on and on the network?",
-  EHOSTUNREACH: "there is no way to it: is the network cable in?",
-  ENETUNREACH: "there is no way to it: is this machine on the network?",
-  EHOSTDOWN: "it doesn't answer: is it on and on the network?",
-  ENOTFOUND: "no machine has this name",
-  EAI_AGAIN: "no name server answers",
-  ENOENT: "there is no such device: is it plugged in?",
-  ENXIO: "nothing is at the other end",
-  ENODEV: "the device is gone: was it unplugged?",
-  EIO: "the device is gone: was it unplugged?",
-  EBADF: "the device is gone: was it unplugged?",
-  EACCES: "this user may not open it: is the user in its group (dialout, lp)?",
-  EPERM: "this user may not open it: is the user in its group (dialout, lp)?",
-  EBUSY: "another program holds it",
+  ECONNREFUSED: saying("nothing_listens"),
+  ECONNRESET: saying("dropped"),
+  EPIPE: saying("takes_nothing"),
+  ETIMEDOUT: saying("no_answer_network"),
+  EHOSTUNREACH: saying("no_way_cable"),
+  ENETUNREACH: saying("no_way_machine"),
+  EHOSTDOWN: saying("no_answer_network"),
+  ENOTFOUND: saying("no_such_name"),
+  EAI_AGAIN: saying("no_name_server"),
+  ENOENT: saying("no_such_device"),
+  ENXIO: saying("nothing_at_end"),
+  ENODEV: saying("device_gone"),
+  EIO: saying("device_gone"),
+  EBADF: saying("device_gone"),
+  EACCES: saying("may_not_open"),
+  EPERM: saying("may_not_open"),
+  EBUSY: saying("held_by_other"),
 };
 
 /** serialport's native half gives sentences where Node gives codes. */
@@ -64,7 +65,7 @@ function wordsOf(shown: string, error: Error & { code?: unknown }): string {
 }
 const inWords = (shown: string, error: Error): Error => new Error(wordsOf(shown, error), { cause: error });
 const lost = (shown: string, error: Error): Closed => ({ by: "fault", words: wordsOf(shown, error) });
-const endedByUs: Closed = { by: "us", words: "closed by the agent" };
+const endedByUs: Closed = { by: "us", words: saying("closed_by_agent") };
 
 // --- TCP
 
@@ -87,7 +88,7 @@ function openTcp({ host, port, shown }: At<"tcp">, clock: Clock): Promise<Port> 
 }
 
 function tcpWire(socket: Socket, shown: string, sink: Sink): Wire {
-  let why: Closed = { by: "peer", words: `${shown}: the other side closed the connection` };
+  let why: Closed = { by: "peer", words: `${shown}: ${saying("closed_by_peer")}` };
   socket.on("data", (bytes: Buffer) => sink.data(bytes));
   socket.on("error", (error) => (why = lost(shown, error)));
   socket.on("close", () => sink.closed(why));
@@ -132,7 +133,7 @@ async function openSerial(address: At<"serial">, clock: Clock): Promise<Port> {
     let late = false;
     const cancel = clock.after(CONNECT_MS, () => {
       late = true;
-      reject(new Error(`${shown}: it didn't open within ${CONNECT_MS / 1000} s`));
+      reject(new Error(`${shown}: ${saying("didnt_open", { seconds: CONNECT_MS / 1000 })}`));
     });
     serial.open((error) => {
       cancel();
@@ -159,7 +160,7 @@ function identityOf(path: string): string {
 }
 
 function serialWire(serial: SerialPort, { path, shown }: At<"serial">, sink: Sink, clock: Clock): Wire {
-  const unplugged: Closed = { by: "fault", words: `${shown}: the device is gone: was it unplugged?` };
+  const unplugged: Closed = { by: "fault", words: `${shown}: ${saying("device_gone")}` };
   let closing = false;
   serial.on("data", (bytes: Buffer) => sink.data(bytes));
   serial.on("close", (error: (Error & { disconnected?: boolean }) | null) => {
@@ -184,7 +185,7 @@ function serialWire(serial: SerialPort, { path, shown }: At<"serial">, sink: Sin
     // After an unplug this never calls back: duplex() races it with the close and with its own timer.
     put: (chunk) =>
       new Promise((resolve) => {
-        if (!serial.isOpen) return resolve({ accepted: 0, fault: `${shown}: the port is closed` });
+        if (!serial.isOpen) return resolve({ accepted: 0, fault: `${shown}: ${saying("port_closed")}` });
         serial.write(Buffer.from(chunk), (error) =>
           resolve({ accepted: chunk.length, ...(error ? { fault: wordsOf(shown, error) } : {}) }),
         );
@@ -204,7 +205,7 @@ const READ_MAX_BYTES = 65_536;
 async function openFile({ path, shown }: At<"file">, clock: Clock): Promise<Port> {
   try {
     const what = await stat(path);
-    if (what.isDirectory()) throw new Error("it is a folder");
+    if (what.isDirectory()) throw new Error(saying("is_folder"));
     const [handle, readable] = await openToWrite(path, what);
     return duplex(clock, (sink) => fileWire(handle, readable, path, sink, clock));
   } catch (error) {

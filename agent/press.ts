@@ -1,4 +1,5 @@
 // The printer of a lane, as far as it is one's own: opened and opened again, asked how it is, told of once; and its counter, which tells of labels that nobody sent.
+import { saying } from "#shared/sayings.ts";
 import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { can, openPrinter } from "./printers/index.ts";
@@ -61,10 +62,8 @@ export const LOOK_MS = 1_000;
 const FRESH_MS = 2_000;
 const LAST_TRIES = 3;
 const UNEXPLAINED_MAX = 20;
-const NO_LONGER_ANSWERS =
-  "it answered before and says nothing now, so that a label might come out at any time: is it on, and does another program hold its port? A printer that never answers gets a name of its own in the settings";
-const NO_LONGER_COUNTS =
-  "it no longer tells its label counter, by which its labels were known: switch it off and on; another printer gets a name of its own in the settings";
+const NO_LONGER_ANSWERS = saying("no_longer_answers");
+const NO_LONGER_COUNTS = saying("no_longer_counts");
 
 export function openPress(floor: PressFloor, config: PrinterConfig, { timing, patience: given }: PressOptions, isOver: () => boolean) {
   const { store, clock, news, say } = floor;
@@ -78,7 +77,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   let state: Omit<PressState, "capabilities"> = {
     name,
     status: "starting",
-    words: "not looked at yet",
+    words: saying("not_looked_yet"),
     since: clock.now(),
     warnings: [],
     faults: [],
@@ -138,19 +137,19 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       return false;
     }
     if (capabilities && !capabilities.status && !can(config, "queue")) {
-      become("ready", "it doesn't tell how it is");
+      become("ready", saying("doesnt_tell"));
       return true;
     }
     const status = await at.preflight();
     lookedAt = clock.now();
     if (status.source.length === 0 && status.ready !== false) {
-      become("offline", "it no longer answers: is it on?");
+      become("offline", saying("no_longer_there"));
       await close();
       return false;
     }
     watchCounter(status);
     if (status.ready === false) {
-      become("blocked", faultWords(status.faults) || "it isn't ready", status.warnings, status.faults);
+      become("blocked", faultWords(status.faults) || saying("isnt_ready"), status.warnings, status.faults);
       return false;
     }
     become("ready", "ready", status.warnings);
@@ -211,7 +210,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     store.write(() => {
       counter.expect(labels);
       if (before === null) return;
-      if (labels > before) unexplained(labels - before, `its counter went from ${before} to ${labels} without a job`);
+      if (labels > before) unexplained(labels - before, saying("counter_without_job", { from: before, to: labels }));
       else say("warn", { event: "counter", printer: name }, `${name}: its counter went back from ${before} to ${labels}: was it set back?`);
     });
   }

@@ -1,4 +1,5 @@
 // A port that comes back by itself: devices are unplugged, switched off and moved, and nobody restarts an agent for that.
+import { saying } from "#shared/sayings.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { Port } from "./port.ts";
 
@@ -24,7 +25,7 @@ const STEADY_MS = 10_000; // a device that answers and hangs up at once is not b
 
 export function reconnecting(open: () => Promise<Port>, options: ReconnectOptions): Reconnecting {
   const { clock = systemClock, pausesMs = PAUSES_MS, onPort, onLink } = options;
-  let link: Link = { up: false, why: "not opened yet" };
+  let link: Link = { up: false, why: saying("not_opened_yet") };
   let told: boolean | undefined;
   let port: Port | undefined;
   let failures = 0;

@@ -1,6 +1,7 @@
 // Tags: the EPC has to name the job's item before anything is printed, and the tag that is read back has to carry it.
 import { Refusal } from "#shared/errors.ts";
 import { decodeSgtin96 } from "#shared/gs1.ts";
+import { saying } from "#shared/sayings.ts";
 import type { Evidence } from "#shared/wire/evidence.ts";
 import type { CompletionEvidence } from "./printers/driver.ts";
 
@@ -21,7 +22,7 @@ export const tagIn = ({ epc, tid, simulated }: CompletionEvidence): { rfid?: Hea
 
 /** The EPC that goes onto the tag; refuses where the envelope has none or one that names another item. */
 export function epcFor({ gtin, serial, sgtin96_epc: epc }: { gtin: string; serial: string; sgtin96_epc: string | null }): string {
-  if (!epc) throw new Refusal("EPC_UNAVAILABLE", `the job needs a tag and has no EPC for ${gtin}, serial ${serial}`);
+  if (!epc) throw new Refusal("EPC_UNAVAILABLE", saying("no_epc", { gtin, serial }));
   const named = decodeSgtin96(epc);
   if (named.gtin === gtin && named.serial === serial) return epc.toUpperCase();
   throw new Refusal(
@@ -54,13 +55,13 @@ export type TagContext = {
 export function judgeTag(epc: string, tag: Tag, { submittedAt, recent, printerTid, usedTids }: TagContext): TagVerdict {
   const bad = (why: TagFault, words: string): TagVerdict => ({ good: false, why, words });
   const at = Date.parse(tag.read_at);
-  if (at < Date.parse(submittedAt)) return bad("before_print", "this tag was read before the label was printed");
+  if (at < Date.parse(submittedAt)) return bad("before_print", saying("tag_too_early"));
   const others = recent.filter((other) => Math.abs(Date.parse(other.read_at) - at) <= FIELD_MS && !isSameTag(other, tag));
-  if (others.length > 0) return bad("two_tags", "more than one tag is in the reader's field: leave only this label in it");
-  if (tag.epc !== epc.toUpperCase()) return bad("other_epc", `the tag holds ${tag.epc}, and the job's EPC is ${epc}${itemOf(tag.epc)}`);
-  if (tag.tid !== undefined && usedTids?.has(tag.tid)) return bad("used_tag", `this chip (TID ${tag.tid}) belongs to an earlier label`);
+  if (others.length > 0) return bad("two_tags", saying("two_tags"));
+  if (tag.epc !== epc.toUpperCase()) return bad("other_epc", saying("other_epc", { read: tag.epc, epc, item: itemOf(tag.epc) }));
+  if (tag.tid !== undefined && usedTids?.has(tag.tid)) return bad("used_tag", saying("used_tag", { tid: tag.tid }));
   if (tag.tid !== undefined && printerTid !== undefined && tag.tid !== printerTid.toUpperCase())
-    return bad("other_chip", `the printer wrote to the chip ${printerTid}, and this label has ${tag.tid}: two labels may carry this EPC`);
+    return bad("other_chip", saying("other_chip", { chip: printerTid, other: tag.tid }));
   return { good: true, evidence: { epc: tag.epc, ...(tag.tid === undefined ? {} : { tid: tag.tid }), reader: "independent" } };
 }
 

@@ -1,5 +1,6 @@
 // From what a scanner saw to what it means for the label that was just printed; every scan gets an answer in words.
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import { maySkip } from "./answers.ts";
 import { type Ask, askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
@@ -80,9 +81,9 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
 
   function unexpected({ text }: Sighting): ScanAnswer {
     const known = store.allOfLink(text)[0];
-    if (!known) return { moved: false, words: "no printed label waits for a scan", job_ref: null, why: "unexpected" };
+    if (!known) return { moved: false, words: saying("none_waits"), job_ref: null, why: "unexpected" };
     const { jobRef, ended, stage } = known;
-    const words = `this is the label of ${jobRef}, which is ${ended ?? stage}: it moves nothing`;
+    const words = saying("moves_nothing", { job: jobRef, state: ended ?? stage });
     return { moved: false, words, job_ref: jobRef, why: isSealed(known) ? "repeated" : maySkip(known) ? "before_print" : "not_sealed" };
   }
 
@@ -171,7 +172,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       const { usedTids, isOfSealed } = chipsAbout(attempt);
       const recent = tags.filter((tag) => tag.read_at >= submittedAt && (tag.epc === epc || !isOfSealed(tag)));
       const latest = recent.at(-1);
-      if (!latest) return { words: "the symbol is right; now the tag has to be read", wait: true };
+      if (!latest) return { words: saying("tag_next"), wait: true };
       const verdict = judgeTag(epc, latest, { submittedAt, recent, usedTids, ...(work.rfid?.tid ? { printerTid: work.rfid.tid } : {}) });
       if (!verdict.good) return { words: verdict.words, wait: true };
       return { rfid: { ...verdict.evidence, ...(latest.simulated ? { simulated: true } : {}) } };
@@ -179,7 +180,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     if (work.rfid) return { rfid: work.rfid };
     const isAwaited = ask === null && attempt.stage !== "printed" && work.completion === undefined;
     if (isAwaited) return {}; // the printer hasn't answered yet; its word is added when it does
-    return { words: "nobody has read this label's tag: read it with an RFID reader, or give the label up as a misprint", wait: false };
+    return { words: saying("tag_unread"), wait: false };
   }
 
   function intendedOf(attempt: Attempt, { symbol }: Sighting): { intended?: { modules: number; dark: Uint8Array } } {
@@ -200,7 +201,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       if (before >= 0) tags.splice(before, 1);
       tags.push(tag);
       tags.splice(0, tags.length - TAGS_KEPT);
-      note(tag.reader, tag.read_at, { words: `read ${tag.epc}`, ...NOTHING }, "debug");
+      note(tag.reader, tag.read_at, { words: saying("tag_read", { epc: tag.epc }), ...NOTHING }, "debug");
       for (const attemptId of Array.from(awaiting.keys())) again(attemptId);
     },
     trouble: ({ scanner, at, words, why = "not_text" }) => note(scanner, at, { words, ...NOTHING, why }, "warn", why === "not_text"),

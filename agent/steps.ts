@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import type { Evidence } from "#shared/wire/evidence.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
 import { askOf, type Attempt } from "./attempt.ts";
@@ -25,8 +26,7 @@ export const render = (floor: Floor, attempt: Attempt, printer: PrinterConfig): 
   unlessRefused(floor, attempt, async () => {
     const label = await drawn(floor, attempt, printer);
     if (attempt.stage === "waiting") rendered(floor, attempt, label);
-    else if (told(floor, attempt) !== label.manifest.sha256)
-      throw new Refusal("LABEL_REFUSED", "it would come out otherwise than it was drawn before: the printer's settings have changed since");
+    else if (told(floor, attempt) !== label.manifest.sha256) throw new Refusal("LABEL_REFUSED", saying("drawn_otherwise"));
     return label;
   });
 /** The dots that the cloud has heard of. */
@@ -74,7 +74,7 @@ export function submitted(floor: Floor, attemptId: string, act: number, submissi
     const attempt = store.must(attemptId);
     if (accepted === 0) return nothingLeft(floor, attempt);
     if (isOver(attempt)) return true; // its job went on meanwhile, or was refused: the label stands in the ledger already
-    store.label(printer.name, "unknown", "sent to the printer", attempt);
+    store.label(printer.name, "unknown", saying("sent_to_printer"), attempt);
     tellSent(floor, attemptId, printer.name, {
       spool_id: spoolId ?? null,
       bytes: accepted,
@@ -105,7 +105,7 @@ function tellSent(floor: Floor, attemptId: string, name: string, left: Left): vo
 }
 function nothingLeft({ store }: Floor, { attemptId, stage, jobRef, ended }: Attempt): boolean {
   if (stage === "sending") store.change(attemptId, { stage: "rendered" });
-  if (ended !== null || stage === "orphan") store.relabel(attemptId, MAY_BE_HERE, "not_printed", "nothing left the station");
+  if (ended !== null || stage === "orphan") store.relabel(attemptId, MAY_BE_HERE, "not_printed", saying("nothing_left"));
   if (stage !== "orphan") return false;
   store.reportOrphan({
     job_ref: jobRef,
@@ -128,8 +128,8 @@ export function recover(floor: Floor): void {
 }
 
 const STOPPED: Partial<Record<Attempt["stage"], string>> = {
-  sending: "the station stopped while it sent this label",
-  sent: "the station stopped before the printer's answer",
+  sending: saying("stopped_sending"),
+  sent: saying("stopped_before_answer"),
 };
 export function abandon(floor: Floor, attempt: Attempt, why = STOPPED[attempt.stage] ?? ""): void {
   const { store, say, news } = floor;
@@ -206,8 +206,7 @@ function voidsOf({ outcome, evidence, toDestroy }: Completion): number {
 
 /** Of nobody's attempt: what a person finds out about the label itself is no word on these. */
 function putVoidsAside({ store }: Floor, { serial }: Attempt, voids: number, printer: string): void {
-  for (let i = 0; i < voids; i += 1)
-    store.label(printer, "void", `it came out void in place of ${serial}: destroy it, and explain it here`);
+  for (let i = 0; i < voids; i += 1) store.label(printer, "void", saying("void_in_place", { serial }));
 }
 
 function confirmed(floor: Floor, { attemptId }: Attempt, { evidence, reason }: Completion, printer: PrinterConfig, voids: number): void {
@@ -229,7 +228,7 @@ export function attested(
   completion = work.completion as object | undefined,
 ): void {
   const { store } = floor;
-  store.relabel(attemptId, ["unknown"], "printed", "attested");
+  store.relabel(attemptId, ["unknown"], "printed", saying("attested"));
   tell(floor, attemptId, { status: "PRINTED_ATTESTED", ...(completion ? { evidence: { completion } } : {}), actor });
   store.change(attemptId, { stage: "printed", work: { unknown: undefined, needsPerson: undefined } });
 }
@@ -248,16 +247,16 @@ export function scanned(floor: Floor, attemptId: string, scan: GoodScan): { move
     const attempt = store.must(attemptId);
     const ask = askOf(attempt);
     const notYet = (words: string) => ({ moved: false, why: "kept", words });
-    if (ask === "destroy_void") return notYet("void labels lie here: destroy them and say so, then scan the good one");
-    if (ask === "destroy_earlier") return notYet("another label of this serial was here: destroy it and say so, then scan the new one");
+    if (ask === "destroy_void") return notYet(saying("voids_first"));
+    if (ask === "destroy_earlier") return notYet(saying("earlier_first"));
     if (attempt.stage !== "printed" && !decides(floor, attempt, scan)) {
       const { early } = attempt.work; // the first, unless only a later one can decide
       const isBetter = early === undefined || (mayDecide(scan) && !mayDecide(early) && !hasTwin(floor, attempt));
       if (isBetter) store.change(attemptId, { work: { early: scan } });
-      return notYet(ask === null ? "kept until the printer has answered" : "kept: now say what came out, with your badge");
+      return notYet(ask === null ? saying("kept_for_printer") : saying("kept_for_person"));
     }
     verified(floor, attempt, scan);
-    return { moved: true, why: null, words: "verified" };
+    return { moved: true, why: null, words: saying("verified") };
   });
   news.beat();
   return said;

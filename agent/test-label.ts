@@ -1,5 +1,6 @@
 // A label that is nobody's: asked for by a person, printed between two jobs, explained in the ledger before it is sent.
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import type { PrinterConfig } from "./config.ts";
 import { testDrawing } from "./drawing.ts";
 import type { Press } from "./press.ts";
@@ -11,15 +12,15 @@ const TEST_MS = 10_000;
 export function testLabels(floor: Floor, config: PrinterConfig, press: Press, signal: AbortSignal) {
   const { store, news, say } = floor;
   let asked: { operator: string; done: PromiseWithResolvers<string> } | undefined;
-  const cant = (what: string) =>
-    new Refusal("ILLEGAL_TRANSITION", `${config.name} can't print ${what}now: ${press.state().words}`, { allowed: [] });
+  const cant = (what: "cant_print" | "cant_test") =>
+    new Refusal("ILLEGAL_TRANSITION", saying(what, { printer: config.name, why: press.state().words }), { allowed: [] });
 
   /** Says in words what came of it. */
   function ask(operator: string): Promise<string> {
-    if (press.isOver()) throw new Refusal("NOT_READY", "the station is ending");
-    if (asked) throw new Refusal("ILLEGAL_TRANSITION", "a test label is already asked for", { allowed: [] });
+    if (press.isOver()) throw new Refusal("NOT_READY", saying("station_ending"));
+    if (asked) throw new Refusal("ILLEGAL_TRANSITION", saying("test_asked"), { allowed: [] });
     const { status } = press.state();
-    if (store.inHand().some(press.isHeld) || (status !== "ready" && status !== "blocked")) throw cant("a test label ");
+    if (store.inHand().some(press.isHeld) || (status !== "ready" && status !== "blocked")) throw cant("cant_test");
     asked = { operator, done: Promise.withResolvers<string>() };
     news.beat();
     return asked.done.promise;
@@ -27,7 +28,7 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
 
   /** Asked for and not to be had: it must not come out later, when nobody looks any more. */
   function drop(): void {
-    asked?.done.reject(cant("a test label "));
+    asked?.done.reject(cant("cant_test"));
     asked = undefined;
   }
 
@@ -44,15 +45,15 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
   }
 
   async function print(at: Printer, operator: string): Promise<string> {
-    if (!(await press.isReady(at))) throw cant("");
+    if (!(await press.isReady(at))) throw cant("cant_print");
     const encoded = await at.encode(testDrawing(floor, config));
     store.write(() => {
-      store.label(config.name, "explained", `a test label, as ${operator} asked`);
+      store.label(config.name, "explained", saying("test_label_as", { operator }));
       press.counter.expect(null);
     });
-    press.become("printing", "prints a test label");
+    press.become("printing", saying("prints_test"));
     const submission = await at.submit(encoded);
-    if (submission.bytesAccepted === 0) throw new Refusal("NOT_READY", submission.fault ?? "nothing could be sent");
+    if (submission.bytesAccepted === 0) throw new Refusal("NOT_READY", submission.fault ?? saying("nothing_sent"));
     const completion = await at.awaitCompletion(submission, { signal, withinMs: TEST_MS });
     if (completion.outcome !== "confirmed") await at.flush(encoded.token);
     press.counter.expect(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null);

@@ -1,5 +1,6 @@
 // Reports leave here, in order, until the cloud has said what became of each: offline is only a longer queue.
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import type { ResultOutcome } from "#shared/wire/jobs.ts";
 import { batchesOf, type ResultRow } from "./batches.ts";
 import type { Store } from "./buffer.ts";
@@ -120,7 +121,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       if (status === "FAILED") ended ??= "failed";
       const renewed = isFirst(row) ? askedAt + attempt.leaseSeconds * 1_000 : 0;
       store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, renewed), ended });
-      if (status === "SEALED") store.relabel(row.attemptId, ["printed", "unknown"], "sealed", "sealed");
+      if (status === "SEALED") store.relabel(row.attemptId, ["printed", "unknown"], "sealed", saying("sealed"));
     });
   }
 
@@ -199,7 +200,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
               ok: false,
               status: outcome?.status ?? 502,
               code: outcome?.error?.code ?? "NOT_UNDERSTOOD",
-              message: outcome?.error?.message ?? "no outcome for this report",
+              message: outcome?.error?.message ?? saying("no_outcome"),
             };
       // What the attempt gains by its reports it gains by the last of them.
       if (answer.ok && lastOf.get(row.attemptId) !== i) store.settle(row.n, "taken", null);
@@ -280,7 +281,7 @@ function asides(clock: Clock, ms: number) {
 }
 
 const IDLE_MS = 1_000;
-const REFUSED_MEANWHILE = "the cloud refused its job while it was sent to the printer: look for it, and explain it here";
+const REFUSED_MEANWHILE = saying("refused_meanwhile");
 const STUMBLES_MAX = 8;
 const PICTURES_ABREAST = 8;
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel

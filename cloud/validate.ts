@@ -6,6 +6,7 @@ import type { TSchema } from "typebox";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
+import { saying } from "#shared/sayings.ts";
 import { closed, patternWords } from "#shared/wire/common.ts";
 import { NEEDS_ESCAPE, parseJson } from "./json.ts";
 import type { Route } from "./route.ts";
@@ -25,7 +26,7 @@ for (const ajv of [strict, lenient, brief]) {
     type: "array",
     schemaType: "boolean",
     validate: (isAsked: boolean, list: unknown[]) => !isAsked || new Set(list.map(comparable)).size === list.length,
-    error: { message: "must NOT have duplicate items" },
+    error: { message: saying("no_duplicates") },
   });
 }
 
@@ -120,7 +121,7 @@ const integersOf = (query: { properties?: Record<string, { type?: string }> } = 
 /** No parameter of ours is a list: which of the two would count? */
 const twiceIn = (value: unknown): FieldFault[] =>
   Object.entries(isObject(value) ? value : {}).flatMap(([field, said]) =>
-    Array.isArray(said) ? { field: shown(field), rule: "once", message: "is there twice" } : [],
+    Array.isArray(said) ? { field: shown(field), rule: "once", message: saying("is_twice") } : [],
   );
 
 /** A number in a URL is its digits: what else JavaScript takes for one (1e1, 0x10, +5, a space before it) is a slip of its sender. */
@@ -128,7 +129,7 @@ const laxIn = (value: unknown, wholeNumbers: readonly string[]): FieldFault[] =>
   wholeNumbers.flatMap((field) => {
     const said = isObject(value) ? value[field] : undefined;
     if (typeof said !== "string" || /^-?[0-9]+$/.test(said)) return [];
-    return { field, rule: "type", message: "must be a whole number written in digits, such as 50" };
+    return { field, rule: "type", message: saying("must_be_digits") };
   });
 
 /** Judges one value by one schema: its faults, each field's name after `prefix`. */
@@ -161,7 +162,7 @@ function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
       const at = error.instancePath.slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");
       const child = (error.params["missingProperty"] ?? error.params["additionalProperty"]) as string | undefined;
       const field = shown([at, child === "" ? '""' : child].filter(Boolean).join(".")) || "body"; // a name may be empty, too
-      return { field, rule: error.keyword, message: bodyless ? "isn't known: this route takes no fields" : sentence(error) };
+      return { field, rule: error.keyword, message: bodyless ? saying("no_fields_here") : sentence(error) };
     });
   return oneEach(faults);
 }
@@ -181,15 +182,15 @@ function oneEach(faults: FieldFault[]): FieldFault[] {
   return [...firsts.values()];
 }
 
-function sentence({ keyword, params, message = "is wrong" }: ErrorObject): string {
-  if (keyword === "required") return "is required";
-  if (keyword === "additionalProperties") return "isn't a known field";
+function sentence({ keyword, params, message = saying("is_wrong") }: ErrorObject): string {
+  if (keyword === "required") return saying("is_required");
+  if (keyword === "additionalProperties") return saying("unknown_field");
   if (keyword === "pattern") return patternWords[params["pattern"] as string] ?? message;
-  if (keyword === "minLength" && params["limit"] === 1) return "must not be empty";
-  if (keyword === "format" && params["format"] === "date-time") return "must be an instant of ISO 8601, such as 2026-01-31T12:00:00Z";
-  if (keyword === "format" && params["format"] === "uri") return "must be a URI, percent-encoded where it isn't ASCII";
-  if (keyword === "const") return `must be ${JSON.stringify(params["allowedValue"])}`;
-  if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
+  if (keyword === "minLength" && params["limit"] === 1) return saying("not_empty");
+  if (keyword === "format" && params["format"] === "date-time") return saying("must_be_instant");
+  if (keyword === "format" && params["format"] === "uri") return saying("must_be_uri");
+  if (keyword === "const") return saying("must_be", { value: JSON.stringify(params["allowedValue"]) });
+  if (keyword === "enum") return saying("must_be_one_of", { values: (params["allowedValues"] as unknown[]).join(", ") });
   return message;
 }
 
@@ -209,13 +210,13 @@ function unsafeIn(value: unknown, path: string): FieldFault[] {
 function lookInto(value: unknown, path: string[], depth: number, found: FieldFault[]): void {
   const fault = (rule: string, message: string, field = shown(path.join(".")) || "body") => void found.push({ field, rule, message });
   if (typeof value === "string") {
-    if (value.includes("\0")) fault("nul", "contains a NUL character");
-    else if (!value.isWellFormed()) fault("unicode", "contains half a surrogate pair, which isn't text");
+    if (value.includes("\0")) fault("nul", saying("has_nul"));
+    else if (!value.isWellFormed()) fault("unicode", saying("has_half_pair"));
     return;
   }
-  if (typeof value === "number" && !Number.isFinite(value)) fault("number", "is larger than a number can be");
+  if (typeof value === "number" && !Number.isFinite(value)) fault("number", saying("number_too_large"));
   if (typeof value !== "object" || value === null) return;
-  if (depth >= limits.JSON_MAX_DEPTH) return fault("depth", `is nested deeper than ${limits.JSON_MAX_DEPTH} levels`, path[0] || "body");
+  if (depth >= limits.JSON_MAX_DEPTH) return fault("depth", saying("too_deep", { most: limits.JSON_MAX_DEPTH }), path[0] || "body");
   const isList = Array.isArray(value);
   for (const key of isList ? value.keys() : Object.keys(value)) {
     if (found.length >= limits.FAULTS_MAX_ITEMS) break;
@@ -223,8 +224,8 @@ function lookInto(value: unknown, path: string[], depth: number, found: FieldFau
     if (isList && isHarmless(child)) continue;
     path.push(shown(String(key)));
     lookInto(key, path, depth, found);
-    if (key === "__proto__" || key === "constructor" || key === "prototype") fault("key", "isn't a name that a field may have");
-    else if (typeof key === "string" && NEEDS_ESCAPE.test(key)) fault("key", "has a quote, a backslash or a control character in its name");
+    if (key === "__proto__" || key === "constructor" || key === "prototype") fault("key", saying("name_not_allowed"));
+    else if (typeof key === "string" && NEEDS_ESCAPE.test(key)) fault("key", saying("name_has_quote"));
     else lookInto(child, path, depth + 1, found);
     path.pop();
   }
@@ -251,7 +252,7 @@ export function formOf(bytes: Buffer): Record<string, string> {
   if (text.split("&", FORM_MAX_FIELDS + 1).length > FORM_MAX_FIELDS)
     throw invalid([{ field: "body", rule: "maxProperties", message: `has more than ${FORM_MAX_FIELDS} fields` }]);
   for (const [name, value] of new URLSearchParams(text)) {
-    if (fields.has(name)) throw invalid([{ field: name, rule: "once", message: "is there twice" }]);
+    if (fields.has(name)) throw invalid([{ field: name, rule: "once", message: saying("is_twice") }]);
     fields.set(name, value);
   }
   return Object.fromEntries(fields);

@@ -1,4 +1,5 @@
 // GS1 keys: what is a GTIN, what may a serial be. Digits and bytes only; who owns them is the cloud's to know.
+import { saying } from "./sayings.ts";
 import { Refusal } from "./errors.ts";
 
 const LENGTHS = new Set([8, 12, 13, 14]);
@@ -12,10 +13,10 @@ export const withCheckDigit = (digits: string): string => `${digits}${checkDigit
 
 /** What is wrong with it, as a sentence's end; undefined when it is a GTIN. */
 export function gtinFault(gtin: string): string | undefined {
-  if (!/^[0-9]+$/.test(gtin)) return "must consist of digits only";
-  if (!LENGTHS.has(gtin.length)) return "must have 8, 12, 13 or 14 digits";
+  if (!/^[0-9]+$/.test(gtin)) return saying("digits_only");
+  if (!LENGTHS.has(gtin.length)) return saying("gtin_length");
   const expected = checkDigit(gtin.slice(0, -1));
-  return Number(gtin.at(-1)) === expected ? undefined : `has a wrong check digit: ${gtin.at(-1)} stands where ${expected} belongs`;
+  return Number(gtin.at(-1)) === expected ? undefined : saying("wrong_check_digit", { digit: gtin.at(-1) ?? "", right: expected });
 }
 
 /** The one form that is stored and compared: 14 digits. */
@@ -26,14 +27,14 @@ const SERIAL_CHARACTERS = /^[!"%&'()*+,\-./0-9:;<=>?A-Z_a-z]+$/; // GS1's charac
 
 /** Of a lot and a variant as well; why an EPC asks for as much concerns a serial alone. */
 export function qualifierFault(value: string): string | undefined {
-  if (value.length > SERIAL_MAX_LENGTH) return `must be at most ${SERIAL_MAX_LENGTH} characters`;
-  if (!SERIAL_CHARACTERS.test(value)) return "may only have letters A to Z, digits and ! \" % & ' ( ) * + , - . / : ; < = > ? _";
+  if (value.length > SERIAL_MAX_LENGTH) return saying("at_most_characters", { most: SERIAL_MAX_LENGTH });
+  if (!SERIAL_CHARACTERS.test(value)) return saying("gs1_characters");
   // As a path segment it would mean "here" or "one up", and no link to it could ever resolve.
-  return value === "." || value === ".." ? "can't be . or .., which a link can't carry" : undefined;
+  return value === "." || value === ".." ? saying("no_dots") : undefined;
 }
 
 export const serialFault = (serial: string): string | undefined =>
-  serial.length > SERIAL_MAX_LENGTH ? `${qualifierFault(serial)}, the SGTIN-96 bound` : qualifierFault(serial);
+  serial.length > SERIAL_MAX_LENGTH ? saying("sgtin_bound", { most: SERIAL_MAX_LENGTH }) : qualifierFault(serial);
 
 /** SGTIN-96: how many bits the company prefix takes at each partition; its digits are 12 minus the partition, the item's fill up 44 bits. */
 const PREFIX_BITS = [40, 37, 34, 30, 27, 24, 20] as const;

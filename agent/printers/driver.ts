@@ -1,5 +1,6 @@
 // What every printer language promises: say what you know, how you know it, and "unknown" where you don't. One driver is one file.
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import { type Grade, grades } from "#shared/states.ts";
 import type { Evidence } from "#shared/wire/evidence.ts";
 import type { Bitmap } from "../bitmap.ts";
@@ -183,14 +184,13 @@ export const NO_COUNTERS: Counters = { labels: null, voids: null };
 export const faultWords = (faults: readonly Fault[]): string => faults.map(({ words }) => words).join(", ");
 /** What more than one language says, in the same words. */
 export const says = {
-  otherInFlight: "another label is in flight",
-  nothingLeft: "nothing of the label left the station: it may be sent again",
-  lost: ({ words }: Closed): string => `the connection was lost before the printer's answer (${words})`,
-  blocked: (faults: readonly Fault[]): string => `the printer waits: ${faultWords(faults)}`,
+  otherInFlight: saying("another_in_flight"),
+  nothingLeft: saying("nothing_left_station"),
+  lost: ({ words }: Closed): string => saying("lost_before_answer", { why: words }),
+  blocked: (faults: readonly Fault[]): string => saying("printer_waits", { faults: faultWords(faults) }),
   waiting: (labels: number | null): string =>
-    labels === null ? "it doesn't say what waits in it" : labels === 0 ? "nothing waits in it" : `${labels} labels still wait in it`,
+    labels === null ? saying("waiting_untold") : labels === 0 ? saying("nothing_waits") : saying("labels_wait", { count: labels }),
   scanOnly: "whether the symbol on the paper can be read: only a scan shows it",
   uncounted: "a second copy, or a label of somebody else: it has no label counter",
 };
-export const noEncoder = ({ name }: Profile): Refusal =>
-  new Refusal("LABEL_REFUSED", `the printer ${name} has no RFID encoder, and this label needs a tag`);
+export const noEncoder = ({ name }: Profile): Refusal => new Refusal("LABEL_REFUSED", saying("no_encoder", { printer: name }));

@@ -1,5 +1,6 @@
 // What an ESC/POS printer says back. Nothing is framed: a byte's fixed bits tell whose answer it is, and real-time ones may overtake the rest.
 import type { Buffer } from "node:buffer";
+import { saying } from "#shared/sayings.ts";
 import type { Fault, FaultName } from "./driver.ts";
 
 export type Answer =
@@ -55,24 +56,24 @@ export function lexer(): (bytes: Buffer) => Answer[] {
 type Bit = [mask: number, name: FaultName, words: string];
 /** By n of DLE EOT n. That it is offline is said beside the cause. */
 const REALTIME: Record<1 | 2 | 3 | 4, Bit[]> = {
-  1: [[0x08, "offline", "it is offline"]],
+  1: [[0x08, "offline", saying("is_offline")]],
   2: [
-    [0x04, "head-open", "its cover is open"],
-    [0x20, "media-out", "it is out of paper"],
-    [0x40, "offline", "it reports an error"],
+    [0x04, "head-open", saying("cover_open")],
+    [0x20, "media-out", saying("out_of_paper")],
+    [0x40, "offline", saying("reports_error")],
   ],
   3: [
-    [0x08, "cutter", "its cutter has a fault"],
-    [0x20, "other", "it has an error that only switching it off and on clears"],
-    [0x40, "over-temperature", "its head is too hot, or its voltage is off"],
+    [0x08, "cutter", saying("cutter")],
+    [0x20, "other", saying("switch_off_and_on")],
+    [0x40, "over-temperature", saying("hot_or_voltage")],
   ],
-  4: [[0x60, "media-out", "it is out of paper"]],
+  4: [[0x60, "media-out", saying("out_of_paper")]],
 };
 const UNASKED: [byte: number, ...Bit][] = [
-  [0, 0x20, "head-open", "its cover is open"],
-  [1, 0x08, "cutter", "its cutter has a fault"],
-  [1, 0x20, "other", "it has an error that only switching it off and on clears"],
-  [2, 0x0c, "media-out", "it is out of paper"],
+  [0, 0x20, "head-open", saying("cover_open")],
+  [1, 0x08, "cutter", saying("cutter")],
+  [1, 0x20, "other", saying("switch_off_and_on")],
+  [2, 0x0c, "media-out", saying("out_of_paper")],
 ];
 export const PAPER_LOW = 0x0c; // of DLE EOT 4
 export const PAPER_END = 0x0c; // of GS r 1

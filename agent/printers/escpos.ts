@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
 import thermal from "node-thermal-printer";
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import { type Bitmap, blank, pngOf } from "../bitmap.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../port.ts";
@@ -30,7 +31,7 @@ type Fence = "gs-h" | "gs-r" | "none";
 const WIDTH_MAX_DOTS = 2_040; // the encoder writes the width into one byte
 const REALTIME_QUESTIONS = [1, 2, 3, 4] as const;
 const QUIET_MS = 200;
-const ECHO = "its line sends back what is sent to it, so that its answers can't be told from an echo: switch the echo off";
+const ECHO = saying("echo");
 const HEARD_MAX = 64;
 
 const bytes = (...values: number[]): Buffer => Buffer.from(values);
@@ -52,7 +53,7 @@ export async function rasterOf(bitmap: Bitmap, { setup = "", cut = true }: Pick<
   if (bitmap.widthDots > WIDTH_MAX_DOTS)
     throw new Refusal(
       "LABEL_REFUSED",
-      `the label is ${bitmap.widthDots} dots wide, and ESC/POS rasters end at ${WIDTH_MAX_DOTS}: ${bitmap.widthDots - WIDTH_MAX_DOTS} too many`,
+      saying("raster_too_wide", { dots: bitmap.widthDots, most: WIDTH_MAX_DOTS, over: bitmap.widthDots - WIDTH_MAX_DOTS }),
     );
   const encoder = new thermal.printer({ type: thermal.types.EPSON, interface: nowhere as unknown as string });
   encoder.add(Buffer.concat([bytes(0x1b, 0x40), Buffer.from(setup, "latin1")])); // ESC @
@@ -140,7 +141,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (bits === undefined) continue;
       source.push(`DLE EOT ${n}`);
       faults.push(...realtimeFaults(n, bits));
-      if (n === 4 && (bits & PAPER_LOW) !== 0) warnings.push("paper is running out");
+      if (n === 4 && (bits & PAPER_LOW) !== 0) warnings.push(saying("paper_low"));
     }
     if (source.length === 0 && asb && !echoes) {
       source.push("ASB");
@@ -199,7 +200,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           ? ["whether the label was printed at all: it answers no question that waits for the label"]
           : []),
       ],
-      ...(fence === undefined && !echoes ? { warnings: ["it was blocked when it was asked how it answers for a label: ask again"] } : {}),
+      ...(fence === undefined && !echoes ? { warnings: [saying("blocked_when_asked")] } : {}),
       ...(echoes ? { warnings: [ECHO] } : {}),
       simulated: profile.simulated ?? false,
     };
@@ -209,14 +210,9 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const offered = { token, bytesOffered: sent.length, before: NO_COUNTERS };
     const refused = (fault: string): Submission => ({ ...offered, bytesAccepted: 0, retryable: true, at: clock.now(), fault });
     if (inFlight !== undefined) return refused(says.otherInFlight);
-    if (fence === "gs-r" && !settled && !(await settle()))
-      return refused(echoes ? ECHO : "it doesn't answer, or more than it was asked: is it on?");
+    if (fence === "gs-r" && !settled && !(await settle())) return refused(echoes ? ECHO : saying("silent_or_talkative"));
     if (tellsHealth && (await statusOf(1)) === undefined)
-      return refused(
-        statuses.areTalkative()
-          ? "it sends more than it is asked for, so that its status can't be told: does another program ask it as well?"
-          : "it no longer tells its status: is it on?",
-      );
+      return refused(statuses.areTalkative() ? saying("status_drowned") : saying("status_silent"));
     const at = clock.now();
     inFlight = token;
     papers = [];
@@ -242,12 +238,11 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return inTime(clock, withinMs, async (isUp) => {
       for (;;) {
         const at = heard.get(token);
-        if (at !== undefined && fence === "gs-r" && !(await isItsOwn()))
-          return done(verdict(token, "unknown", "what came behind this label may be noise: then it answered no more, or otherwise"));
-        if (at !== undefined) return done(verdict(token, "confirmed", "the printer answered behind this label", { answeredAt: at }));
+        if (at !== undefined && fence === "gs-r" && !(await isItsOwn())) return done(verdict(token, "unknown", saying("noise_behind")));
+        if (at !== undefined) return done(verdict(token, "confirmed", saying("answered_behind"), { answeredAt: at }));
         if (paperless === token) {
-          const why = "the printer answered behind this label that its paper has ended: whether the label came out whole, it doesn't say";
-          return done(verdict(token, "unknown", why, { faults: [{ name: "media-out", words: "it is out of paper" }] }));
+          const why = saying("paper_ended_behind");
+          return done(verdict(token, "unknown", why, { faults: [{ name: "media-out", words: saying("out_of_paper") }] }));
         }
         const lost = talk.closed();
         if (lost) return done(verdict(token, "unknown", says.lost(lost)));
@@ -256,8 +251,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         const { faults } = await health();
         if (isAnswered(token)) continue;
         if (faults.length > 0) return done(verdict(token, "blocked", says.blocked(faults), { faults }));
-        if (signal?.aborted || isUp())
-          return done(verdict(token, "unknown", "the printer didn't answer for this label", { toDestroy: null }));
+        if (signal?.aborted || isUp()) return done(verdict(token, "unknown", saying("no_answer_for_label"), { toDestroy: null }));
       }
     });
   }
@@ -286,7 +280,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (epc !== undefined) throw noEncoder(profile);
       if (!/^[0-9A-Z]{4}$/.test(token)) throw new TypeError(`the token ${token} isn't four of 0-9 and A-Z`);
       fence ??= await alone(findFence);
-      if (fence === undefined) throw new Error(`the printer ${profile.name} is blocked, and can't be asked now how it answers for a label`);
+      if (fence === undefined) throw new Error(saying("blocked_cant_ask", { printer: profile.name }));
       const question = fence === "gs-h" ? askDone(token) : fence === "gs-r" ? askPaper : bytes();
       const whole = Buffer.concat([await rasterOf(bitmap, profile), question]);
       return { bytes: whole, sha256: hash("sha256", whole, "hex"), token };

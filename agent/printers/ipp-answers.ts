@@ -1,4 +1,5 @@
 // What a print queue says of itself and of its jobs, in the words of this agent.
+import { saying } from "#shared/sayings.ts";
 import { readable } from "../words.ts";
 import type { Fault, FaultName } from "./driver.ts";
 import { type Attributes, firstOf, stringsOf, type Value } from "./ipp-codec.ts";
@@ -25,8 +26,7 @@ export type Job = { id: number; name: string; state: string; words: string; wasP
 /** What it says of having begun may be of no kind that means anything, and there is its state as well. */
 export const hasBegun = ({ state, wasProcessed }: Job): boolean => wasProcessed === true || BEGUN.has(state);
 
-export const retriesItself = (policy: string): string =>
-  `the queue has printer-error-policy=${policy} and would print a label twice by itself: lpadmin -p NAME -o printer-error-policy=abort-job`;
+export const retriesItself = (policy: string): string => saying("queue_retries", { policy });
 
 export function jobOf(found: Attributes): Job {
   const reasons = stringsOf(found, "job-state-reasons").filter((reason) => reason !== "none");
@@ -51,12 +51,12 @@ function processedIn(at: Value | undefined, reasons: string[]): boolean | undefi
 
 /** IPP's words for what stands in a printer's way, without their -error, -warning, -report. */
 const REASONS: [RegExp, FaultName, string][] = [
-  [/^media-(empty|needed)/, "media-out", "no labels"],
-  [/^media-jam/, "jam", "labels are jammed"],
-  [/^(cover|door|interlock)-open/, "head-open", "it is open"],
-  [/^(marker-supply|toner|ribbon)-(empty|missing)/, "ribbon-out", "no ribbon"],
-  [/^(paused|moving-to-paused|stopped|stopped-partly)/, "paused", "the queue is paused"],
-  [/^(offline|connecting-to-device|shutdown|timed-out)/, "offline", "the queue doesn't reach its printer"],
+  [/^media-(empty|needed)/, "media-out", saying("no_labels")],
+  [/^media-jam/, "jam", saying("jammed_labels")],
+  [/^(cover|door|interlock)-open/, "head-open", saying("is_open")],
+  [/^(marker-supply|toner|ribbon)-(empty|missing)/, "ribbon-out", saying("no_ribbon")],
+  [/^(paused|moving-to-paused|stopped|stopped-partly)/, "paused", saying("queue_paused")],
+  [/^(offline|connecting-to-device|shutdown|timed-out)/, "offline", saying("queue_no_printer")],
 ];
 
 export function conditionOf(found: Attributes): { faults: Fault[]; warnings: string[] } {
@@ -70,12 +70,13 @@ export function conditionOf(found: Attributes): { faults: Fault[]; warnings: str
     else faults.push(name && words ? { name, words } : { name: "other", words: reason });
   }
   if (firstOf(found, "printer-state", "number") === STOPPED && faults.length === 0)
-    faults.push({ name: "paused", words: `the queue is stopped${message ? `: ${message}` : ""}` });
-  if (firstOf(found, "printer-is-accepting-jobs", "boolean") === false) faults.push({ name: "paused", words: "the queue takes no jobs" });
+    faults.push({ name: "paused", words: message ? saying("queue_stopped_why", { why: message }) : saying("queue_stopped") });
+  if (firstOf(found, "printer-is-accepting-jobs", "boolean") === false) faults.push({ name: "paused", words: saying("queue_no_jobs") });
   const formats = stringsOf(found, "document-format-supported");
-  if (formats.length > 0 && !formats.includes(FORMAT)) faults.push({ name: "other", words: `the queue doesn't take ${FORMAT}` });
+  if (formats.length > 0 && !formats.includes(FORMAT))
+    faults.push({ name: "other", words: saying("queue_not_format", { format: FORMAT }) });
   const policy = firstOf(found, "printer-error-policy", "string");
   if (policy !== undefined && OWN_RETRIES.has(policy)) faults.push({ name: "other", words: retriesItself(policy) });
-  if (policy === "stop-printer") warnings.push("after a fault the queue stops; printer-error-policy=abort-job suits labels better");
+  if (policy === "stop-printer") warnings.push(saying("queue_stops"));
   return { faults, warnings };
 }

@@ -1,5 +1,6 @@
 // Asking a print queue: one IPP message out over HTTP, one back, and an honest word on whether anything can have left.
 import { codeOf, reasonOf } from "#shared/fault.ts";
+import { saying } from "#shared/sayings.ts";
 import { bodyWithin } from "../bounded-body.ts";
 import { afterHearing, type Clock, systemClock } from "../clock.ts";
 import { type Attributes, decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, TAGS, type Written } from "./ipp-codec.ts";
@@ -83,7 +84,7 @@ const UNTOUCHED = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREA
 
 async function post(url: string, body: Uint8Array, withinMs: number, clock: Clock): Promise<Uint8Array> {
   const late = new AbortController();
-  const cancel = afterHearing(clock, withinMs, () => late.abort(new Error(`no answer within ${withinMs / 1000} s`)));
+  const cancel = afterHearing(clock, withinMs, () => late.abort(new Error(saying("no_answer_within", { seconds: withinMs / 1000 }))));
   try {
     const answer = await fetch(url, {
       method: "POST",
@@ -95,7 +96,7 @@ async function post(url: string, body: Uint8Array, withinMs: number, clock: Cloc
     });
     if (!answer.ok) {
       await answer.body?.cancel();
-      throw Object.assign(new Error(`the queue answers HTTP ${answer.status}`), {
+      throw Object.assign(new Error(saying("queue_http", { status: answer.status })), {
         untouched: [401, 403, 404, 405, 413, 426].includes(answer.status),
       });
     }

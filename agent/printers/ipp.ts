@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { Refusal } from "#shared/errors.ts";
+import { saying } from "#shared/sayings.ts";
 import { type Bitmap, pngOf } from "../bitmap.ts";
 import { type Clock, inTime, systemClock } from "../clock.ts";
 import { lane } from "./dialogue.ts";
@@ -12,6 +13,7 @@ import {
   type Driver,
   type Encoded,
   type Fault,
+  faultWords,
   type Flush,
   NO_COUNTERS,
   type Outcome,
@@ -125,11 +127,9 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
         const [there] = await forgiving(named(token));
         return there ? taken(there.id) : { ...offered, bytesAccepted: bytes.length, retryable: false, fault: answer.fault };
       }
-      if (answer.fault !== undefined) return nothingSent(`the queue refused the label: ${answer.fault}`, BUSY.has(answer.code));
+      if (answer.fault !== undefined) return nothingSent(saying("queue_refused_why", { why: answer.fault }), BUSY.has(answer.code));
       const id = firstOf(answer.jobs[0], "job-id", "number");
-      return id === undefined
-        ? { ...offered, bytesAccepted: bytes.length, retryable: false, fault: "the queue gave the label no job id" }
-        : taken(id);
+      return id === undefined ? { ...offered, bytesAccepted: bytes.length, retryable: false, fault: saying("queue_no_id") } : taken(id);
     } catch (error) {
       const { message, untouched } = error as Error & { untouched?: boolean };
       if (untouched) return nothingSent(message);
@@ -141,22 +141,21 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
 
   async function awaitCompletion(submission: Submission, options: { withinMs?: number; signal?: AbortSignal } = {}): Promise<Completion> {
     const { withinMs = timing.completionMs, signal } = options;
-    if (submission.retryable) return verdict("failed", "nothing of the label reached the queue: it may be sent again", { toDestroy: 0 });
-    if (submission.bytesAccepted === 0) return verdict("failed", submission.fault ?? "the queue refused the label", { toDestroy: 0 });
-    let seen = submission.fault ?? "the queue said nothing yet";
+    if (submission.retryable) return verdict("failed", saying("nothing_reached_queue"), { toDestroy: 0 });
+    if (submission.bytesAccepted === 0) return verdict("failed", submission.fault ?? saying("queue_refused"), { toDestroy: 0 });
+    let seen = submission.fault ?? saying("queue_silent");
     let begun = false;
     return inTime(clock, withinMs, async (isUp) => {
       for (;;) {
         try {
           const id = submission.spoolId === undefined ? (await named(submission.token))[0]?.id : Number(submission.spoolId);
           const now = id === undefined ? undefined : await job(id);
-          if (!now && id !== undefined) return verdict("unknown", `the queue no longer knows job ${id}: it may have printed it`);
-          if (now && !isOurs(now, submission.token))
-            return verdict("unknown", `the queue's job ${now.id} is another one now: ours it no longer knows, and may have printed it`);
+          if (!now && id !== undefined) return verdict("unknown", saying("queue_forgot_job", { job: id }));
+          if (now && !isOurs(now, submission.token)) return verdict("unknown", saying("queue_other_job", { job: now.id }));
           if (now && FINAL.has(now.state)) return ended(now, begun);
           begun ||= now !== undefined && hasBegun(now);
           if (now && begun && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
-          if (now) seen = `job ${now.id} is ${now.state}${now.words}`;
+          if (now) seen = saying("job_is", { job: now.id, state: now.state, words: now.words });
           if (now?.state === "pending-held" || now?.state === "processing-stopped")
             return verdict("blocked", seen, { faults: await faultsNow(now) });
         } catch (error) {
@@ -172,25 +171,25 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     const { fault } = await queue.ask("Cancel-Job", { jobId: job.id });
     return verdict(
       "unknown",
-      `job ${job.id} was cut off${job.words} and would be sent again: ${fault ? `it can't be cancelled, ${fault}` : "cancelled"}`,
+      fault ? saying("cut_off_stays", { job: job.id, words: job.words, why: fault }) : saying("cut_off", { job: job.id, words: job.words }),
     );
   }
   /** Waiting is no proof of anything: what the queue says of its printer decides whether a person is called to it or to the label. */
   async function overdue(words: string): Promise<Completion> {
     const { faults } = await preflight();
     return faults.length > 0 && faults[0]?.name !== "offline"
-      ? verdict("blocked", `${says.blocked(faults)} (${words})`, { faults })
+      ? verdict("blocked", saying("printer_waits_words", { faults: faultWords(faults), words }), { faults })
       : verdict("unknown", words);
   }
   async function faultsNow({ state, words }: Job): Promise<Fault[]> {
     const { faults } = await preflight();
-    return faults.length > 0 ? faults : [{ name: "paused", words: `the job is ${state}${words}` }];
+    return faults.length > 0 ? faults : [{ name: "paused", words: saying("the_job_is", { state, words }) }];
   }
   function ended(job: Job, begun: boolean): Completion {
-    const said = `job ${job.id} is ${job.state}${job.words}`;
-    if (job.state === "completed") return verdict("unknown", `the queue says that ${said}; that is no proof of a label, look for it`);
-    if (job.wasProcessed === false && !begun) return verdict("failed", `${said}, before any of it went to the printer`, { toDestroy: 0 });
-    return verdict("unknown", `${said}; some of it had gone to the printer`);
+    const said = saying("job_is", { job: job.id, state: job.state, words: job.words });
+    if (job.state === "completed") return verdict("unknown", saying("queue_says_done", { words: said }));
+    if (job.wasProcessed === false && !begun) return verdict("failed", saying("ended_untouched", { words: said }), { toDestroy: 0 });
+    return verdict("unknown", saying("ended_touched", { words: said }));
   }
   const verdict = (outcome: Outcome, reason: string, more: { faults?: Fault[]; toDestroy?: number } = {}): Completion => {
     const evidence: CompletionEvidence = { basis: `ipp: ${reason}`, grade: "D", ...(profile.simulated ? { simulated: true } : {}) };
@@ -199,11 +198,11 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
 
   /** By its name, as the queue keeps it: it may have been sent before this agent began. What isn't surely untouched may still come out of the printer. */
   async function flush(token: string | undefined): Promise<Flush> {
-    if (token === undefined) return { clean: true, waiting: 0, words: "nothing of ours waits in the queue", untouched: true };
+    if (token === undefined) return { clean: true, waiting: 0, words: saying("queue_nothing_of_ours"), untouched: true };
     let begun = 0;
     try {
       const found = await named(token);
-      if (found.length === 0) return { clean: false, waiting: null, words: "the queue no longer knows this label" };
+      if (found.length === 0) return { clean: false, waiting: null, words: saying("queue_forgot_label") };
       for (const before of found) {
         if (!FINAL.has(before.state)) await queue.ask("Cancel-Job", { jobId: before.id });
         const now = await job(before.id);
@@ -214,8 +213,8 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
       return { clean: false, waiting: null, words: (error as Error).message };
     }
     return begun === 0
-      ? { clean: true, waiting: 0, words: "nothing of ours waits in the queue", untouched: true }
-      : { clean: false, waiting: begun, words: "the label had gone to the printer before it could be cancelled" };
+      ? { clean: true, waiting: 0, words: saying("queue_nothing_of_ours"), untouched: true }
+      : { clean: false, waiting: begun, words: saying("gone_before_cancel") };
   }
 
   return {
@@ -240,8 +239,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     },
     preflight,
     encode: async (bitmap, { epc, token = `imprimatur/${randomBytes(8).toString("hex")}` } = {}) => {
-      if (epc !== undefined)
-        throw new Refusal("LABEL_REFUSED", "a print queue can't write tags: give jobs that need RFID to another printer");
+      if (epc !== undefined) throw new Refusal("LABEL_REFUSED", saying("queue_no_tags"));
       const bytes = pngAtScale(bitmap, profile.dpi);
       return { bytes, sha256: hash("sha256", bytes, "hex"), token };
     },
@@ -254,7 +252,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
 
 /** A question that was refused is no answer of "nothing there". */
 function good(answer: Answer): Answer {
-  if (answer.fault !== undefined) throw new Error(`the queue refuses to answer: ${answer.fault}`);
+  if (answer.fault !== undefined) throw new Error(saying("queue_refuses_answer", { why: answer.fault }));
   return answer;
 }
 const forgiving = async (jobs: Promise<Job[]>): Promise<Job[]> => jobs.catch(() => []);

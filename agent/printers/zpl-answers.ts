@@ -1,5 +1,6 @@
 // What a ZPL printer says back, byte by byte as it comes: host status, error flags, variables, and the fields that a label sent home.
 import type { Buffer } from "node:buffer";
+import { saying } from "#shared/sayings.ts";
 import type { Fault, FaultName } from "./driver.ts";
 
 export type Answer =
@@ -50,24 +51,24 @@ function framedAnswer(text: string): Answer | undefined {
 }
 
 const ERROR_BITS: [bit: bigint, name: FaultName, words: string][] = [
-  [0x1n, "media-out", "it is out of labels"],
-  [0x2n, "ribbon-out", "it is out of ribbon"],
-  [0x4n, "head-open", "its head is open"],
-  [0x8n, "cutter", "its cutter has a fault"],
-  [0x10n, "over-temperature", "its head is too hot"],
-  [0x20n, "over-temperature", "its motor is too hot"],
-  [0x40n, "head-element", "an element of its head is dead"],
-  [0x80n, "head-element", "it doesn't know its head"],
-  [0x1000n, "jam", "the labels are jammed"],
-  [0x4000n, "jam", "it can't feed the labels"],
-  [0x8000n, "jam", "the label path isn't clear"],
-  [0x1_0000n, "paused", "it is paused"],
+  [0x1n, "media-out", saying("out_of_labels")],
+  [0x2n, "ribbon-out", saying("out_of_ribbon")],
+  [0x4n, "head-open", saying("head_open")],
+  [0x8n, "cutter", saying("cutter")],
+  [0x10n, "over-temperature", saying("head_hot")],
+  [0x20n, "over-temperature", saying("motor_hot")],
+  [0x40n, "head-element", saying("head_dead")],
+  [0x80n, "head-element", saying("head_unknown")],
+  [0x1000n, "jam", saying("jammed")],
+  [0x4000n, "jam", saying("cant_feed")],
+  [0x8000n, "jam", saying("path_blocked")],
+  [0x1_0000n, "paused", saying("is_paused")],
 ];
 const KNOWN_ERRORS = ERROR_BITS.reduce((all, [bit]) => all | bit, 0n);
 const WARNING_BITS: [bit: bigint, words: string][] = [
-  [0x2n, "its head should be cleaned"],
-  [0x4n, "its head should be replaced"],
-  [0x8n, "labels are running out"],
+  [0x2n, saying("clean_head")],
+  [0x4n, saying("replace_head")],
+  [0x8n, saying("labels_low")],
 ];
 
 type ErrorFlags = Extract<Answer, { kind: "hqes" }>;
@@ -75,18 +76,20 @@ export function faultsOf({ errors, hasErrors }: ErrorFlags): Fault[] {
   const known = ERROR_BITS.filter(([bit]) => (errors & bit) !== 0n).map(([, name, words]) => ({ name, words }));
   // A bit that isn't in the table still says that something is wrong.
   const strange = (errors & ~KNOWN_ERRORS) !== 0n || (hasErrors && errors === 0n);
-  return strange ? [...known, { name: "other", words: `it reports the error ${errors.toString(16).toUpperCase()}` }] : known;
+  return strange
+    ? [...known, { name: "other", words: saying("reports_error_number", { number: errors.toString(16).toUpperCase() }) }]
+    : known;
 }
 
 const HS_FLAGS: [line: 1 | 2, field: number, name: FaultName, words: string][] = [
-  [1, 1, "media-out", "it is out of labels"],
-  [1, 2, "paused", "it is paused"],
-  [1, 5, "labels-waiting", "its buffer is full"],
-  [1, 10, "under-temperature", "its head is too cold"],
-  [1, 11, "over-temperature", "its head is too hot"],
-  [2, 2, "head-open", "its head is open"],
-  [2, 3, "ribbon-out", "it is out of ribbon"],
-  [2, 7, "label-not-taken", "a label waits to be taken"],
+  [1, 1, "media-out", saying("out_of_labels")],
+  [1, 2, "paused", saying("is_paused")],
+  [1, 5, "labels-waiting", saying("buffer_full")],
+  [1, 10, "under-temperature", saying("head_cold")],
+  [1, 11, "over-temperature", saying("head_hot")],
+  [2, 2, "head-open", saying("head_open")],
+  [2, 3, "ribbon-out", saying("out_of_ribbon")],
+  [2, 7, "label-not-taken", saying("label_not_taken")],
 ];
 const FORMATS_WAITING = 4; // field of line 1
 const PARTIAL_FORMAT = 7;

@@ -1,4 +1,5 @@
 // What is said of a Zebra: how far its word can be believed, what it can't show, and what became of one label, with the evidence.
+import { saying } from "#shared/sayings.ts";
 import {
   type Capabilities,
   type Completion,
@@ -20,10 +21,8 @@ type Seen = { model: string | undefined; unit: string | undefined; twoWay: boole
 export function capabilitiesOf(profile: Profile, { model, unit, twoWay, counter, status, fenceSeen }: Seen): Capabilities {
   const dpi = resolutionIn(model);
   const warnings = [
-    ...(dpi && dpi !== profile.dpi
-      ? [`it says that it prints ${dpi} dpi, and is set up for ${profile.dpi}: labels have the wrong size`]
-      : []),
-    ...(profile.rfid && !twoWay ? ["it says nothing of the tags that it writes: only what an RFID reader reads can be sealed"] : []),
+    ...(dpi && dpi !== profile.dpi ? [saying("wrong_dpi", { dpi, set: profile.dpi })] : []),
+    ...(profile.rfid && !twoWay ? [saying("tags_untold")] : []),
   ];
   const rfid = profile.rfid ? (twoWay ? "write+readback" : "write") : "none";
   return {

@@ -1,6 +1,7 @@
 // Zebra's language: the label as dots, the tag's EPC written and read back, and an answer in order that only this label can have caused.
 import { Buffer } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
+import { saying } from "#shared/sayings.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../port.ts";
 import { dialogue, lane } from "./dialogue.ts";
@@ -76,8 +77,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const faults = flags ? faultsOf(flags) : [];
     faults.push(...flagsOf(lines).filter(({ name }) => !faults.some((fault) => fault.name === name)));
     usesHostStatus = lines[1] !== undefined || (usesHostStatus ?? false);
-    if (usesHostStatus && !lines[1] && flags && faults.length === 0)
-      faults.push({ name: "silent", words: "it doesn't answer ~HS, which it does when something keeps it from printing" });
+    if (usesHostStatus && !lines[1] && flags && faults.length === 0) faults.push({ name: "silent", words: saying("silent_hs") });
     const ready = source.length === 0 ? null : faults.length === 0;
     return { at: clock.now(), source, ready, faults, warnings: warningsOf(flags), waiting: waitingIn(lines) };
   }
@@ -86,7 +86,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const now = await health();
     const status = { ...now, counters: await counters() };
     if ((status.waiting ?? 0) > 0 && inFlight.length === 0 && !status.faults.some(({ name }) => name === "labels-waiting"))
-      status.faults.push({ name: "labels-waiting", words: `${status.waiting} labels wait in it that this station didn't send now` });
+      status.faults.push({ name: "labels-waiting", words: saying("foreign_wait", { count: status.waiting ?? 0 }) });
     return { ...status, ready: status.faults.length > 0 ? false : status.ready };
   }
 
@@ -117,9 +117,9 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const silent = COUNTERS.find((which) => told[which] && before[which] === null);
     if (!isBehind && silent)
       return refused(
-        `it no longer tells its ${silent === "labels" ? "label counter" : "counter of void labels"}: ${
-          variables.areTalkative() ? "more answers come than it is asked for: does another program ask it as well?" : "is it on?"
-        }`,
+        saying(silent === "labels" ? "labels_untold" : "voids_untold", {
+          why: saying(variables.areTalkative() ? "more_answers" : "is_it_on"),
+        }),
       );
     const at = clock.now();
     inFlight.push(token);
@@ -178,7 +178,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const now = await counters();
       const voids = moved(submission.before.voids, now.voids);
       if (voids !== null && voids >= (profile.rfidTries ?? RFID_TRIES) && moved(submission.before.labels, now.labels) === voids)
-        return verdict(submission, "failed", `no tag took the EPC: ${voids} labels came out void`, { after: now, voids, toDestroy: voids });
+        return verdict(submission, "failed", saying("no_tag_took", { count: voids }), { after: now, voids, toDestroy: voids });
     }
     return faults.length === 0 ? undefined : verdict(submission, "blocked", says.blocked(faults), { faults });
   }
@@ -187,8 +187,13 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const after = await counters();
     const labels = moved(submission.before.labels, after.labels);
     const voids = Math.max(0, moved(submission.before.voids, after.voids) ?? 0);
-    const hint = labels === null ? "" : `; its counter moved by ${labels}${voids > 0 ? `, ${voids} of them void` : ""}`;
-    return verdict(submission, "unknown", `the printer didn't answer for this label${hint}`, { after, voids, toDestroy: labels });
+    const reason =
+      labels === null
+        ? saying("no_answer_for_label")
+        : voids > 0
+          ? saying("no_answer_moved_void", { count: labels, voids })
+          : saying("no_answer_moved", { count: labels });
+    return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
   }
 
   /** The answer may come while the label is still moving: only once nothing waits does the counter tell of this label and not of one before it. */
@@ -210,11 +215,10 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
         if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
         const why = faultWords(faults);
-        if (why) return verdict(submission, "blocked", `the printer answered, but isn't done: ${why}`, { faults, after, voids });
+        if (why) return verdict(submission, "blocked", saying("answered_not_done", { faults: why }), { faults, after, voids });
         if (talk.closed() || isOver) {
-          const count = labels === null ? "it no longer tells its counter" : `its counter moved by ${labels}`;
-          const uncounted = isCounted ? "" : ", it doesn't tell how many of them are void";
-          const reason = `the printer answered, but ${count}${uncounted}, and ${waiting ?? "unknown"} labels wait in it`;
+          const count = labels === null ? saying("counter_untold") : saying("counter_moved_by", { count: labels });
+          const reason = saying(isCounted ? "answered_but" : "answered_but_voids_untold", { count, waiting: waiting ?? saying("unknown") });
           return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
         }
         await talk.pause(Math.min(timing.pollMs, SETTLE_STEP_MS));
@@ -239,20 +243,20 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const say = (outcome: Completion["outcome"], reason: string, toDestroy: number | null, grade: Grade = "E") =>
       verdict({ token, before }, outcome, reason, { after, voids, toDestroy, grade, answered });
     if (epc !== undefined && readBack !== epc.toUpperCase())
-      return say("failed", `the tag reads back as ${readBack}, not as ${epc}`, labels ?? 1);
+      return say("failed", saying("reads_back", { read: readBack, epc }), labels ?? 1);
     const also = answeredOf(behind);
     if (before.labels !== null && labels === 1 + voids + also) {
       const isRead = labels === 1 + voids;
       const wasRead = agreedAt?.read ?? true;
       agreedAt = { labels: before.labels + 1 + voids, read: isRead };
-      if (isRead && wasRead) return say("confirmed", "the printer answered for this label and its counter moved by it", voids, "A");
+      if (isRead && wasRead) return say("confirmed", saying("answered_and_counted"), voids, "A");
       // The look came when the next one was out as well: the sum agrees, and this label's own place of the counter was never read.
-      const reason = "the printer answered for this label, and its counter moved by as many as it answered for";
+      const reason = saying("answered_and_counted_many");
       return verdict({ token, before: NO_COUNTERS }, "confirmed", reason, { grade: "B", voids, toDestroy: voids, answered });
     }
-    if (!told.labels) return say("confirmed", "the printer answered for this label; it has no counter", voids, "B");
-    if (labels === null) return say("unknown", "the printer answered, but doesn't tell its counter", null);
-    return say("unknown", `the printer answered, but its counter moved by ${labels} where ${1 + voids} is explained`, null);
+    if (!told.labels) return say("confirmed", saying("answered_no_counter"), voids, "B");
+    if (labels === null) return say("unknown", saying("answered_uncounted"), null);
+    return say("unknown", saying("answered_miscounted", { moved: labels, explained: 1 + voids }), null);
   }
 
   return {

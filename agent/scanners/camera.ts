@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { reasonOf } from "#shared/fault.ts";
+import { saying } from "#shared/sayings.ts";
 import { bodyWithin } from "../bounded-body.ts";
 import { type Clock, instant, within } from "../clock.ts";
 import { look } from "../decode.ts";
@@ -18,7 +19,7 @@ const FRAME_MAX_BYTES = 8_388_608;
 
 export function openCamera(settings: ScannerSettings, news: News, clock: Clock): Scanner {
   const pull = pullerOf(settings.port);
-  let link: Link = { up: false, why: "no frame yet" };
+  let link: Link = { up: false, why: saying("no_frame_yet") };
   let told: boolean | undefined;
   let failures = 0;
   let over = false;
@@ -36,7 +37,7 @@ export function openCamera(settings: ScannerSettings, news: News, clock: Clock):
     abort = new AbortController();
     const late = () => {
       abort.abort();
-      throw new Error(`${settings.port} sent no whole frame within ${FRAME_MAX_MS / 1000} s`);
+      throw new Error(saying("camera_no_frame", { port: settings.port, seconds: FRAME_MAX_MS / 1000 }));
     };
     try {
       const bytes = await within(clock, FRAME_MAX_MS, pull(abort.signal), late);
@@ -83,7 +84,7 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
     const { image, gray } = pictureFrom(bytes);
     const { symbols, damaged, decoder } = await look(image);
     lastHash = image_sha256;
-    const words = symbols.length === 0 && damaged[0] ? `a symbol is in view that can't be read (${damaged[0].why.split(" @")[0]})` : "";
+    const words = symbols.length === 0 && damaged[0] ? saying("symbol_unreadable", { why: damaged[0].why.split(" @")[0] ?? "" }) : "";
     if (words !== "" && words !== lastTrouble) news.trouble({ scanner: settings.name, at: scanned_at, words });
     lastTrouble = words;
     empty = symbols.length + damaged.length === 0 ? empty + 1 : 0;
@@ -119,20 +120,20 @@ function pullerOf(port: string): Pull {
   throw new Error(`the port ${JSON.stringify(port)} of a camera is http(s)://… of a picture, or file:/path/of/a/picture`);
 }
 
-const tooLarge = (from: string) => new Error(`${from} sends more than ${FRAME_MAX_BYTES} bytes for one frame`);
+const tooLarge = (from: string) => new Error(saying("camera_too_large", { port: from, bytes: FRAME_MAX_BYTES }));
 
 async function fetched(url: string, signal: AbortSignal): Promise<Uint8Array> {
   const answer = await fetch(url, { signal, redirect: "error", headers: { accept: "image/png, image/jpeg" } }).catch((error: Error) => {
-    throw new Error(`${url} can't be reached: ${reasonOf(error)}`, { cause: error });
+    throw new Error(saying("camera_unreached", { url, why: reasonOf(error) }), { cause: error });
   });
   if (!answer.ok) {
     await answer.body?.cancel();
-    throw new Error(`${url} answers ${answer.status}`);
+    throw new Error(saying("camera_answers", { url, status: answer.status }));
   }
   const kind = answer.headers.get("content-type") ?? "";
   if (/^(multipart|video)\//i.test(kind)) {
     await answer.body?.cancel();
-    throw new Error(`${url} is a stream (${kind.split(";")[0]}): give the address at which the camera shows a single picture`);
+    throw new Error(saying("camera_stream", { url, kind: kind.split(";")[0] ?? "" }));
   }
   return bodyWithin(answer, FRAME_MAX_BYTES, () => tooLarge(url));
 }

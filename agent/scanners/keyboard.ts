@@ -1,5 +1,6 @@
 // What was typed into the console, by a person or by a scanner that plays keyboard: text like any other, and marked as such.
 import { Buffer } from "node:buffer";
+import { saying } from "#shared/sayings.ts";
 import { type Clock, instant } from "../clock.ts";
 import { textOf, withoutAim } from "./lines.ts";
 import { type OpenScanner, type ScannerSettings, type Sighting, simulatedOf, type Trouble } from "./scanner.ts";
@@ -12,7 +13,7 @@ export function typedAs(settings: ScannerSettings, typed: string, clock: Clock):
   const at = instant(clock);
   const whole = typed.replace(/[\r\n\t ]+$/, ""); // a wedge ends with Enter or Tab
   if (whole === "" || whole.length > TYPED_MAX_LENGTH || textOf(Buffer.from(whole)) === undefined)
-    return { scanner, at, words: `what was typed is empty, longer than ${TYPED_MAX_LENGTH} characters, or has control characters` };
+    return { scanner, at, words: saying("typed_unfit", { most: TYPED_MAX_LENGTH }) };
   const shown = { in_view: 1, mirrored: false, inverted: false };
   return { scanner, source: "keyboard", ...withoutAim(whole), decoder: "keyboard", scanned_at: at, ...shown, ...simulatedOf(settings) };
 }

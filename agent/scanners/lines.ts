@@ -1,5 +1,6 @@
 // Bytes into lines, for whatever sends a line per event: in pieces, run together, cut off or mad, it never invents a whole line from a part.
 import { Buffer } from "node:buffer";
+import { saying } from "#shared/sayings.ts";
 import type { Clock } from "../clock.ts";
 
 const LINE_MAX_BYTES = 4_096; // the longest QR code holds 2,953
@@ -26,7 +27,7 @@ export function lines(clock: Clock, { line, trouble }: LineNews): Lines {
     if (tooLong) return void (tooLong = false); // it was told when it grew too long
     if (bytes.length === 0) return; // between CR and LF, or an empty line
     const text = textOf(bytes);
-    if (text === undefined) trouble(`a line of ${bytes.length} bytes with control characters, or not in UTF-8, was ignored`);
+    if (text === undefined) trouble(saying("line_ignored", { bytes: bytes.length }));
     else line(text);
   };
   const hold = (bytes: Uint8Array) => {
@@ -35,10 +36,10 @@ export function lines(clock: Clock, { line, trouble }: LineNews): Lines {
     if (held.length <= LINE_MAX_BYTES) return;
     held = Buffer.alloc(0);
     tooLong = true;
-    trouble(`a line of more than ${LINE_MAX_BYTES} bytes is ignored up to its end`);
+    trouble(saying("line_too_long", { bytes: LINE_MAX_BYTES }));
   };
   const expire = () => {
-    const words = `${held.length} bytes without a line end were ignored: set the scanner to send CR or LF after each code`;
+    const words = saying("no_line_end", { bytes: held.length });
     if (held.length > 0) trouble(words, "no_line_end");
     held = Buffer.alloc(0); // half a serial number can be another item's whole one, so that a line without its end is never believed
     // A line that is too long goes on until its end, however long it pauses: its tail would look like a line.

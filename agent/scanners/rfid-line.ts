@@ -1,4 +1,5 @@
 // An RFID reader that sends `EPC` or `EPC,TID` in hex, one tag a line: the eye that the printer's own read-back can't replace.
+import { saying } from "#shared/sayings.ts";
 import { type Clock, instant } from "../clock.ts";
 import { linePort } from "./line-port.ts";
 import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
@@ -11,7 +12,7 @@ export const openRfidLine = (settings: ScannerSettings, news: News, clock: Clock
     const [, epc, tid] = TAG.exec(line) ?? [];
     const at = instant(clock);
     if (epc === undefined)
-      return news.trouble({ scanner: settings.name, at, words: `${JSON.stringify(line.slice(0, 80))} isn't EPC or EPC,TID in hex` });
+      return news.trouble({ scanner: settings.name, at, words: saying("not_epc", { line: JSON.stringify(line.slice(0, 80)) }) });
     news.tag({
       reader: settings.name,
       epc: epc.toUpperCase(),

@@ -11,7 +11,8 @@ export type Sheet =
   | { kind: "explain"; n: number };
 export const sheet = signal<Sheet | undefined>(undefined);
 export const pin = signal("");
-export const pinFault = signal<string | undefined>(undefined);
+/** In words, or as the station refused it. */
+export const pinFault = signal<string | No | undefined>(undefined);
 /** While the station hasn't answered, nothing is said twice. */
 export const busy = signal(false);
 
@@ -30,7 +31,7 @@ const noted = (colour: Result["colour"], serial?: string): Result => ({ colour, 
 function refused(no: No, again: () => void): void {
   if (no.status === 0) return show({ colour: "bad", what: "no_answer" });
   if (no.status === 401) return openSignIn(again);
-  show({ colour: "warn", what: "not_now", words: no.message });
+  show({ colour: "warn", what: "not_now", words: no.message, code: no.code });
 }
 async function once(act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void): Promise<boolean> {
   if (busy.peek()) return false;
@@ -98,13 +99,13 @@ export const seenTo = (n: number): void =>
         () => seenTo(n),
       ),
   );
-export const tested = signal<Record<string, string>>({});
+export const tested = signal<Record<string, string | No>>({});
 export function printTest(printer: string): void {
   const go = () => {
     void once(
       async () => {
         const said = await api.test(printer);
-        tested.value = { ...tested.peek(), [printer]: said.ok ? said.value.words : said.message };
+        tested.value = { ...tested.peek(), [printer]: said.ok ? said.value.words : said };
         return said;
       },
       undefined,
@@ -130,7 +131,7 @@ export async function enterPin(): Promise<void> {
   const said = await api.arrive({ pin: typed });
   if (said.ok) return arrived(said);
   const { result, pinsWait, wrongPin } = say();
-  pinFault.value = { 0: result.no_answer, 400: wrongPin, 401: wrongPin, 429: pinsWait }[said.status] ?? said.message;
+  pinFault.value = { 0: result.no_answer, 400: wrongPin, 401: wrongPin, 429: pinsWait }[said.status] ?? said;
 }
 
 /** Whatever was scanned, wherever: a label's link goes to the job, anything else is a badge. An unknown badge stays unknown, and in no log. */
@@ -139,14 +140,16 @@ export async function scanned(text: string): Promise<void> {
   const said = await api.arrive({ badge: text });
   if (said.ok) return arrived(said);
   if (said.status === 0) return show({ colour: "bad", what: "no_answer" });
-  if (said.status !== 401) return show({ colour: "warn", what: "not_now", words: said.message });
+  if (said.status !== 401) return show({ colour: "warn", what: "not_now", words: said.message, code: said.code });
   show({ colour: "bad", what: "unknown_code", words: say().resultUnknown });
 }
 async function label(text: string): Promise<void> {
   let said = await api.scan(text);
   if (!said.ok && said.status === 401) said = await api.scan(text); // the session was over: the scan counts without a name
   if (!said.ok)
-    return said.status === 0 ? show({ colour: "bad", what: "no_answer" }) : show({ colour: "warn", what: "not_now", words: said.message });
+    return said.status === 0
+      ? show({ colour: "bad", what: "no_answer" })
+      : show({ colour: "warn", what: "not_now", words: said.message, code: said.code });
   const { moved, why, words } = said.value;
   if (moved) return; // what became of the label is told by the state itself
   const waits = isKept(why);

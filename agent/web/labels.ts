@@ -1,7 +1,7 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
 import { openExplain, reprint, seenTo } from "./acts.ts";
-import { Button, Name, Panel, Theirs, useRead } from "./parts.ts";
+import { Button, Name, Panel, Refused, Theirs, useRead } from "./parts.ts";
 import { clockTime, count, say, wordFor } from "./speech.ts";
 import type { Done, State } from "./station.ts";
 
@@ -92,7 +92,7 @@ function Quarantine({ all }: { all: State["quarantine"] }) {
         h(
           "li",
           { key: n },
-          h("div", null, h("strong", { class: "code" }, code), h(Theirs, { text: `${ref ?? ""} ${message}` })),
+          h("div", null, h("strong", { class: "code" }, code), h("span", { class: "code" }, ref ?? ""), h(Refused, { code, message })),
           h("time", null, at === null ? "" : clockTime(at)),
           h(Button, { title: words.seenTo, disabled: !isRead, onPress: () => seenTo(n) }),
         ),

@@ -1,5 +1,6 @@
 // The line: the label in hand, how far it is, and what is asked about it; beside it the devices, the queue and the buffer.
 import { classes, h, signal } from "#shared/web/dom.ts";
+import { heard } from "#shared/sayings.ts";
 import { jobPath, rankOf } from "#shared/states.ts";
 import { attest, busy, setPaused, skip } from "./acts.ts";
 import { Button, Fact, Name, shape, Theirs, type Tone, useRead } from "./parts.ts";
@@ -119,7 +120,7 @@ function Strip({ job }: { job: Job & { ended?: string | null } }) {
       const told = { done: words.stepDone, now: words.stepNow, open: words.stepOpen }[how];
       return h(
         "li",
-        { key: name, class: how, "aria-current": i === at ? "step" : undefined, title: name },
+        { key: name, class: how, "aria-current": i === at ? "step" : undefined, "data-state": name },
         h(
           "span",
           { class: "dot", "aria-hidden": "true" },
@@ -239,11 +240,7 @@ const PRINTER_TONES: Record<PrinterState["status"], Tone> = {
 export function PrinterRow({ printer }: { printer: PrinterState }) {
   const words = say();
   const { name, status, faults, words: theirs, simulated } = printer;
-  const waits = theirs.startsWith("waits for the scan")
-    ? words.waitsScan
-    : theirs.startsWith("waits for an answer")
-      ? words.waitsAnswer
-      : undefined;
+  const waits = { waits_scan: words.waitsScan, waits_answer: words.waitsAnswer }[heard(theirs)?.name as string];
   const named = [...new Set(faults.map((fault) => wordFor(words.fault, fault)))].join(", ");
   const isBad = isStuck(printer);
   return h(

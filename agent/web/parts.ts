@@ -1,5 +1,7 @@
 // The console's small parts: shapes that tell what colours tell, buttons for gloves, and words of the station's own that stay as they are.
 import { type Children, classes, h, signal, useEffect, useSignal } from "#shared/web/dom.ts";
+import { inWords, quoted, refusalInWords } from "#shared/web/telling.ts";
+import { say } from "./speech.ts";
 
 /** One shape for each meaning, so that nobody has to see its colour. */
 export type Tone = "good" | "warn" | "bad" | "busy" | "idle" | "pause" | "play";
@@ -82,8 +84,11 @@ export function useCover(by: Cover, focus: () => void): void {
   }, []);
 }
 
-/** What device, printer or cloud said in its own words, which are English. */
-export const Theirs = ({ text }: { text: string }) => h("span", { lang: "en", class: "theirs" }, text);
+/** What the station, its printers or the cloud said, in the reader's words where they are ours, else quoted. */
+export const Theirs = ({ text }: { text: string }) => h("span", { class: "theirs" }, inWords(say().told, text));
+/** Why it was refused, by what was said or else by its code. */
+export const Refused = ({ code, message }: { code: string; message: string }) =>
+  h("span", { class: "theirs" }, refusalInWords(say().told, { code, message }) ?? quoted(message));
 
 /** A name that somebody gave: it runs its own way and turns nothing else around. */
 export const Name = ({ text }: { text: string }) => h("bdi", null, text);

@@ -24,6 +24,8 @@ export type Result = {
   /** A reason that the table of words may know, and the station's own sentence. */
   why?: string | null;
   words?: string | undefined;
+  /** Of a refusal. */
+  code?: string;
   by?: string | undefined;
   /** Only its edge: labels are coming out faster than anybody could look through a full screen. */
   frame?: boolean;

@@ -2,7 +2,7 @@
 import { h, useRef } from "#shared/web/dom.ts";
 import type { Children } from "#shared/web/dom.ts";
 import { closeSheet, enterPin, explain, pin, pinFault, sheet, type Sheet } from "./acts.ts";
-import { Button, covered, shape, Theirs, useCover, useRead } from "./parts.ts";
+import { Button, covered, Refused, shape, Theirs, useCover, useRead } from "./parts.ts";
 import { hide, result, type Result } from "./results.ts";
 import { say, wordFor } from "./speech.ts";
 import { here, setHere } from "./station.ts";
@@ -61,7 +61,13 @@ function SignIn() {
       words.orPin,
       h("output", { class: "pin", "aria-label": words.pinSoFar(pin.value.length) }, "●".repeat(pin.value.length) || "–"),
     ),
-    pinFault.value !== undefined && h("p", { class: "fault-line", role: "alert" }, shape("bad"), pinFault.value),
+    pinFault.value !== undefined &&
+      h(
+        "p",
+        { class: "fault-line", role: "alert" },
+        shape("bad"),
+        typeof pinFault.value === "string" ? pinFault.value : h(Refused, pinFault.value),
+      ),
     h(
       "div",
       { class: "pad" },
@@ -126,9 +132,10 @@ export function Outcome() {
     (sheet.value ? covered.value === "screen" : covered.value) && h("div", { class: "shield" }),
   );
 }
-const reasonOf = ({ why, words }: Result): Children => {
+const reasonOf = ({ why, words, code }: Result): Children => {
   const known = why === null || why === undefined ? undefined : (say().why as Record<string, string>)[why];
-  return known ?? (words === undefined ? undefined : h(Theirs, { text: words }));
+  if (known !== undefined || words === undefined) return known;
+  return code === undefined ? h(Theirs, { text: words }) : h(Refused, { code, message: words });
 };
 const Full = ({ now }: { now: Result }) => {
   const { colour, what, serial, by } = now;

@@ -1,11 +1,12 @@
 // Maintenance: each device as it is now, a test label, a simulator's faults, how much evidence can be had here, what can't be detected, and the log.
 import { grades } from "#shared/states.ts";
 import { h, signal, useEffect } from "#shared/web/dom.ts";
+import { quoted } from "#shared/web/telling.ts";
 import { busy, printTest, tested } from "./acts.ts";
 import { PrinterRow, ScannerRow } from "./line.ts";
-import { Button, Fact, Panel, shape, Theirs } from "./parts.ts";
+import { Button, Fact, Name, Panel, Refused, shape, Theirs } from "./parts.ts";
 import { show } from "./results.ts";
-import { age, clockTime, count, say } from "./speech.ts";
+import { age, clockTime, count, say, wordFor } from "./speech.ts";
 import { api, type Faults, type PrinterState, type ScannerState, type State } from "./station.ts";
 
 export function Upkeep({ now }: { now: State }) {
@@ -30,6 +31,7 @@ export function Upkeep({ now }: { now: State }) {
 
 function PrinterPanel({ printer }: { printer: PrinterState }) {
   const words = say();
+  const result = tested.value[printer.name];
   const { name, driver, port, identity, since, ceiling, attest, warnings, words: theirs, label } = printer;
   return h(
     Panel,
@@ -43,16 +45,21 @@ function PrinterPanel({ printer }: { printer: PrinterState }) {
         value: `${driver} · ${label.dpi} dpi · ${words.size(count(label.width_mm), count(label.height_mm))}`,
       }),
       h(Fact, { name: words.address, value: port, code: true }),
-      identity !== null && h(Fact, { name: words.identity, value: h(Theirs, { text: identity }) }),
+      identity !== null && h(Fact, { name: words.identity, value: h(Name, { text: identity }) }),
       h(Fact, {
         name: words.condition,
         value: [`${words.status[printer.status]}: `, h(Theirs, { text: theirs }), ` ${words.since(age(since))}`],
       }),
-      warnings.length > 0 && h(Fact, { name: words.warnings, value: h(Theirs, { text: warnings.join(", ") }) }),
+      warnings.length > 0 &&
+        h(Fact, { name: words.warnings, value: warnings.map((text, i) => [i > 0 && ", ", h(Theirs, { key: text, text })]) }),
       h(Fact, { name: words.ceiling, value: h(Ceiling, { ceiling, attest }) }),
     ),
     h("div", { class: "answers" }, h(Button, { title: words.testLabel, disabled: busy.value, onPress: () => printTest(name) })),
-    tested.value[name] !== undefined && h("p", { role: "status" }, `${words.testDone}: `, h(Theirs, { text: tested.value[name] ?? "" })),
+    h(
+      "p",
+      { role: "status" },
+      result !== undefined && [`${words.testDone}: `, typeof result === "string" ? h(Theirs, { text: result }) : h(Refused, result)],
+    ),
   );
 }
 function Ceiling({ ceiling, attest }: Pick<PrinterState, "ceiling" | "attest">) {
@@ -80,7 +87,7 @@ function Simulator({ printer: { name: printer, has_simulator: isThere } }: { pri
   const press = async (name: string, on: boolean) => {
     const said = await api.setFault(printer, name, on);
     if (said.ok) keep(said);
-    else show({ colour: "warn", what: "not_now", words: said.message });
+    else show({ colour: "warn", what: "not_now", words: said.message, code: said.code });
   };
   return h(
     Panel,
@@ -106,8 +113,8 @@ const Fault = ({ name, says, isOn, press }: FaultProps) =>
       h(
         "span",
         { class: "button-text" },
-        h("strong", { lang: "en" }, name, ` · ${isOn ? say().faultOn : say().faultOff}`),
-        h("small", { lang: "en" }, says),
+        h("strong", null, say().simulatorFaults[name] ?? quoted(says), ` · ${isOn ? say().faultOn : say().faultOff}`),
+        h("small", { class: "code" }, name),
       ),
     ),
   );
@@ -123,7 +130,10 @@ function ScannerPanel({ scanner }: { scanner: ScannerState }) {
       h(
         "dl",
         { class: "facts wide" },
-        h(Fact, { name: words.lastScan, value: [h(Theirs, { text: last.words }), ` · ${clockTime(last.at)}`] }),
+        h(Fact, {
+          name: words.lastScan,
+          value: [last.why === null ? h(Theirs, { text: last.words }) : wordFor(words.why, last.why), ` · ${clockTime(last.at)}`],
+        }),
       ),
   );
 }

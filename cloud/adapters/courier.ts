@@ -5,6 +5,7 @@ import https from "node:https";
 import type { LookupFunction } from "node:net";
 import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import { addressFault, hostOf, urlFault } from "./address.ts";
 import { type Signed, signatureHeaders } from "./signature.ts";
 
@@ -106,7 +107,7 @@ export function createCourier(options: CourierOptions): Courier {
     let late: Error | undefined;
     request.once("response", () => (answered = true));
     const timer = setTimeout(() => {
-      late = new Error(`no whole answer within ${tryMaxMs / 1000} s`);
+      late = new Error(saying("webhook_late", { seconds: tryMaxMs / 1000 }));
       request.destroy(late);
     }, left());
     try {
@@ -143,7 +144,7 @@ export function createCourier(options: CourierOptions): Courier {
 function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs">> {
   return new Promise((resolve, reject) => {
     request.once("error", reject);
-    request.once("close", () => reject(new Error("the connection ended without an answer"))); // all that Node says of a 101
+    request.once("close", () => reject(new Error(saying("ended_unanswered")))); // all that Node says of a 101
     request.once("response", (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
@@ -162,7 +163,7 @@ function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs
       });
       response.once("end", done);
       response.once("error", reject);
-      response.once("close", () => reject(new Error("the connection ended in the middle of the answer")));
+      response.once("close", () => reject(new Error(saying("ended_midway"))));
     });
   });
 }
@@ -181,6 +182,6 @@ const headOf = (body: Buffer, type = ""): string | null => {
 function sentence(error: unknown): string {
   const { message, code } = error as NodeJS.ErrnoException;
   const [first] = error instanceof AggregateError ? (error.errors as Error[]) : [];
-  const text = first?.message || message || code || "the connection failed";
+  const text = first?.message || message || code || saying("connection_failed");
   return text.replaceAll("\0", "·").toWellFormed().slice(0, limits.WEBHOOK_HEAD_MAX_LENGTH);
 }

@@ -1,5 +1,6 @@
 // An audit chain recomputed from its rows: each against its own hash and the row before it, the last against the head.
 import { setImmediate as turn } from "node:timers/promises";
+import { saying } from "#shared/sayings.ts";
 import { and, asc, eq, gt, max } from "../store/drizzle.ts";
 import type { AuditVerdict } from "#shared/wire/audit.ts";
 import { auditHeads, auditLog } from "../store/schema.ts";
@@ -31,22 +32,22 @@ export async function judgeChain(store: Store, tenantId: string, lastRows = Infi
   });
   while (seq < head.seq) {
     const rows = await sliceAfter(store, tenantId, seq, Math.min(SLICE_ROWS, head.seq - seq));
-    if (!rows) return verdict("the row can't be read: a column isn't what was written");
+    if (!rows) return verdict(saying("row_unreadable"));
     for (const row of rows) {
       const fault = faultOf(row, seq + 1, hash);
       if (fault) return verdict(fault);
       seq = row.seq;
       hash = row.hash;
     }
-    if (rows.length === 0) return verdict("the row is missing: the chain ends before its head");
+    if (rows.length === 0) return verdict(saying("row_missing"));
     await turn();
   }
   if (hash !== head.hash) {
     seq -= 1;
-    return verdict("the head names another hash: the last rows were written anew");
+    return verdict(saying("head_other"));
   }
-  if (last > seq) return verdict("the row lies beyond the head: it was put there, or the head set back");
-  return head === NO_HEAD ? verdict("the chain has no head") : verdict();
+  if (last > seq) return verdict(saying("row_beyond"));
+  return head === NO_HEAD ? verdict(saying("no_head")) : verdict();
 }
 
 /** What is wrong with a tenant's chain, in a sentence. */
@@ -77,8 +78,8 @@ async function sliceAfter(store: Store, tenantId: string, seq: number, most: num
 }
 
 function faultOf(row: Stored, seq: number, prevHash: string): string | undefined {
-  if (row.seq !== seq) return `the row is missing: ${row.seq} follows ${seq - 1}`;
-  if (row.prevHash !== prevHash) return "the row doesn't point to the one before it";
-  if (hashOf(row) !== row.hash) return "the row's content isn't what its hash says";
+  if (row.seq !== seq) return saying("row_follows", { row: row.seq, before: seq - 1 });
+  if (row.prevHash !== prevHash) return saying("row_unlinked");
+  if (hashOf(row) !== row.hash) return saying("row_changed");
   return undefined;
 }

@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { brief, type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
 import { parseJson } from "../json.ts";
 import { columnsOf, RESERVED_COLUMNS } from "./categories.ts";
@@ -28,7 +29,7 @@ async function* decoded(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
     yield (held + decoder.decode()).replaceAll("\r", "\n");
   } catch (error) {
     if (codeOf(error) !== "ERR_ENCODING_INVALID_ENCODED_DATA") throw error;
-    throw fileFault('the file isn\'t UTF-8: save it as "CSV UTF-8"');
+    throw fileFault(saying("file_not_utf8"));
   }
 }
 
@@ -61,12 +62,11 @@ async function* parsed(bytes: AsyncIterable<Buffer>): AsyncGenerator<{ line: num
   try {
     for await (const { record: cells, info } of parser as AsyncIterable<{ record: string[]; info: { lines: number } }>) {
       const line = info.lines - cells.reduce((total, cell) => total + breaksIn(cell), 0);
-      if (cells.length > limits.IMPORT_CELLS_MAX_ITEMS)
-        throw fileFault(`the record at line ${line} has ${cells.length} cells: is this the right file?`);
+      if (cells.length > limits.IMPORT_CELLS_MAX_ITEMS) throw fileFault(saying("record_too_wide", { line, cells: cells.length }));
       yield { cells, line };
     }
   } catch (error) {
-    if (error instanceof CsvError) throw fileFault(`the file isn't CSV: ${error.message}`);
+    if (error instanceof CsvError) throw fileFault(saying("file_not_csv", { why: error.message }));
     throw error;
   } finally {
     source.destroy();
@@ -80,7 +80,7 @@ export async function* rowsOf(bytes: AsyncIterable<Buffer>, schema: CategoryVers
   for await (const { line, cells } of parsed(bytes))
     if (columns) yield { line, cells, columns };
     else columns = headerOf(cells, schema);
-  if (!columns) throw fileFault("the file is empty: its first line has to name the columns");
+  if (!columns) throw fileFault(saying("empty_csv"));
 }
 
 const SHOWN = 10; // faults of a header: who has more has sent another file
@@ -91,21 +91,21 @@ function headerOf(cells: string[], schema: CategoryVersion): string[] {
   const seen = new Set<string>();
   const faults: string[] = [];
   for (const name of columns) {
-    if (!known.has(name)) faults.push(`"${name.slice(0, 100)}" isn't a column of ${schema.category}`);
-    else if (seen.has(name)) faults.push(`"${name}" is there twice`);
+    if (!known.has(name)) faults.push(saying("not_a_column", { column: name.slice(0, 100), category: schema.category }));
+    else if (seen.has(name)) faults.push(saying("column_twice", { column: name }));
     seen.add(name);
   }
-  faults.push(...REQUIRED_COLUMNS.filter((name) => !seen.has(name)).map((name) => `"${name}" is missing`));
-  const more = faults.length > SHOWN ? ` and ${faults.length - SHOWN} more` : "";
-  if (faults.length > 0)
-    throw fileFault(`the header doesn't fit: ${faults.slice(0, SHOWN).join("; ")}${more}; the import template has the right one`);
+  faults.push(...REQUIRED_COLUMNS.filter((name) => !seen.has(name)).map((name) => saying("column_missing", { column: name })));
+  const shown = faults.slice(0, SHOWN).join("; ");
+  if (faults.length > SHOWN) throw fileFault(saying("header_unfit_more", { faults: shown, more: faults.length - SHOWN }));
+  if (faults.length > 0) throw fileFault(saying("header_unfit", { faults: shown }));
   return columns;
 }
 
 /** A row as POST /products would be sent it. An empty cell is an absent field. */
 export function productOf({ cells, columns }: CsvRow, { category, fieldSchema }: CategoryVersion): Record<string, unknown> {
   if (cells.length !== columns.length)
-    throw new Refusal("VALIDATION_ERROR", `the row has ${cells.length} cells where the header has ${columns.length}`);
+    throw new Refusal("VALIDATION_ERROR", saying("row_cells", { cells: cells.length, columns: columns.length }));
   const filled = columns.map((name, i) => [name, cells[i] ?? ""] as const).filter(([, cell]) => cell !== "");
   const isReserved = (name: string) => (RESERVED_COLUMNS as readonly string[]).includes(name);
   return {

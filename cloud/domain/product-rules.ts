@@ -2,6 +2,7 @@
 import { unjudgedCategories } from "#shared/compliance.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { gtin14, gtinFault, serialFault } from "#shared/gs1.ts";
+import { saying } from "#shared/sayings.ts";
 import { ProductCreate } from "#shared/wire/products.ts";
 import { catalogue, type CategoryVersion } from "../catalogue.ts";
 import { judgeOf } from "../validate.ts";
@@ -77,7 +78,5 @@ export function refuseUnjudged({ category }: { category: string }): void {
 export const duplicate = ({ gtin, serialNumber, granularity }: Judged): Refusal =>
   new Refusal(
     "DUPLICATE_GTIN",
-    granularity === "model"
-      ? `gtin: the tenant already has a product with ${gtin}`
-      : `gtin: the tenant already has ${gtin} with the serial ${serialNumber}`,
+    granularity === "model" ? saying("has_gtin", { gtin }) : saying("has_serial", { gtin, serial: serialNumber }),
   );

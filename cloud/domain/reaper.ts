@@ -1,4 +1,5 @@
 // The reaper: what time does to print jobs. Each act is a compare-and-set like everybody else's, so several nodes may reap at once.
+import { saying } from "#shared/sayings.ts";
 import { leaseOf } from "#shared/states.ts";
 import { and, eq, sql } from "../store/drizzle.ts";
 import { prepared } from "../store/prepared.ts";
@@ -11,7 +12,7 @@ import { afterFailure, LEASE_EXPIRED_AFTER_SPOOL } from "./job-results.ts";
 import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
 
-const LEASE_EXPIRED = "LEASE_EXPIRED";
+const LEASE_EXPIRED = saying("lease_expired");
 const SYSTEM = { kind: "system", id: "reaper" } as const;
 const due = (at: "look_at" | "due_at") => `SELECT tenant_id, job_ref FROM print_jobs WHERE ${at} <= ? ORDER BY ${at} LIMIT ?`;
 const DUE = [due("look_at"), due("due_at")]; // the latter as nodes of a version before left it

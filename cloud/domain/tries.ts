@@ -1,6 +1,7 @@
 // Tries of deliveries: what goes out of an event, and what came of it as a row.
 import { and, eq, isNotNull, isNull, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import type { Attempt, DisabledReason } from "#shared/wire/webhooks.ts";
 import type { Outcome } from "../adapters/courier.ts";
 import { prepared } from "../store/prepared.ts";
@@ -59,7 +60,7 @@ export async function begun(tx: Tx, webhook: webhooks.Row, waiting: readonly Wai
   }
   return tries;
 }
-const lost = (now: number): Attempt => attemptOf(now, { status: null, error: "its event was forgotten", latencyMs: 0, head: null }, null);
+const lost = (now: number): Attempt => attemptOf(now, { status: null, error: saying("event_forgotten"), latencyMs: 0, head: null }, null);
 
 const attemptOf = (begunAt: number, { status, error, latencyMs, head }: Outcome, nextAt: number | null): Attempt => ({
   at: instant(begunAt),

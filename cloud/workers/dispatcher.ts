@@ -1,6 +1,7 @@
 // Sends what the outbox holds: one turn after another writes down what came of tries, makes deliveries of events and begins new tries.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { saying } from "#shared/sayings.ts";
 import type { Courier, Outcome } from "../adapters/courier.ts";
 import { fanOut } from "../domain/fan-out.ts";
 import { claim, type Lane, letGo, look } from "../domain/lanes.ts";
@@ -151,7 +152,7 @@ async function settleAll(tx: Tx, tries: readonly Settled[]): Promise<void> {
 
 const NO_SECRET: Outcome = {
   status: null,
-  error: "this node can't open the webhook's secret: was IMPRIMATUR_SEALING_KEY changed? Rotate the secret",
+  error: saying("secret_sealed"),
   latencyMs: 0,
   head: null,
 };

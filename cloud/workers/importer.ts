@@ -2,6 +2,7 @@
 import type { Logger } from "pino";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import { type CsvRow, fileFault, rowsOf } from "../domain/import-rows.ts";
 import * as imports from "../domain/imports.ts";
 import type { Store } from "../store/store.ts";
@@ -44,8 +45,8 @@ export function startImporter(store: Store, log: Logger): Worker {
         if (stopping() || total > limits.IMPORT_MAX_ROWS) await rows.return(undefined);
       }
       if (stopping()) return undefined;
-      if (total > limits.IMPORT_MAX_ROWS) throw fileFault(`the file has more than ${limits.IMPORT_MAX_ROWS} rows: split it`);
-      if (total === 0) throw fileFault("the file has a header and no rows");
+      if (total > limits.IMPORT_MAX_ROWS) throw fileFault(saying("too_many_rows", { most: limits.IMPORT_MAX_ROWS }));
+      if (total === 0) throw fileFault(saying("header_only"));
       return store.write("import total", (tx) => imports.setTotal(tx, row, total));
     }
 

@@ -1,5 +1,6 @@
 // The shapes that every noun is built from.
 import { type Static, type TProperties, type TSchema, Type } from "typebox";
+import { saying } from "../sayings.ts";
 import { limits } from "../limits.ts";
 import { grantable } from "../scopes.ts";
 
@@ -37,7 +38,7 @@ export const COMPANY_PREFIX = "^[0-9]{6,12}$";
 export const OFFSET = "^[+-](?:(?:0\\d|1[0-3]):[0-5]\\d|14:00)$";
 export const UNIT_CODE = "^[A-Z0-9]{2,3}$";
 export const EPCIS_2 = "^2(?:\\.\\d+)*$";
-const SEEN = "must have something to see in it and no control characters";
+const SEEN = saying("must_be_visible");
 /** How a refusal says what a pattern asks for: an expression tells nobody what to send. */
 export const patternWords: Record<string, string> = {
   [SHA256]: "must be a SHA-256 in hex: 64 characters, 0 to 9 and a to f",

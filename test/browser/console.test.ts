@@ -13,7 +13,21 @@ import { devices } from "../../cloud/store/schema.ts";
 import { BEAT_MS } from "../../shared/beat.ts";
 import { world } from "../world.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
-import { axeSays, cutTexts, executable, LANGUAGES, opened, overflow, PANEL, PHONE, type Seen, shot, smallTargets } from "./eyes.ts";
+import {
+  axeSays,
+  cutPlaceholders,
+  cutTexts,
+  englishOn,
+  executable,
+  LANGUAGES,
+  opened,
+  overflow,
+  PANEL,
+  PHONE,
+  type Seen,
+  shot,
+  smallTargets,
+} from "./eyes.ts";
 
 const TOUCH_PX = 48;
 /** 1280×1024 at 400 %. */
@@ -104,10 +118,11 @@ describe.skipIf(!executable)("the console", async () => {
       const look = async (page: Page, name: string) => {
         await shot(page, `floor/${name}-${locale}-${on}`);
         expect([name, await axeSays(page)]).toEqual([name, []]);
-        expect([name, await overflow(page), await cutTexts(page)]).toEqual([name, 0, []]);
+        expect([name, await overflow(page), await cutTexts(page), await cutPlaceholders(page)]).toEqual([name, 0, [], []]);
         const targets = "button, select, input:not([type=radio]), nav a, .chips a, .flow a, .button";
         expect([name, await smallTargets(page, targets, TOUCH_PX)]).toEqual([name, []]);
         expect(await page.getAttribute("html", "lang")).toBe(locale);
+        if (locale !== "en") expect([name, await englishOn(page)]).toEqual([name, []]);
       };
       const stranger = await browser.newContext({ ...options, colorScheme, locale, bypassCSP: true });
       const door = await stranger.newPage();
@@ -570,6 +585,49 @@ describe.skipIf(!executable)("the console", async () => {
       expect((await why.innerText()).startsWith("It isn't there")).toBe(locale === "en");
     });
     end();
+  });
+
+  test("faults of an import, reasons of jobs and how printers are: all in the reader's language, and what a person wrote is quoted", async () => {
+    const shop = await printShop(w);
+    const header = "name,description,gtin,serialNumber,countryOfManufacture,durabilityWashCycles";
+    const imported = async (csv: string): Promise<string> => {
+      const headers = { "content-type": "text/csv" };
+      const { id } = (await shop.admin.send("POST", "/imports?category=textile", { body: csv, headers })).body.data;
+      await expect.poll(async () => (await shop.admin.get(`/imports/${id}`)).body.status).toMatch(/completed|failed/);
+      return id;
+    };
+    const rows = await imported(
+      `${header}\n,Too short,4006381333932,1,Germany,-4\nShirt,A shirt of cotton,40x,"${"9".repeat(30)}",DE,many\nA,b\n`,
+    );
+    const file = await imported("name,colour,colour\nShirt,red,red\n");
+    const failing = async (reason: string) => {
+      await shop.issue({ max_attempts: 1 });
+      const claimed = await shop.device.claim();
+      await shop.device.upTo(claimed, "SPOOL_SUBMITTED");
+      await shop.device.say(claimed, { status: "FAILED", reason });
+      await expect.poll(async () => (await shop.admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.state).toBe("DEAD_LETTER");
+    };
+    await failing("an operator found a misprint: it couldn't be verified by a scan");
+    await failing("the printer waits: it is out of labels, its head is open");
+    await failing("the cat sat on it");
+    const printers = [
+      {
+        name: "zd621r",
+        status: "offline: tcp://10.0.0.7:9100: nothing listens there: is the device on, and is this its port? (ECONNREFUSED)",
+      },
+    ];
+    await shop.device.api.post("/aidc/station", { status: "degraded", printers });
+    for (const locale of ["de", "es", "zh-Hans"])
+      await signedIn(shop.adminKey, { locale }, async ({ page }) => {
+        for (const path of [`imports/${rows}`, `imports/${file}`, "jobs", "attention", "stations"]) {
+          await goTo(page, `/${path}`);
+          await page.locator("main table, main [role=row], main .facts").first().waitFor();
+          await shot(page, `floor/told-${path.replace(/\/.*/, path.endsWith(file) ? "-file" : "")}-${locale}`);
+          expect([locale, path, await englishOn(page)]).toEqual([locale, path, []]);
+          if (path.endsWith(rows)) expect(new Set(await page.locator("main tbody td:last-child").allInnerTexts()).size).toBeGreaterThan(5); // each what is wrong
+          expect(await page.locator("main q").allInnerTexts()).toEqual(["jobs", "attention"].includes(path) ? ["the cat sat on it"] : []);
+        }
+      });
   });
 
   test("a search that is answered late takes nobody away from where they are by then", async () => {

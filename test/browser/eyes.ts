@@ -43,8 +43,29 @@ export const cutTexts = (page: Page) =>
   page.evaluate<string[]>(
     `[...document.querySelectorAll("button, a, dt, dd, strong, .step, .banner span, h1, h2, p")].filter((one) => !one.closest(".hidden, .skip") && getComputedStyle(one).position !== "absolute" && getComputedStyle(one).textOverflow !== "ellipsis" && one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1).map((one) => one.className + ": " + one.textContent)`,
   );
+/** What an input asks for and has no room to say. */
+export const cutPlaceholders = (page: Page) =>
+  page.evaluate<string[]>(`(() => {
+    const pen = document.createElement("canvas").getContext("2d");
+    return [...document.querySelectorAll("input[placeholder]")].filter((one) => {
+      const { font, paddingLeft, paddingRight } = getComputedStyle(one);
+      pen.font = font;
+      return one.clientWidth > 0 && pen.measureText(one.placeholder).width > one.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+    }).map((one) => one.placeholder);
+  })()`);
 /** What a finger, or a glove, has to hit: links within a text aside, where those are told apart. */
 export const smallTargets = (page: Page, what: string, leastPx: number) =>
   page.evaluate<string[]>(
     `[...document.querySelectorAll(${JSON.stringify(what)})].map((one) => [one, one.getBoundingClientRect()]).filter(([, box]) => box.width > 0 && (box.width < ${leastPx - 0.5} || box.height < ${leastPx - 0.5})).map(([one, box]) => one.textContent + " " + box.width + "x" + box.height)`,
   );
+/** What is read, seen or heard on the page and has an English word in it; names, codes and quotations are as they are. */
+export const englishOn = (page: Page) =>
+  page.evaluate<string[]>(`(() => {
+    const english = /\\b(the|it|its|of|and|this|that|from|which|with|isn't|doesn't|must|waits|labels)\\b/i;
+    const theirs = "[lang=en], q, bdi, pre, code, .code, option, script, style, noscript";
+    const said = [...document.querySelectorAll("body *")].filter((one) => !one.closest(theirs)).flatMap((one) => [
+      ...[...one.childNodes].filter(({ nodeType }) => nodeType === 3).map(({ data }) => data),
+      ...["title", "aria-label", "alt", "placeholder"].map((name) => one.getAttribute(name) ?? ""),
+    ]);
+    return [document.title, ...said].filter((text) => english.test(text));
+  })()`);

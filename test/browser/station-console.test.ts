@@ -18,6 +18,7 @@ import { world } from "../world.ts";
 import {
   axeSays,
   cutTexts,
+  englishOn,
   executable,
   LANGUAGES,
   opened,
@@ -116,7 +117,7 @@ describe.skipIf(!executable)("the console", async () => {
     const { page } = await visit(t, station);
     await page.getByText("Is the label out, and good?").waitFor();
     await page.getByText("Kettle 1.7").waitFor();
-    expect(await page.locator(".strip [aria-current=step]").getAttribute("title")).toBe("SPOOL_SUBMITTED");
+    expect(await page.locator(".strip [aria-current=step]").getAttribute("data-state")).toBe("SPOOL_SUBMITTED");
     const box = await page.locator(".paper").boundingBox();
     expect((box?.width ?? 0) / (box?.height ?? 1)).toBeCloseTo(2, 1); // 50 x 25 mm
     await shot(page, "asks");
@@ -636,16 +637,51 @@ describe.skipIf(!executable)("the console", async () => {
     await page.getByText(/Test label: confirmed/).waitFor();
     expect(station.state().ledger).toMatchObject({ counts: { explained: 1 }, open: [] });
     await page.getByText("What this station can't detect").waitFor();
-    await button(page, /^paper-out/).click();
+    await button(page, /^no labels left/).click();
     await page.locator(".fault[aria-pressed=true]").waitFor();
     await page.goto(`${station.url}/#line`);
     await page.locator(".device.is-bad", { hasText: "No labels left" }).waitFor();
     await shot(page, "paper-out");
     await page.goto(`${station.url}/#upkeep`);
-    await button(page, /^paper-out/).click();
+    await button(page, /^no labels left/).click();
     await until(() => station.state().printers[0]?.status === "ready");
     await page.evaluate("scrollTo(0, 0)");
     await shot(page, "maintenance");
+  });
+
+  test("what is broken, refused, lost and looked for is said in the operator's language, and what isn't ours is quoted", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => station.state().printers[0]?.status === "ready");
+    const lies = (words: string) => station.store.label("printer", "unexplained", words);
+    lies("its counter went from 7 to 8 without a job");
+    lies("the queue refused the label: Toner almost empty: look for it, and explain it here");
+    const refused = { code: "EVIDENCE_INVALID", message: "the evidence is of another attempt, and says nothing of this one" };
+    station.store.quarantine({ jobRef: "pj_1", attemptId: null, what: "{}", ...refused });
+    for (const locale of ["de", "es", "zh-Hans"]) {
+      const { page } = await visit(t, station, { locale, bypassCSP: true }, "#upkeep");
+      const look = async (name: string) => {
+        await shot(page, `told-${name}-${locale}`, true);
+        expect([locale, name, await englishOn(page)]).toEqual([locale, name, []]);
+        expect([locale, name, await overflow(page), await cutTexts(page)]).toEqual([locale, name, 0, []]);
+      };
+      await wedge(page, OPERATOR.badge);
+      await page.locator(".fault", { hasText: "head-open" }).click();
+      await page.locator(".device.is-bad").waitFor();
+      await look("broken");
+      await page.locator(".panel > .answers button").first().click();
+      await page.locator("dialog .answers button").last().click();
+      await page.locator(".outcome.warn .reason").waitFor();
+      await look("refused");
+      await page.locator(".outcome").click();
+      await page.locator(".fault", { hasText: "head-open" }).click();
+      await until(() => station.state().printers[0]?.status === "ready");
+      await page.evaluate("location.hash = 'labels'");
+      await page.locator("main.labels .rows q").waitFor();
+      expect(await page.locator("main.labels .rows q").allInnerTexts()).toEqual(["Toner almost empty"]);
+      await look("ledger");
+      await page.context().close();
+    }
   });
 
   test("the ledger: a label that nobody ordered is explained, what the cloud refused is seen to, a sealed label is printed anew", async (t) => {
@@ -705,6 +741,7 @@ describe.skipIf(!executable)("the console", async () => {
       await shot(page, `${view}-${locale}-${on}`, view !== "line" || on === "phone");
       expect(await axeSays(page)).toEqual([]);
       expect([await overflow(page), await cutTexts(page), await smallTargets(page, "button, a, select", TOUCH_PX)]).toEqual([0, [], []]);
+      if (locale !== "en") expect(await englishOn(page)).toEqual([]);
       if (view === "line" && on === "panel") {
         const answers = await page.locator(".question").boundingBox();
         expect((answers?.y ?? 0) + (answers?.height ?? 0)).toBeLessThanOrEqual(PANEL.height); // what is asked is answered without scrolling
@@ -718,6 +755,7 @@ describe.skipIf(!executable)("the console", async () => {
           expect([name, await axeSays(page)]).toEqual([name, []]);
           expect([name, await overflow(page), await cutTexts(page)]).toEqual([name, 0, []]);
           expect([name, await smallTargets(page, "dialog button, .outcome", TOUCH_PX)]).toEqual([name, []]);
+          if (locale !== "en") expect([name, await englishOn(page)]).toEqual([name, []]);
         };
         await page.locator(".question .answers .bad").first().click();
         await page.locator("dialog .pad").waitFor();

@@ -1,6 +1,7 @@
 // The small parts that every view is put together from.
 import type { JobState } from "#shared/states.ts";
 import { type Children, classes, h, icon } from "#shared/web/dom.ts";
+import { inWords, quoted, refusalInWords } from "#shared/web/telling.ts";
 import type { Refused } from "./api.ts";
 import { language, moment, words } from "./language.ts";
 import type { List } from "./loading.ts";
@@ -52,11 +53,16 @@ export const Card = ({ title, aside, class: more, children }: CardProps) =>
 
 export const Empty = ({ text }: { text: string }) => h("p", { class: "empty" }, text);
 
-/** Why the cloud didn't do it: in the reader's language where the page has words for it, else in the cloud's. */
-export function Why({ refused: { code: name, message } }: { refused: Refused }) {
-  const known = (words().refusals as Record<string, string>)[name];
-  return known ?? h("span", { lang: "en" }, message);
+/** Why the cloud didn't do it, in the reader's language; what isn't the cloud's own is quoted. */
+export function Why({ refused }: { refused: Pick<Refused, "code" | "message"> }) {
+  const { told, refusals } = words();
+  const own = (refusals as Record<string, string>)[refused.code];
+  const said = own ?? refusalInWords(told, refused);
+  if (said !== undefined) return said;
+  return language.code() === "en" ? refused.message : [refusals.OTHER, " ", quoted(refused.message)];
 }
+/** A sentence of a station's, of the cloud's or of somebody else's. */
+export const told = (text: string): Children => inWords(words().told, text);
 
 /** What can't be shown, and why, instead of what would have been. */
 export function Refusal({ refused, reload }: { refused: Refused; reload(): void }) {

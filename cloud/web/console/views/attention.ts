@@ -4,7 +4,7 @@ import type { Summary } from "#shared/wire/console.ts";
 import type { Job, Orphan } from "#shared/wire/jobs.ts";
 import { words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Card, code, More, Shown, Table, theirs, Title } from "../parts.ts";
+import { Ago, Card, code, More, Shown, Table, Title, told } from "../parts.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { useSummary, Waiting } from "./overview.ts";
 
@@ -37,7 +37,7 @@ function Risky() {
   const risky = list.data.value?.data.filter(({ duplicate_risk: risk }) => risk) ?? [];
   const columns = [
     { title: jobs.serial, cell: (job: Job) => h("a", { href: `#/jobs/${job.job_ref}`, class: "code" }, job.serial) },
-    { title: common.reason, class: "wide", cell: (job: Job) => theirs(job.reason ?? common.unknown) },
+    { title: common.reason, class: "wide", cell: (job: Job) => (job.reason === null ? common.unknown : told(job.reason)) },
     { title: jobs.changed, cell: (job: Job) => h(Ago, { at: job.updated_at }) },
   ];
   if (risky.length === 0) return null;

@@ -5,7 +5,7 @@ import type { AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import { type Answer, get } from "../api.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Chips, code, Moment, More, Refusal, Shown, Table, theirs, Title, toneIcon } from "../parts.ts";
+import { Chips, code, Moment, More, Refusal, Shown, Table, theirs, Title, told, toneIcon } from "../parts.ts";
 import { place } from "../state.ts";
 
 function Chain() {
@@ -37,7 +37,7 @@ function Chain() {
           { class: `verdict ${tone}` },
           toneIcon(tone),
           h("strong", null, data.valid ? audit.holds(count(data.rows)) : audit.broken(count(data.firstBroken?.seq ?? 0))),
-          data.firstBroken && theirs(` ${data.firstBroken.fault}`),
+          data.firstBroken && [" ", told(data.firstBroken.fault)],
         ),
     ),
   );

@@ -4,7 +4,7 @@ import type { Job } from "#shared/wire/jobs.ts";
 import { addressOf } from "../api.ts";
 import { words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Badge, code, More, Shown, Table, theirs } from "../parts.ts";
+import { Ago, Badge, code, More, Shown, Table, theirs, told } from "../parts.ts";
 import { may } from "../state.ts";
 
 const mayExport = () => may("production:view") || may("identifiers:read");
@@ -26,7 +26,7 @@ function Files({ jobs }: { jobs: readonly Job[] }) {
 }
 
 const reasonOf = ({ reason, duplicate_risk: risk }: Job) => [
-  theirs(reason ?? words().common.unknown),
+  reason === null ? words().common.unknown : told(reason),
   risk && h("p", null, h(Badge, { tone: "warn", text: words().attention.mayExist })),
 ];
 

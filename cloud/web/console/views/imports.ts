@@ -3,7 +3,7 @@ import { h } from "#shared/web/dom.ts";
 import type { Import } from "#shared/wire/imports.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList, useLoaded } from "../loading.ts";
-import { Ago, Badge, Card, code, Facts, Moment, More, Shown, Table, theirs, Title, type Tone } from "../parts.ts";
+import { Ago, Badge, Card, code, Facts, Moment, More, Shown, Table, Title, told, type Tone, Why } from "../parts.ts";
 
 const TONES: Record<Import["status"], Tone> = { pending: "calm", running: "work", completed: "good", failed: "bad" };
 const State = ({ of: { status } }: { of: Import }) => h(Badge, { tone: TONES[status], text: words().imports.status[status] });
@@ -45,7 +45,7 @@ function One({ id }: { id: string }) {
   const columns = [
     { title: imports.line, cell: ({ line }: Fault) => count(line) },
     { title: imports.column, cell: ({ column }: Fault) => column && code(column) },
-    { title: imports.message, class: "wide", cell: ({ message }: Fault) => theirs(message) },
+    { title: imports.message, class: "wide", cell: (fault: Fault) => h(Why, { refused: fault }) },
   ];
   return h(Shown<Import>, {
     loaded,
@@ -59,7 +59,7 @@ function One({ id }: { id: string }) {
             [imports.progress, h(Progress, { of: item })],
             [imports.created, count(item.created)],
             [imports.refused, count(item.failed)],
-            [common.reason, item.fault && theirs(item.fault)],
+            [common.reason, item.fault && told(item.fault)],
             [common.at, h(Moment, { at: item.createdAt })],
           ],
         }),

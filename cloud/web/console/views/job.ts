@@ -5,7 +5,7 @@ import { addressOf } from "../api.ts";
 import { DeviceName } from "../device-name.ts";
 import { count, moment, words } from "../language.ts";
 import { useLoaded } from "../loading.ts";
-import { Card, code, Facts, Moment, Shown, StateBadge, theirs, Title, toneIcon, toneOf } from "../parts.ts";
+import { Card, code, Facts, Moment, Shown, StateBadge, theirs, Title, told, toneIcon, toneOf } from "../parts.ts";
 import { Proof } from "./proof.ts";
 
 type Step = JobHistory["data"][number];
@@ -63,7 +63,7 @@ function Moments({ step, item }: { step: Step; item: Item | undefined }) {
       step.actor.id !== null && [" ", step.actor.kind === "device" ? h(DeviceName, { id: step.actor.id }) : code(step.actor.id)],
     ),
     step.occurred_at !== null && h("p", { class: "quiet" }, job.occurred, " ", h(Moment, { at: step.occurred_at })),
-    step.reason !== null && h("p", null, words().common.reason, ": ", theirs(step.reason)),
+    step.reason !== null && h("p", null, words().common.reason, ": ", told(step.reason)),
     evidence.map(([name, said]) => h(Evidence, { key: name, name, said })),
   );
 }
@@ -108,7 +108,7 @@ function About({ of }: { of: Job }) {
         [jobs.station, theirs(of.station ?? common.any)],
         [jobs.attempt, jobs.of(count(of.attempt), count(of.max_attempts))],
         [job.lease, of.lease && [h(DeviceName, { id: of.lease.device_id }), " ", job.until(moment(of.lease.expires_at))]],
-        [common.reason, of.reason && theirs(of.reason)],
+        [common.reason, of.reason && told(of.reason)],
         [job.issued, h(Moment, { at: of.created_at })],
       ],
     }),

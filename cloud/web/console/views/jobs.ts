@@ -5,7 +5,7 @@ import type { Job } from "#shared/wire/jobs.ts";
 import { get, type Refused } from "../api.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Chips, code, More, Shown, StateBadge, Table, textIn, theirs, Title, Why } from "../parts.ts";
+import { Ago, Chips, code, More, Shown, StateBadge, Table, textIn, theirs, Title, told, Why } from "../parts.ts";
 import { goTo, place } from "../state.ts";
 
 /** A scanned link counts as well: its last part is the serial. */
@@ -44,7 +44,7 @@ export function Jobs() {
     { title: jobs.gtin, class: "whole", cell: (job: Job) => code(job.gtin) },
     { title: jobs.station, cell: (job: Job) => theirs(job.station ?? common.any) },
     { title: jobs.attempt, cell: (job: Job) => jobs.of(count(job.attempt), count(job.max_attempts)) },
-    { title: common.reason, class: "wide", cell: (job: Job) => job.reason && theirs(job.reason) },
+    { title: common.reason, class: "wide", cell: (job: Job) => job.reason && told(job.reason) },
     { title: jobs.changed, cell: (job: Job) => h(Ago, { at: job.updated_at }) },
   ];
   const choices = [{ value: "", text: common.all }, ...jobStateNames.map((value: JobState) => ({ value, text: states[value] }))];

@@ -4,7 +4,7 @@ import { Rows } from "#shared/web/rows.ts";
 import type { Device } from "#shared/wire/devices.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Badge, Chips, Empty, More, Shown, theirs, Title, type Tone } from "../parts.ts";
+import { Ago, Badge, Chips, Empty, More, Shown, theirs, Title, told, type Tone } from "../parts.ts";
 import { devices, keepDevices, place } from "../state.ts";
 
 const ROW_PX = 56;
@@ -13,7 +13,8 @@ const PAGES_MAX = 25;
 const TONES: Record<Device["status"], Tone> = { online: "good", degraded: "warn", offline: "bad" };
 const statuses = Object.keys(TONES) as Device["status"][];
 
-const printersOf = ({ printers }: Device) => printers.map(({ name, status }) => `${name}: ${status}`).join(", ");
+const printersOf = ({ printers }: Device) =>
+  printers.map(({ name, status }, i) => h("span", { key: name }, i > 0 && ", ", theirs(name), ": ", told(status)));
 
 function row(device: Device) {
   const { stations, common } = words();
@@ -22,7 +23,7 @@ function row(device: Device) {
     cell("presence", h(Badge, { tone: TONES[device.status], text: stations.status[device.status] })),
     cell("name", theirs(device.name)),
     cell("station", theirs(device.station ?? common.any)),
-    cell("printers", theirs(printersOf(device) || common.unknown)),
+    cell("printers", device.printers.length > 0 ? printersOf(device) : common.unknown),
     cell("buffer", device.buffer_depth === null ? "" : count(device.buffer_depth)),
     cell("version", device.version ?? ""),
     cell("seen", h(Ago, { at: device.last_seen })),

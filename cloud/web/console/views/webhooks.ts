@@ -4,7 +4,7 @@ import type { Delivery, DeliveryState, Webhook } from "#shared/wire/webhooks.ts"
 import { type Refused, send } from "../api.ts";
 import { count, moment, words } from "../language.ts";
 import { type Page, useList, useLoaded } from "../loading.ts";
-import { Ago, Badge, Card, Chips, code, More, Shown, Table, theirs, Title, type Tone, Why } from "../parts.ts";
+import { Ago, Badge, Card, Chips, code, More, Shown, Table, Title, told, type Tone, Why } from "../parts.ts";
 import { place } from "../state.ts";
 
 const TONES: Record<DeliveryState, Tone> = { pending: "work", delivered: "good", failed: "bad", exhausted: "bad", held: "warn" };
@@ -23,7 +23,7 @@ const Enabled = ({ of: { enabled, disabledReason } }: { of: Webhook }) => {
 function lastOf({ attempts, nextTryAt }: Delivery) {
   const last = attempts.at(-1);
   return [
-    last && theirs(last.status === null ? (last.error ?? words().common.unknown) : String(last.status)),
+    last && (last.status !== null ? String(last.status) : last.error === null ? words().common.unknown : told(last.error)),
     nextTryAt !== null && h("small", null, ` ${words().webhooks.next(moment(nextTryAt))}`),
   ];
 }

@@ -1,7 +1,9 @@
 // The console in German.
+import { de as told } from "#shared/web/words/de.ts";
 import type { Words } from "./en.ts";
 
 export const de: Words = {
+  told,
   product: "Imprimatur",
   console: "Leitstand",
   skip: "Zum Inhalt",
@@ -62,6 +64,7 @@ export const de: Words = {
   },
   refusals: {
     AWAY: "Die Cloud war nicht zu erreichen.",
+    OTHER: "Die Antwort der Cloud ist dieser Seite nicht bekannt:",
     UNAUTHORIZED: "Der Schlüssel, oder der Client und sein Geheimnis, ist falsch, widerrufen oder unvollständig.",
     SANDBOX_EXPIRED: "Diese Sandbox ist abgelaufen.",
     RATE_LIMITED: "Das war zu viel auf einmal. Warten Sie eine Minute und versuchen Sie es noch einmal.",

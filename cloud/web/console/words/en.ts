@@ -1,6 +1,8 @@
 // The console in English: the first of the tables, and the shape of the others.
+import { en as told } from "#shared/web/words/en.ts";
 
 export const en = {
+  told,
   product: "Imprimatur",
   console: "Floor console",
   skip: "Skip to the content",
@@ -61,6 +63,7 @@ export const en = {
   },
   refusals: {
     AWAY: "The cloud couldn't be reached.",
+    OTHER: "The cloud's answer isn't known to this page:",
     UNAUTHORIZED: "The key, or the client and its secret, is wrong, revoked or cut.",
     SANDBOX_EXPIRED: "This sandbox is over: its time has run out.",
     RATE_LIMITED: "That was too much at once. Wait a minute and try again.",

@@ -1,7 +1,9 @@
 // The console in Spanish.
+import { es as told } from "#shared/web/words/es.ts";
 import type { Words } from "./en.ts";
 
 export const es: Words = {
+  told,
   product: "Imprimatur",
   console: "Panel de planta",
   skip: "Ir al contenido",
@@ -62,6 +64,7 @@ export const es: Words = {
   },
   refusals: {
     AWAY: "No se pudo contactar con la nube.",
+    OTHER: "Esta página no conoce la respuesta de la nube:",
     UNAUTHORIZED: "La clave, o el cliente y su secreto, es incorrecta, está revocada o incompleta.",
     SANDBOX_EXPIRED: "Este entorno de pruebas ha caducado.",
     RATE_LIMITED: "Demasiado a la vez. Espere un minuto e inténtelo de nuevo.",

@@ -1,7 +1,9 @@
 // The console in Simplified Chinese.
+import { zh as told } from "#shared/web/words/zh.ts";
 import type { Words } from "./en.ts";
 
 export const zh: Words = {
+  told,
   product: "Imprimatur",
   console: "车间控制台",
   skip: "跳到内容",
@@ -62,6 +64,7 @@ export const zh: Words = {
   },
   refusals: {
     AWAY: "无法连接云端。",
+    OTHER: "此页面不认识云端的应答：",
     UNAUTHORIZED: "密钥，或客户端及其密码，有误、已吊销或不完整。",
     SANDBOX_EXPIRED: "此沙盒已过期。",
     RATE_LIMITED: "操作过于频繁，请等待一分钟后重试。",

@@ -1,0 +1,68 @@
+// A sentence that others keep, said in the reader's language: those of the table in its words, and in quotation marks whatever is somebody else's.
+import type { ErrorCode } from "../errors.ts";
+import { heard, partsOf, type Saying } from "../sayings.ts";
+import { type Children, h } from "./dom.ts";
+
+/** In one language; English has no words for refusals, whose own are English. */
+export type Told = { sayings: Readonly<Record<Saying, string>>; refusals: Readonly<Partial<Record<ErrorCode, string>>> };
+export type ToldAbroad = Told & { refusals: Readonly<Record<ErrorCode, string>> };
+
+type Part = string | { theirs: string };
+/** What is put in there is a sentence; elsewhere it is a name or a number, which says the same in every language. */
+const SENTENCES = new Set(["why", "words", "reason", "doubt", "faults", "state", "kind"]);
+
+/** Undefined where it is nobody's sentence that is known here. */
+export function tell(told: Told, text: string): Part[] | undefined {
+  const known = heard(text);
+  const said = known && filled(told, told.sayings[known.name], known.put);
+  if (known && Object.keys(known.put).length === 0) return said;
+  // The first of a list might take the others for what was put into it.
+  return listed(told, text) ?? said ?? refusal(told, text) ?? addressed(told, text) ?? explained(told, text);
+}
+
+function filled(told: Told, words: string, put: Readonly<Record<string, string>>): Part[] {
+  return partsOf(words).flatMap((part, i): Part[] => (i % 2 === 0 ? [part] : putIn(told, part, put[part] ?? "")));
+}
+function putIn(told: Told, hole: string, value: string): Part[] {
+  if (!SENTENCES.has(hole) || value === "") return [value];
+  const [, inner] = /^ \((.*)\)$/s.exec(value) ?? [];
+  return inner === undefined ? (tell(told, value) ?? [{ theirs: value }]) : [" (", ...putIn(told, hole, inner), ")"];
+}
+
+/** `CODE: message`, as reasons of jobs have it that were refused. */
+function refusal(told: Told, text: string): Part[] | undefined {
+  const [, code = "", message = ""] = /^([A-Za-z_]{4,}): (.*)$/s.exec(text) ?? [];
+  const words = told.refusals[code as ErrorCode];
+  return words === undefined ? undefined : (tell(told, message) ?? [words.replace(/[.。]$/, "")]);
+}
+function listed(told: Told, text: string): Part[] | undefined {
+  for (const between of ["; ", ", "]) {
+    const each = text.split(between).map((one, _, all) => (all.length > 1 ? tell(told, one) : undefined));
+    if (each.every((one) => one !== undefined)) return each.flatMap((one, i) => (i === 0 ? one : [between, ...one]));
+  }
+  return undefined;
+}
+/** Of a port, of a field, of a state: whose it is, and what. */
+function addressed(told: Told, text: string): Part[] | undefined {
+  const [, of = "", rest = ""] = /^(\S+): (.*)$/s.exec(text) ?? [];
+  const said = rest === "" ? undefined : tell(told, rest);
+  return said && [...(tell(told, of) ?? [of]), ": ", ...said];
+}
+function explained(told: Told, text: string): Part[] | undefined {
+  const [, head = "", code = ""] = /^(.*) \(([A-Z_]+)\)$/s.exec(text) ?? [];
+  const said = head === "" ? undefined : tell(told, head);
+  return said && [...said, ` (${code})`];
+}
+
+/** In whichever language and direction it is. */
+export const quoted = (text: string): Children => h("q", { lang: "", dir: "auto" }, text);
+const shown = (parts: readonly Part[]): Children => parts.map((part) => (typeof part === "string" ? part : quoted(part.theirs)));
+export function inWords(told: Told, text: string): Children {
+  const parts = tell(told, text);
+  return parts ? shown(parts) : quoted(text);
+}
+/** Of a refusal its message where that says more, else its code. */
+export function refusalInWords(told: Told, { code, message }: { code: string; message: string }): Children {
+  const parts = tell(told, message);
+  return parts ? shown(parts) : told.refusals[code as ErrorCode];
+}
