@@ -1,6 +1,6 @@
 // The frame of every view: which station, whether it is real, whether the cloud is there, who is signed in, in which language, and with or without sound.
 import { classes, h, signal } from "#shared/web/dom.ts";
-import { openSignIn, sheet } from "./acts.ts";
+import { closeSheet, openSignIn, sheet } from "./acts.ts";
 import { Labels, leftOver } from "./labels.ts";
 import { Line } from "./line.ts";
 import { Name, shape, Theirs } from "./parts.ts";
@@ -16,6 +16,7 @@ const named = (hash: string): ViewName => (Object.hasOwn(views, hash.slice(1)) ?
 const view = signal<ViewName>(named(location.hash));
 addEventListener("hashchange", () => {
   view.value = named(location.hash);
+  closeSheet();
   scrollTo(0, 0);
 });
 

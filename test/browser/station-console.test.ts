@@ -684,6 +684,37 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("a label of which nobody knows, and a key that the cloud no longer takes, are told in the operator's language", async (t) => {
+    const shop = await printShop(w);
+    const network = await startNetwork(() => w.url);
+    t.onTestFinished(network.end);
+    const station = await running(t, network.url, shop, { eyes: "hand" });
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "unknown_outcome");
+    await shop.admin.delete(`/api-keys/${shop.device.keyId}`);
+    await until(() => station.state().stopped !== null);
+    for (const locale of ["de", "es", "zh-Hans"]) {
+      const { page } = await visit(t, station, { locale });
+      await page.locator(".banner.bad").waitFor();
+      await page.locator(".question .detail .theirs").first().waitFor();
+      await shot(page, `stopped-${locale}`);
+      expect([locale, await page.locator("q").allInnerTexts(), await englishOn(page)]).toEqual([locale, [], []]);
+    }
+  });
+
+  test("the way back takes what stands over the page away with the view that it belonged to", async (t) => {
+    const station = await running(t, w.url, await printShop(w), HAND);
+    const { page } = await visit(t, station);
+    await page.locator("nav a[href='#labels']").click();
+    await page.locator("main.labels").waitFor();
+    await page.locator(".operator").click();
+    await page.locator("dialog .pad").waitFor();
+    await page.goBack();
+    await page.locator("main.line").waitFor();
+    await page.locator("dialog").waitFor({ state: "detached" });
+  });
+
   test("the ledger: a label that nobody ordered is explained, what the cloud refused is seen to, a sealed label is printed anew", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { printer: { scale: 0 } });
