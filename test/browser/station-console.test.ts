@@ -712,7 +712,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.locator("dialog .pad").waitFor();
     await page.goBack();
     await page.locator("main.line").waitFor();
-    await page.locator("dialog").waitFor({ state: "detached" });
+    await expect.poll(() => page.locator("dialog").count()).toBe(0);
   });
 
   test("the ledger: a label that nobody ordered is explained, what the cloud refused is seen to, a sealed label is printed anew", async (t) => {
