@@ -11,6 +11,10 @@ import { zh } from "../../shared/web/words/zh.ts";
 import * as station from "../../agent/web/words/de.ts";
 import * as stationEs from "../../agent/web/words/es.ts";
 import * as stationZh from "../../agent/web/words/zh.ts";
+import { type AuditAction, auditActions } from "../../shared/audit.ts";
+import * as floor from "../../cloud/web/console/words/de.ts";
+import * as floorEs from "../../cloud/web/console/words/es.ts";
+import * as floorZh from "../../cloud/web/console/words/zh.ts";
 import { errors } from "../../shared/errors.ts";
 import { catalogue } from "../../cloud/catalogue.ts";
 
@@ -42,6 +46,11 @@ test.each([station.de, stationEs.es, stationZh.zh])("a simulator's faults have a
 });
 
 const any = saying as (name: Saying, put: Readonly<Record<string, string>>) => string;
+test.each([floor.de, floorEs.es, floorZh.zh])("the audit log's actions have words in each language", ({ audit }) => {
+  for (const [action, says] of Object.entries(auditActions))
+    expect([action, audit.actions[action as AuditAction]]).not.toEqual([action, expect.toSatisfy((words) => !words || words === says)]);
+});
+
 test("what was said is heard as the same sentence again, whatever was put into it", () => {
   for (const name of names) {
     const text = any(name, Object.fromEntries(holesOf(sayings[name]).map((hole, i) => [hole, `X${i}`])));

@@ -58,11 +58,11 @@ export function Why({ refused }: { refused: Pick<Refused, "code" | "message"> })
   const { told, refusals } = words();
   const own = (refusals as Record<string, string>)[refused.code];
   const said = own ?? refusalInWords(told, refused);
-  if (said !== undefined) return said;
-  return language.code() === "en" ? refused.message : [refusals.OTHER, " ", quoted(refused.message)];
+  if (said !== undefined) return h("span", null, said);
+  return language.code() === "en" ? refused.message : h("span", null, refusals.OTHER, " ", quoted(refused.message));
 }
 /** A sentence of a station's, of the cloud's or of somebody else's. */
-export const told = (text: string): Children => inWords(words().told, text);
+export const told = (text: string) => h("span", null, inWords(words().told, text));
 
 /** What can't be shown, and why, instead of what would have been. */
 export function Refusal({ refused, reload }: { refused: Refused; reload(): void }) {

@@ -1,5 +1,5 @@
 // The audit log, newest first, and the check of its chain by the cloud that keeps it.
-import { auditClasses } from "#shared/audit.ts";
+import { type AuditAction, auditClasses } from "#shared/audit.ts";
 import { h, useSignal } from "#shared/web/dom.ts";
 import type { AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import { type Answer, get } from "../api.ts";
@@ -50,7 +50,12 @@ export function Audit() {
   const columns = [
     { title: audit.row, cell: (row: AuditRow) => count(row.seq) },
     { title: common.at, cell: (row: AuditRow) => h(Moment, { at: row.at }) },
-    { title: audit.action, class: "whole", cell: (row: AuditRow) => code(row.action) },
+    {
+      title: audit.action,
+      class: "wide",
+      cell: ({ action }: AuditRow) =>
+        h("div", null, audit.actions[action as AuditAction] ?? code(action), h("p", null, h("small", null, code(action)))),
+    },
     { title: audit.who, cell: (row: AuditRow) => theirs(row.actor.name) },
     { title: audit.subject, class: "wide", cell: (row: AuditRow) => row.subject && code(row.subject) },
     {

@@ -25,10 +25,13 @@ function Files({ jobs }: { jobs: readonly Job[] }) {
   );
 }
 
-const reasonOf = ({ reason, duplicate_risk: risk }: Job) => [
-  reason === null ? words().common.unknown : told(reason),
-  risk && h("p", null, h(Badge, { tone: "warn", text: words().attention.mayExist })),
-];
+const reasonOf = ({ reason, duplicate_risk: risk }: Job) =>
+  h(
+    "div",
+    null,
+    reason === null ? words().common.unknown : told(reason),
+    risk && h("p", null, h(Badge, { tone: "warn", text: words().attention.mayExist })),
+  );
 
 export function DeadLetters({ most = 50 }: { most?: number }) {
   const list = useList<Job>(`/aidc/jobs?state=DEAD_LETTER&limit=${most}`, ["print"]);

@@ -1,4 +1,5 @@
 // The console in English: the first of the tables, and the shape of the others.
+import { type AuditAction, auditActions } from "#shared/audit.ts";
 import { en as told } from "#shared/web/words/en.ts";
 
 export const en = {
@@ -309,6 +310,7 @@ export const en = {
     },
     row: "Row",
     action: "Action",
+    actions: auditActions as Record<AuditAction, string>,
     who: "Who",
     subject: "About",
     check: "Check the chain",
