@@ -117,8 +117,8 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
         return known !== undefined;
       }),
     /** The next one has a number that none had before it, in whichever buffer. */
-    countActsFrom: (n: number) =>
-      void write(() => {
+    countActsFrom: (n: number): void =>
+      write(() => {
         run(
           "INSERT INTO sqlite_sequence (name, seq) SELECT 'acts', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'acts')",
         );

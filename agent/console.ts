@@ -7,7 +7,7 @@ import { Type } from "typebox";
 import { BEAT_MS } from "#shared/beat.ts";
 import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
-import { urlAt } from "#shared/url-at.ts";
+import { bareHost, urlAt } from "#shared/url-at.ts";
 import { closed } from "#shared/wire/common.ts";
 import { type ActDeps, serveActs } from "./acts.ts";
 import { answer } from "./answers.ts";
@@ -195,7 +195,7 @@ function refusalOf(error: Error & { statusCode?: number; code?: string }): Refus
 }
 function isOurName(given: string | undefined, host: string): boolean {
   if (given === undefined || !URL.canParse(`http://${given}`)) return false;
-  const name = new URL(`http://${given}`).hostname.replace(/^\[(.*)\]$/, "$1");
+  const name = bareHost(new URL(`http://${given}`).hostname);
   return /^[\d.]+$|:/.test(name) || ["localhost", host, hostname()].some((ours) => ours.toLowerCase() === name);
 }
 

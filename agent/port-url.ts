@@ -1,4 +1,5 @@
 // Where a device is, as one URL in the settings: read here, once, so that a typo is told at start and not at the first label.
+import { bareHost } from "#shared/url-at.ts";
 
 type Parity = "none" | "even" | "odd";
 export type Address =
@@ -40,7 +41,7 @@ function tcp(url: string): Address {
   if (!port || port === "0") throw bad(url, "names no TCP port, 1 to 65535; label printers mostly listen at 9100");
   if (search || hash || username || (pathname && pathname !== "/"))
     throw bad(url, "has something after the TCP port; it is tcp://HOST:PORT");
-  return { kind: "tcp", host: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port), shown: `${hostname}:${port}` };
+  return { kind: "tcp", host: bareHost(hostname), port: Number(port), shown: `${hostname}:${port}` };
 }
 
 const oneOf = <const T extends string>(...names: T[]) =>

@@ -1,6 +1,7 @@
 // Where a webhook may go: public addresses by https, so that nobody makes us knock on doors inside our own house.
 import { isIP } from "node:net";
 import ip from "ipaddr.js";
+import { bareHost } from "#shared/url-at.ts";
 
 /** Link-local stays shut even for those who let private addresses in: clouds hand out their credentials there. */
 const PRIVATE = new Set<string>(["private", "loopback", "uniqueLocal", "carrierGradeNat"]);
@@ -34,4 +35,4 @@ export function urlFault(text: string, allowPrivate: boolean): string | undefine
 }
 
 /** As a resolver takes it: an IPv6 address without its brackets, a name without its last dot. */
-export const hostOf = (hostname: string): string => hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
+export const hostOf = (hostname: string): string => bareHost(hostname).replace(/\.$/, "");

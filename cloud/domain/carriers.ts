@@ -49,7 +49,7 @@ const insertMany = prepared(db.insert(serials).values(Array.from({ length: ROWS_
 
 export async function allocate(tx: Tx, by: By, { productId, count }: { productId: string; count: number }, seal: Seal) {
   const product = await products.hold(tx, by.tenantId, productId);
-  if (product.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", "the product is voided: it gets no more labels");
+  if (product.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", products.NO_MORE_LABELS);
   const { secret, from } = await take(tx, by.tenantId, count, seal);
   const made = serialsAt(secret, from, count);
   const common: Omit<Row, "serial" | "n"> = {

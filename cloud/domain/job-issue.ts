@@ -43,7 +43,7 @@ type Issue = { origin: string; obstacles: Map<string, Promise<string | undefined
 /** What stands between a product and its labels, and what to do about it. */
 async function obstacleOf(tx: Tx, tenantId: string, productId: string): Promise<string | undefined> {
   if (await isPrintable(tx, tenantId, productId)) return undefined;
-  if (await products.isVoided(tx, tenantId, productId)) return "the product is voided: it gets no more labels";
+  if (await products.isVoided(tx, tenantId, productId)) return products.NO_MORE_LABELS;
   const passport = await passports.ofProduct(tx, tenantId, productId);
   if (!passport) return "the product has no passport: generate one, publish it and anchor a validation of it";
   if (passport.state !== "published") return `the product's passport is ${passport.state}, and only a published one is readyToPrint`;

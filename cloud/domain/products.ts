@@ -145,6 +145,7 @@ export async function hold(tx: Tx, tenantId: string, id: string): Promise<Row> {
   return find(tx, tenantId, id);
 }
 
+export const NO_MORE_LABELS = "the product is voided: it gets no more labels";
 const voidedAt = prepared(db.select({ voidedAt: products.voidedAt }).from(products).where(isMine));
 export const isVoided = async (_tx: Tx, tenantId: string, id: string): Promise<boolean> =>
   typeof (await voidedAt.get({ tenantId, id }))?.voidedAt === "number";

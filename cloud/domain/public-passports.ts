@@ -88,13 +88,15 @@ export type PublicPassport = {
   revokedAt: number | null;
 };
 
+export const absent = () => new Refusal("NOT_FOUND", "there is no public passport at this address");
+
 /** Of the product as a whole, or of one serial of it. */
 export async function open(uid: string, asked: string | undefined, host: string): Promise<PublicPassport> {
   const fault = asked === undefined ? undefined : serialFault(asked);
   if (fault) throw new Refusal("INVALID_SERIAL", `the serial ${fault}`);
   const row = await byUid.get({ uid });
   if (row ? row.voidedAt !== null : await buried.get({ uid })) throw voided();
-  if (!row || row.publishedVersion === null) throw new Refusal("NOT_FOUND", "there is no public passport at this address");
+  if (!row || row.publishedVersion === null) throw absent();
   const { tenantId, passportId, publishedVersion, state, gtin, granularity, serialNumber } = row;
   const serial = asked ?? (granularity === "item" ? serialNumber : undefined);
   const carrier = serial === undefined ? undefined : await allocated.get({ tenantId, serial, gtin });

@@ -1,10 +1,9 @@
 // The public passport: a page for people in their language, JSON-LD and the signed credential for machines, by Accept or by suffix.
 import { hash } from "node:crypto";
 import { Type } from "typebox";
-import { Refusal } from "#shared/errors.ts";
 import { closed } from "#shared/wire/common.ts";
 import { mediaWanted } from "../accept.ts";
-import { documentOf, open, type PublicPassport } from "../domain/public-passports.ts";
+import { absent, documentOf, open, type PublicPassport } from "../domain/public-passports.ts";
 import { type Asked, type Reply, type Route, serve } from "../route.ts";
 import { PAGE_HEADERS } from "../web/layout.ts";
 import { passportPage } from "../web/passport-page.ts";
@@ -58,7 +57,7 @@ export const publicPassports: Route[] = [
     refusals: ["NOT_FOUND", "INVALID_SERIAL", "PRODUCT_NOT_FOUND", "SERIAL_VOIDED", "PASSPORT_WITHDRAWN"],
     run: async ({ params, asked, deps }) => {
       const { uid, media } = split(params.uid);
-      if (!/^[\w-]{1,64}$/.test(uid)) throw new Refusal("NOT_FOUND", "there is no public passport at this address");
+      if (!/^[\w-]{1,64}$/.test(uid)) throw absent();
       const serial = new URL(asked.url, deps.origin()).searchParams.get("serial") ?? undefined;
       const { host } = new URL(deps.origin());
       const passport = await deps.store.read("public passport", () => open(uid, serial, host));
