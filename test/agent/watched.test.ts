@@ -1,6 +1,6 @@
 // A station as a service is watched: JSON lines, health and figures in the form that machines read, and no secret in any of them.
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, expect, test } from "vitest";
@@ -61,6 +61,10 @@ test("its log is JSON lines, its health and figures are for machines, and neithe
   expect(metrics.headers.get("content-type")).toMatch(/^text\/plain; version=0\.0\.4/);
   const body = await metrics.text();
   const figures = figuresIn(body);
+  const readme = readFileSync("README.md", "utf8");
+  const names = [...body.matchAll(/^# TYPE imprimatur_agent(\w+) /gm)].map(([, name = ""]) => name);
+  expect(names).toContain("_online");
+  expect(names.filter((name) => !readme.includes(`\`${name}`) && !readme.includes(`\`imprimatur_agent${name}`))).toEqual([]);
   expect(Object.fromEntries(figures)).toMatchObject({
     imprimatur_agent_online: 1,
     imprimatur_agent_stopped: 0,
