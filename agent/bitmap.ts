@@ -56,6 +56,7 @@ const OPAQUE_BLACK = new Uint32Array(new Uint8Array([0, 0, 0, 255]).buffer)[0] ?
 export function pngOf(bitmap: Bitmap): Buffer {
   const { width, height, data } = pictureOf(bitmap);
   const png = new PNG({ width, height });
-  png.data = Buffer.from(data.buffer);
-  return PNG.sync.write(png, { colorType: 0, filterType: 0 });
+  png.data = Buffer.alloc(width * height);
+  for (let i = 0; i < png.data.length; i += 1) png.data[i] = data[i * 4] ?? 0;
+  return PNG.sync.write(png, { colorType: 0, inputColorType: 0, inputHasAlpha: false, filterType: 0 }); // gray as it is: to turn colours into it took more than all the rest
 }
