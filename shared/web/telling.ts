@@ -9,7 +9,7 @@ export type ToldAbroad = Told & { refusals: Readonly<Record<ErrorCode, string>> 
 
 type Part = string | { theirs: string };
 /** What is put in there is a sentence; elsewhere it is a name or a number, which says the same in every language. */
-const SENTENCES = new Set(["why", "words", "reason", "doubt", "faults", "state", "kind"]);
+const SENTENCES = new Set(["why", "words", "reason", "doubt", "faults", "state", "kind", "count", "waiting"]);
 
 /** Undefined where it is nobody's sentence that is known here. */
 export function tell(told: Told, text: string): Part[] | undefined {
@@ -24,7 +24,7 @@ function filled(told: Told, words: string, put: Readonly<Record<string, string>>
   return partsOf(words).flatMap((part, i): Part[] => (i % 2 === 0 ? [part] : putIn(told, part, put[part] ?? "")));
 }
 function putIn(told: Told, hole: string, value: string): Part[] {
-  if (!SENTENCES.has(hole) || value === "") return [value];
+  if (!SENTENCES.has(hole) || /^\d*$/.test(value)) return [value];
   const [, inner] = /^ \((.*)\)$/s.exec(value) ?? [];
   return inner === undefined ? (tell(told, value) ?? [{ theirs: value }]) : [" (", ...putIn(told, hole, inner), ")"];
 }

@@ -74,6 +74,14 @@ test.each([
     "Der Auftrag ging ohne diesen Versuch weiter: sein Etikett ist zu vernichten: suchen und hier erklären",
   ],
   ["blocked: it is paused", "blockiert: er ist angehalten"],
+  [
+    "the printer answered, but it no longer tells its counter, and unknown labels wait in it",
+    "der Drucker hat geantwortet, aber er nennt seinen Zähler nicht mehr; wartende Etiketten: unbekannt",
+  ],
+  [
+    "the printer answered, but its counter moved by 2, and 1 labels wait in it",
+    "der Drucker hat geantwortet, aber sein Zähler ging um 2 weiter; wartende Etiketten: 1",
+  ],
   ["the queue refused the label: Toner almost empty", "die Warteschlange hat das Etikett abgelehnt: “Toner almost empty”"],
   ["LEASE_EXPIRED_AFTER_SPOOL", "die Station hat nach dem Senden nichts mehr gesagt: es kann ein Etikett geben"],
   [`"a" isn't a column of textile; "gtin" is missing`, "„a“ ist keine Spalte von textile; „gtin“ fehlt"],
