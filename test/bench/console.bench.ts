@@ -187,7 +187,7 @@ async function stationConsole(browser: Browser): Promise<Line[]> {
     const page = await (await browser.newContext({ viewport: { width: 1024, height: 600 }, locale: "en" })).newPage();
     await page.goto(station.url);
     await page.waitForSelector(".strip");
-    await watch(page, `document.querySelector(".strip [aria-current=step]")?.title ?? ""`);
+    await watch(page, `document.querySelector(".strip [aria-current=step]")?.dataset.state ?? ""`);
     const took: number[] = [];
     let ref = first;
     for (let i = 0; i < CHANGES; i += 1) {
