@@ -1,5 +1,5 @@
 // The console's small parts: shapes that tell what colours tell, buttons for gloves, and words of the station's own that stay as they are.
-import { type Children, classes, h, signal, useEffect, useSignal } from "#shared/web/dom.ts";
+import { type Children, classes, h, signal, useEffect, useLayoutEffect, useSignal } from "#shared/web/dom.ts";
 import { inWords, quoted, refusalInWords } from "#shared/web/telling.ts";
 import { say } from "./speech.ts";
 
@@ -67,9 +67,9 @@ type Cover = "sheet" | "screen";
 /** What lies over the page, or did this moment: the second of two taps on it isn't meant for what comes to light. */
 export const covered = signal<Cover | undefined>(undefined);
 let uncovers: ReturnType<typeof setTimeout> | undefined;
-/** It takes the focus, which goes back to where it was as late as that. */
+/** It takes the focus, which goes back to where it was as late as that. From its first moment on: a tap may come before the frame that draws it. */
 export function useCover(by: Cover, focus: () => void): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     clearTimeout(uncovers);
     covered.value = by;

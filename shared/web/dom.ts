@@ -2,7 +2,7 @@
 import { type ComponentChildren, type ComponentType, h } from "preact";
 
 export { h, render } from "preact";
-export { useEffect, useMemo, useRef } from "preact/hooks";
+export { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 export { computed, effect, type Signal, signal, useSignal } from "@preact/signals";
 
 export type Children = ComponentChildren;

@@ -453,6 +453,13 @@ describe.skipIf(!executable)("the console", async () => {
       await outcome(page, "bad").waitFor({ state: "detached" });
       await page.keyboard.press("Enter"); // as a key that is held down does
     });
+    await inThatMoment(page, async () => {
+      await shows(page, ["bad", "Unknown code"], () => wedge(page, "B-9999"));
+      await page.mouse.click(...there); // in its first moment: what runs a frame later hasn't run yet
+      await page.locator(".shield").waitFor({ timeout: 5_000 });
+      await page.mouse.click(...there);
+    });
+    await outcome(page, "bad").waitFor({ state: "detached" });
     await page.locator(".operator").click();
     await page.getByRole("heading", { name: "Signed in: Ada" }).waitFor();
     await tapTwice(page, await centre(button(page, "Back"))); // whatever lies below
