@@ -186,7 +186,7 @@ function sharedOf(contexts: Map<string, unknown[]>): { shared: unknown[]; left: 
   return { shared: [...shared.values()], left };
 }
 
-const once = (entries: unknown[]): unknown[] => [...new Map(entries.map((entry) => [JSON.stringify(entry), entry])).values()];
+export const once = (entries: unknown[]): unknown[] => [...new Map(entries.map((entry) => [JSON.stringify(entry), entry])).values()];
 
 function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: number): Json {
   const { shared, left } = sharedOf(contexts);

@@ -1,4 +1,5 @@
 // What makes an EPCIS event acceptable beyond its shape: what its type and action ask for, whose words it speaks, whether its names can be true.
+import { canonical } from "#shared/canonical.ts";
 import { type Vocabulary, wordFault } from "#shared/cbv.ts";
 import type { FieldFault } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
@@ -31,6 +32,15 @@ export const extrasOf = (context: unknown): unknown[] =>
   (Array.isArray(context) ? context : [context]).filter(
     (entry) => entry !== undefined && !(typeof entry === "string" && STANDARD_CONTEXT.test(entry)),
   );
+
+/** What an event says, whatever stands around it: of prefixes it counts what those that are used stand for. */
+export function contentOf(event: Json, around: readonly unknown[]): string {
+  const { "@context": own, ...said } = event;
+  const text = canonical(said);
+  const declared: Json = Object.assign({}, ...[...around, ...extrasOf(own)].filter(isObject));
+  const used = Object.entries(declared).filter(([prefix]) => text.includes(`"${prefix}:`));
+  return canonical([said, Object.fromEntries(used)]);
+}
 
 export function contextFault(context: unknown): string | undefined {
   if (contextShape(context).length > 0) return "must be a URL, an object that declares prefixes, or a list of these, each once";

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { SQL } from "drizzle-orm";
 import { and, desc, eq, lt, sql } from "../store/drizzle.ts";
 import { bareWord } from "#shared/cbv.ts";
-import { canonical, digestOf } from "#shared/canonical.ts";
+import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { CaptureJob, EventKept } from "#shared/wire/epcis.ts";
@@ -15,8 +15,8 @@ import * as carriers from "./carriers.ts";
 import { itemOf, keyOf } from "./epc.ts";
 import { type Prepared, problemOf, type Ready } from "./epcis-document.ts";
 import { pageSize } from "./epcis-parameters.ts";
-import { absent, CONTEXT } from "./epcis-query.ts";
-import { type Json, textsIn } from "./epcis-rules.ts";
+import { absent, CONTEXT, once } from "./epcis-query.ts";
+import { contentOf, type Json, textsIn } from "./epcis-rules.ts";
 import { isDeclared } from "./epcis-terms.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
@@ -31,7 +31,15 @@ const insertNew = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)))
 const insertEvent = prepared(db.insert(epcisEvents).values(placesOf(epcisEvents)).onConflictDoNothing());
 const mine = and(eq(epcisEvents.tenantId, sql.placeholder("tenantId")), eq(epcisEvents.eventId, sql.placeholder("eventId")));
 const remove = prepared(db.delete(epcisEvents).where(mine));
-const kept = prepared(db.select({ body: epcisEvents.body, recordTime: epcisEvents.recordTime }).from(epcisEvents).where(mine));
+const keptRow = prepared(
+  db.select({ body: epcisEvents.body, recordTime: epcisEvents.recordTime, contextId: epcisEvents.contextId }).from(epcisEvents).where(mine),
+);
+const keptContext = prepared(
+  db
+    .select({ context: epcisContexts.context })
+    .from(epcisContexts)
+    .where(and(eq(epcisContexts.tenantId, sql.placeholder("tenantId")), eq(epcisContexts.id, sql.placeholder("id")))),
+);
 const insertTerm = prepared(db.insert(epcisTerms).values(placesOf(epcisTerms)));
 const insertContext = prepared(db.insert(epcisContexts).values(placesOf(epcisContexts)).onConflictDoNothing());
 
@@ -89,8 +97,11 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
     await turn();
   }
   const clashes: Ready[] = [];
+  const around = context ?? [];
   for (const event of events) {
-    if (fresh.has(event) ? !isDeclared(event.event) || (await mirrors(by.tenantId, event)) : await isSame(by.tenantId, event)) continue;
+    const isNew = fresh.has(event);
+    if (isNew ? !isDeclared(event.event) || (await mirrors(by.tenantId, event, around)) : await isSame(by.tenantId, event, around))
+      continue;
     clashes.push(event);
     if (fresh.delete(event)) await remove.run({ tenantId: by.tenantId, eventId: event.key });
   }
@@ -108,16 +119,23 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
 const slicesOf = (events: readonly Ready[]): Ready[][] =>
   Array.from({ length: Math.ceil(events.length / SLICE_EVENTS) }, (_, n) => events.slice(n * SLICE_EVENTS, (n + 1) * SLICE_EVENTS));
 
-async function isSame(tenantId: string, { key, event }: Ready): Promise<boolean> {
-  const known = await kept.get({ tenantId, eventId: key });
-  return known !== undefined && canonical(known.body) === canonical(event);
+/** An event as it is kept, with what its document declared around it. */
+async function kept(tenantId: string, eventId: string) {
+  const row = await keptRow.get({ tenantId, eventId });
+  const around = row?.contextId ? await keptContext.get({ tenantId, id: row.contextId }) : undefined;
+  return row && { ...row, around: around?.context ?? [] };
+}
+
+async function isSame(tenantId: string, { key, event }: Ready, around: unknown[]): Promise<boolean> {
+  const known = await kept(tenantId, key);
+  return known !== undefined && contentOf(known.body, known.around) === contentOf(event, around);
 }
 
 /** An event that is declared an error is repeated as it was; another repository may have it. */
-async function mirrors(tenantId: string, { eventId, event }: Ready): Promise<boolean> {
-  const earlier = await kept.get({ tenantId, eventId });
+async function mirrors(tenantId: string, { eventId, event }: Ready, around: unknown[]): Promise<boolean> {
+  const earlier = await kept(tenantId, eventId);
   const { errorDeclaration: _, ...repeated } = event;
-  return earlier === undefined || canonical(earlier.body) === canonical(repeated);
+  return earlier === undefined || contentOf(earlier.body, earlier.around) === contentOf(repeated, around);
 }
 
 const clash = ({ eventId }: Ready): string => `the eventID ${eventId} was captured before with other content`;
@@ -155,10 +173,11 @@ export async function captureOne(tx: Tx, by: By, given: Prepared): Promise<{ eve
   const { stored, clashes } = await store(tx, by, given);
   const [other] = clashes;
   if (other) throw new Refusal("EVENT_EXISTS", clash(other), { epcisType: EXISTS, eventID: other.eventId });
-  const found = await kept.get({ tenantId: by.tenantId, eventId: given.events[0]?.key });
+  const found = await kept(by.tenantId, given.events[0]?.key ?? "");
   if (!found) throw new Error("an event that was captured isn't there");
-  const { body, recordTime } = found;
-  return { event: { "@context": [CONTEXT], ...body, recordTime: instant(recordTime) } as EventKept, stored };
+  const { "@context": own = CONTEXT, ...said } = found.body;
+  const declared = once([...[own].flat(), ...found.around]);
+  return { event: { "@context": declared, ...said, recordTime: instant(found.recordTime) } as EventKept, stored };
 }
 
 const toWire = ({ id, behaviour, success, errors, createdAt }: typeof epcisCaptures.$inferSelect): CaptureJob => ({

@@ -74,6 +74,30 @@ test("what was captured before is a success without effect; with other content i
   expect(refusal(await as.post("/epcis/events", other))).toEqual([409, "EVENT_EXISTS", "epcisException:ResourceAlreadyExistsException"]);
 });
 
+test("the content of an event is the same whatever declares its prefixes, as long as they stand for the same", async () => {
+  const { as } = await tenant();
+  const [mill, other] = ["https://mill.example/", "https://other.example/"].map((to) => [CONTEXT, { mill: to }]);
+  const whole = (event: Json, context: unknown = [CONTEXT]) => document([event], { "@context": context });
+  const [plain, mine] = [observed(), observed({ "mill:n": 1 })];
+  await job(as, await capture(as, whole(plain)));
+  await job(as, await capture(as, whole(mine, [...(mill ?? []), { unused: "https://unused.example/" }])));
+  const [before] = await ask(as, { EQ_eventID: plain["eventID"] });
+  for (const same of [
+    { "@context": CONTEXT, ...plain },
+    { "@context": mill, ...plain },
+    { "@context": mill, ...mine },
+    whole({ "@context": mill, ...mine }),
+  ])
+    expect(await job(as, await capture(as, same))).toMatchObject({ success: true, errors: [] });
+  const again = await as.post("/epcis/events", { "@context": [CONTEXT], ...plain });
+  expect([again.status, again.body]).toEqual([201, { "@context": [CONTEXT], ...before }]);
+  const answered = (await as.post("/epcis/events", { "@context": mill, ...mine })).body;
+  expect(answered).toMatchObject({ "@context": expect.arrayContaining(mill ?? []), ...mine }); // declares what it says
+  expect((await as.post("/epcis/events", answered)).body).toEqual(answered);
+  for (const differing of [whole(mine, other), { "@context": other, ...mine }])
+    expect(await job(as, await capture(as, differing))).toMatchObject({ success: false });
+});
+
 test("what declares an event an error repeats it under its id: both stay, in whichever order they came", async () => {
   const { as } = await tenant();
   const [wrong, elsewhere] = [observed(), observed()];
