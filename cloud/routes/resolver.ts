@@ -46,18 +46,17 @@ async function answer(asked: Asked, requestId: string, { origin: originOf, store
     return { found, names: isList ? await namesIn(tx, found) : undefined };
   });
   const contexts = contextsOf(origin, found, names);
-  if (isList) return listed(contexts, asked, sameAs);
   const [first] = contexts as [LinkContext, ...LinkContext[]];
-  const href = targetOf(first, linkType, asked);
+  const href = targetOf(first, LISTS.has(linkType) ? undefined : linkType, asked);
   if (href === undefined) throw noLink(key, host, linkType, LINK_TYPES);
+  if (isList) return listed(contexts, asked, sameAs);
   if (asked.method === "GET") tell(scans, found, asked, requestId);
   return { status: 302, headers: { location: withQuery(href, query), link: joined(linksetAt(origin, key), sameAs) } };
 }
 
+const LISTS: ReadonlySet<string | undefined> = new Set(["linkset", "all"]);
 const wantsLinkset = (linkType: string | undefined, { headers: { accept } }: Asked): boolean =>
-  linkType === undefined
-    ? (accept?.toLowerCase().includes("linkset") ?? false) && mediaWanted(accept, ["text/html", LINKSET]) === LINKSET
-    : linkType === "linkset" || linkType === "all";
+  LISTS.has(linkType) || ((accept?.toLowerCase().includes("linkset") ?? false) && mediaWanted(accept, ["text/html", LINKSET]) === LINKSET);
 
 function listed(contexts: readonly LinkContext[], { headers: { accept } }: Asked, sameAs: string | undefined): Reply {
   const links = joined(CONTEXT, sameAs);

@@ -185,6 +185,7 @@ test("linkType picks the link: dpp by name or full address, in the form that Acc
   expect(signed.headers.get("location")).toBe(`${page}.vc?linkType=gs1:dpp`);
   for (const type of ["gs1:pip", "dpp", "https://evil.example/voc/dpp", "gs1:__proto__"]) {
     const answer = await at(`${model}?linkType=${type}`);
+    expect(code(await at(`${model}?linkType=${type}`, LINKSET))).toEqual([404, "PRODUCT_NOT_FOUND"]);
     expect([...code(answer), answer.body.error.details.available]).toEqual([404, "PRODUCT_NOT_FOUND", ["gs1:defaultLink", "gs1:dpp"]]);
     expect(answer.body.error.message).toContain(`has no link of the type ${type}; there are gs1:defaultLink, gs1:dpp`);
   }
@@ -197,6 +198,7 @@ test.each([
   ["Accept among others", "", { accept: "application/linkset+json, */*;q=0.1" }],
   ["Accept in another case", "", { accept: "application/LINKSET+json" }],
   ["Accept, and anything else as well", "", { accept: "application/linkset+json, */*" }],
+  ["Accept beside the type of a link that there is", "?linkType=gs1:dpp", LINKSET],
 ])("a linkset is 200 by %s: each level once, one default link each, the first the same as the redirect's", async (_how, query, headers) => {
   for (const [path, anchors] of [
     [model, [model]],
