@@ -348,11 +348,15 @@ test("items and lots have passports of their own, found before their model's; a 
   expect(code(await at(`/01/${whole.gtin}/21/L-1`))).toEqual([404, "PRODUCT_NOT_FOUND"]);
   await allocate(w, lot, ["77"]);
   expect(await to("/21/77")).toBe(`${w.url}/p/${lot.id}?serial=77`);
-  const { linkset } = (await at(`/01/${whole.gtin}/10/L-1?linkType=linkset`)).body;
-  expect(linkset.map(({ anchor }: { anchor: string }) => anchor)).toEqual([
-    `${w.url}/01/${whole.gtin}/10/L-1`,
-    `${w.url}/01/${whole.gtin}`,
-  ]);
+  const anchors = async (path: string): Promise<string[]> => {
+    const { linkset } = (await at(`/01/${whole.gtin}${path}?linkType=linkset`)).body;
+    return linkset.map(({ anchor }: { anchor: string }) => anchor.replace(`${w.url}/01/${whole.gtin}`, ""));
+  };
+  expect(await anchors("/10/L-1")).toEqual(["/10/L-1", ""]);
+  expect(await anchors("/10/L-1/21/77")).toEqual(["/21/77", "/10/L-1", ""]);
+  expect(await anchors("/10/I-1/21/I-1")).toEqual(["/21/I-1", ""]);
+  await w.admin.post(`/products/${lot.id}/void`, { reason: "recalled" });
+  expect(await anchors("/10/L-1/21/I-1")).toEqual(["/21/I-1", ""]);
 });
 
 test("without a model, carriers of a lot resolve by who publishes the lot; another tenant's serials and graves say nothing", async () => {
