@@ -44,6 +44,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
       setMeta("begun_elsewhere", JSON.stringify([...(kept("begun_elsewhere") ?? []), ...elsewhere]));
       if (lost.length > 0) setMeta("adoption", "due");
       attempts.countActsFrom(begun.last());
+      run("DELETE FROM meta WHERE name LIKE 'odometer:%'"); // by those labels the counters have moved since
     });
 
   return {

@@ -303,6 +303,7 @@ test.concurrent.for([true, false])(
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
     const empty = await stationOn(floor);
+    await until(() => empty.store.kept("odometer:printer") !== null);
     await empty.end();
     const copy = readFileSync(fileOf(floor));
     const before = await stationOn(floor);
@@ -325,6 +326,7 @@ test.concurrent.for([true, false])(
     const next = await shop.issue();
     await printed(station, next.job_ref);
     expect(await floor.links()).toEqual([text, next.digital_link]);
+    expect(station.state().ledger.counts).toEqual({ printed: 1 }); // the one that moved the counter since the copy was this station's
   },
 );
 
