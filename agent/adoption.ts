@@ -15,7 +15,7 @@ import { fail } from "./ends.ts";
 import { instant } from "./clock.ts";
 import type { Lease } from "./flight.ts";
 import { fateOf, isAway, settling } from "./fates.ts";
-import { type Floor, MAY_BE_HERE } from "./floor.ts";
+import { type Floor, isOver, MAY_BE_HERE } from "./floor.ts";
 import { tagIn } from "./rfid.ts";
 import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";
@@ -68,6 +68,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     const own = store.items(attemptId);
     const isAhead = said.ok && said.value.attempt_id === attemptId && said.value.items.length > own.length;
     if (!isAhead && !work.begun) return "known"; // what became of the job its lease says
+    if (isOver(store.must(attemptId))) return "lost"; // as another answer said meanwhile
     await adopt(floor, attemptId, task, isAhead ? said.value.items : own, leaseSeconds);
     return "lost"; // as far as it may be begun
   }

@@ -25,7 +25,21 @@ import type { SimulatedFloor } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, jobAt, type Running, say, sealed, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
+import {
+  ask,
+  asked,
+  begunInVain,
+  floorOf,
+  HASTY,
+  jobAt,
+  type Running,
+  say,
+  sealed,
+  sessionAt,
+  stateInCloud,
+  stationOn,
+  until,
+} from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -295,6 +309,42 @@ test.concurrent("where its job went on meanwhile, the label that lies there is t
   await ask(station, "POST", "/api/scan", { text });
   await sealed(shop, ref);
   expect(await floor.links()).toEqual([first.digital_link, text, text]);
+});
+
+test.concurrent("a label begun after the copy is asked for, though the cloud refuses what the copy says of its job before anything else", async (t) => {
+  const own = await startWorld();
+  t.onTestFinished(() => own.end());
+  const shop = await printShop(own);
+  const drew = await begunInVain(t, own.url, shop, HASTY.answerMs);
+  const { net, before, job } = drew;
+  const { job_ref: ref, digital_link: text } = job;
+  const { floor } = drew.station;
+  await until(() => jobAt(drew.station, ref)?.stage === "rendered"); // of which the cloud hasn't heard
+  await drew.station.end();
+  const copy = readFileSync(fileOf(floor));
+  floor.machine?.clear();
+  const prints = await stationOn(floor);
+  await until(() => jobAt(prints, ref)?.stage === "printed");
+  await prints.end();
+  writeFileSync(fileOf(floor), copy);
+  const other = await shop.newDevice("line 2");
+  own.later(60_000);
+  await until(async () => (await other.api.post("/aidc/jobs/claim", { lease_seconds: 600 })).status === 200);
+  const isRefused = () => net.passed.some(({ path, status }) => path.endsWith(`${ref}/result`) && status === 409);
+  net.rule(async ({ path }) => {
+    if (path.endsWith(`${ref}/evidence`)) await until(isRefused);
+    return "pass" as const;
+  });
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await until(() => isRefused() && station.store.ofJob(ref).every(({ ended }) => ended !== null || asked(station, ref) !== null));
+  expect(asked(station, ref)).toBe("destroy_earlier");
+  await until(async () => {
+    if (asked(station, ref) !== null) await say(station, ref, "destroyed"); // once more where its counter tells of it
+    return station.state().ledger.open.length === 0 && station.state().buffer_depth === 0;
+  });
+  expect(await floor.links()).toEqual([before.digital_link, text]);
+  expect(station.state().quarantine).toEqual([]);
 });
 
 test.concurrent.for([true, false])(
