@@ -1,6 +1,7 @@
 // Claims: as many jobs ahead as the line needs not to wait for the network, each believed only on its envelope.
 import { randomUUID } from "node:crypto";
 import type { ClaimBatch, Claimed } from "#shared/wire/jobs.ts";
+import { maySkip } from "./answers.ts";
 import { askOf, type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { verifyEnvelope } from "./envelope.ts";
@@ -125,7 +126,7 @@ export function claimsOf(deps: ClaimDeps) {
   function letGo(): void {
     if (!blocked() && !paused()) return void (standsSince = undefined);
     standsSince ??= clock.now();
-    for (const attempt of ahead())
+    for (const attempt of ahead().filter(maySkip))
       if (clock.now() - Math.max(attempt.createdAt, standsSince) > Math.max(LET_GO_MS, config.claim.leaseSeconds * 4_000))
         store.change(attempt.attemptId, { ended: "let go" });
   }

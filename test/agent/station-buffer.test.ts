@@ -262,13 +262,13 @@ async function putBack(t: TestContext, world: typeof w, to: "when it was claimed
   if (to === "nothing") rmSync(fileOf(floor));
   else writeFileSync(fileOf(floor), copy);
   net.rule(() => "pass");
-  const again = async () => {
-    const next = await stationOn(floor);
+  const again = async (options: Parameters<typeof stationOn>[1] = {}) => {
+    const next = await stationOn(floor, options);
     t.onTestFinished(next.end);
     await ask(next, "POST", "/api/resume"); // where it is known that it was paused
     return next;
   };
-  return { shop, floor, first, job, again };
+  return { shop, net, floor, first, job, again };
 }
 
 const toldOfIt = ({ lines }: Running) => lines.filter((line) => line.includes('"event":"buffer"'));
@@ -345,6 +345,25 @@ test.concurrent("a label begun after the copy is asked for, though the cloud ref
   });
   expect(await floor.links()).toEqual([before.digital_link, text]);
   expect(station.state().quarantine).toEqual([]);
+});
+
+test.concurrent("what was begun after the copy isn't let go while a station that is paused can't hear what became of it", async (t) => {
+  const { floor, job, net, again } = await putBack(t, w, "when it was claimed");
+  const { job_ref: ref } = job;
+  net.rule(({ path }) => (path.endsWith(`${ref}/evidence`) ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));
+  let off = 0;
+  const station = await again({ clock: { ...systemClock, now: () => Date.now() + off } });
+  await ask(station, "POST", "/api/pause");
+  const rounds = () => net.passed.filter(({ path }) => path.endsWith("/aidc/station")).length; // each round begins so where minutes have passed
+  for (let n = 0; n < 3; n += 1) {
+    const before = rounds();
+    off += 6 * 60_000;
+    station.wake();
+    await until(() => rounds() > before);
+  }
+  net.rule(() => "pass");
+  await until(() => asked(station, ref) === "unknown_outcome");
+  expect(await floor.links()).toHaveLength(2);
 });
 
 test.concurrent.for([true, false])(
