@@ -63,7 +63,8 @@ export function skip(floor: Floor, jobRef: string, operator: string, isPrinting:
   const known = store.ofJob(jobRef);
   if (known.length === 0) throw new Refusal("NOT_FOUND", saying("no_such_job", { job: jobRef }));
   const attempt = known.find((one) => maySkip(one) && !(one.printer !== null && isPrinting(one.printer)));
-  if (!attempt) throw new Refusal("ILLEGAL_TRANSITION", saying("cant_skip"), { allowed: known.flatMap((one) => allowedFor(one)) });
+  const why = known.every(({ ended }) => ended !== null) ? "nothing_to_skip" : "cant_skip"; // skipped by somebody else a moment ago, perhaps
+  if (!attempt) throw new Refusal("ILLEGAL_TRANSITION", saying(why), { allowed: known.flatMap((one) => allowedFor(one)) });
   store.change(attempt.attemptId, { ended: "let go" });
   say("info", { event: "skipped", job_ref: jobRef, operator }, `${operator} skips ${jobRef}: it comes again when its lease is over`);
   news.beat();

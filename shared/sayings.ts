@@ -184,6 +184,7 @@ export const sayings = {
   other_question: "that was answered already, and something else is asked now: look again, and say what you find",
   no_such_job: "this station has no job {job}",
   cant_skip: "only a job that isn't begun can be skipped; of this one a label may exist: say what became of it",
+  nothing_to_skip: "this job isn't in hand here any more: there is nothing to skip",
   misprint_to_destroy: "a misprint, to be destroyed",
   printer_unnamed: "its printer isn't in this station's settings any more",
   destroyed_as_says: "destroyed, as {operator} says",

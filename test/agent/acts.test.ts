@@ -5,7 +5,7 @@ import { OPERATOR } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, running, sessionAt, stateInCloud, until } from "./floor.ts";
+import { ask, asked, jobAt, running, sessionAt, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -20,6 +20,19 @@ test("a job that is begun can't be skipped, and nothing is skipped without a nam
   const said = await ask(station, "POST", `/api/jobs/${ref}/skip`, { session });
   expect([said.status, said.body.error.details.allowed]).toEqual([409, ["good", "misprint", "not_printed"]]);
   expect((await ask(station, "POST", "/api/jobs/pj_no/skip", { session })).status).toBe(404);
+});
+
+test("whoever skips a job that somebody else has skipped is told that there is nothing to skip, and not to look for a label", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const first = await shop.issue({ priority: 2 });
+  const { job_ref: ref } = await shop.issue({ priority: 1 });
+  await until(() => asked(station, first.job_ref) === "attest" && jobAt(station, ref) !== undefined);
+  const session = await sessionAt(station);
+  const skip = () => ask(station, "POST", `/api/jobs/${ref}/skip`, { session });
+  expect((await skip()).status).toBe(200);
+  const { status, body } = await skip();
+  expect([status, body.error.message, body.error.details.allowed]).toEqual([409, expect.stringContaining("nothing to skip"), []]);
 });
 
 test("a test label waits for nobody: asked for behind a label in hand, it is refused and doesn't come out later", async (t) => {

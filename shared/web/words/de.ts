@@ -187,6 +187,7 @@ export const de: ToldAbroad = {
     no_such_job: "diese Station hat keinen Auftrag {job}",
     cant_skip:
       "nur ein Auftrag, der nicht begonnen ist, lässt sich überspringen; von diesem kann es ein Etikett geben: sagen, was daraus wurde",
+    nothing_to_skip: "dieser Auftrag ist hier nicht mehr in Arbeit: es gibt nichts zu überspringen",
     misprint_to_destroy: "ein Fehldruck, zu vernichten",
     printer_unnamed: "sein Drucker steht nicht mehr in den Einstellungen dieser Station",
     destroyed_as_says: "vernichtet, wie {operator} sagt",

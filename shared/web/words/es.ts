@@ -184,6 +184,7 @@ export const es: ToldAbroad = {
     other_question: "eso ya se contestó y ahora se pregunta otra cosa: mire otra vez y diga qué encuentra",
     no_such_job: "esta estación no tiene el trabajo {job}",
     cant_skip: "solo se puede saltar un trabajo no empezado; de este puede haber una etiqueta: diga qué fue de ella",
+    nothing_to_skip: "este trabajo ya no está aquí en curso: no hay nada que saltar",
     misprint_to_destroy: "una mala impresión, a destruir",
     printer_unnamed: "su impresora ya no está en la configuración de esta estación",
     destroyed_as_says: "destruida, según {operator}",

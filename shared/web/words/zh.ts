@@ -181,6 +181,7 @@ export const zh: ToldAbroad = {
     other_question: "该问题已回答，现在问的是另一件事：请再查看并说明",
     no_such_job: "本工位没有任务 {job}",
     cant_skip: "只有未开始的任务才能跳过；这个可能已有标签：请说明其结果",
+    nothing_to_skip: "这个任务已不在本工位处理：没有可跳过的",
     misprint_to_destroy: "印坏，待销毁",
     printer_unnamed: "其打印机已不在本工位的设置中",
     destroyed_as_says: "已销毁，{operator} 确认",
