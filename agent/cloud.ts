@@ -63,6 +63,16 @@ export type CloudOptions = {
   heard?: { now(): number; date(ms: number, askedAt: number): void };
 };
 
+type Sending = {
+  correlation?: string | null;
+  json?: unknown;
+  body?: Uint8Array<ArrayBuffer>;
+  key?: string;
+  type?: string;
+  /** Without our key: what anybody may ask for. */
+  keyless?: true;
+};
+
 export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MAX_MS, heard }: CloudOptions = {}) {
   const underWay = new Set<AbortController>();
   let isOver = false;
@@ -75,67 +85,56 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     headers: { "user-agent": "imprimatur-agent" },
   });
 
-  type Sending = {
-    correlation?: string | null;
-    json?: unknown;
-    body?: Uint8Array<ArrayBuffer>;
-    key?: string;
-    type?: string;
-    /** Without our key: what anybody may ask for. */
-    keyless?: true;
-  };
+  /** One deadline over head and body, and our own: a signal is forgotten with the request once the head is there. */
+  async function inTime<T>(ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const stop = new AbortController();
+    const gone = new Promise<never>((_resolve, reject) => stop.signal.addEventListener("abort", () => reject(stop.signal.reason as Error)));
+    const timer = setTimeout(() => stop.abort(new Error(`no whole answer within ${timeoutMs} ms`)), timeoutMs);
+    underWay.add(stop);
+    if (isOver) ends(stop);
+    try {
+      return await Promise.race([ask(stop.signal), gone]);
+    } finally {
+      clearTimeout(timer);
+      underWay.delete(stop);
+    }
+  }
+
+  async function exchange(signal: AbortSignal, method: string, path: string, sending: Sending) {
+    const { json, body, key: idempotencyKey, type, correlation, keyless } = sending;
+    const askedAt = heard?.now() ?? 0;
+    const response = await http(origin + path, {
+      method,
+      signal,
+      ...(json === undefined ? {} : { json }),
+      ...(body === undefined ? {} : { body }),
+      headers: {
+        ...callHeaders(correlation ?? undefined),
+        ...(keyless ? {} : { authorization: `Bearer ${key}` }),
+        ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}),
+        ...(type ? { "content-type": type } : {}),
+      },
+    });
+    heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
+    return { response, text: await textFromCloud(response) };
+  }
+
   async function call<T extends TSchema>(
     method: string,
     path: string,
     shape: T | undefined,
     sending: Sending = {},
   ): Promise<Said<Static<T>>> {
-    const { json, body, key: idempotencyKey, type, correlation, keyless } = sending;
-    if (!keyless && !isKeylike(key)) return { ok: false, status: 401, code: "UNAUTHORIZED", message: UNKEYLIKE, unasked: true };
-    const askedAt = heard?.now() ?? 0;
-    // One deadline over head and body, and our own: a signal is forgotten with the request once the head is there.
-    const stop = new AbortController();
-    const gone = new Promise<never>((_resolve, reject) => stop.signal.addEventListener("abort", () => reject(stop.signal.reason as Error)));
-    const timer = setTimeout(() => stop.abort(new Error(`no whole answer within ${timeoutMs} ms`)), timeoutMs);
-    underWay.add(stop);
-    if (isOver) ends(stop);
-    const asked = async () => {
-      const response = await http(origin + path, {
-        method,
-        signal: stop.signal,
-        ...(json === undefined ? {} : { json }),
-        ...(body === undefined ? {} : { body }),
-        headers: {
-          ...callHeaders(correlation ?? undefined),
-          ...(keyless ? {} : { authorization: `Bearer ${key}` }),
-          ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}),
-          ...(type ? { "content-type": type } : {}),
-        },
-      });
-      heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
-      return { response, text: await textFromCloud(response) };
-    };
+    if (!sending.keyless && !isKeylike(key)) return { ok: false, status: 401, code: "UNAUTHORIZED", message: UNKEYLIKE, unasked: true };
     try {
-      const { response, text } = await Promise.race([asked(), gone]);
+      const { response, text } = await inTime((signal) => exchange(signal, method, path, sending));
       const answer: unknown = text === "" ? undefined : parsed(text);
       if (!response.ok) return refusalOf(response, answer);
       if (shape === undefined || reads(shape, answer)) return { ok: true, value: answer as Static<T> };
-      return {
-        ok: false,
-        status: 502,
-        code: "NOT_UNDERSTOOD",
-        message: `${method} ${path} answered ${response.status} with something else than agreed`,
-      };
+      const message = `${method} ${path} answered ${response.status} with something else than agreed`;
+      return { ok: false, status: 502, code: "NOT_UNDERSTOOD", message };
     } catch (error) {
-      return {
-        ok: false,
-        status: 0,
-        code: "NO_ANSWER",
-        message: `${origin} doesn't answer: ${reasonOf(error as Error)}`,
-      };
-    } finally {
-      clearTimeout(timer);
-      underWay.delete(stop);
+      return { ok: false, status: 0, code: "NO_ANSWER", message: `${origin} doesn't answer: ${reasonOf(error as Error)}` };
     }
   }
 
