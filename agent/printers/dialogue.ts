@@ -9,6 +9,8 @@ export type Dialogue<Answer> = {
   send(bytes: Uint8Array | string, stallMs: number): Promise<Written>;
   /** The first answer that `pick` makes something of; undefined when the time is up or the port is closed. */
   hear<T>(pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined>;
+  /** Hears what is answered to it; undefined as well where it can't be sent. */
+  ask<T>(question: Uint8Array | string, pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined>;
   /** Answers carry no name, and what comes late answers an earlier question: until none has come for so long. False where there is no end to them. */
   silence(isLate: (answer: Answer) => boolean, ms: number): Promise<boolean>;
   /** Nothing but time; shorter when the port closes. */
@@ -47,14 +49,20 @@ export function dialogue<Answer>(
       const cancel = afterHearing(clock, ms, () => wait(undefined));
       waiting.add(wait);
     });
+  const send = (bytes: Uint8Array | string, stallMs: number): Promise<Written> =>
+    port.write(typeof bytes === "string" ? Uint8Array.from(bytes, (letter) => letter.charCodeAt(0)) : bytes, { stallMs });
   return {
+    send,
     hear,
+    ask: async (question, pick, ms) => {
+      const answer = hear(pick, ms);
+      const { fault } = await send(question, ms);
+      return fault === undefined ? answer : undefined;
+    },
     silence: async (isLate, ms) => {
       for (let n = 0; n < LATE_MAX; n += 1) if (!(await hear((answer) => isLate(answer) || undefined, ms))) return true;
       return false;
     },
-    send: (bytes, stallMs) =>
-      port.write(typeof bytes === "string" ? Uint8Array.from(bytes, (letter) => letter.charCodeAt(0)) : bytes, { stallMs }),
     pause: async (ms) => {
       await hear(() => undefined, ms);
     },

@@ -108,11 +108,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   });
 
   const isAnswered = (token: string) => heard.has(token) || paperless === token || undefined;
-  async function ask<T>(question: Buffer, pick: (answer: Answer) => T | undefined): Promise<T | undefined> {
-    const answer = talk.hear(pick, timing.answerMs);
-    const { fault } = await talk.send(question, timing.answerMs);
-    return fault === undefined ? answer : undefined;
-  }
+  const ask = <T>(question: Buffer, pick: (answer: Answer) => T | undefined) => talk.ask(question, pick, timing.answerMs);
   const isDone = async (token = tokenOf()) =>
     (await ask(askDone(token), (answer) => (answer.kind === "done" && answer.token === token ? true : undefined))) ?? false;
   async function answersPaper(): Promise<boolean> {

@@ -14,22 +14,11 @@ const isCount = (value: string) => /^\d{1,15}$/.test(value.trim()); // what a nu
 const HAS_NONE = "?";
 const QUIET_MS = 100; // after an answer, until another one would be of another question
 
-export async function asked<T>(
-  talk: Dialogue<Answer>,
-  question: string,
-  pick: (answer: Answer) => T | undefined,
-  answerMs: number,
-): Promise<T | undefined> {
-  const heard = talk.hear(pick, answerMs);
-  const { fault } = await talk.send(question, answerMs);
-  return fault === undefined ? heard : undefined;
-}
-
 /** One is asked at a time. */
 export function variablesOf(line: () => Dialogue<Answer>, answerMs: number) {
   let inStep = true;
   const ask = <T>(name: string, pick: (value: string) => T | undefined) =>
-    asked(line(), `! U1 getvar "${name}"\r\n`, (answer) => (answer.kind === "sgd" ? pick(answer.value) : undefined), answerMs);
+    line().ask(`! U1 getvar "${name}"\r\n`, (answer) => (answer.kind === "sgd" ? pick(answer.value) : undefined), answerMs);
   const silence = (ms: number) => line().silence((answer) => answer.kind === "sgd", ms);
 
   const answers = nameless<string>(() => silence(QUIET_MS));

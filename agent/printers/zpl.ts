@@ -24,7 +24,7 @@ import {
 } from "./driver.ts";
 import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, tidIn, waitingIn, warningsOf } from "./zpl-answers.ts";
 import { formatOf, RFID_TRIES, UNFILLED } from "./zpl-format.ts";
-import { asked, type Counter, variablesOf } from "./zpl-variables.ts";
+import { type Counter, variablesOf } from "./zpl-variables.ts";
 import { capabilitiesOf, verdictsOf } from "./zpl-words.ts";
 
 const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
@@ -54,7 +54,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let agreedAt: { labels: number; read: boolean } | undefined; // the counter where it explained all labels before those in flight
   let usesHostStatus: boolean | undefined; // once it answered ~HS, its silence means something
 
-  const ask = <T>(question: string, pick: (answer: Answer) => T | undefined) => asked(talk, question, pick, timing.answerMs);
+  const ask = <T>(question: string, pick: (answer: Answer) => T | undefined) => talk.ask(question, pick, timing.answerMs);
   async function count(which: Counter): Promise<number | null> {
     if ((silences[which] >= SILENCES_MAX && !told[which]) || (which === "voids" && !profile.rfid)) return null;
     const value = await variables.count(which);
