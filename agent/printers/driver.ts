@@ -119,6 +119,8 @@ export type Submission = {
   fault?: string;
   spoolId?: string;
 };
+/** Its head stands in the printer, and what came next would be taken for its rest. */
+export const isCut = ({ bytesAccepted: accepted, bytesOffered: offered }: Submission): boolean => accepted > 0 && accepted < offered;
 /** As it goes to the cloud, under `completion`. */
 export type CompletionEvidence = Evidence["completion"] & {
   before?: number;

@@ -15,6 +15,7 @@ import {
   type Encoded,
   type Fault,
   type Grade,
+  isCut,
   NO_COUNTERS,
   noEncoder,
   overBytes,
@@ -225,8 +226,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   ): Promise<Completion> {
     const { token } = submission;
     const done = (completion: Completion) => {
-      const isCut = submission.bytesAccepted > 0 && submission.bytesAccepted < submission.bytesOffered; // what comes next would be taken for its rest
-      if (inFlight === token && completion.outcome !== "blocked" && !isCut) inFlight = undefined;
+      if (inFlight === token && completion.outcome !== "blocked" && !isCut(submission)) inFlight = undefined;
       if (completion.outcome === "unknown") settled = false;
       return completion;
     };

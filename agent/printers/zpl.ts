@@ -12,6 +12,7 @@ import {
   type Encoded,
   faultWords,
   type Grade,
+  isCut,
   NO_COUNTERS,
   noEncoder,
   overBytes,
@@ -141,8 +142,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const { token, epc } = submission;
     const awaited = `${token}${epc === undefined ? "F" : "E"}`;
     const done = (completion: Completion): Completion => {
-      const isCut = submission.bytesAccepted > 0 && submission.bytesAccepted < submission.bytesOffered; // its head still stands in the printer
-      if (completion.outcome !== "blocked" && !isCut) landed(token);
+      if (completion.outcome !== "blocked" && !isCut(submission)) landed(token);
       return completion;
     };
     if (submission.retryable) return done(verdict(submission, "failed", says.nothingLeft));
