@@ -14,7 +14,7 @@ import {
   type Status,
   type Timing,
 } from "./printers/driver.ts";
-import { PAUSES_MS } from "./reconnecting.ts";
+import { pauseAfter, PAUSES_MS } from "./reconnecting.ts";
 import type { Floor } from "./floor.ts";
 
 export type PressState = {
@@ -112,9 +112,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     } catch (error) {
       await close();
       become("offline", (error as Error).message);
-      const pauseMs = patience.retryMs[Math.min(failures, patience.retryMs.length - 1)] ?? LOOK_MS;
       failures += 1;
-      await waitFor(isOver, pauseMs);
+      await waitFor(isOver, pauseAfter(failures - 1, patience.retryMs));
     }
     return printer;
   }

@@ -1,4 +1,4 @@
-// A port that comes back by itself: devices are unplugged, switched off and moved, and nobody restarts an agent for that.
+// What comes back by itself, ports above all: devices are unplugged, switched off and moved, and nobody restarts an agent for that.
 import { saying } from "#shared/sayings.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { Port } from "./port.ts";
@@ -16,32 +16,43 @@ export type ReconnectOptions = {
   pausesMs?: readonly number[];
   /** Each new port, before anything of it is read. */
   onPort(port: Port): void;
-  /** A change is told once: ten failures in a row are one piece of news. */
   onLink?(link: Link): void;
 };
 
 export const PAUSES_MS = [1_000, 2_000, 5_000, 10_000, 30_000] as const;
-const STEADY_MS = 10_000; // a device that answers and hangs up at once is not back
+export const STEADY_MS = 10_000; // what answers and hangs up at once is not back
+/** The last of them lasts. */
+export const pauseAfter = (failures: number, pausesMs: readonly number[] = PAUSES_MS): number =>
+  pausesMs[Math.min(failures, pausesMs.length - 1)] ?? 0;
+/** A change is told once: ten failures in a row are one piece of news. */
+export function linkTold(why: string, onChange: (link: Link) => void) {
+  let link: Link = { up: false, why };
+  let told: boolean | undefined;
+  return {
+    link: () => link,
+    tell: (news: Link): void => {
+      link = news;
+      if (told === news.up) return;
+      told = news.up;
+      onChange(news);
+    },
+  };
+}
 
 export function reconnecting(open: () => Promise<Port>, options: ReconnectOptions): Reconnecting {
   const { clock = systemClock, pausesMs = PAUSES_MS, onPort, onLink } = options;
-  let link: Link = { up: false, why: saying("not_opened_yet") };
-  let told: boolean | undefined;
   let port: Port | undefined;
   let failures = 0;
   let over = false;
   let cancel = () => {};
   let opening: Promise<void> = Promise.resolve();
 
-  const tell = (news: Link) => {
-    link = news;
-    if (told === news.up || over) return;
-    told = news.up;
-    onLink?.(news);
-  };
+  const { link, tell } = linkTold(saying("not_opened_yet"), (news) => {
+    if (!over) onLink?.(news);
+  });
   const later = () => {
     if (over) return;
-    cancel = clock.after(pausesMs[Math.min(failures, pausesMs.length - 1)] ?? 0, () => {
+    cancel = clock.after(pauseAfter(failures, pausesMs), () => {
       opening = attempt();
     });
     failures += 1;
@@ -68,7 +79,7 @@ export function reconnecting(open: () => Promise<Port>, options: ReconnectOption
 
   return {
     port: () => port,
-    link: () => link,
+    link,
     end: async () => {
       over = true;
       cancel();

@@ -8,7 +8,7 @@ import { brokerAt, type Topics, topicsOf } from "#shared/mqtt.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
 import { type Clock, systemClock, within } from "./clock.ts";
 import type { CloudClient } from "./cloud.ts";
-import { type Link, PAUSES_MS } from "./reconnecting.ts";
+import { type Link, linkTold, pauseAfter, PAUSES_MS, STEADY_MS } from "./reconnecting.ts";
 
 export type WakeSettings = {
   cloud: string;
@@ -39,14 +39,11 @@ const CONNECT_MAX_MS = 10_000;
 const KEEPALIVE_S = 20; // a cable that is pulled out shows as offline after half as long again
 const TELEMETRY_EVERY_MS = 30_000;
 const SAY_AFTER_MS = 250;
-const STEADY_MS = 10_000;
 const FAREWELL_MAX_MS = 1_000;
 const HEADERS_BYTES = 512;
 const OFFLINE = "offline"; // the bare word, as whoever else listens there knows a last will
 
 export function startWake({ settings, cloud, onWake, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
-  let link: Link = { up: false, why: "not connected yet" };
-  let told: boolean | undefined;
   let line: Line | undefined;
   let failures = 0;
   let over = false;
@@ -55,16 +52,14 @@ export function startWake({ settings, cloud, onWake, report, log, clock = system
   const leaving = new AbortController();
   const left = once(leaving.signal, "abort").then(() => undefined);
 
-  const tell = (news: Link) => {
-    link = news;
-    if (told === news.up || over) return;
-    told = news.up;
+  const { link, tell } = linkTold("not connected yet", (news) => {
+    if (over) return;
     if (news.up) log.info({ event: "wake-up" }, "connected to the MQTT broker");
     else log.warn({ event: "wake-down" }, `no MQTT broker (${news.why}): jobs are found by polling`);
-  };
+  });
   const later = () => {
     if (over) return;
-    const pause = pausesMs[Math.min(failures, pausesMs.length - 1)] ?? 0;
+    const pause = pauseAfter(failures, pausesMs);
     failures += 1;
     // Stations that lost their broker together don't come back together.
     callOff = clock.after(pause * (0.5 + Math.random() / 2), () => {
@@ -107,7 +102,7 @@ export function startWake({ settings, cloud, onWake, report, log, clock = system
   let attempting = attempt();
 
   return {
-    link: () => link,
+    link,
     say: () => {
       hush ??= clock.after(SAY_AFTER_MS, () => {
         hush = undefined;

@@ -8,7 +8,7 @@ import { bodyWithin } from "../bounded-body.ts";
 import { type Clock, instant, within } from "../clock.ts";
 import { look } from "../decode.ts";
 import { pictureFrom } from "../picture.ts";
-import { type Link, PAUSES_MS } from "../reconnecting.ts";
+import { linkTold, pauseAfter } from "../reconnecting.ts";
 import { symbolCheck } from "../symbol-check.ts";
 import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
 
@@ -19,20 +19,15 @@ const FRAME_MAX_BYTES = 8_388_608;
 
 export function openCamera(settings: ScannerSettings, news: News, clock: Clock): Scanner {
   const pull = pullerOf(settings.port);
-  let link: Link = { up: false, why: saying("no_frame_yet") };
-  let told: boolean | undefined;
   let failures = 0;
   let over = false;
   let cancel = () => {};
   let abort = new AbortController();
   const looker = lookerOf(settings, news, clock);
 
-  const tell = (now: Link) => {
-    link = now;
-    if (told === now.up || over) return;
-    told = now.up;
-    news.link(settings.name, now);
-  };
+  const { link, tell } = linkTold(saying("no_frame_yet"), (now) => {
+    if (!over) news.link(settings.name, now);
+  });
   const frame = async () => {
     abort = new AbortController();
     const late = () => {
@@ -53,7 +48,7 @@ export function openCamera(settings: ScannerSettings, news: News, clock: Clock):
   const round = async (): Promise<void> => {
     await frame();
     if (over) return;
-    const pauseMs = failures === 0 ? EVERY_MS : (PAUSES_MS[Math.min(failures, PAUSES_MS.length) - 1] ?? EVERY_MS);
+    const pauseMs = failures === 0 ? EVERY_MS : pauseAfter(failures - 1);
     cancel = clock.after(pauseMs, () => {
       rounds = round();
     });
@@ -61,7 +56,7 @@ export function openCamera(settings: ScannerSettings, news: News, clock: Clock):
   let rounds = round();
   return {
     name: settings.name,
-    link: () => link,
+    link,
     end: async () => {
       over = true;
       cancel();
