@@ -29,8 +29,6 @@ export type WakeOptions = {
 };
 export type Wake = {
   link(): Link;
-  /** Something changed: says how the station is, soon. */
-  say(): void;
   /** Says that it goes, and goes. */
   stop(): Promise<void>;
 };
@@ -38,7 +36,6 @@ export type Wake = {
 const CONNECT_MAX_MS = 10_000;
 const KEEPALIVE_S = 20; // a cable that is pulled out shows as offline after half as long again
 const TELEMETRY_EVERY_MS = 30_000;
-const SAY_AFTER_MS = 250;
 const FAREWELL_MAX_MS = 1_000;
 const HEADERS_BYTES = 512;
 const OFFLINE = "offline"; // the bare word, as whoever else listens there knows a last will
@@ -48,7 +45,6 @@ export function startWake({ settings, cloud, onWake, report, log, clock = system
   let failures = 0;
   let over = false;
   let callOff = () => {};
-  let hush: (() => void) | undefined;
   const leaving = new AbortController();
   const left = once(leaving.signal, "abort").then(() => undefined);
 
@@ -103,17 +99,10 @@ export function startWake({ settings, cloud, onWake, report, log, clock = system
 
   return {
     link,
-    say: () => {
-      hush ??= clock.after(SAY_AFTER_MS, () => {
-        hush = undefined;
-        if (line && !over) saying();
-      });
-    },
     stop: async () => {
       over = true;
       leaving.abort(new Error("the station stops"));
       callOff();
-      hush?.();
       await attempting;
       await line?.leave(clock);
     },

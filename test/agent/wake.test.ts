@@ -14,6 +14,8 @@ import { startWorld, type World, type WorldOptions } from "../../fixtures/world.
 
 if (mosquittoMissing) process.stderr.write(`skipped: a station at an external MQTT broker: ${mosquittoMissing}\n`);
 const SOON = { timeout: 30_000, interval: 20 };
+/** It says how it is after 100 ms again; its farewell has the time that it needs. */
+const hurried: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms > 10_000 ? ms / 300 : ms, act) };
 type Station = { wake: Wake; wakes: () => number; lines: string[]; state: StationReport };
 function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: readonly number[] = [20, 50]): Station {
   const lines: string[] = [];
@@ -55,9 +57,9 @@ describe("at the cloud's own broker", () => {
     await expect.poll(it.wakes, SOON).toBe(3);
   });
 
-  test("it says how it is: a kept status, telemetry, again when something changes, and that it goes", async () => {
+  test("it says how it is: a kept status, telemetry, both again by itself, and that it goes", async () => {
     const { w, shop } = await aWorld();
-    const it = station({ cloud: w.url, key: shop.device.secret });
+    const it = station({ cloud: w.url, key: shop.device.secret }, hurried);
     await expect
       .poll(() => shown(shop), SOON)
       .toMatchObject({ status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd" }] });
@@ -65,21 +67,19 @@ describe("at the cloud's own broker", () => {
     await seen.subscribe(topics(shop).status);
     await expect
       .poll(() => seen.heard, SOON)
-      .toEqual([{ topic: topics(shop).status, text: '{"status":"online","version":"0.1.0"}', isRetained: true }]);
+      .toContainEqual({ topic: topics(shop).status, text: '{"status":"online","version":"0.1.0"}', isRetained: true });
     Object.assign(it.state, { status: "degraded", buffer_depth: 12 });
-    it.wake.say();
-    it.wake.say();
     await expect.poll(() => shown(shop), SOON).toMatchObject({ status: "degraded", buffer_depth: 12 });
     await it.wake.stop();
     await expect.poll(() => seen.heard.at(-1)?.text, SOON).toBe("offline"); // the bare word
     const said = () => seen.heard.map(({ text }) => (text === "offline" ? text : JSON.parse(text).status));
     await expect.poll(async () => (await shown(shop)).status, SOON).toBe("offline");
-    expect(said()).toEqual(["online", "degraded", "offline"]); // and no last will beside
+    expect(said().filter((status, i, all) => status !== all[i - 1])).toEqual(["online", "degraded", "offline"]);
+    expect(said().filter((status) => status === "offline")).toHaveLength(1); // and no last will beside
   });
 
   test("telemetry comes again by itself, often enough to be heard of", async () => {
     const { w, shop } = await aWorld();
-    const hurried: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms / 300, act) };
     const it = station({ cloud: w.url, key: shop.device.secret }, hurried);
     await isUp(it);
     const seen = await witness(shop);
@@ -90,10 +90,9 @@ describe("at the cloud's own broker", () => {
 
   test("more than a broker takes is cut to what matters", async () => {
     const { w, shop } = await aWorld();
-    const it = station({ cloud: w.url, key: shop.device.secret });
+    const it = station({ cloud: w.url, key: shop.device.secret }, hurried);
     await isUp(it);
     it.state.printers = [{ name: "zd", status: "jammed", note: "ü".repeat(40_000) } as never];
-    it.wake.say();
     await expect.poll(async () => (await shown(shop)).printers, SOON).toEqual([{ name: "zd", status: "jammed" }]);
     expect(it.wake.link().up).toBe(true);
   });
