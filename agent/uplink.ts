@@ -22,8 +22,6 @@ export type Uplink = {
   stopped(): string | null;
   /** Every other call tells how it went, so that one truth is known of the connection. */
   heard(said: Answer, askedAs?: "us" | "anybody"): void;
-  /** One round; says whether anything is left to say. */
-  drain(): Promise<boolean>;
   end(): Promise<void>;
 };
 
@@ -131,6 +129,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     return true;
   }
 
+  /** One round; says whether anything is left to say. */
   async function drain(): Promise<boolean> {
     for (;;) {
       const aside = attemptsAside.ids();
@@ -252,7 +251,6 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     online: () => online ?? false,
     stopped: () => stopped,
     heard,
-    drain,
     end: async () => {
       over = true;
       stop.beat();
