@@ -188,11 +188,15 @@ function named(name: string, check: () => void): void {
   }
 }
 
+/** A queue keeps jobs apart, a wire doesn't. */
+const wiresOf = ({ printers }: AgentConfig) =>
+  printers.filter((printer) => !can(printer, "queue")).map(({ name, port }) => ({ name, wire: parsePort(port).shown }));
+
 /** Names, operators' ids and badges each name one thing. */
 function checkNames(config: AgentConfig): void {
   const lists: [what: string, values: string[]][] = [
     ["printers: the name", config.printers.map(({ name }) => name)],
-    ["printers: the port", config.printers.filter((printer) => !can(printer, "queue")).map(({ port }) => parsePort(port).shown)], // a queue keeps jobs apart, a wire doesn't
+    ["printers: the port", wiresOf(config).map(({ wire }) => wire)],
     ["scanners: the name", config.scanners.map(({ name }) => name)],
     ["operators: the id", config.operators.map(({ id }) => id)],
   ];
@@ -213,9 +217,9 @@ function checkSecrets({ operators }: AgentConfig): void {
 }
 
 /** Whoever opens the other end of a printer's wire as well takes the answers from each other. */
-function checkWires({ printers, scanners: readers }: AgentConfig): void {
-  const wires = printers.filter((printer) => !can(printer, "queue")).map(({ name, port }) => ({ name, wire: parsePort(port).shown }));
-  for (const [i, { driver, port = "" }] of readers.entries()) {
+function checkWires(config: AgentConfig): void {
+  const wires = wiresOf(config);
+  for (const [i, { driver, port = "" }] of config.scanners.entries()) {
     if (driver !== "line" && driver !== "rfid") continue;
     const { shown } = parsePort(port);
     const printer = wires.find(({ wire }) => wire === shown);
