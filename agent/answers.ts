@@ -4,7 +4,7 @@ import { saying } from "#shared/sayings.ts";
 import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, isLying, paperMayExist, type Verdict, type Work } from "./attempt.ts";
 import { becameOf, endOrphan, fail, REASONS } from "./ends.ts";
 import { instant } from "./clock.ts";
-import { type Floor, MAY_BE_HERE } from "./floor.ts";
+import { actorOf, type Floor, MAY_BE_HERE } from "./floor.ts";
 import { type Dropped, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
 import { attested, useEarly } from "./steps.ts";
 
@@ -79,7 +79,7 @@ const putAside = ({ store }: Floor, { attemptId }: Attempt) =>
 const onOutcome: Answer = (floor, attempt, verdict, operator) => {
   const { attemptId } = attempt;
   if (verdict === "good") {
-    attested(floor, attempt, { kind: "operator", id: operator });
+    attested(floor, attempt, actorOf(operator));
     return useEarly(floor, attemptId);
   }
   floor.store.change(attemptId, {

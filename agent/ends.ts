@@ -2,9 +2,8 @@
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
-import type { JobActor } from "#shared/wire/jobs.ts";
 import { type Attempt, isLying, paperMayExist, type Verdict } from "./attempt.ts";
-import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
+import { actorOf, DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
 import { readable } from "./words.ts";
 
 /** What a person's word is in the history. */
@@ -22,7 +21,7 @@ export const becameOf = (verdict: Verdict): Disposition => (verdict === "destroy
 /** The attempt is over; `disposition` where it is known that no label of it is left. */
 export function fail(
   floor: Floor,
-  { attemptId }: Attempt,
+  { attemptId, jobRef }: Attempt,
   reason: string,
   said: { disposition?: Disposition; operator?: string } = {},
 ): void {
@@ -30,14 +29,13 @@ export function fail(
   const { disposition, operator } = said;
   if (isOver(store.must(attemptId))) return;
   store.write(() => {
-    const actor: JobActor = operator === undefined ? DEVICE : { kind: "operator", id: operator };
     const evidence = disposition ? { evidence: { label_disposition: { outcome: disposition, ...(operator ? { operator } : {}) } } } : {};
-    tell(floor, attemptId, { status: "FAILED", reason: inShort(reason), actor, ...evidence });
+    tell(floor, attemptId, { status: "FAILED", reason: inShort(reason), actor: actorOf(operator), ...evidence });
     if (disposition) store.relabel(attemptId, MAY_BE_HERE, disposition, reason);
     else store.relabel(attemptId, ["unknown"], "unknown", leftOpen(reason)); // the next attempt may be another station's, which asks about it there
     store.change(attemptId, { ended: "failed" });
   });
-  say("warn", { event: "failed", job_ref: store.must(attemptId).jobRef, reason }, `${store.must(attemptId).jobRef} failed: ${reason}`);
+  say("warn", { event: "failed", job_ref: jobRef, reason }, `${jobRef} failed: ${reason}`);
   floor.news.beat();
 }
 const leftOpen = (reason: string): string => saying("look_and_explain", { reason });
@@ -98,7 +96,7 @@ export function endOrphan({ store }: Floor, { attemptId, jobRef }: Attempt, verd
   const outcome = becameOf(verdict);
   store.relabel(attemptId, MAY_BE_HERE, outcome, REASONS[verdict]);
   store.reportOrphan({
-    job_ref: jobRef, attempt_id: attemptId, evidence: { outcome }, disposition: "destroyed", actor: { kind: "operator", id: operator },
+    job_ref: jobRef, attempt_id: attemptId, evidence: { outcome }, disposition: "destroyed", actor: actorOf(operator),
   }); // oxfmt-ignore
   store.change(attemptId, { ended: "orphan, destroyed", work: { held: undefined, answered: undefined } });
 }

@@ -12,7 +12,9 @@ export type Say = (level: "debug" | "info" | "warn" | "error", line: object, wor
 export type Floor = { store: Store; clock: Clock; news: Pulse; say: Say; templates: Template[]; printers: PrinterConfig[] };
 type Item = Omit<BundleItem, "occurred_at"> & { reason?: string };
 
-export const DEVICE: JobActor = { kind: "device" };
+export const DEVICE = { kind: "device" } as const satisfies JobActor;
+/** Whose word it is. */
+export const actorOf = (operator?: string) => (operator === undefined ? DEVICE : ({ kind: "operator", id: operator } as const));
 export const MAY_BE_HERE: readonly LabelState[] = ["unknown", "printed", "orphan", "void"];
 
 /** Nothing is said any more of an attempt that is over. */

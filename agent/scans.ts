@@ -10,7 +10,7 @@ import { scanResultOf } from "./scan-result.ts";
 import type { Sighting, Trouble } from "./scanners/scanner.ts";
 import { drawingOf } from "./drawing.ts";
 import { instant } from "./clock.ts";
-import type { Floor } from "./floor.ts";
+import { actorOf, type Floor } from "./floor.ts";
 import { scanned } from "./steps.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
@@ -126,8 +126,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     }
     const result = scanResultOf(seen, { ...intendedOf(attempt, seen), ...(tag.rfid ? { rfid: tag.rfid } : {}) });
     keepPicture(seen);
-    const actor = operator === undefined ? ({ kind: "device" } as const) : ({ kind: "operator", id: operator } as const);
-    const said = scanned(floor, attemptId, { result, actor, source: seen.source === "keyboard" ? "person" : "scanner" });
+    const said = scanned(floor, attemptId, { result, actor: actorOf(operator), source: seen.source === "keyboard" ? "person" : "scanner" });
     return { ...said, job_ref: jobRef };
   }
 

@@ -169,6 +169,7 @@ export function completed(
 ): void {
   const { store, say, news } = floor;
   const { outcome, reason, evidence, toDestroy } = completion;
+  const { jobRef } = store.must(attemptId);
   store.write(() => {
     const attempt = store.must(attemptId);
     if (isOver(attempt) || attempt.stage !== "sent") return putVoidsAside(floor, attempt, evidence.voids ?? 0, printer.name);
@@ -190,11 +191,7 @@ export function completed(
     else store.change(attemptId, { work: { unknown: reason, stood: evidence.after } });
     useEarly(floor, attemptId);
   });
-  say(
-    outcome === "confirmed" ? "info" : "warn",
-    { event: outcome, job_ref: store.must(attemptId).jobRef, grade: evidence.grade },
-    `${store.must(attemptId).jobRef}: ${reason}`,
-  );
+  say(outcome === "confirmed" ? "info" : "warn", { event: outcome, job_ref: jobRef, grade: evidence.grade }, `${jobRef}: ${reason}`);
   news.beat();
 }
 
