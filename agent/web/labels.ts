@@ -1,8 +1,8 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
 import { openExplain, reprint, seenTo } from "./acts.ts";
-import { Button, Name, Panel, Refused, Theirs, useRead } from "./parts.ts";
-import { clockTime, count, say, wordFor } from "./speech.ts";
+import { Button, Name, Panel, Refused, Theirs, Time, useRead } from "./parts.ts";
+import { count, say, wordFor } from "./speech.ts";
 import type { Done, State } from "./station.ts";
 
 const COUNTED = ["sealed", "printed", "unknown", "void", "orphan", "unexplained", "destroyed", "not_printed", "explained"] as const;
@@ -71,6 +71,7 @@ function OpenLabel({ row, now }: { row: Row; now: State }) {
       h("strong", null, words.count[row.state]),
       h("span", { class: "code" }, row.serial ?? row.printer),
       h(Theirs, { text: row.words }),
+      row.at !== null && h(Time, { at: row.at }),
     ),
     isAtLine(now, row)
       ? h("a", { class: "button plain", href: "#line" }, h("strong", null, words.line))
@@ -93,7 +94,7 @@ function Quarantine({ all }: { all: State["quarantine"] }) {
           "li",
           { key: n },
           h("div", null, h("strong", { class: "code" }, code), h("span", { class: "code" }, ref ?? ""), h(Refused, { code, message })),
-          h("time", null, at === null ? "" : clockTime(at)),
+          at !== null && h(Time, { at }),
           h(Button, { title: words.seenTo, disabled: !isRead, onPress: () => seenTo(n) }),
         ),
       ),
@@ -111,7 +112,7 @@ function Recent({ job }: { job: Done }) {
       "div",
       null,
       h("strong", { class: "code" }, job.serial),
-      h("span", null, wordFor(words.ended, ended), job.ended_at ? ` · ${clockTime(job.ended_at)}` : ""),
+      h("span", null, wordFor(words.ended, ended), job.ended_at !== null && [" · ", h(Time, { at: job.ended_at })]),
       job.product !== null && h("span", { class: "quiet" }, h(Name, { text: job.product })),
     ),
     ended === "sealed" && h(Button, { title: words.reprint, onPress: () => reprint(job) }),

@@ -1,7 +1,7 @@
 // The console's small parts: shapes that tell what colours tell, buttons for gloves, and words of the station's own that stay as they are.
 import { type Children, classes, h, signal, useEffect, useLayoutEffect, useSignal } from "#shared/web/dom.ts";
 import { inWords, quoted, refusalInWords } from "#shared/web/telling.ts";
-import { say } from "./speech.ts";
+import { clockTime, say } from "./speech.ts";
 
 /** One shape for each meaning, so that nobody has to see its colour. */
 export type Tone = "good" | "warn" | "bad" | "busy" | "idle" | "pause" | "play";
@@ -92,6 +92,8 @@ export const Refused = ({ code, message }: { code: string; message: string }) =>
 
 /** A name that somebody gave: it runs its own way and turns nothing else around. */
 export const Name = ({ text }: { text: string }) => h("bdi", null, text);
+
+export const Time = ({ at }: { at: string }) => h("time", { dateTime: at }, clockTime(at));
 
 export const Fact = ({ name, value, code = false }: { name: string; value: Children; code?: boolean }) =>
   h("div", { class: "fact" }, h("dt", null, name), h("dd", { class: code ? "code" : undefined }, value));

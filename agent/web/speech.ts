@@ -1,4 +1,5 @@
 // The page's languages, and figures as each of them writes them.
+import { computed } from "#shared/web/dom.ts";
 import { speak } from "#shared/web/language.ts";
 import { stationNow } from "./station.ts";
 import { de } from "./words/de.ts";
@@ -31,8 +32,16 @@ function span(ms: number): string {
   const [unit, each] = UNITS.find(([, each]) => ms >= each) ?? ["second", 1_000];
   return new Intl.NumberFormat(language(), { style: "unit", unit, unitDisplay: "short" }).format(Math.max(0, Math.floor(ms / each)));
 }
-export const clockTime = (at: string): string =>
-  new Intl.DateTimeFormat(language(), { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(new Date(at));
+const times = computed(() => {
+  const written = (day: object) => new Intl.DateTimeFormat(language(), { ...day, timeStyle: "medium", hourCycle: "h23" });
+  return { today: written({}), before: written({ dateStyle: "medium" }) };
+});
+const today = computed(() => new Date(stationNow()).toDateString());
+/** The time of day; of another day than this its date as well, once midnight has passed. */
+export const clockTime = (at: string): string => {
+  const then = new Date(at);
+  return times.value[then.toDateString() === today.value ? "today" : "before"].format(then);
+};
 
 /** A word of a table by a name that comes from the station; the name itself, where a newer station says something new. */
 export const wordFor = (table: Readonly<Record<string, string>>, name: string): string => table[name] ?? name;

@@ -4,9 +4,9 @@ import { h, signal, useEffect } from "#shared/web/dom.ts";
 import { quoted } from "#shared/web/telling.ts";
 import { busy, printTest, tested } from "./acts.ts";
 import { PrinterRow, ScannerRow } from "./line.ts";
-import { Button, Fact, Name, Panel, Refused, shape, Theirs } from "./parts.ts";
+import { Button, Fact, Name, Panel, Refused, shape, Theirs, Time } from "./parts.ts";
 import { show } from "./results.ts";
-import { age, clockTime, count, say, wordFor } from "./speech.ts";
+import { age, count, say, wordFor } from "./speech.ts";
 import { api, type Faults, type PrinterState, type ScannerState, type State } from "./station.ts";
 
 export function Upkeep({ now }: { now: State }) {
@@ -132,7 +132,7 @@ function ScannerPanel({ scanner }: { scanner: ScannerState }) {
         { class: "facts wide" },
         h(Fact, {
           name: words.lastScan,
-          value: [last.why === null ? h(Theirs, { text: last.words }) : wordFor(words.why, last.why), ` · ${clockTime(last.at)}`],
+          value: [last.why === null ? h(Theirs, { text: last.words }) : wordFor(words.why, last.why), " · ", h(Time, { at: last.at })],
         }),
       ),
   );
@@ -203,7 +203,7 @@ function Log({ lines }: { lines: string[] }) {
         return h(
           "li",
           { key: lines.length - i, class: level },
-          h("time", null, time ? clockTime(time) : ""),
+          time === undefined ? h("span", null) : h(Time, { at: time }),
           h("b", null, level),
           h("span", null, msg),
         );

@@ -12,8 +12,9 @@ import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
+import { systemClock } from "../../agent/clock.ts";
 import { BEAT_MS } from "../../shared/beat.ts";
-import { asked, floorOf, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
+import { ask, asked, floorOf, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
 import { world } from "../world.ts";
 import {
   axeSays,
@@ -720,6 +721,31 @@ describe.skipIf(!executable)("the console", async () => {
     await page.goBack();
     await page.locator("main.line").waitFor();
     await expect.poll(() => page.locator("dialog").count()).toBe(0);
+  });
+
+  test("past midnight, what was yesterday's says its day in the operator's language, on a page that has stood since", async (t) => {
+    let now = new Date().setHours(12, 0, 0, 0);
+    const floor = await floorOf(t, w.url, await printShop(w), { eyes: "hand" });
+    const station = await stationOn(floor, { clock: { ...systemClock, now: () => now } });
+    t.onTestFinished(station.end);
+    station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
+    station.store.quarantine({ jobRef: "pj_1", attemptId: null, code: "SCAN_MISMATCH", message: "refused", what: "{}" });
+    const pages = await Promise.all(LANGUAGES.map(async (locale) => (await visit(t, station, { locale }, "#labels")).page));
+    const times = (page: Page) => page.locator(".rows time").allInnerTexts();
+    for (const page of pages) await expect.poll(() => times(page)).toEqual(["12:00:00", "12:00:00"]);
+    const written = Object.fromEntries(
+      LANGUAGES.map((locale) => [locale, new Intl.DateTimeFormat(locale, { dateStyle: "medium" }).format(now)]),
+    );
+    now += 13 * 3_600_000;
+    await ask(station, "POST", "/api/pause", {});
+    for (const [i, locale] of LANGUAGES.entries()) {
+      const page = pages[i] as Page;
+      await expect.poll(async () => (await times(page)).every((at) => at.includes(written[locale] ?? ""))).toBe(true);
+      expect((await times(page)).join()).toContain("12:00:00");
+      await shot(page, `yesterday-${locale}`);
+      await page.setViewportSize(PHONE);
+      expect([locale, await overflow(page), await cutTexts(page)]).toEqual([locale, 0, []]);
+    }
   });
 
   test("the ledger: a label that nobody ordered is explained, what the cloud refused is seen to, a sealed label is printed anew", async (t) => {
