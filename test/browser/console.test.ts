@@ -80,6 +80,7 @@ describe.skipIf(!executable)("the console", async () => {
     [`jobs/${floor.sealed}`]: "Print job",
     attention: "Needs attention",
     stations: "Stations",
+    "stations/01900000-0000-7000-8000-000000000050": "Press 50",
     products: "Products",
     [`products/${floor.product.id}`]: "Kettle 1.7",
     passports: "Passports",
@@ -219,6 +220,38 @@ describe.skipIf(!executable)("the console", async () => {
       await floor.device.api.post("/aidc/station", { status: "degraded", printers: [{ name: "zd621r", status: "head open" }] });
       await page.waitForSelector("text=zd621r: head open");
     });
+  });
+
+  test("a printer's state of any length is read whole at its station's own place, by touch and by key, and stays up to date", async () => {
+    const shop = await printShop(w);
+    const { id } = (await shop.device.api.get("/aidc/station")).body.device;
+    const long = `${"the queue waits for the operator, who ".repeat(5)}ends`;
+    const report = (status: string) =>
+      shop.device.api.post("/aidc/station", { status: "degraded", printers: [{ name: "zd621r", status }] });
+    await report(long);
+    for (const viewport of [PANEL, PHONE, ZOOMED])
+      await signedIn(shop.adminKey, { viewport, bypassCSP: true, hasTouch: true }, async ({ page }) => {
+        await goTo(page, "/stations");
+        const row = page.locator(".rows-box .row").first();
+        const { height = 0 } = (await row.boundingBox()) ?? {};
+        await row.tap({ position: { x: 3, y: height - 3 } });
+        await expect.poll(() => page.evaluate("location.hash")).toBe(`#/stations/${id}`);
+        const said = page.locator("main dd", { hasText: long });
+        await said.waitFor();
+        expect(await said.evaluate((dd) => dd.scrollWidth - dd.clientWidth)).toBe(0);
+        expect([await overflow(page), await cutTexts(page), await axeSays(page)]).toEqual([0, [], []]);
+        await page.goBack();
+        await page.locator(".rows-box").focus();
+        await page.keyboard.press("Tab");
+        await page.keyboard.press("Enter");
+        await said.waitFor();
+        await shot(page, `floor/station-${viewport.width}`);
+        if (viewport !== PANEL) return;
+        await page.waitForSelector(".live.live");
+        await report("head open");
+        await page.locator("main dd", { hasText: "head open" }).waitFor();
+        await report(long);
+      });
   });
 
   test("of more changes at once than are told one by one it shows each: what is new, and what is gone", async () => {

@@ -12,6 +12,7 @@ import { Passports } from "./views/passports.ts";
 import { ProductView } from "./views/product.ts";
 import { Products } from "./views/products.ts";
 import { SignIn } from "./views/sign-in.ts";
+import { StationView } from "./views/station.ts";
 import { Stations } from "./views/stations.ts";
 import { Webhooks } from "./views/webhooks.ts";
 
@@ -20,7 +21,7 @@ const views = {
   overview: { all: Overview, one: undefined },
   jobs: { all: Jobs, one: JobView },
   attention: { all: Attention, one: undefined },
-  stations: { all: Stations, one: undefined },
+  stations: { all: Stations, one: StationView },
   products: { all: Products, one: ProductView },
   passports: { all: Passports, one: undefined },
   webhooks: { all: Webhooks, one: Webhooks },

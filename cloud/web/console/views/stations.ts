@@ -10,7 +10,7 @@ import { devices, keepDevices, place } from "../state.ts";
 const ROW_PX = 56;
 const PAGE_ITEMS = 200;
 const PAGES_MAX = 25;
-const TONES: Record<Device["status"], Tone> = { online: "good", degraded: "warn", offline: "bad" };
+export const TONES: Record<Device["status"], Tone> = { online: "good", degraded: "warn", offline: "bad" };
 const statuses = Object.keys(TONES) as Device["status"][];
 
 const printersOf = ({ printers }: Device) =>
@@ -21,7 +21,7 @@ function row(device: Device) {
   const cell = (kind: string, children: unknown) => h("span", { role: "cell", class: kind }, children as string);
   return [
     cell("presence", h(Badge, { tone: TONES[device.status], text: stations.status[device.status] })),
-    cell("name", theirs(device.name)),
+    cell("name", h("a", { href: `#/stations/${device.id}` }, theirs(device.name))),
     cell("station", theirs(device.station ?? common.any)),
     cell("printers", device.printers.length > 0 ? printersOf(device) : common.unknown),
     cell("buffer", device.buffer_depth === null ? "" : count(device.buffer_depth)),
