@@ -711,6 +711,32 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("whatever banner stands over the page, what is asked is answered without scrolling, and its first words are seen", async (t) => {
+    const shop = await printShop(w, {
+      product: "Wasserkocher Modell Küstennebel 1.7 mit Temperaturwahl und Warmhaltefunktion, gebürsteter Stahl",
+    });
+    const station = await running(t, w.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    for (let i = 0; i < 2; i += 1) await shop.issue();
+    await isAsked(station, ref, "attest");
+    await ask(station, "POST", "/api/pause", {});
+    await shop.admin.delete(`/api-keys/${shop.device.keyId}`);
+    await until(() => station.state().stopped !== null);
+    for (const locale of LANGUAGES) {
+      const { page } = await visit(t, station, { locale });
+      await wedge(page, OPERATOR.badge);
+      await page.locator(".frame").waitFor();
+      await page.locator(".frame").waitFor({ state: "detached" });
+      expect(await page.locator(".banner.bad").count()).toBe(1);
+      await page.locator(".paper img").evaluate((img) => (img as unknown as { decode(): Promise<void> }).decode());
+      await shot(page, `banners-${locale}`);
+      const boxes = await page
+        .locator(".question .headline, .question .answers button")
+        .evaluateAll((all) => all.map((one) => one.getBoundingClientRect()));
+      expect([locale, boxes.length, boxes.filter(({ top, bottom }) => top < 0 || bottom > PANEL.height)]).toEqual([locale, 4, []]);
+    }
+  });
+
   test("the way back takes what stands over the page away with the view that it belonged to", async (t) => {
     const station = await running(t, w.url, await printShop(w), HAND);
     const { page } = await visit(t, station);
@@ -801,7 +827,7 @@ describe.skipIf(!executable)("the console", async () => {
       const { page } = await visit({ onTestFinished: (end) => void ends.unshift(end) }, station, context, `#${view}`);
       await until(async () => (await page.getAttribute("html", "lang")) === locale);
       if (view === "upkeep") await page.locator(".faults").waitFor();
-      if (view === "line") await page.locator(".paper img").evaluate("(img) => img.decode()");
+      if (view === "line") await page.locator(".paper img").evaluate((img) => (img as unknown as { decode(): Promise<void> }).decode());
       await shot(page, `${view}-${locale}-${on}`, view !== "line" || on === "phone");
       expect(await axeSays(page)).toEqual([]);
       expect([await overflow(page), await cutTexts(page), await smallTargets(page, "button, a, select", TOUCH_PX)]).toEqual([0, [], []]);
