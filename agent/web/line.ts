@@ -67,8 +67,8 @@ function Hero({ now, job }: { now: State; job: Job }) {
       h(
         "dl",
         null,
-        job.product !== null && h(Fact, { name: words.product, value: h(Name, { text: job.product }) }),
         h(Fact, { name: words.serial, value: job.serial, code: true }),
+        job.product !== null && h(Fact, { name: words.product, value: h(Name, { text: job.product }) }),
       ),
       h(
         "dl",
