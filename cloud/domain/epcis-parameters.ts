@@ -147,8 +147,8 @@ function conditionOf(name: string, value: string): Made {
 export type Order = { by: "eventTime" | "recordTime"; descending: boolean };
 export type Page = { at: number; eventId: string; left: number | null };
 
-function pageIn(token: string | undefined): Page | undefined {
-  if (token === undefined) return undefined;
+/** Undefined for what isn't a token of ours. */
+function pageIn(token: string): Page | undefined {
   try {
     const [at, eventId, left] = JSON.parse(Buffer.from(token, "base64url").toString("utf8")) as unknown[];
     if (
@@ -159,9 +159,9 @@ function pageIn(token: string | undefined): Page | undefined {
     )
       return { at: at as number, eventId, left: left as number | null };
   } catch {
-    // told below, like all that isn't ours
+    // said of all that isn't ours
   }
-  return refuse([faulty("nextPageToken", "isn't one that this query gave out; start without it")]);
+  return undefined;
 }
 export const tokenOf = ({ at, eventId, left }: Page) => Buffer.from(JSON.stringify([at, eventId, left])).toString("base64url");
 
@@ -177,25 +177,35 @@ export type Plan = {
 /** A page may be smaller than what was asked for: the link says that there is more. */
 export const pageSize = (asked: number = limits.EPCIS_PAGE_DEFAULT_ITEMS): number => Math.min(asked, limits.EPCIS_PAGE_MAX_ITEMS);
 
-/** `under` holds beside whatever else is asked, a parameter of the same name included. */
-export function planOf(query: Query, under: Query): Plan {
+/** What is wrong with a query beyond the shape of its counts. */
+export function queryFaults(query: Query): FieldFault[] {
   const faults: FieldFault[] = [];
-  const conditions: Condition[] = [];
-  for (const [name, value] of [...Object.entries(under), ...Object.entries(query)]) {
-    if (CONTROLS.has(name) || typeof value !== "string") continue;
+  for (const [name, value] of asked(query)) {
     const made = conditionOf(name, value);
     if ("fault" in made) faults.push(faulty(name, made.fault));
-    else conditions.push(made);
   }
-  const by = query["orderBy"] ?? "eventTime";
-  if (by !== "eventTime" && by !== "recordTime") faults.push(faulty("orderBy", "must be eventTime or recordTime"));
-  const direction = query["orderDirection"] ?? "DESC";
-  if (direction !== "ASC" && direction !== "DESC") faults.push(faulty("orderDirection", "must be ASC or DESC"));
+  const { orderBy = "eventTime", orderDirection = "DESC" } = query;
+  if (orderBy !== "eventTime" && orderBy !== "recordTime") faults.push(faulty("orderBy", "must be eventTime or recordTime"));
+  if (orderDirection !== "ASC" && orderDirection !== "DESC") faults.push(faulty("orderDirection", "must be ASC or DESC"));
+  if (query["eventCountLimit"] !== undefined && query["maxEventCount"] !== undefined)
+    faults.push(faulty("maxEventCount", "can't stand beside eventCountLimit"));
+  if (typeof query["nextPageToken"] === "string" && !pageIn(query["nextPageToken"]))
+    faults.push(faulty("nextPageToken", "isn't one that this query gave out; start without it"));
+  return faults;
+}
+const asked = (query: Query): [string, string][] =>
+  Object.entries(query).filter((entry): entry is [string, string] => !CONTROLS.has(entry[0]) && typeof entry[1] === "string");
+
+/** Of a query without faults. `under` holds beside whatever else is asked, a parameter of the same name included. */
+export function planOf(query: Query, under: Query): Plan {
+  const conditions = [...asked(under), ...asked(query)].map(([name, value]) => {
+    const made = conditionOf(name, value);
+    return "fault" in made ? refuse([faulty(name, made.fault)]) : made;
+  });
+  const { orderBy, orderDirection, nextPageToken: token } = query;
   const count = (name: string) => (query[name] === undefined ? undefined : Number(query[name]));
+  const page = typeof token === "string" ? pageIn(token) : undefined;
+  const order: Order = { by: orderBy === "recordTime" ? orderBy : "eventTime", descending: orderDirection !== "ASC" };
   const [most, ceiling] = [count("eventCountLimit"), count("maxEventCount")];
-  if (most !== undefined && ceiling !== undefined) faults.push(faulty("maxEventCount", "can't stand beside eventCountLimit"));
-  if (faults.length > 0) refuse(faults);
-  const page = pageIn(query["nextPageToken"] as string | undefined);
-  const order: Order = { by: by === "recordTime" ? by : "eventTime", descending: direction === "DESC" };
   return { conditions, order, page, perPage: pageSize(count("perPage")), most: page?.left ?? most, ceiling };
 }

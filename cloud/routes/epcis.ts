@@ -15,7 +15,7 @@ import {
 } from "#shared/wire/epcis.ts";
 import * as domain from "../domain/epcis.ts";
 import { LIMIT_HEADERS, prepare } from "../domain/epcis-document.ts";
-import { parameterNames } from "../domain/epcis-parameters.ts";
+import { parameterNames, queryFaults } from "../domain/epcis-parameters.ts";
 import { absent, byId, CONTEXT, query as find } from "../domain/epcis-query.ts";
 import { API, read, type Reply, type Route, serve, write } from "../route.ts";
 
@@ -44,6 +44,7 @@ const captures = {
   },
 };
 const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {}, discovery: FORMAT } };
+const asking = { ...queries, judge: queryFaults };
 const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesBody: true };
 
 const inspecting = {
@@ -88,7 +89,7 @@ const TOP_LEVEL = [
 ] as const;
 const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
   serve({
-    ...queries,
+    ...asking,
     method: "GET",
     path: `/epcis/${collection}/{${name}}/events`,
     says: `The events ${says}; percent-encode it in the path`,
@@ -184,7 +185,7 @@ export const epcis: Route[] = [
     },
   }),
   serve({
-    ...queries,
+    ...asking,
     method: "GET",
     path: "/epcis/events",
     says: "Events by the parameters of the EPCIS query language (SimpleEventQuery); EQ_bizTransaction_, EQ_source_ and EQ_destination_ take a type behind them",

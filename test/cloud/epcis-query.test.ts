@@ -135,6 +135,13 @@ test.each([
   expect(answer.body.error.details.fields).toMatchObject([{ field }]);
 });
 
+test.each(["/epcis/events", "/epcis/bizSteps/shipping/events"])("all that is wrong with a query of %s is named at once", async (path) => {
+  const wrong = { EQ_colour: "red", EQ_action: "LOOK", perPage: "0", maxEventCount: "x", orderBy: "colour", nextPageToken: "abc" };
+  const answer = await all.as.get(`${path}?${new URLSearchParams(wrong).toString()}`);
+  expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:QueryParameterException"]);
+  expect(answer.body.error.details.fields.map(({ field }: Json) => field).toSorted()).toEqual(Object.keys(wrong).toSorted());
+});
+
 test("pages hold together while events come in, in either order, by events and by what they name", async () => {
   const { as } = await tenant();
   const instant = (n: number) => new Date(Date.parse("2026-11-01T00:00:00Z") + Math.floor(n / 3) * 1000).toISOString();
