@@ -138,6 +138,7 @@ async function admit(route: Route, request: FastifyRequest, reply: FastifyReply,
   if (expired && !route.evenExpired) throw new Refusal("SANDBOX_EXPIRED");
   if (route.scope !== "credential" && !route.scope.some((scope) => holds(caller.scopes, scope)))
     throw await deny(route, route.scope, request, deps);
+  if (route.onlyDevices && caller.deviceId === null) throw new Refusal("DEVICE_KEY_REQUIRED");
   return caller;
 }
 

@@ -62,6 +62,8 @@ type Face<P, Q, B> = {
   root?: boolean;
   /** Any one of these opens the route. "credential": any good one. "client": an OAuth client named in the body, or by HTTP Basic. */
   scope: readonly Scope[] | "credential" | "client" | "public";
+  /** Nobody but a key that is bound to a device, whatever its scopes. */
+  onlyDevices?: boolean;
   /** Answered even for a sandbox past its end. */
   evenExpired?: boolean;
   /** Answered under any load and at any rate: probes ask at the worst of times. */

@@ -357,7 +357,9 @@ describe("a job isn't issued", () => {
 });
 
 test("only a device's key claims, and nothing of another tenant's", async () => {
-  expect(await admin.post("/aidc/jobs/claim")).toEqual(refused("DEVICE_KEY_REQUIRED", 403));
+  for (const path of ["/aidc/jobs/claim", "/aidc/jobs/claim/batch", "/aidc/station"])
+    for (const body of [{}, { max: 0 }]) expect(await admin.post(path, body)).toEqual(refused("DEVICE_KEY_REQUIRED", 403)); // before what is wrong with the body
+  expect(await admin.get("/aidc/station?x=1")).toEqual(refused("DEVICE_KEY_REQUIRED", 403));
   const other = await printShop(w);
   const job = await other.issue();
   expect((await device.api.post("/aidc/jobs/claim", { needs: ["qr"] })).status).toBe(204);
