@@ -21,6 +21,7 @@ import {
   fromOf,
   headersFor,
   idempotencyKey,
+  ifMatchFaults,
   mediaIn,
   NO_BYTES,
   received,
@@ -157,6 +158,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   const { params, query, body = {} } = request; // no body at all is an object without fields
   route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
+  faults.push(...ifMatchFaults(route, request));
   const said = headersFor(route, request, faults);
   const keyed = (): Keyed | undefined => (key === undefined ? undefined : { key, fingerprint: fingerprint(request, said) });
   if (!route.readsAddress)

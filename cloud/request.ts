@@ -84,6 +84,11 @@ export function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyReq
   });
 }
 
+export function ifMatchFaults({ takesIfMatch }: Route, { headers: { "if-match": said = "*" } }: FastifyRequest): FieldFault[] {
+  const isFit = said.trim() === "*" || said.split(",").every((tag) => /^(W\/)?"[^"]*"$/.test(tag.trim()));
+  return isFit || !takesIfMatch ? [] : [{ field: "If-Match", rule: "etag", message: 'must be an ETag in quotes, such as "3"' }];
+}
+
 /** What "the same request" means: method, address, what its headers say to the route, and the bytes of the body. */
 export const fingerprint = ({ method, url, headers, bytes }: FastifyRequest, said: string[]): Buffer => {
   const head = [`${method} ${url}`, headers["if-match"] ?? "", ...said, ""].join("\n");

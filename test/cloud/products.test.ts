@@ -145,6 +145,8 @@ test("a stale If-Match is 412, a damaged one 400, a star anything", async () => 
   expect(refusal(weak)).toEqual([412, "PRECONDITION_FAILED"]);
   expect(weak.body.error.message).toContain('send "2"'); // a compressing proxy's client has seen no other
   expect(refusal(await change("2"))).toEqual([400, "VALIDATION_ERROR", "If-Match"]);
+  const both = await w.admin.patch(`/products/${id}`, { description: "short" }, { "if-match": "2" });
+  expect(both.body.error.details.fields.map(({ field }: { field: string }) => field)).toEqual(["description", "If-Match"]);
   expect((await change('"9", "2"')).status).toBe(200);
   expect((await change("*")).status).toBe(200);
 });
