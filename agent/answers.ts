@@ -28,7 +28,7 @@ const secondWord = () => new Refusal("ILLEGAL_TRANSITION", saying("second_word")
 
 /** Two people may answer one question one after the other, and the second's word belongs to no other question that was asked meanwhile. */
 const otherQuestion = (attempt: Attempt) =>
-  new Refusal("ILLEGAL_TRANSITION", saying("other_question"), {
+  new Refusal("ILLEGAL_TRANSITION", saying(askOf(attempt) === null ? "asked_no_more" : "other_question"), {
     ask: askOf(attempt),
     allowed: [...allowedFor(attempt)],
   });

@@ -182,6 +182,7 @@ export const sayings = {
   isnt_ready: "it isn't ready",
   second_word: "that was said just now, of another label: if the one in hand is destroyed as well, say so again in five seconds",
   other_question: "that was answered already, and something else is asked now: look again, and say what you find",
+  asked_no_more: "that isn't asked any more, and nothing else is asked about this job",
   no_such_job: "this station has no job {job}",
   cant_skip: "only a job that isn't begun can be skipped; of this one a label may exist: say what became of it",
   nothing_to_skip: "this job isn't in hand here any more: there is nothing to skip",

@@ -307,7 +307,10 @@ describe.concurrent("when nobody knows what came out", () => {
     const before = leased();
     await until(() => leased() > before);
     expect(jobAt(station, ref)?.ask).toEqual(question);
-    expect((await say(station, ref, "good", { attempt_id: of, since: question?.since })).status).toBe(200);
+    const answer = () => say(station, ref, "good", { attempt_id: of, since: question?.since });
+    expect((await answer()).status).toBe(200);
+    const { status, body } = await answer(); // from the page of somebody who was slower
+    expect([status, body.error.message, body.error.details.ask]).toEqual([409, expect.stringContaining("isn't asked any more"), null]);
   });
 
   test("good is a person's attestation, and the label is scanned like any other", async (t) => {

@@ -184,6 +184,7 @@ export const de: ToldAbroad = {
     isnt_ready: "er ist nicht bereit",
     second_word: "das wurde eben von einem anderen Etikett gesagt: ist auch dieses vernichtet, in fünf Sekunden noch einmal sagen",
     other_question: "das wurde schon beantwortet, und jetzt wird etwas anderes gefragt: noch einmal nachsehen und sagen, was da ist",
+    asked_no_more: "das wird nicht mehr gefragt, und auch sonst nichts zu diesem Auftrag",
     no_such_job: "diese Station hat keinen Auftrag {job}",
     cant_skip:
       "nur ein Auftrag, der nicht begonnen ist, lässt sich überspringen; von diesem kann es ein Etikett geben: sagen, was daraus wurde",

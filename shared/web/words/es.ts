@@ -182,6 +182,7 @@ export const es: ToldAbroad = {
     isnt_ready: "no está lista",
     second_word: "eso se acaba de decir de otra etiqueta: si esta también está destruida, dígalo otra vez en cinco segundos",
     other_question: "eso ya se contestó y ahora se pregunta otra cosa: mire otra vez y diga qué encuentra",
+    asked_no_more: "eso ya no se pregunta, ni otra cosa de este trabajo",
     no_such_job: "esta estación no tiene el trabajo {job}",
     cant_skip: "solo se puede saltar un trabajo no empezado; de este puede haber una etiqueta: diga qué fue de ella",
     nothing_to_skip: "este trabajo ya no está aquí en curso: no hay nada que saltar",

@@ -179,6 +179,7 @@ export const zh: ToldAbroad = {
     isnt_ready: "尚未就绪",
     second_word: "刚才说的是另一张标签：如果手中这张也已销毁，请五秒后再确认一次",
     other_question: "该问题已回答，现在问的是另一件事：请再查看并说明",
+    asked_no_more: "该问题已不再询问，对这个任务也没有其他提问",
     no_such_job: "本工位没有任务 {job}",
     cant_skip: "只有未开始的任务才能跳过；这个可能已有标签：请说明其结果",
     nothing_to_skip: "这个任务已不在本工位处理：没有可跳过的",
