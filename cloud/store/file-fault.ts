@@ -2,9 +2,9 @@
 import { existsSync } from "node:fs";
 import Database from "better-sqlite3";
 import { migrationsIn } from "./migrate.ts";
+import { isOurList, withTables } from "./unfit.ts";
 
 const DAMAGED = /^SQLITE_(NOTADB|CORRUPT)/;
-const TOLD_TABLES = 3;
 
 /** What is wrong with it and what to do. */
 export type FileFault = { says: string; todo: string };
@@ -34,13 +34,11 @@ const tablesOf = (database: Database.Database) =>
 function isOurs(database: Database.Database): boolean {
   const tables = tablesOf(database);
   if (tables.every((name) => name === "migrations")) return true; // a first start that was cut off leaves no more
-  const columns = database.prepare("SELECT name FROM pragma_table_info('migrations')").pluck().all();
-  if (!["version", "name", "digest"].every((name) => columns.includes(name))) return false;
+  if (!isOurList(database.prepare("SELECT name FROM pragma_table_info('migrations')").pluck().all() as string[])) return false;
   return database.prepare("SELECT name FROM migrations WHERE version = 1").pluck().get() === migrationsIn()[0]?.name;
 }
 
 function foreign(file: string, tables: string[]): FileFault {
-  const more = tables.length > TOLD_TABLES ? ", …" : "";
-  const says = `${file} is another program's database, with the tables ${tables.slice(0, TOLD_TABLES).join(", ")}${more}`;
+  const says = `${file} is another program's database, ${withTables(tables)}`;
   return { says, todo: "name a folder of our own with IMPRIMATUR_DATA_DIR" };
 }

@@ -2,7 +2,6 @@
 import { hash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { sql } from "./drizzle.ts";
-import { refuseForeignTables } from "./foreign-tables.ts";
 import type { Engine, Store } from "./store.ts";
 import { refuseUnfit } from "./unfit.ts";
 
@@ -59,7 +58,7 @@ export const newestKnown = (): number => migrationsIn().at(-1)?.version ?? 0;
 /** The latest that ran. */
 export const versionOf = async (store: Store): Promise<number> => (await appliedTo(store)).at(-1)?.version ?? 0;
 
-function refuseForeign(applied: Applied[], known: Migration[]): void {
+function refuseNewerOrChanged(applied: Applied[], known: Migration[]): void {
   for (const { version, name, digest } of applied) {
     const ours = known.find((migration) => migration.version === version);
     if (!ours)
@@ -84,14 +83,11 @@ export async function migrate(
   known: Migration[] = migrationsIn(),
   tell: (name: string) => void = () => {},
 ): Promise<void> {
-  if (engine.name === "postgres") {
-    await refuseUnfit(store);
-    await refuseForeignTables(store, known);
-  }
+  if (engine.name === "postgres") await refuseUnfit(store, known);
   await twice(() => engine.script(spelled(engine.name, TABLE)));
   for (let tries = 1; ; tries += 1) {
     const applied = await appliedTo(store);
-    refuseForeign(applied, known);
+    refuseNewerOrChanged(applied, known);
     const missing = known.filter(({ version }) => !applied.some((row) => row.version === version));
     try {
       if (applied.length > 0) for (const { name } of missing) tell(name);
