@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import { byClient, byKey, credentialEpoch, hasEnded, type Known } from "./domain/callers.ts";
 import { looksWhole } from "./domain/secrets.ts";
 import { cookieIn } from "./console-cookie.ts";
@@ -93,8 +94,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
     const claims = isJwt(secret) ? await verifiedClaims(secret) : undefined;
     return store.joint.read("authenticate", async (tx) => {
       const known = claims ? await byClient(tx, claims.client, { scopes: claims.scopes }) : await byKey(tx, secret);
-      if (!known || (claims && known.caller.tenantId !== claims.tenant))
-        throw unauthorized("the credential is unknown, revoked or of a deleted client");
+      if (!known || (claims && known.caller.tenantId !== claims.tenant)) throw unauthorized(saying("credential_unknown"));
       return { found: { ...known, tokenEndsAt: claims?.endsAt ?? Number.POSITIVE_INFINITY }, now: tx.now };
     });
   }
@@ -123,8 +123,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
       return known(cookie, lookSession, `cookie\0${cookie}`); // no header can carry that as a secret
     }
     const secret = credentialIn(headers);
-    if (secret.length > limits.SECRET_MAX_LENGTH || !looksWhole(secret))
-      throw unauthorized("the credential is damaged: its checksum doesn't fit, was it cut when copied?");
+    if (secret.length > limits.SECRET_MAX_LENGTH || !looksWhole(secret)) throw unauthorized(saying("credential_damaged"));
     return known(secret, look);
   };
 }

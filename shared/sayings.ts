@@ -353,6 +353,8 @@ export const sayings = {
   webhook_late: "no whole answer within {seconds} s",
   ended_unanswered: "the connection ended without an answer",
   ended_midway: "the connection ended in the middle of the answer",
+  credential_damaged: "the credential is damaged: its checksum doesn't fit, was it cut when copied?",
+  credential_unknown: "the credential is unknown, revoked or of a deleted client",
   connection_failed: "the connection failed",
   secret_sealed: "this node can't open the webhook's secret: was IMPRIMATUR_SEALING_KEY changed? Rotate the secret",
   event_forgotten: "its event was forgotten",

@@ -7,7 +7,7 @@ import { type Children, h } from "./dom.ts";
 export type Told = { sayings: Readonly<Record<Saying, string>>; refusals: Readonly<Partial<Record<ErrorCode, string>>> };
 export type ToldAbroad = Told & { refusals: Readonly<Record<ErrorCode, string>> };
 
-type Part = string | { theirs: string };
+type Part = string | { theirs: string; lang?: "en" };
 /** What is put in there is a sentence; elsewhere it is a name or a number, which says the same in every language. */
 const SENTENCES = new Set(["why", "words", "reason", "doubt", "faults", "state", "kind", "count", "waiting"]);
 
@@ -33,8 +33,10 @@ function putIn(told: Told, hole: string, value: string): Part[] {
 function refusal(told: Told, text: string): Part[] | undefined {
   const [, code = "", message = ""] = /^([A-Za-z_]{4,}): (.*)$/s.exec(text) ?? [];
   const words = told.refusals[code as ErrorCode];
-  return words === undefined ? undefined : (tell(told, message) ?? [words.replace(/[.。]$/, "")]);
+  return words === undefined ? undefined : (tell(told, message) ?? [words.replace(/[.。]$/, ""), ...detail(message)]);
 }
+/** What the cloud says beyond the code: better in English than not at all. */
+const detail = (message: string): Part[] => (message === "" ? [] : [" (", { theirs: message, lang: "en" }, ")"]);
 function listed(told: Told, text: string): Part[] | undefined {
   for (const between of ["; ", ", "]) {
     const each = text.split(between).map((one, _, all) => (all.length > 1 ? tell(told, one) : undefined));
@@ -55,14 +57,15 @@ function explained(told: Told, text: string): Part[] | undefined {
 }
 
 /** In whichever language and direction it is. */
-export const quoted = (text: string): Children => h("q", { lang: "", dir: "auto" }, text);
-const shown = (parts: readonly Part[]): Children => parts.map((part) => (typeof part === "string" ? part : quoted(part.theirs)));
+export const quoted = (text: string, lang = ""): Children => h("q", { lang, dir: "auto" }, text);
+const shown = (parts: readonly Part[]): Children => parts.map((part) => (typeof part === "string" ? part : quoted(part.theirs, part.lang)));
 export function inWords(told: Told, text: string): Children {
   const parts = tell(told, text);
   return parts ? shown(parts) : quoted(text);
 }
-/** Of a refusal its message where that says more, else its code. */
+/** Of a refusal its message, where that is known here, else its code and the message as it is. */
 export function refusalInWords(told: Told, { code, message }: { code: string; message: string }): Children {
-  const parts = tell(told, message);
-  return parts ? shown(parts) : told.refusals[code as ErrorCode];
+  const words = told.refusals[code as ErrorCode];
+  const parts = tell(told, message) ?? (words === undefined ? undefined : [words, ...detail(message)]);
+  return parts && shown(parts);
 }

@@ -693,8 +693,9 @@ describe.skipIf(!executable)("the console", async () => {
       await page.locator(".fault", { hasText: "head-open" }).click();
       await until(() => station.state().printers[0]?.status === "ready");
       await page.evaluate("location.hash = 'labels'");
-      await page.locator("main.labels .rows q").waitFor();
-      expect(await page.locator("main.labels .rows q").allInnerTexts()).toEqual(["Toner almost empty"]);
+      await page.locator("main.labels .rows q").first().waitFor();
+      expect(await page.locator("main.labels .rows q").allInnerTexts()).toEqual(["Toner almost empty", refused.message]);
+      expect(await page.locator("main.labels .rows q[lang=en]").innerText()).toBe(refused.message); // beside what its code says
       await look("ledger");
       await page.context().close();
     }

@@ -71,7 +71,15 @@ test.each([
   ],
   [
     "STALE_ATTEMPT: the attempt is over: look for it, and explain it here",
-    "Der Auftrag ging ohne diesen Versuch weiter: sein Etikett ist zu vernichten: suchen und hier erklären",
+    "Der Auftrag ging ohne diesen Versuch weiter: sein Etikett ist zu vernichten (“the attempt is over”): suchen und hier erklären",
+  ],
+  [
+    "SCAN_MISMATCH: the tag has another serial: look for it, and explain it here",
+    "Das Gescannte gehört nicht zu diesem Auftrag (“the tag has another serial”): suchen und hier erklären",
+  ],
+  [
+    "UNAUTHORIZED: the credential is unknown, revoked or of a deleted client",
+    "der Zugang ist unbekannt, widerrufen oder von einem gelöschten Client",
   ],
   ["blocked: it is paused", "blockiert: er ist angehalten"],
   [

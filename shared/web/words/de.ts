@@ -356,6 +356,8 @@ export const de: ToldAbroad = {
     webhook_late: "keine ganze Antwort in {seconds} s",
     ended_unanswered: "die Verbindung endete ohne Antwort",
     ended_midway: "die Verbindung endete mitten in der Antwort",
+    credential_damaged: "der Zugang ist beschädigt: seine Prüfsumme stimmt nicht, wurde er beim Kopieren abgeschnitten?",
+    credential_unknown: "der Zugang ist unbekannt, widerrufen oder von einem gelöschten Client",
     connection_failed: "die Verbindung misslang",
     secret_sealed: "das Geheimnis des Webhooks lässt sich nicht öffnen: wurde IMPRIMATUR_SEALING_KEY geändert? Das Geheimnis erneuern",
     event_forgotten: "sein Ereignis ist nicht mehr da",

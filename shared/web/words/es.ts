@@ -351,6 +351,8 @@ export const es: ToldAbroad = {
     webhook_late: "sin respuesta completa en {seconds} s",
     ended_unanswered: "la conexión acabó sin respuesta",
     ended_midway: "la conexión acabó a mitad de la respuesta",
+    credential_damaged: "la credencial está dañada: su suma de comprobación no cuadra, ¿se cortó al copiarla?",
+    credential_unknown: "la credencial es desconocida, está revocada o es de un cliente borrado",
     connection_failed: "falló la conexión",
     secret_sealed: "no se puede abrir el secreto del webhook: ¿cambió IMPRIMATUR_SEALING_KEY? Renueve el secreto",
     event_forgotten: "su evento ya no existe",

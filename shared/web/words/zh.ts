@@ -344,6 +344,8 @@ export const zh: ToldAbroad = {
     webhook_late: "{seconds} 秒内没有完整应答",
     ended_unanswered: "连接结束而没有应答",
     ended_midway: "连接在应答中途结束",
+    credential_damaged: "凭据已损坏：校验和不符，复制时是否被截断？",
+    credential_unknown: "凭据未知、已被吊销，或属于已删除的客户端",
     connection_failed: "连接失败",
     secret_sealed: "无法打开 Webhook 的密钥：IMPRIMATUR_SEALING_KEY 是否更改？请轮换密钥",
     event_forgotten: "其事件已不存在",
