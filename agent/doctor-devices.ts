@@ -9,12 +9,12 @@ import { openScanner } from "./scanners/index.ts";
 import type { State } from "./state.ts";
 
 const ANSWER_MAX_MS = 4_000;
-type Found = { trouble: string | null; warnings: string[]; ceiling: string | null; identity: string | null };
+type Found = { trouble: string | null; warnings: string[]; ceiling: string | null; identity: string | null; isMute?: boolean };
 
 export async function printerLine(config: PrinterConfig, running: State | undefined): Promise<Line> {
   const { well, odd, bad } = linesOf(`printer ${config.name}`);
   const theirs = running?.printers.find(({ name }) => name === config.name);
-  const { trouble, warnings, ceiling, identity } = theirs
+  const { trouble, warnings, ceiling, identity, isMute } = theirs
     ? {
         trouble: ["ready", "printing"].includes(theirs.status) ? null : `${theirs.status}: ${theirs.words}`,
         warnings: theirs.warnings,
@@ -25,7 +25,7 @@ export async function printerLine(config: PrinterConfig, running: State | undefi
   if (trouble !== null) return bad(trouble);
   const grade = ceiling as Parameters<typeof attests>[0] | null;
   const evidence = grade === null ? "" : `, evidence up to ${grade}`;
-  const words = `${identity ?? config.driver} at ${config.port} is ready${evidence}`;
+  const words = `${identity ?? config.driver} at ${config.port} ${isMute ? "takes the connection" : "is ready"}${evidence}`;
   const asks =
     grade !== null && !attests(grade) && config.attest === "device" ? ["it can't attest: an operator is asked for each label"] : [];
   const all = [...warnings, ...asks];
@@ -45,10 +45,11 @@ async function lookedAt(config: PrinterConfig): Promise<Found> {
       warnings: [
         ...(capabilities.warnings ?? []),
         ...status.warnings,
-        ...(isMute ? ["it took the connection and says nothing of itself: is it on, and of this language?"] : []),
+        ...(isMute ? ["it says nothing of itself: is it on and of this language, and does no other program hold it?"] : []),
       ],
       ceiling: capabilities.ceiling,
       identity: capabilities.identity,
+      isMute,
     };
   } catch (error) {
     return { trouble: (error as Error).message, warnings: [], ceiling: null, identity: null };

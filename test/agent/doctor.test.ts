@@ -46,6 +46,18 @@ test("a station that is well has a line for each thing, all ok, and exit code 0"
   expect(out).not.toContain(shop.device.secret);
 });
 
+test.for(["busy", "dont-answer"] as const)(
+  "a printer that takes the connection and tells nothing (%s) is not called ready",
+  async (fault, t) => {
+    const { floor, file } = await floorWith(t);
+    floor.machine?.fault(fault);
+    const said = (await checked(file)).of("printer printer");
+    expect(said).toMatch(
+      /^warn: zpl at tcp:.* takes the connection, evidence up to E; it says nothing of itself: .*does no other program hold it\?/,
+    );
+  },
+);
+
 test("a running agent is asked instead of its devices, and works on", async (t) => {
   const { floor, file } = await floorWith(t);
   const station = await stationOn(floor);
