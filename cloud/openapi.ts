@@ -114,7 +114,7 @@ export function schemaOf(route: Route): FastifySchema {
 /** No body at all is an object without fields: where such a one is taken, none has to come. */
 function hasToCome({ body, judge }: Route): boolean {
   const { required = [], minProperties = 0 } = body as { required?: string[]; minProperties?: number };
-  return required.length > 0 || minProperties > 0 || (judge?.({}, []) ?? []).length > 0;
+  return required.length > 0 || minProperties > 0 || (judge?.({}, [], {}) ?? []).length > 0;
 }
 
 /** A refusal's other forms, for those who accept them. */

@@ -107,7 +107,7 @@ export function checkOf({
       const isTooMuch = unsafe.length >= limits.FAULTS_MAX_ITEMS || unsafe.some(({ rule }) => rule === "depth");
       const found = isTooMuch ? [] : faultsOf(errorsIn(value), body === undefined && part === "body");
       const soFar = [...unsafe, ...found, ...(part === "query" ? unsafeIn(value, "") : [])]; // a number that came as text is one only now
-      const across = part === judged && judge && !isTooMuch && isNested(value) ? judge(value, soFar) : [];
+      const across = part === judged && judge && !isTooMuch && isNested(value) ? judge(value, soFar, values.params) : [];
       return oneEach([...soFar, ...across]);
     });
     if (faults.length + more.length > 0) throw invalid([...faults, ...more]);

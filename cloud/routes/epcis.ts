@@ -44,7 +44,6 @@ const captures = {
   },
 };
 const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {}, discovery: FORMAT } };
-const asking = { ...queries, judge: queryFaults };
 const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesBody: true };
 
 const inspecting = {
@@ -89,7 +88,8 @@ const TOP_LEVEL = [
 ] as const;
 const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
   serve({
-    ...asking,
+    ...queries,
+    judge: (query, _found, params) => [...queryFaults({ [parameter]: (params as Record<string, string>)[name] }), ...queryFaults(query)],
     method: "GET",
     path: `/epcis/${collection}/{${name}}/events`,
     says: `The events ${says}; percent-encode it in the path`,
@@ -185,7 +185,8 @@ export const epcis: Route[] = [
     },
   }),
   serve({
-    ...asking,
+    ...queries,
+    judge: queryFaults,
     method: "GET",
     path: "/epcis/events",
     says: "Events by the parameters of the EPCIS query language (SimpleEventQuery); EQ_bizTransaction_, EQ_source_ and EQ_destination_ take a type behind them",
