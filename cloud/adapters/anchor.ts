@@ -16,9 +16,8 @@ export function anchorAt(url: string): Anchor {
       if (receipt.digest !== digest) throw new Error(`its receipt is for another digest, ${receipt.digest}`);
       return receipt;
     } catch (cause) {
-      const refusal = new Refusal("ANCHORING_FAILED", `the anchoring service failed: ${(cause as Error).message}; nothing was written`);
-      refusal.cause = cause;
-      throw refusal;
+      const message = `the anchoring service failed: ${(cause as Error).message}; nothing was written`;
+      throw Object.assign(new Refusal("ANCHORING_FAILED", message), { cause });
     }
   };
 }

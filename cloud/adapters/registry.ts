@@ -28,9 +28,7 @@ export function registryAt(base: string): Registry {
         return await ask({ url, body: entry, key: digestOf(entry) });
       } catch (cause) {
         const message = `the registry failed: ${(cause as Error).message}; nothing was written, and asking again is safe`;
-        const refusal = new Refusal("REGISTRY_UNAVAILABLE", message, undefined, { "retry-after": "10" });
-        refusal.cause = cause;
-        throw refusal;
+        throw Object.assign(new Refusal("REGISTRY_UNAVAILABLE", message, undefined, { "retry-after": "10" }), { cause });
       }
     },
   };

@@ -26,15 +26,11 @@ function opened({ secret, sealed }: Kept, { open }: Opener): Buffer | undefined 
 export function secretOf(kept: Kept, opener: Opener): Buffer {
   const secret = opened(kept, opener);
   if (secret) return secret;
-  const refusal = new Refusal(
-    "SERIALS_UNAVAILABLE",
+  const cause = new Error(`a serial secret that the sealing key ${keyIdOf(kept.sealed ?? "")} closed can't be opened`);
+  const message =
     "what this tenant's serials are made with is sealed with a key that this node can't open it with, and no serial is given out meanwhile: " +
-      "whoever runs this cloud has to bring that key back, as a further line of IMPRIMATUR_SEALING_KEY on every node or in sealing-key of the data folder",
-    undefined,
-    { "retry-after": String(RETRY_S) },
-  );
-  refusal.cause = new Error(`a serial secret that the sealing key ${keyIdOf(kept.sealed ?? "")} closed can't be opened`);
-  throw refusal;
+    "whoever runs this cloud has to bring that key back, as a further line of IMPRIMATUR_SEALING_KEY on every node or in sealing-key of the data folder";
+  throw Object.assign(new Refusal("SERIALS_UNAVAILABLE", message, undefined, { "retry-after": String(RETRY_S) }), { cause });
 }
 
 const UNTIL = eq(counters.name, "serials_in_clear_until");

@@ -159,11 +159,8 @@ export const overtaken = (what: string): Error =>
   Object.assign(new Error(`${what} was overtaken by another unit of work`), { code: RUN_AGAIN });
 export const RUN_AGAIN = "40001"; // SQL's own code for it
 
-export function unavailable(cause: unknown): Refusal {
-  const refusal = new Refusal("STORE_UNAVAILABLE", undefined, undefined, { "retry-after": "1" });
-  refusal.cause = cause;
-  return refusal;
-}
+export const unavailable = (cause: unknown): Refusal =>
+  Object.assign(new Refusal("STORE_UNAVAILABLE", undefined, undefined, { "retry-after": "1" }), { cause });
 
 /** drizzle wraps driver errors in one that quotes the parameters: those may be private, the cause is what we want. */
 const unwrap = (error: unknown): unknown =>
