@@ -10,6 +10,7 @@ import type { Caller } from "../route.ts";
 import { eachBeside, overtaken, run, SKIP_LOCKED, together, type Tx } from "../store/store.ts";
 import { capabilitiesOf, seen } from "./devices.ts";
 import { instant } from "./instant.ts";
+import { cancelVoided } from "./job-ends.ts";
 import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
 
@@ -147,7 +148,7 @@ async function grant(tx: Tx, tenantId: string, deviceId: string, taken: Taken[],
     const product = named.get(row.productId) as products.Row;
     await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     if (product.voidedAt !== null) {
-      await jobs.cancelVoided(tx, { tenantId, actor: { id: null } }, row.jobRef, "PRODUCT_VOIDED"); // one that the void didn't reach
+      await cancelVoided(tx, { tenantId, actor: { id: null } }, row.jobRef, "PRODUCT_VOIDED"); // one that the void didn't reach
       return [];
     }
     const lease = jobs.leaseShown(row);

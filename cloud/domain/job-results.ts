@@ -17,6 +17,7 @@ import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
 import { instant } from "./instant.ts";
 import { deviceOf, refuseExpired, refuseForeign, renewed, stale } from "./job-claims.ts";
+import { ended } from "./job-ends.ts";
 import * as jobs from "./jobs.ts";
 import * as log from "./log.ts";
 import { emit, listenersOf } from "./outbox.ts";
@@ -120,7 +121,7 @@ async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: 
   const label = { digitalLink: row.digitalLink, at: tx.now, ...(deviceId === null ? {} : { deviceId }) };
   const changes = { reached: rankOf("SEALED"), simulated: row.simulated };
   const [sealed] = await together([
-    jobs.ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId }),
+    ended(tx, row, "SEALED", word, changes, { status: "printed", reason: null, deviceId }),
     epcis.commissioned(tx, row.tenantId, label),
   ]);
   // Once the serial is held: who had a word on its print until then has told of it before.

@@ -1,18 +1,14 @@
-// Print jobs: looked at, cancelled, ended; and the one way in which any of them changes state.
+// Print jobs: looked at, and the one way in which any of them changes state.
 import { and, asc, eq, gt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
-import { limits } from "#shared/limits.ts";
-import { type Assertor, hasEnded, type JobState, leaseOf, mayCancel, openStates } from "#shared/states.ts";
+import { type Assertor, hasEnded, type JobState, leaseOf } from "#shared/states.ts";
 import { type BundleItem, type Job, type JobHistory, type Need, needNames } from "#shared/wire/jobs.ts";
 import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { printEvents, printJobs, serials, tenants } from "../store/schema.ts";
+import { printEvents, printJobs, tenants } from "../store/schema.ts";
 import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
-import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
-import { countEnd } from "./job-hours.ts";
 import { type PageQuery, SEQ, wholeOf, wholeReply } from "./page.ts";
-import { leftBy } from "./stray-labels.ts";
 import { waits } from "./wakes.ts";
 
 /** A job; and while a unit that holds it is ahead of what is stored, the revision that is, and all words on the attempt if it heard them itself. */
@@ -216,83 +212,6 @@ export async function history(tx: Tx, caller: Caller, ref: string, query: PageQu
   );
 }
 
-const itsSerial = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));
-/** The job of which a label may lie about stays named where the one that ends has nothing to say to it (see `leftBy`). */
-const strayJob = sql`CASE WHEN ${sql.placeholder("keeps")} = 1 THEN COALESCE(${serials.strayJob}, ${sql.placeholder("strayJob")}) ELSE ${sql.placeholder("strayJob")} END`;
-const close = prepared(db.update(serials).set({ openJob: null, strayJob }).where(itsSerial));
-export type PrintOutcome = { status: "printed" | "failed"; reason: string | null; deviceId: string | null };
-/** What a serial keeps of it, and of when it was said. */
-export const printOutcome = {
-  printStatus: sql`${sql.placeholder("status")}`,
-  printReason: sql`${sql.placeholder("reason")}`,
-  printDeviceId: sql`${sql.placeholder("deviceId")}`,
-  printReportedAt: sql`${sql.placeholder("now")}`,
-};
-const settle = prepared(
-  db
-    .update(serials)
-    .set({
-      openJob: null,
-      strayJob,
-      sealedJob: sql`COALESCE(${sql.placeholder("sealedJob")}, ${serials.sealedJob})`,
-      ...printOutcome,
-      printBatch: null,
-    })
-    .where(itsSerial),
-);
-/** The end of a job, with what is known of the print from then on; the serial is free for another job. */
-export async function ended(tx: Tx, row: Row, to: JobState, word: Word, changes: Change = {}, outcome?: PrintOutcome): Promise<Row> {
-  const { tenantId, serial, jobRef: ref } = row;
-  const isSealed = to === "SEALED";
-  const left = { tenantId, serial, ...(await leftBy(tx, row, isSealed)) };
-  const [moved] = await together([
-    move(tx, row, to, word, { pool: false, lookAt: null, ...changes }),
-    outcome ? settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null }) : close.run(left),
-  ]);
-  countEnd(tx, tenantId, to);
-  return moved;
-}
-
 /** `why` holds of a job that goes on; one that has ended stays so. */
 export const illegal = ({ state: from }: Row, to: JobState, allowed: readonly JobState[], why: string): Refusal =>
   new Refusal("ILLEGAL_TRANSITION", hasEnded(from) ? `the job is ${from} and stays so` : why, { from, to, allowed });
-
-export async function cancel(tx: Tx, by: By, ref: string, reason: string | undefined): Promise<Job> {
-  const row = await find(tx, by.tenantId, ref);
-  if (!mayCancel(row.state)) throw illegal(row, "CANCELLED", [], `the job is ${row.state}: a label may exist, so it can't be cancelled`);
-  const why = reason ?? null;
-  return toWire(await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason: why }, { reason: why }));
-}
-
-/** What was voided gets no label: the job ends wherever it stands. */
-export async function cancelVoided(
-  tx: Tx,
-  by: { tenantId: string; actor: { id: string | null } },
-  ref: string,
-  reason: VoidReason,
-): Promise<void> {
-  const row = await find(tx, by.tenantId, ref);
-  if (hasEnded(row.state)) return; // since it was looked up: a label that was sealed stays so
-  await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason }, { reason });
-}
-export type VoidReason = "SERIAL_VOIDED" | "PRODUCT_VOIDED";
-
-const lookedAt = db
-  .select({ tenantId: printJobs.tenantId, ref: printJobs.jobRef }) // no more than the index of states has: else SQLite looks through all jobs that there ever were
-  .from(printJobs)
-  .where(and(eq(printJobs.tenantId, sql.placeholder("tenantId")), eq(printJobs.state, sql.placeholder("state"))))
-  .limit(limits.VOID_LOOKS_AT_JOBS)
-  .as("looked_at");
-const openOfProduct = prepared(
-  db
-    .select({ ref: printJobs.jobRef })
-    .from(lookedAt)
-    .innerJoin(printJobs, and(eq(printJobs.tenantId, lookedAt.tenantId), eq(printJobs.jobRef, lookedAt.ref)))
-    .where(eq(printJobs.productId, sql.placeholder("productId")))
-    .limit(limits.VOID_CANCELS_JOBS),
-);
-/** Those that are under way first. Of a tenant with very many jobs not all: the others end as they come up to be claimed. */
-export async function cancelAllOf(tx: Tx, by: By, productId: string): Promise<void> {
-  const found = await together(openStates.toReversed().map((state) => openOfProduct.all({ tenantId: by.tenantId, state, productId })));
-  for (const { ref } of found.flat().slice(0, limits.VOID_CANCELS_JOBS)) await cancelVoided(tx, by, ref, "PRODUCT_VOIDED");
-}

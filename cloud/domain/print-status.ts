@@ -12,6 +12,7 @@ import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
 import { instant } from "./instant.ts";
+import { type PrintOutcome, printOutcome } from "./job-ends.ts";
 import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
@@ -20,7 +21,7 @@ import { warnOfOther } from "./stray-labels.ts";
 const take = prepared(
   db
     .update(serials)
-    .set({ ...jobs.printOutcome, printBatch: sql`${sql.placeholder("batch")}` })
+    .set({ ...printOutcome, printBatch: sql`${sql.placeholder("batch")}` })
     .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial"))))
     .returning({
       productId: serials.productId,
@@ -31,7 +32,7 @@ const take = prepared(
     }),
 );
 
-type Printed = jobs.PrintOutcome & { serial: string };
+type Printed = PrintOutcome & { serial: string };
 
 /** The key that a batch is known by when it brings none: its own digest, within the tenant. */
 const keyOf = (results: readonly Outcome[]): Buffer => hash("sha256", canonical(results), "buffer");

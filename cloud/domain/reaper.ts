@@ -9,6 +9,7 @@ import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { afterFailure, LEASE_EXPIRED_AFTER_SPOOL } from "./job-results.ts";
+import { ended } from "./job-ends.ts";
 import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
 
@@ -85,7 +86,7 @@ async function expire(tx: Tx, row: jobs.Row): Promise<void> {
 /** The budget is used up: the job ends, and its serial stands in the re-print file. */
 async function bury(tx: Tx, row: jobs.Row, reason: string): Promise<void> {
   const { tenantId, serial, gtin, productId, jobRef, deviceId } = row;
-  await jobs.ended(tx, row, "DEAD_LETTER", { actor: SYSTEM, reason }, { reason }, { status: "failed", reason, deviceId });
+  await ended(tx, row, "DEAD_LETTER", { actor: SYSTEM, reason }, { reason }, { status: "failed", reason, deviceId });
   await emit(tx, { tenantId }, "print.failed", {
     serials: [serial],
     failures: [{ serial, reason }],

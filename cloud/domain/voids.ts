@@ -9,7 +9,7 @@ import * as carriers from "./carriers.ts";
 import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
-import * as jobs from "./jobs.ts";
+import { cancelAllOf, cancelVoided } from "./job-ends.ts";
 import * as products from "./products.ts";
 
 /** Without a serial, or with an item's own, it is the product; else one that was allocated for its labels, with the item that has a passport of its own. */
@@ -29,7 +29,7 @@ export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: str
 
 async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, origin: string): Promise<Product> {
   const voided = await products.voidIt(tx, by, row.id, reason);
-  if (row.printed) await jobs.cancelAllOf(tx, by, row.id);
+  if (row.printed) await cancelAllOf(tx, by, row.id);
   // An item may be a thing whose serial was allocated under its model.
   const own = row.granularity === "batch" || row.serialNumber === null ? undefined : await carriers.find(tx, by.tenantId, row.serialNumber);
   if (own?.gtin === row.gtin && own.voidedAt === null) await voidSerial(tx, by, own, reason, origin);
@@ -44,7 +44,7 @@ async function voidSerial(tx: Tx, by: By, row: carriers.Row, reason: string, ori
     .returning(); // as it is now that nobody else can change it
   const [now] = voided;
   if (!now) throw overtaken(`serial ${row.serial}`);
-  if (now.openJob !== null) await jobs.cancelVoided(tx, by, now.openJob, "SERIAL_VOIDED");
+  if (now.openJob !== null) await cancelVoided(tx, by, now.openJob, "SERIAL_VOIDED");
   if (now.sealedJob === null && now.printStatus !== "printed") return;
   const at = Math.max(tx.now, (now.printReportedAt ?? 0) + 1); // behind what was said of its print while this unit waited
   await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, row.gtin, { serial: row.serial }), at });

@@ -33,6 +33,7 @@ import * as claims from "../domain/job-claims.ts";
 import { issue, issueBatch } from "../domain/job-issue.ts";
 import { list } from "../domain/job-list.ts";
 import * as results from "../domain/job-results.ts";
+import { cancel } from "../domain/job-ends.ts";
 import * as domain from "../domain/jobs.ts";
 import * as orphans from "../domain/orphans.ts";
 import { gtinFaults } from "../domain/product-rules.ts";
@@ -190,7 +191,7 @@ export const jobs: Route[] = [
     refusals: ["ILLEGAL_TRANSITION"],
     audit: "print.cancelled",
     run: async ({ tx, by, params, body }) => {
-      const job = await domain.cancel(tx, by, params.ref, body.reason);
+      const job = await cancel(tx, by, params.ref, body.reason);
       return { status: 200, body: job, about: { subject: job.job_ref, details: { reason: job.reason } } };
     },
   }),

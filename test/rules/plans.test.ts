@@ -10,7 +10,7 @@ import * as devices from "../../cloud/domain/devices.ts";
 import * as epcis from "../../cloud/domain/epcis-query.ts";
 import * as imports from "../../cloud/domain/imports.ts";
 import { list as listJobs } from "../../cloud/domain/job-list.ts";
-import * as jobs from "../../cloud/domain/jobs.ts";
+import { cancelAllOf } from "../../cloud/domain/job-ends.ts";
 import { retained } from "../../cloud/domain/retention.ts";
 import { DEFAULT_TENANT, ensureDefault } from "../../cloud/domain/tenants.ts";
 import * as verifiable from "../../cloud/domain/verifiable-credentials.ts";
@@ -95,7 +95,7 @@ const long = (steps: readonly string[]): string[] => steps.filter((step) => /^SC
 
 test("a void and the end of a device find the tenant's open jobs by their state, however many were sealed", async () => {
   const byState = "SEARCH print_jobs USING COVERING INDEX print_jobs_state (tenant_id=? AND state=?)";
-  const voided = await planOf((tx) => jobs.cancelAllOf(tx, by, randomUUID()));
+  const voided = await planOf((tx) => cancelAllOf(tx, by, randomUUID()));
   await planOf((tx) => tx.db.insert(schema.devices).values(device));
   const removed = await planOf((tx) => devices.remove(tx, caller, device.id));
   for (const steps of [voided, removed]) {
