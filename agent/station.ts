@@ -16,8 +16,7 @@ import type { AgentLog } from "./log.ts";
 import { noticesOf } from "./notices.ts";
 import { operatorsOf } from "./operator.ts";
 import { asOwner } from "./owner.ts";
-import { isWorking, PATIENCE, type Patience } from "./press.ts";
-import type { Timing } from "./printers/driver.ts";
+import { isWorking, PATIENCE, type PressOptions } from "./press.ts";
 import { pulse } from "./pulse.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
@@ -30,11 +29,9 @@ import { loadTemplates } from "./template.ts";
 import { type Pauses, startUplink } from "./uplink.ts";
 import { startWake } from "./wake.ts";
 
-export type StationOptions = {
+export type StationOptions = PressOptions & {
   log: AgentLog;
   clock?: Clock;
-  timing?: Partial<Timing>;
-  patience?: Partial<Patience>;
   pauses?: Pauses;
   /** Until a call to the cloud is given up. */
   callMs?: number;
@@ -51,13 +48,7 @@ export type Station = {
 export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
   const { log } = options;
   const say: Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
-  const clock = steady(options.clock ?? systemClock, (ms) =>
-    say(
-      "warn",
-      { event: "clock", back_s: Math.round(ms / 1_000) },
-      `the clock was set back by ${spanOf(ms)}: the station's own time runs on`,
-    ),
-  );
+  const clock = steadyClock(options.clock, say);
   const store = openBuffer(config.dataDir, clock);
   const news = pulse(clock);
   const floor: Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
@@ -76,28 +67,20 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     throw error;
   }
   let over = false;
-  let paused = store.meta("paused") === "true";
+  const pause = pauseOf(floor);
   const uplink = startUplink(floor, cloud, options.pauses);
   const standing = standingOf({ cloud, store, say, uplink });
   const adoption = adoptionOf({ cloud, uplink, floor, leaseSeconds: config.claim.leaseSeconds });
   const leases = leasesOf({ config, cloud, uplink, floor, adoption });
   const working = () => lanes.filter((lane) => isWorking(lane.state())).map((lane) => lane.config);
-  const claims = claimsOf({ config, cloud, uplink, standing, floor, time, adoption, working, paused: () => paused });
-  const laneFloor = { ...floor, paused: () => paused || over, holds: leases.holds, hungry: claims.hungry };
-  const lanes: Lane[] = config.printers.map((printer) =>
-    startLane(laneFloor, printer, {
-      ...(options.timing ? { timing: options.timing } : {}),
-      ...(options.patience ? { patience: options.patience } : {}),
-    }),
-  );
+  const claims = claimsOf({ config, cloud, uplink, standing, floor, time, adoption, working, paused: pause.isOn });
+  const laneFloor = { ...floor, paused: () => pause.isOn() || over, holds: leases.holds, hungry: claims.hungry };
+  const lanes: Lane[] = config.printers.map((printer) => startLane(laneFloor, printer, options));
   const scans = scansOf(floor, { independentReader: config.scanners.some(({ driver }) => driver === "rfid") });
   const scanners = openScanners(config, scans, news.beat, clock, say);
   const operators = operatorsOf(config.operators, clock);
   const setPaused = (is: boolean) => {
-    store.setMeta("paused", String(is));
-    paused = is;
-    say("info", { event: is ? "paused" : "resumed" }, is ? "paused: no new label is begun" : "resumed");
-    news.beat();
+    pause.set(is);
     claims.wake();
   };
   const state = () =>
@@ -110,7 +93,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       scans,
       uplink,
       standing,
-      paused: () => paused,
+      paused: pause.isOn,
       lines: log.last,
       notices: () => noticesOf({ store, clock, time }),
       broker: () => line.link(),
@@ -152,6 +135,29 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     await end();
     throw error;
   }
+}
+
+const steadyClock = (clock: Clock = systemClock, say: Say) =>
+  steady(clock, (ms) =>
+    say(
+      "warn",
+      { event: "clock", back_s: Math.round(ms / 1_000) },
+      `the clock was set back by ${spanOf(ms)}: the station's own time runs on`,
+    ),
+  );
+
+/** Paused it begins no new label, in the runs after this one as well. */
+function pauseOf({ store, news, say }: Floor) {
+  let isOn = store.meta("paused") === "true";
+  return {
+    isOn: () => isOn,
+    set: (is: boolean): void => {
+      store.setMeta("paused", String(is));
+      isOn = is;
+      say("info", { event: is ? "paused" : "resumed" }, is ? "paused: no new label is begun" : "resumed");
+      news.beat();
+    },
+  };
 }
 
 /** What the run before this one has left, before anything new is begun. */
