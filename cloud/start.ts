@@ -16,7 +16,7 @@ import { keyFolder } from "./key-files.ts";
 import { openKeys } from "./keys.ts";
 import { lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
-import { createMetrics } from "./metrics.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
 import { loadPacks } from "./packs.ts";
 import { budgets as rateBudgets } from "./rate.ts";
 import { keysSetIn, openSeal } from "./seal.ts";
@@ -67,7 +67,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     dataDir: config.DATA_DIR,
     databaseUrl: config.DATABASE_URL,
     log,
-    meter: tracing ? { ...metrics, begin: (mode, label) => tracing.begin(`${mode} ${label}`, "within", tracing.current()) } : metrics,
+    meter: meterOf(metrics, tracing),
     onFatal,
     ...(extras.clock ? { clock: extras.clock } : {}),
   });
@@ -77,14 +77,10 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
     const { seal, keyFiles, keys } = await openSecrets(store, log, config);
+    askForOrigin(store, log, config);
     const allowPrivate = config.WEBHOOK_PRIVATE === "on";
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
-    if (config.PUBLIC_URL === undefined && (!store.sole || !isLoopback(config.HOST)))
-      log.warn(
-        { event: "no-public-url" },
-        `labels, links and tokens name ${urlAt(config.HOST, config.PORT)}: set IMPRIMATUR_PUBLIC_URL to the origin that others know, the same on all nodes`,
-      );
     const workers: Worker[] = [];
     let draining = false;
     metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
@@ -162,6 +158,21 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     await store.close();
     throw error;
   }
+}
+
+/** Units of work are counted, and are part of the request's trace where somebody collects traces. */
+const meterOf = (metrics: Metrics, tracing: Tracing | undefined) =>
+  tracing
+    ? { ...metrics, begin: (mode: string, label: string) => tracing.begin(`${mode} ${label}`, "within", tracing.current()) }
+    : metrics;
+
+/** Where other machines may come by, they know this cloud by a name that only its operator can tell. */
+function askForOrigin(store: Store, log: Log, config: Config): void {
+  if (config.PUBLIC_URL !== undefined || (store.sole && isLoopback(config.HOST))) return;
+  log.warn(
+    { event: "no-public-url" },
+    `labels, links and tokens name ${urlAt(config.HOST, config.PORT)}: set IMPRIMATUR_PUBLIC_URL to the origin that others know, the same on all nodes`,
+  );
 }
 
 /** What is sealed, what it is sealed with, and what we sign with. */
