@@ -1,5 +1,5 @@
 // The buffer's file before anything is believed of it: whose it is, which version wrote it, whether it is whole. What can't be read is set aside, never deleted.
-import { accessSync, constants, closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Refusal } from "#shared/errors.ts";
@@ -10,7 +10,7 @@ import { stages } from "./attempt.ts";
 import { labelStates } from "./buffer-labels.ts";
 import { isDamage } from "./buffer-sql.ts";
 import { type Clock, instant } from "./clock.ts";
-import { makeFolder } from "./terminal.ts";
+import { makeFolder, syncFolder } from "./terminal.ts";
 
 /** What each version added; a file of a later version is refused, for this agent would lose what it can't know. */
 const VERSIONS = [
@@ -207,9 +207,7 @@ function putAside(file: string, why: string, clock: Clock): SetAside {
   const aside = freeName(`${file}${ASIDE}${at.replaceAll(/[-:]|\.\d+/g, "")}`);
   for (const beside of BESIDE) if (existsSync(file + beside)) renameSync(file + beside, aside + beside);
   renameSync(file, aside);
-  const folder = openSync(dirname(file), "r");
-  fsyncSync(folder);
-  closeSync(folder);
+  syncFolder(dirname(file));
   return { file: aside, why, at };
 }
 function freeName(wanted: string, n = 1): string {

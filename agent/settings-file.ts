@@ -3,7 +3,7 @@ import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSyn
 import { dirname } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
 import { codeOf } from "#shared/fault.ts";
-import { makeFolder } from "./terminal.ts";
+import { makeFolder, syncFolder } from "./terminal.ts";
 
 export type Reserved = {
   write(settings: object): void;
@@ -59,9 +59,7 @@ export function reserve(file: string, force: boolean): Reserved {
         throw codeOf(error) === "EEXIST" ? isThere(file) : error;
       }
       giveUp();
-      const folder = openSync(dirname(file), "r");
-      fsyncSync(folder);
-      closeSync(folder);
+      syncFolder(dirname(file));
     },
   };
 }

@@ -2,9 +2,10 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { codeOf } from "#shared/fault.ts";
-import { folderMaker, inodeFinder } from "#shared/folder.ts";
+import { folderMaker, folderSyncer, inodeFinder } from "#shared/folder.ts";
 
 export const makeFolder = folderMaker({ existsSync, mkdirSync, statSync }, dirname);
+export const syncFolder = folderSyncer({ closeSync, fsyncSync, openSync }, process.platform);
 export const inodeOf = inodeFinder({ statSync });
 
 export function writeDurably(file: string, text: string): void {
@@ -38,11 +39,3 @@ export function bytesIn(file: string, mostBytes: number): Buffer {
   }
 }
 export const textIn = (file: string, mostBytes: number): string => bytesIn(file, mostBytes).toString("utf8");
-
-/** What was renamed into a folder, or out of it, is so after a power cut too. */
-export function syncFolder(folder: string): void {
-  if (process.platform === "win32") return; // Windows has no handle to a folder to sync
-  const place = openSync(folder, "r");
-  fsyncSync(place);
-  closeSync(place);
-}

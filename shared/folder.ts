@@ -1,8 +1,9 @@
-// What both programs ask of a disk: folders that are needed and may not be there yet, and whether a name still leads to the file that was opened.
-import type { existsSync, mkdirSync, statSync } from "node:fs";
+// What both programs ask of a disk: folders that are needed and may not be there yet, that a power cut changes no name in them, and whether a name still leads to the file that was opened.
+import type { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
 import type { dirname } from "node:path";
 
 type Disk = { existsSync: typeof existsSync; mkdirSync: typeof mkdirSync; statSync: typeof statSync };
+type Handles = { closeSync: typeof closeSync; fsyncSync: typeof fsyncSync; openSync: typeof openSync };
 
 /** Makes a folder with all above it; says whether it is new. Node's own way up never ends where a folder takes none, as /proc does (Node 24.21). */
 export const folderMaker = (disk: Disk, above: typeof dirname) =>
@@ -19,6 +20,15 @@ export const folderMaker = (disk: Disk, above: typeof dirname) =>
       if ((error as { code?: string }).code === "EEXIST") return false; // somebody else was faster
       throw error;
     }
+  };
+
+/** What was renamed into a folder, or out of it, is so after a power cut too. */
+export const folderSyncer = (disk: Handles, platform: string) =>
+  function syncFolder(folder: string): void {
+    if (platform === "win32") return; // Windows has no handle to a folder to sync
+    const place = disk.openSync(folder, "r");
+    disk.fsyncSync(place);
+    disk.closeSync(place);
   };
 
 /** Which file a name leads to; 0: none, undefined: it can't be asked. */
