@@ -4,7 +4,7 @@ import { enterPin, scanned, sheet } from "./acts.ts";
 import { hide, result } from "./results.ts";
 import { Shell } from "./shell.ts";
 import { isPin, typed } from "./sheets.ts";
-import { say } from "./speech.ts";
+import { ready, say } from "./speech.ts";
 import { begin, state } from "./station.ts";
 import { listenToWedge } from "./wedge.ts";
 
@@ -16,5 +16,5 @@ document.addEventListener("keydown", ({ key }) => {
 effect(() => {
   document.title = `${state.value?.station ?? "Imprimatur"} · ${say().station}`;
 });
-render(h(Shell, {}), document.getElementById("page") as HTMLElement);
+void ready.finally(() => render(h(Shell, {}), document.getElementById("page") as HTMLElement));
 begin();
