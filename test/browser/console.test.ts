@@ -737,9 +737,11 @@ describe.skipIf(!executable)("the console", async () => {
     await shop.issue({ station: "w".repeat(64) });
     for (const viewport of [PANEL, { width: 512, height: 300 }, ZOOMED])
       await signedIn(shop.adminKey, { viewport }, async ({ page }) => {
-        for (const path of ["jobs", "products", `products/${shop.product.id}`, "audit"]) {
+        for (const path of ["overview", "jobs", "products", `products/${shop.product.id}`, "audit"]) {
           await goTo(page, `/${path}`);
-          await page.waitForSelector("main table, main .life");
+          await page.waitForSelector("main table, main .life, main .bars");
+          const whole = `[...document.querySelectorAll(".bar-name")].every((one) => one.scrollWidth <= one.clientWidth)`;
+          expect([path, viewport.width, await page.evaluate(whole)]).toEqual([path, viewport.width, true]);
           const over = await page.evaluate(
             `Math.max(...[document.documentElement, document.querySelector("main")].map((one) => one.scrollWidth - one.clientWidth))`,
           );
