@@ -78,7 +78,7 @@ type Face<P, Q, B> = {
   query?: Q | undefined;
   body?: B | undefined;
   /** Faults that no schema of a body finds, or of a query where there is no body, beside those that it found. */
-  judge?(body: Record<string, unknown>, found: readonly FieldFault[], params: unknown): FieldFault[];
+  judge?: (body: Record<string, unknown>, found: readonly FieldFault[], params: unknown) => FieldFault[];
   /** Its body is a list whose items the route judges one by one: what is unfit in one must not refuse the others. */
   judgesItems?: boolean;
   /** Refuses a body with a code of its own before any of its fields is judged. */
