@@ -5,6 +5,7 @@ import { Type } from "typebox";
 import { afterAll, expect, test } from "vitest";
 import { sql } from "drizzle-orm";
 import { asking } from "../../cloud/adapters/outside.ts";
+import { refusal } from "../../fixtures/client.ts";
 import { startAnchor } from "../../fixtures/anchor.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import type { Way } from "../../fixtures/misbehaving.ts";
@@ -19,7 +20,6 @@ afterAll(() => Promise.all([anchor.end(), registry.end()]));
 const w = await world({ settings: { IMPRIMATUR_ANCHOR: `${anchor.url}/anchors`, IMPRIMATUR_REGISTRY_URL: registry.url } });
 let n = 500_000;
 const kettle = () => ({ gtin: gtinOf((n += 1)) });
-const refusal = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
 /** Whatever a success would have left. */
 const traces = (id: string) =>
   w.store.read("traces", async ({ db }) => [

@@ -9,7 +9,7 @@ import * as passports from "../../cloud/domain/passports.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import * as schema from "../../cloud/store/schema.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import type { Client } from "../../fixtures/client.ts";
+import { type Client, refusal } from "../../fixtures/client.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -46,7 +46,6 @@ async function generated(as: Client = w.admin, more: Record<string, unknown> = {
 }
 const publish = (productId: string, as: Client = w.admin) =>
   as.post(`/products/${productId}/publish-dpp`, undefined, { "idempotency-key": crypto.randomUUID() });
-const refusal = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
 const sha256 = (...parts: Buffer[]) => createHash("sha256").update(Buffer.concat(parts)).digest();
 
 test("a passport is made by a worker, says what the product says in UNTP's vocabulary, and names it by Digital Link", async () => {

@@ -10,6 +10,7 @@ import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
 import type { Tx } from "../../cloud/store/store.ts";
+import { refusal } from "../../fixtures/client.ts";
 import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
@@ -19,7 +20,6 @@ import { world } from "../world.ts";
 const w = await world();
 let n = 540_000;
 const kettle = () => ({ gtin: gtinOf((n += 1)) });
-const refusal = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
 const verify = (credential: string) => w.admin.post("/credentials/verify", { credential });
 const passportOf = async (id: string) => (await w.admin.get(`/passports/${id}`)).body;
 const outcomesOf = async (credential: string) => {
