@@ -1,6 +1,7 @@
 // Beside the buffer, a line for each label that was begun: what a buffer that was put back to how it was, or lost, doesn't know any more stands here.
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { syncFolder } from "./terminal.ts";
 
 /** An act as the buffer has it, and whose label it is. */
 export type Begun = {
@@ -41,9 +42,7 @@ export function begunBeside(buffer: string) {
     const draft = `${file}.draft`;
     writeFileSync(draft, [...open.values()].map(textOf).join(""), { mode: 0o600, flush: true });
     renameSync(draft, file);
-    const folder = openSync(dirname(file), "r");
-    fsyncSync(folder);
-    closeSync(folder);
+    syncFolder(dirname(file));
     written = open.size;
   }
 
