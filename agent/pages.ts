@@ -1,25 +1,25 @@
-// The console's page: a few files, made when first asked for, so that it needs no network and no address can lead anywhere else.
+// The console's page: three files, made when first asked for, so that it needs no network and no address can lead anywhere else.
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import type { FastifyInstance } from "fastify";
-import { answerWith, JAVASCRIPT, LATER_SCRIPTS, PACKER, PAGE_POLICY, pageOf, SCRIPT_MAX_BYTES } from "#shared/pages.ts";
+import { answerWith, PACKER, PAGE_POLICY, pageOf, SCRIPT_MAX_BYTES } from "#shared/pages.ts";
 
 const pathOf = (url: string | URL): string => fileURLToPath(new URL(url, import.meta.url));
-const script = (name: string) => async () => {
-  const args = [pathOf(PACKER), pathOf("./web/main.ts"), name];
-  return (await promisify(execFile)(process.execPath, args, { maxBuffer: SCRIPT_MAX_BYTES })).stdout;
-};
+const PACKING = [pathOf(PACKER), pathOf("./web/main.ts")];
 const text = (url: string) => () => readFile(pathOf(url), "utf8");
 
 const packed = (make: () => Promise<string>) => pageOf(make, gzipSync);
 const FILES = [
   { url: "/", type: "text/html; charset=utf-8", page: packed(text("./web/index.html")) },
   { url: "/console.css", type: "text/css; charset=utf-8", page: packed(text("./web/console.css")) },
-  { url: "/console.js", type: JAVASCRIPT, page: packed(script("main")) },
-  ...LATER_SCRIPTS.map((name) => ({ url: `/${name}.js`, type: JAVASCRIPT, page: packed(script(name)) })),
+  {
+    url: "/console.js",
+    type: "text/javascript; charset=utf-8",
+    page: packed(() => promisify(execFile)(process.execPath, PACKING, { maxBuffer: SCRIPT_MAX_BYTES }).then(({ stdout }) => stdout)),
+  },
 ];
 
 export function servePages(app: FastifyInstance): void {

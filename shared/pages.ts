@@ -16,11 +16,8 @@ export const PAGE_POLICY = [
   "trusted-types 'none'",
 ].join("; ");
 
-/** The program that packs a page's modules into scripts; nothing else of it is served. */
+/** The program that packs a page's modules into one script; nothing else of it is served. */
 export const PACKER = new URL("../.runtime/pack.mjs", import.meta.url);
-export const JAVASCRIPT = "text/javascript; charset=utf-8";
-/** What isn't in a page's first script: the words of every language but English. */
-export const LATER_SCRIPTS = ["de", "es", "zh"];
 export const SCRIPT_MAX_BYTES = 4_000_000;
 
 type Page = { plain: Buffer; packed: Buffer; etag: string };

@@ -4,7 +4,7 @@ import { enterPin, scanned, sheet } from "./acts.ts";
 import { hide, result } from "./results.ts";
 import { Shell } from "./shell.ts";
 import { isPin, typed } from "./sheets.ts";
-import { ready, say } from "./speech.ts";
+import { say } from "./speech.ts";
 import { begin, state } from "./station.ts";
 import { listenToWedge } from "./wedge.ts";
 
@@ -16,5 +16,5 @@ document.addEventListener("keydown", ({ key }) => {
 effect(() => {
   document.title = `${state.value?.station ?? "Imprimatur"} · ${say().station}`;
 });
-void ready.finally(() => render(h(Shell, {}), document.getElementById("page") as HTMLElement));
+render(h(Shell, {}), document.getElementById("page") as HTMLElement);
 begin();

@@ -2,14 +2,18 @@
 import { computed } from "#shared/web/dom.ts";
 import { speak } from "#shared/web/language.ts";
 import { stationNow } from "./station.ts";
+import { de } from "./words/de.ts";
 import { en, type Words } from "./words/en.ts";
+import { es } from "./words/es.ts";
+import { zh } from "./words/zh.ts";
 
-const speech = speak<Words>(en, {
-  de: () => import("./words/de.ts").then(({ de }) => de),
-  es: () => import("./words/es.ts").then(({ es }) => es),
-  "zh-Hans": () => import("./words/zh.ts").then(({ zh }) => zh),
-});
-export const { ready, names: languages } = speech;
+const speech = speak<Words>([
+  { code: "en", name: "English", words: en },
+  { code: "de", name: "Deutsch", words: de },
+  { code: "es", name: "Español", words: es },
+  { code: "zh-Hans", name: "简体中文", words: zh },
+]);
+export const languages = speech.tables;
 export const language = speech.code;
 export const choose = speech.choose;
 export const say = speech.words;

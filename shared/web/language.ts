@@ -1,42 +1,31 @@
-// Languages: one table of texts each, fetched when it is wanted, the reader's own chosen by the browser or by hand, numbers and times as they are written there.
+// Languages: one table of texts each, the reader's own chosen by the browser or by hand, numbers and times as they are written there.
 import { computed, effect, signal } from "./dom.ts";
 
-const NAMES = { en: "English", de: "Deutsch", es: "Español", "zh-Hans": "简体中文" } as const;
-type Code = keyof typeof NAMES;
-const codes = Object.keys(NAMES) as Code[];
+export type Spoken<Words> = { code: string; name: string; words: Words };
+
 const KEPT = "language";
-const BESIDE_MS = 3_000;
 const wanted = (): readonly string[] => {
   const kept = localStorage.getItem(KEPT);
   return kept === null ? navigator.languages : [kept, ...navigator.languages];
 };
-const known = (tag: string) => codes.find((code) => code === tag) ?? codes.find((code) => code.split("-")[0] === tag.split("-")[0]);
 
-/** English came with the page; `ready` once the reader's own language is there, and the others soon after, lest the server be away by then. */
-export function speak<Words>(en: Words, abroad: Record<Exclude<Code, "en">, () => Promise<Words>>) {
-  const tables: Record<Code, () => Promise<Words>> = { en: () => Promise.resolve(en), ...abroad };
-  const chosen = signal<{ code: Code; words: Words }>({ code: "en", words: en });
-  let latest: Code | undefined;
-  async function turnTo(code: Code): Promise<void> {
-    latest = code;
-    const words = await tables[code]();
-    if (latest === code) chosen.value = { code, words };
-  }
-  const beside = () => Promise.allSettled(codes.map((code) => tables[code]())); // one that doesn't come is fetched when it is chosen
+/** The tables of a page, best first for whoever reads it. */
+export function speak<Words>(tables: readonly [Spoken<Words>, ...Spoken<Words>[]]) {
+  const of = (tag: string) =>
+    tables.find(({ code }) => code === tag) ?? tables.find(({ code }) => code.split("-")[0] === tag.split("-")[0]);
+  const chosen = signal(wanted().map(of).find(Boolean) ?? tables[0]);
   effect(() => {
     document.documentElement.lang = chosen.value.code;
   });
   const formats = computed(() => formatsOf(chosen.value.code));
   return {
-    names: Object.entries(NAMES).map(([code, name]) => ({ code, name })),
-    ready: turnTo(wanted().map(known).find(Boolean) ?? "en").finally(() => setTimeout(beside, BESIDE_MS)),
+    tables,
     code: () => chosen.value.code,
     words: () => chosen.value.words,
     formats: () => formats.value,
-    choose: (tag: string) => {
-      const code = known(tag) ?? "en";
-      localStorage.setItem(KEPT, code);
-      void turnTo(code);
+    choose: (code: string) => {
+      chosen.value = of(code) ?? tables[0];
+      localStorage.setItem(KEPT, chosen.value.code);
     },
   };
 }

@@ -36,7 +36,7 @@ const Languages = () =>
   h(
     "select",
     { "aria-label": words().language, onChange: (event: Event) => language.choose((event.currentTarget as HTMLSelectElement).value) },
-    language.names.map(({ code, name }) => h("option", { key: code, value: code, selected: code === language.code(), lang: code }, name)),
+    language.tables.map(({ code, name }) => h("option", { key: code, value: code, selected: code === language.code(), lang: code }, name)),
   );
 
 const LiveSign = () =>
@@ -117,5 +117,5 @@ function skip(event: Event): void {
 
 const root = document.querySelector("#console");
 if (!root) throw new Error("the page has no place for the console");
-void language.ready.finally(() => render(h(Page, null), root));
+render(h(Page, null), root);
 void resume();
