@@ -1,5 +1,5 @@
 // A sentence that others keep, said in the reader's language: those of the table in its words, and in quotation marks whatever is somebody else's.
-import type { ErrorCode } from "../errors.ts";
+import { type ErrorCode, errors } from "../errors.ts";
 import { heard, partsOf, type Saying } from "../sayings.ts";
 import { type Children, h } from "./dom.ts";
 
@@ -32,11 +32,16 @@ function putIn(told: Told, hole: string, value: string): Part[] {
 /** `CODE: message`, as reasons of jobs have it that were refused. */
 function refusal(told: Told, text: string): Part[] | undefined {
   const [, code = "", message = ""] = /^([A-Za-z_]{4,}): (.*)$/s.exec(text) ?? [];
-  const words = told.refusals[code as ErrorCode];
-  return words === undefined ? undefined : (tell(told, message) ?? [words.replace(/[.。]$/, ""), ...detail(message)]);
+  return told.refusals[code as ErrorCode] === undefined ? undefined : refused(told, { code, message });
 }
-/** What the cloud says beyond the code: better in English than not at all. */
-const detail = (message: string): Part[] => (message === "" ? [] : [" (", { theirs: message, lang: "en" }, ")"]);
+/** In the words of its message, where these are known here; else in its code's, with what the message says beyond those: better in English than not at all. */
+function refused(told: Told, { code, message }: { code: string; message: string }): Part[] | undefined {
+  const words = told.refusals[code as ErrorCode];
+  const known = message === "" ? undefined : tell(told, message);
+  if (known || words === undefined) return known;
+  const isMore = message !== "" && message !== errors[code as ErrorCode].says;
+  return [words.replace(/[.。]$/, ""), ...(isMore ? [" (", { theirs: message, lang: "en" as const }, ")"] : [])];
+}
 function listed(told: Told, text: string): Part[] | undefined {
   for (const between of ["; ", ", "]) {
     const each = text.split(between).map((one, _, all) => (all.length > 1 ? tell(told, one) : undefined));
@@ -63,9 +68,7 @@ export function inWords(told: Told, text: string): Children {
   const parts = tell(told, text);
   return parts ? shown(parts) : quoted(text);
 }
-/** Of a refusal its message, where that is known here, else its code and the message as it is. */
-export function refusalInWords(told: Told, { code, message }: { code: string; message: string }): Children {
-  const words = told.refusals[code as ErrorCode];
-  const parts = tell(told, message) ?? (words === undefined ? undefined : [words, ...detail(message)]);
+export function refusalInWords(told: Told, refusal: { code: string; message: string }): Children {
+  const parts = refused(told, refusal);
   return parts && shown(parts);
 }

@@ -739,7 +739,7 @@ describe.skipIf(!executable)("the console", async () => {
       await signedIn(shop.adminKey, { viewport }, async ({ page }) => {
         for (const path of ["overview", "jobs", "products", `products/${shop.product.id}`, "audit"]) {
           await goTo(page, `/${path}`);
-          await page.waitForSelector("main table, main .life, main .bars");
+          await page.waitForSelector(path === "overview" ? "main .bar-name" : "main table, main .life");
           const whole = `[...document.querySelectorAll(".bar-name")].every((one) => one.scrollWidth <= one.clientWidth)`;
           expect([path, viewport.width, await page.evaluate(whole)]).toEqual([path, viewport.width, true]);
           const over = await page.evaluate(

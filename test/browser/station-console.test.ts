@@ -105,12 +105,14 @@ describe.skipIf(!executable)("the console", async () => {
     Promise.all([outcome(page, colour, says).waitFor(), act()]);
   /** Of which label something is asked, what, and the answers: each in view, and nothing over it. */
   const unseen = (page: Page) =>
-    page.evaluate<
-      string[]
-    >(`[...document.querySelectorAll(".hero dl:first-child .code, .question .headline, .question .answers button")].filter((one) => {
-      const { left, right, top, bottom } = one.getBoundingClientRect();
-      return top < 0 || bottom > innerHeight || ![top + 4, bottom - 4].every((y) => one.contains(document.elementFromPoint((left + right) / 2, y)));
-    }).map((one) => one.textContent)`);
+    page.evaluate<string[]>(`[".hero dl:first-child .code", ".question .headline", ".question .answers button"].flatMap((what) => {
+      const all = [...document.querySelectorAll(what)];
+      const hidden = all.filter((one) => {
+        const { left, right, top, bottom } = one.getBoundingClientRect();
+        return top < 0 || bottom > innerHeight || ![top + 4, bottom - 4].every((y) => one.contains(document.elementFromPoint((left + right) / 2, y)));
+      });
+      return all.length === 0 ? [what + " isn't there"] : hidden.map((one) => one.textContent);
+    })`);
   /** By hand, unless it has gone by itself. */
   const dismissed = async (page: Page, colour: Colour) => {
     await outcome(page, colour).click({ timeout: 2_000 }).catch(() => {}); // oxfmt-ignore

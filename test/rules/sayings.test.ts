@@ -81,6 +81,7 @@ test.each([
     "UNAUTHORIZED: the credential is unknown, revoked or of a deleted client",
     "der Zugang ist unbekannt, widerrufen oder von einem gelöschten Client",
   ],
+  ["DEVICE_KEY_REQUIRED: Only a key that is bound to a device may do this", "Das darf nur der Schlüssel eines Geräts"],
   ["blocked: it is paused", "blockiert: er ist angehalten"],
   [
     "the printer answered, but it no longer tells its counter, and unknown labels wait in it",
