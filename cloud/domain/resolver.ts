@@ -95,15 +95,16 @@ export async function resolve(tx: Tx, key: LinkKey, host: string): Promise<Resol
   const thing: LinkKey = { gtin, ...(serial !== undefined ? { serial } : own && lot !== undefined ? { lot } : {}) };
   const whole = found === own || serial !== undefined ? model : undefined;
   const above: Level[] = isPublic(whole) && whole.voidedAt === null ? [levelOf({ gtin }, whole)] : [];
-  if (serial !== undefined && lot !== undefined) above.unshift(...(await levelsOfLot(gtin, lot, found.tenantId)));
+  if (serial !== undefined && lot !== undefined) above.unshift(...(await levelsOfLot(gtin, lot, found)));
   return { tenantId: found.tenantId, at: tx.now, levels: [levelOf(thing, found), ...above] };
 }
 
-/** What stands between a serial and its GTIN where the link names a lot too. */
-async function levelsOfLot(gtin: string, lot: string, tenantId: string): Promise<Level[]> {
+/** What stands between a serial and its GTIN where the link names a lot too, and the serial is of no other. */
+async function levelsOfLot(gtin: string, lot: string, { tenantId, granularity, productId }: Target): Promise<Level[]> {
   const rows = await published.all({ gtin, thing: `${gtin}/${lot}`, serial: "" });
-  const found = rows.filter((row) => row.granularity === "batch" && row.tenantId === tenantId && row.voidedAt === null && isPublic(row));
-  return found.map((row) => levelOf({ gtin, lot }, row));
+  const mayBeItsOwn = (row: Target) => row.tenantId === tenantId && (granularity !== "batch" || row.productId === productId);
+  const itsOwn = rows.filter((row) => row.granularity === "batch" && mayBeItsOwn(row) && row.voidedAt === null && isPublic(row));
+  return itsOwn.map((row) => levelOf({ gtin, lot }, row));
 }
 const levelOf = (key: LinkKey, { productId }: Target): Level => ({ key, productId });
 

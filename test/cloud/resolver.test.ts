@@ -355,6 +355,9 @@ test("items and lots have passports of their own, found before their model's; a 
   expect(await anchors("/10/L-1")).toEqual(["/10/L-1", ""]);
   expect(await anchors("/10/L-1/21/77")).toEqual(["/21/77", "/10/L-1", ""]);
   expect(await anchors("/10/I-1/21/I-1")).toEqual(["/21/I-1", ""]);
+  await published({ gtin: whole.gtin, granularity: "batch", serialNumber: "L-2" });
+  expect(await anchors("/10/L-2/21/77")).toEqual(["/21/77", ""]); // it is of the other lot
+  expect(await anchors("/10/L-1/21/I-1")).toEqual(["/21/I-1", "/10/L-1", ""]);
   await w.admin.post(`/products/${lot.id}/void`, { reason: "recalled" });
   expect(await anchors("/10/L-1/21/I-1")).toEqual(["/21/I-1", ""]);
 });
