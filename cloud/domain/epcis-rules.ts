@@ -37,9 +37,13 @@ export const extrasOf = (context: unknown): unknown[] =>
 export function contentOf(event: Json, around: readonly unknown[]): string {
   const { "@context": own, ...said } = event;
   const text = canonical(said);
-  const declared: Json = Object.assign({}, ...[...around, ...extrasOf(own)].filter(isObject));
+  const contexts = [...around, ...extrasOf(own)];
+  const declared: Json = Object.assign({}, ...contexts.filter(isObject));
   const used = Object.entries(declared).filter(([prefix]) => text.includes(`"${prefix}:`));
-  return canonical([said, Object.fromEntries(used)]);
+  const isElsewhere = [...text.matchAll(/"([^":]+):[^"]*":/g)].some(
+    ([, prefix = ""]) => !(prefix in declared) && !KNOWN_PREFIXES.has(prefix),
+  );
+  return canonical([said, Object.fromEntries(used), isElsewhere ? textsIn(contexts) : []]);
 }
 
 export function contextFault(context: unknown): string | undefined {

@@ -96,6 +96,12 @@ test("the content of an event is the same whatever declares its prefixes, as lon
   expect((await as.post("/epcis/events", answered)).body).toEqual(answered);
   for (const differing of [whole(mine, other), { "@context": other, ...mine }])
     expect(await job(as, await capture(as, differing))).toMatchObject({ success: false });
+  const [a, b] = ["https://a.example/context", "https://b.example/context"].map((url) => [CONTEXT, url]); // what stands there, nobody reads
+  const by = observed({ "mill:n": 1 });
+  expect((await as.post("/epcis/events", { "@context": a, ...by })).status).toBe(201);
+  expect(await job(as, await capture(as, whole(by, a)))).toMatchObject({ success: true });
+  expect(refusal(await as.post("/epcis/events", { "@context": b, ...by })).slice(0, 2)).toEqual([409, "EVENT_EXISTS"]);
+  expect((await as.post("/epcis/events", { "@context": a, ...plain })).status).toBe(201); // of which it says nothing
 });
 
 test("what declares an event an error repeats it under its id: both stay, in whichever order they came", async () => {
