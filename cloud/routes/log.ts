@@ -40,6 +40,7 @@ export const log: Route[] = [
     says: "What shows that an earlier log is the beginning of a later one",
     tag,
     query: ConsistencyQuery,
+    judge: ({ from, to }) => (Number(from) > Number(to) ? [{ field: "from", rule: "order", message: "must be at most to" }] : []),
     replies: { 200: LogConsistency },
     refusals: ["NOT_FOUND"],
     run: async ({ tx, query }) => ({ status: 200, body: await domain.consistency(tx, query) }),

@@ -77,13 +77,17 @@ test("the checkpoint is a signed note that plain crypto verifies with the publis
   expect((await proofOf(3)).checkpoint).toBe(text);
 });
 
-test("what isn't in the log is 404, what isn't a digest or a size 400", async () => {
+test("what isn't in the log is 404, what isn't a digest, a size or a way forward 400", async () => {
   const status = async (path: string) => (await w.nobody.get(path)).status;
   expect(await status(`/log/proof?digest=${"f".repeat(64)}`)).toBe(404);
   expect(await status("/log/proof?digest=abc")).toBe(400);
   expect(await status("/log/proof")).toBe(400);
   expect(await status(`/log/consistency?from=1&to=${LEAVES + 1}`)).toBe(404);
-  expect(await status("/log/consistency?from=5&to=2")).toBe(404);
+  expect(await status(`/log/consistency?from=${LEAVES + 1}&to=${LEAVES + 1}`)).toBe(404);
+  expect((await w.nobody.get("/log/consistency?from=5&to=2")).body.error).toMatchObject({
+    code: "VALIDATION_ERROR",
+    details: { fields: [{ field: "from" }] },
+  });
   expect(await status("/log/consistency?from=0&to=2")).toBe(400);
 });
 
