@@ -1,5 +1,6 @@
 // Verifiable credentials over HTTP: looked at, judged, revoked one by one.
 import { Type } from "typebox";
+import { limits } from "#shared/limits.ts";
 import { closed } from "#shared/wire/common.ts";
 import { Credential, CredentialVerdict, CredentialVerify } from "#shared/wire/trust.ts";
 import * as domain from "../domain/verifiable-credentials.ts";
@@ -20,6 +21,7 @@ export const verifiableCredentials: Route[] = [
     says: "Judge a credential: signature, issuer, validity, status and schema, each by itself",
     tag,
     body: CredentialVerify,
+    bodyMaxBytes: 2 * limits.BODY_MAX_BYTES, // one is longer than the content it was made of
     example: { credential: "eyJhbGciOiJFZERTQSJ9.e30.c2lnbmF0dXJl" },
     replies: { 200: CredentialVerdict },
     audit: "passport.credential_verified",

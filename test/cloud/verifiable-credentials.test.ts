@@ -16,6 +16,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
 import type { World } from "../../fixtures/world.ts";
 import { world } from "../world.ts";
+import { limits } from "#shared/limits.ts";
 
 const w = await world();
 let n = 540_000;
@@ -54,6 +55,13 @@ test("a credential of ours is valid, check by check, and the verdict is in the a
   expect(await outcomesOf(credential)).toEqual({ verdict: "valid", ...GOOD });
   const { data } = (await w.admin.get("/audit-logs?action=passport.credential_verified&limit=1")).body;
   expect(data[0]).toMatchObject({ subject: partsOf(credential).payload["id"], details: { verdict: "valid", ...GOOD } });
+});
+
+test("the credential of the longest content that a passport takes can be judged, too", async () => {
+  const { id } = await draftPassport(w.admin, kettle());
+  const content = { note: "x".repeat(limits.BODY_MAX_BYTES - 50) };
+  expect((await w.admin.patch(`/passports/${id}`, { content })).status).toBe(200);
+  expect(await outcomesOf((await passportOf(id)).credential)).toEqual({ verdict: "valid", ...GOOD });
 });
 
 test("whoever changes, re-signs or dresses one up is found out", async () => {
@@ -115,7 +123,7 @@ test("a stranger's credential is unknown, not valid: nobody is asked over the ne
 });
 
 test("a huge credential is refused by its size, an odd one by its checks, and neither breaks anything", async () => {
-  expect(refusal(await verify("x".repeat(1_100_000)))).toEqual([413, "PAYLOAD_TOO_LARGE"]);
+  expect(refusal(await verify("x".repeat(2_100_000)))).toEqual([413, "PAYLOAD_TOO_LARGE"]);
   expect((await outcomesOf("x".repeat(900_000))).verdict).toBe("invalid");
   const odd = { id: "\u0000\ud800", type: "VerifiableCredential", "@context": 5, issuer: [], credentialStatus: [], validFrom: "soon" };
   const answer = await outcomesOf(signedBy(stranger().privateKey, { header: { alg: "EdDSA", typ: "vc+jwt" }, payload: odd }));
