@@ -93,10 +93,10 @@ const revocation = prepared(
     .where(eq(issuedCredentials.id, sql.placeholder("id"))),
 );
 /** By itself or with its product. */
-export async function wasRevoked(_tx: Tx, credentialId: string | null): Promise<boolean> {
-  const row = await revocation.get({ id: credentialId ?? "" });
-  return row !== undefined && row.revokedAt !== null;
+export async function revokedAtOf(_tx: Tx, credentialId: string | null): Promise<number | null> {
+  return (await revocation.get({ id: credentialId ?? "" }))?.revokedAt ?? null;
 }
+export const wasRevoked = async (tx: Tx, credentialId: string | null): Promise<boolean> => (await revokedAtOf(tx, credentialId)) !== null;
 
 /** Whether the bit that an entry of one of our own lists names is set. */
 export async function isRevoked(tx: Tx, list: number, bit: number): Promise<boolean> {

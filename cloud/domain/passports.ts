@@ -12,7 +12,7 @@ import { prepared } from "../store/prepared.ts";
 import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import { claim } from "./gtin-claims.ts";
-import { issue, revoke, wasRevoked } from "./issued-credentials.ts";
+import { issue, revoke, revokedAtOf, wasRevoked } from "./issued-credentials.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
@@ -78,7 +78,8 @@ export async function get(tx: Tx, caller: Caller, id: string, asked?: number): P
   const version = asked === undefined ? await currentVersion(tx, row) : await versionOf(tx, row, asked);
   if (asked !== undefined && !version) throw new Refusal("NOT_FOUND", `the passport has no version ${asked}`);
   const { content = null, digest = null, credential = null, credentialId = null } = version ?? {};
-  return { ...toWire(row), content, digest, credential, credentialId, registration: await latestOf(tx, id) };
+  const credentialRevokedAt = instant(await revokedAtOf(tx, credentialId));
+  return { ...toWire(row), content, digest, credential, credentialId, credentialRevokedAt, registration: await latestOf(tx, id) };
 }
 
 export async function list(store: Store, { tenantId }: Caller, { status, productId, ...query }: PassportQuery) {

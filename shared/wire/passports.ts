@@ -18,7 +18,7 @@ export const Passport = closed({
   version: nullable(Type.Integer({ description: "The published version where there is one, else the draft" })),
   publishedVersion: nullable(Type.Integer()),
   draftVersion: nullable(Type.Integer()),
-  revokedAt: nullable(Instant),
+  revokedAt: nullable(Type.String({ ...Instant, description: "When all its credentials were revoked with the product" })),
   createdAt: Instant,
   updatedAt: Instant,
 });
@@ -30,6 +30,7 @@ export const PassportWhole = closed({
   digest: nullable(Type.String({ description: "SHA-256 of the content by RFC 8785" })),
   credential: nullable(Type.String({ description: "The version as a W3C Verifiable Credential 2.0, application/vc+jwt" })),
   credentialId: nullable(Type.String({ description: "Its id at /credentials/{id}" })),
+  credentialRevokedAt: nullable(Type.String({ ...Instant, description: "When it was revoked, by itself or with the product" })),
   registration: nullable(Registration),
 });
 export type PassportWhole = Static<typeof PassportWhole>;

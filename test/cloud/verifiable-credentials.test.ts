@@ -182,6 +182,7 @@ test("revoking sets one version's bit for good: not ready to print, twice is ALR
     1,
     false,
   ]);
+  expect(await passportOf(id)).toMatchObject({ credentialId: first.credentialId, credentialRevokedAt: revoked.body.revokedAt });
   expect(refusal(await w.admin.post(`/credentials/${first.credentialId}/revoke`))).toEqual([409, "ALREADY_REVOKED"]);
   expect(await outcomesOf(first.credential)).toEqual({ verdict: "invalid", ...GOOD, status: "failed" });
   expect((await w.nobody.get(`//p/${productId}`)).text).toContain("The signature of this passport was withdrawn");
@@ -192,6 +193,10 @@ test("revoking sets one version's bit for good: not ready to print, twice is ALR
   await publish(w.admin, productId);
   await w.admin.post(`/passports/${id}/validations`);
   const second = await passportOf(id);
+  expect([second.credentialRevokedAt, (await w.admin.get(`/passports/${id}?version=1`)).body.credentialRevokedAt]).toEqual([
+    null,
+    revoked.body.revokedAt,
+  ]);
   expect([await ready(), await bitOf(first.credential), await bitOf(second.credential)]).toEqual([true, 1, 0]);
   expect(await outcomesOf(second.credential)).toMatchObject({ verdict: "valid" });
   expect((await w.admin.get("/audit-logs?action=passport.credential_revoked&limit=1")).body.data[0]).toMatchObject({
