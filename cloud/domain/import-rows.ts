@@ -148,10 +148,8 @@ export function faultsOf(line: number, refusal: Refusal): RowFault[] {
   const fields = (refusal.details?.["fields"] ?? []) as FieldFault[];
   if (fields.length === 0)
     return [{ line, code, field: refusal.code === "DUPLICATE_GTIN" ? "gtin" : null, message: brief(refusal.message) }];
-  return fields.map(({ field, message }) => ({
-    line,
-    code,
-    field: field.replace(/^extensions\./, "").split(".")[0] ?? field,
-    message: brief(message),
-  }));
+  return fields.map(({ field, message }) => {
+    const [column = field, ...inCell] = field.replace(/^extensions\./, "").split(".");
+    return { line, code, field: column, message: brief(inCell.length === 0 ? message : `${inCell.join(".")}: ${message}`) };
+  });
 }

@@ -70,6 +70,13 @@ test("a refused row is told by line, column and code; the others stand", async (
   ]);
 });
 
+test("of a list in a cell it is said where in it the fault stands", async () => {
+  const fibres = '"[{""fibre"":""wool"",""percentage"":100},{""fibre"":""silk""}]"';
+  const csv = `name,description,gtin,serialNumber,fibreComposition\nShirt,A shirt of two fibres,${gtin()},SN-1,${fibres}\n`;
+  const { errors } = await imported(csv, "textile");
+  expect(errors).toEqual([{ line: 2, column: "fibreComposition", code: "VALIDATION_ERROR", message: "1.percentage: is required" }]);
+});
+
 test.each([
   ["a byte order mark, CRLF and quotes", () => `\ufeff${HEADER}\r\n"Kettle ""XL"", blue","A kettle, of 1.7 litres",${gtin()},SN-1,A,\r\n`],
   ["semicolons", () => `${HEADER.replaceAll(",", ";")}\nKettle;A kettle of 1.7 litres;${gtin()};SN-1;A;"lead;mercury"\n`],
