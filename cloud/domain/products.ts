@@ -238,14 +238,11 @@ async function refuseTaken(tx: Tx, by: By, next: Judged): Promise<void> {
 export async function transition(tx: Tx, by: By, id: string, { stage: to, reason }: Transition, ifMatch?: string): Promise<Product> {
   const row = await hold(tx, by.tenantId, id);
   refuseStale(row, ifMatch);
-  const next: readonly ProductStage[] = row.stage === "ready_for_dpp" && row.passports > 0 ? [] : productStages[row.stage].next;
-  const [from, allowed]: [string, readonly ProductStage[]] = row.voidedAt === null ? [row.stage, next] : ["voided", []];
-  if (!allowed.includes(to))
-    throw new Refusal("ILLEGAL_TRANSITION", `${to} doesn't follow ${from}; ${allowed.join(" or ") || "nothing"} does`, {
-      from,
-      to,
-      allowed,
-    });
+  const hasPassport = row.voidedAt === null && row.stage === "ready_for_dpp" && row.passports > 0;
+  const from = row.voidedAt === null ? row.stage : "voided";
+  const allowed: readonly ProductStage[] = from === "voided" || hasPassport ? [] : productStages[from].next;
+  const does = `${allowed.join(" or ") || "nothing"} does${hasPassport ? " while there is a passport" : ""}`;
+  if (!allowed.includes(to)) throw new Refusal("ILLEGAL_TRANSITION", `${to} doesn't follow ${from}; ${does}`, { from, to, allowed });
   refuseUnjudged(row);
   return change(tx, by, row, { stage: to }, { from, to, reason: reason ?? null });
 }

@@ -350,10 +350,11 @@ test("a passport needs a ready product, once; publishing needs a passport, a key
     "FORBIDDEN",
     { required: ["products:edit"], available: ["products:read"] },
   ]);
-  expect(refusal(await w.admin.post(`/products/${productId}/lifecycle/transition`, { stage: "draft" }))).toEqual([
-    409,
-    "ILLEGAL_TRANSITION",
-  ]);
+  expect((await w.admin.post(`/products/${productId}/lifecycle/transition`, { stage: "draft" })).body.error).toEqual({
+    code: "ILLEGAL_TRANSITION",
+    message: "draft doesn't follow ready_for_dpp; nothing does while there is a passport",
+    details: { from: "ready_for_dpp", to: "draft", allowed: [] },
+  });
   expect(refusal(await w.admin.patch(`/products/${productId}`, { gtin: gtinOf((n += 1)) }))).toEqual([409, "SCHEME_LOCKED"]);
   expect(refusal(await w.admin.delete(`/products/${productId}`))).toEqual([409, "PRODUCT_REFERENCED"]);
   expect((await w.admin.delete(`/passports/${again.body.error.details.id}`)).status).toBe(204);
