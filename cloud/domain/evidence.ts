@@ -19,22 +19,39 @@ const judges = judgesOf(evidenceShapes);
 
 const invalid = (fields: FieldFault[]): Refusal =>
   new Refusal("EVIDENCE_INVALID", fields.map(({ field, message }) => `${field}: ${message}`).join("; "), { fields });
-const wrong = (field: string, rule: string, message: string): Refusal => invalid([{ field: `evidence.${field}`, rule, message }]);
+const wrong = (field: string, rule: string, message: string): FieldFault => ({ field: `evidence.${field}`, rule, message });
 const missing = (field: string, message: string): Refusal =>
   new Refusal("EVIDENCE_REQUIRED", `${field}: ${message}`, { fields: [{ field, rule: "required", message }] });
 
 /** What has to come with this word, and what came: whole, of its kind, and of no other stage. */
-function shaped(status: JobState, evidence: Sent | undefined, actor: JobActor): void {
+function shapeFaults(status: JobState, evidence: Sent | undefined, actor: JobActor): FieldFault[] {
   const name = jobStates[status].evidence;
   const isDue = name !== null && !(name === "completion" && actor.kind === "operator");
   if (isDue && evidence?.[name] === undefined) throw missing(`evidence.${name}`, `is what ${status} needs`);
-  for (const given of Object.keys(evidence ?? {})) {
-    if (given !== name)
-      throw wrong(given, "stage", name === null ? `${status} takes no evidence of a stage` : `isn't evidence of ${status}: ${name} is`);
-  }
-  if (name === null || evidence?.[name] === undefined) return;
-  const faults = judges[name](evidence[name], `evidence.${name}`);
-  if (faults.length > 0) throw invalid(faults);
+  const strangers = Object.keys(evidence ?? {}).filter((given) => given !== name);
+  const strange = name === null ? `${status} takes no evidence of a stage` : `isn't evidence of ${status}: ${name} is`;
+  return [
+    ...(name === null || evidence?.[name] === undefined ? [] : judges[name](evidence[name], `evidence.${name}`)),
+    ...strangers.map((given) => wrong(given, "stage", strange)),
+  ];
+}
+
+/** True of a field that has its shape, so that it can be judged by what it says. */
+type IsSound = (field: string) => boolean;
+const soundIn =
+  (faults: readonly FieldFault[]): IsSound =>
+  (name) => {
+    const at = `evidence.${name}`;
+    return faults.every(({ field }) => field !== at && !at.startsWith(`${field}.`));
+  };
+
+function manifestFaults({ payload, epc }: Evidence["render_manifest"], row: jobs.Row, isSound: IsSound): FieldFault[] {
+  const faults: FieldFault[] = [];
+  if (isSound("render_manifest.payload") && payload !== row.digitalLink)
+    faults.push(wrong("render_manifest.payload", "payload", `must be ${row.digitalLink}`));
+  if (isSound("render_manifest.epc") && epc !== undefined && epc.toUpperCase() !== row.sgtin96Epc)
+    faults.push(wrong("render_manifest.epc", "epc", `must be ${row.sgtin96Epc ?? "absent: the job has no EPC"}`));
+  return faults;
 }
 
 /** A word that no machine should be believed on, whatever grade it gives itself. */
@@ -43,32 +60,37 @@ const HEARSAY = /spool|queue(?!d? response)|transport|timeout|elapsed|bytes|comp
 const labelsIn = (counters: Evidence["completion"]["before"]): unknown =>
   typeof counters === "object" ? (counters["total"] ?? counters["labels"] ?? undefined) : counters;
 
-function judgeCompletion({ basis, grade, before, after, voids = 0 }: Evidence["completion"], { kind }: JobActor): void {
-  if (kind === "operator") return;
-  if (!grades[grade].attests)
-    throw wrong("completion.grade", "grade", `${grade} is ${grades[grade].says}: a device attests from grade B on, else an operator does`);
-  if (HEARSAY.test(basis)) throw wrong("completion.basis", "basis", `${basis} says that bytes were handed over, not that paper came out`);
-  if ((before === undefined) !== (after === undefined))
-    throw wrong(
-      before === undefined ? "completion.before" : "completion.after",
-      "counter",
-      "is missing: a counter is read before and after",
+function completionFaults(completion: Evidence["completion"], { kind }: JobActor, isSound: IsSound): FieldFault[] {
+  if (kind === "operator") return [];
+  const { basis, grade } = completion;
+  const faults: FieldFault[] = [];
+  if (isSound("completion.grade") && !grades[grade].attests)
+    faults.push(
+      wrong("completion.grade", "grade", `${grade} is ${grades[grade].says}: a device attests from grade B on, else an operator does`),
     );
+  if (isSound("completion.basis") && HEARSAY.test(basis))
+    faults.push(wrong("completion.basis", "basis", `${basis} says that bytes were handed over, not that paper came out`));
+  const readings = ["completion.before", "completion.after", "completion.voids"];
+  return readings.every(isSound) ? [...faults, ...counterFaults(completion)] : faults;
+}
+
+function counterFaults({ before, after, voids = 0 }: Evidence["completion"]): FieldFault[] {
+  const fault = (field: "before" | "after", message: string) => wrong(`completion.${field}`, "counter", message);
+  if ((before === undefined) !== (after === undefined))
+    return [fault(before === undefined ? "before" : "after", "is missing: a counter is read before and after")];
   const [from, to] = [labelsIn(before), labelsIn(after)];
   if (from === undefined && to === undefined) {
-    if (before !== undefined && isDeepStrictEqual(before, after))
-      throw wrong("completion.after", "counter", "stood still: what a printer counts moves with a label");
-    return;
+    const stoodStill = before !== undefined && isDeepStrictEqual(before, after);
+    return stoodStill ? [fault("after", "stood still: what a printer counts moves with a label")] : [];
+  }
+  if (typeof from === "number" && typeof to === "number") {
+    if (to - from === 1 + voids) return [];
+    return [fault("after", `the counter moved by ${to - from}, and one label with ${voids} void ones explains ${1 + voids}`)];
   }
   // What can't be counted with can't be believed either: text, or labels that only one of the readings tells.
-  if (typeof from !== "number") throw wrong("completion.before", "counter", "must tell the labels as a number");
-  if (typeof to !== "number") throw wrong("completion.after", "counter", "must tell the labels as a number");
-  if (to - from !== 1 + voids)
-    throw wrong(
-      "completion.after",
-      "counter",
-      `the counter moved by ${to - from}, and one label with ${voids} void ones explains ${1 + voids}`,
-    );
+  const untold = (field: "before" | "after", labels: unknown) =>
+    typeof labels === "number" ? [] : [fault(field, "must tell the labels as a number")];
+  return [...untold("before", from), ...untold("after", to)];
 }
 
 /** The GTIN and serial that a decoded text names, where it is a link to this origin. */
@@ -113,14 +135,17 @@ export function refuseLarge(evidence: Sent | undefined): void {
 export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobActor): { simulated: boolean } {
   refuseLarge(evidence);
   if (status === "FAILED") return { simulated: false };
-  shaped(status, evidence, actor);
+  const shape = shapeFaults(status, evidence, actor);
+  const isSound = soundIn(shape);
   const { render_manifest: render, completion, scan_result: scan } = (evidence ?? {}) as Partial<Evidence>;
-  if (render && render.payload !== row.digitalLink) throw wrong("render_manifest.payload", "payload", `must be ${row.digitalLink}`);
-  if (render?.epc !== undefined && render.epc.toUpperCase() !== row.sgtin96Epc)
-    throw wrong("render_manifest.epc", "epc", `must be ${row.sgtin96Epc ?? "absent: the job has no EPC"}`);
+  const faults = [
+    ...shape,
+    ...(render ? manifestFaults(render, row, isSound) : []),
+    ...(completion ? completionFaults(completion, actor, isSound) : []),
+  ];
+  if (faults.length > 0) throw invalid(faults.slice(0, limits.FAULTS_MAX_ITEMS));
   if (status === "PRINTED_ATTESTED" && actor.kind === "operator" && actor.id === undefined)
     throw missing("actor.id", "says which operator attests");
-  if (completion) judgeCompletion(completion, actor);
   if (scan) judgeScan(scan, row);
   return { simulated: isSimulated(evidence) };
 }

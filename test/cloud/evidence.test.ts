@@ -101,6 +101,34 @@ describe("a word without what it needs is refused, and the job stays where it is
     expect(await codeOf("SPOOL_SUBMITTED", both)).toEqual([422, "EVIDENCE_INVALID", "evidence.render_manifest"]);
   });
 
+  const everything: [string, Json, string[]][] = [
+    [
+      "RENDERED",
+      { payload: "https://else.where/01/1", epc: "3066C4409047E140075BCD15", sha256: undefined, dpi: "203" },
+      ["render_manifest.dpi", "render_manifest.epc", "render_manifest.payload", "render_manifest.sha256"],
+    ],
+    ["RENDERED", { payload: 5, epc: 7 }, ["render_manifest.epc", "render_manifest.payload"]],
+    [
+      "PRINTED_ATTESTED",
+      { grade: "C", basis: "spooler completed", before: 100, after: 100 },
+      ["completion.after", "completion.basis", "completion.grade"],
+    ],
+    [
+      "PRINTED_ATTESTED",
+      { grade: "Z", basis: "spooler completed", before: { labels: "5" }, after: { labels: "6" } },
+      ["completion.after", "completion.basis", "completion.before", "completion.grade"],
+    ],
+    ["PRINTED_ATTESTED", { basis: undefined, before: null, after: 101 }, ["completion.basis", "completion.before"]],
+  ];
+  test.each(everything)("%s with %o: all of it is told, and each field once", async (status, changes, fields) => {
+    const { claimed, item } = await waitingFor(status);
+    const { evidence, ...said } = changed(item, changes);
+    const answer = await device.say(claimed, { ...said, evidence: { ...evidence, note: "of no stage" } });
+    expect([answer.status, answer.body.error.code]).toEqual([422, "EVIDENCE_INVALID"]);
+    const told = answer.body.error.details.fields.map(({ field }: { field: string }) => field);
+    expect(told.toSorted()).toEqual([...fields, "note"].map((field) => `evidence.${field}`).toSorted());
+  });
+
   test("more evidence than fits", async () => {
     const note = "x".repeat(70_000);
     expect(await codeOf("RENDERED", (item) => changed(item, { note }))).toEqual([422, "EVIDENCE_INVALID", "evidence"]);
