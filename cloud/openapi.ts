@@ -29,6 +29,7 @@ function refusalsOf(route: Route): ErrorCode[] {
     ...(route.params ? (["NOT_FOUND"] as const) : []),
     ...(route.kind === "write" ? (["IDEMPOTENCY_CONFLICT"] as const) : []),
     ...(route.takesIfMatch ? (["PRECONDITION_FAILED"] as const) : []),
+    ...(route.onlyDevices ? (["DEVICE_KEY_REQUIRED"] as const) : []),
     ...(route.refusals ?? []),
     ...ALWAYS,
   ];

@@ -84,7 +84,6 @@ export const devices: Route[] = [
     says: "What a station needs to know of its cloud, with a device's key",
     tag,
     replies: { 200: Station },
-    refusals: ["DEVICE_KEY_REQUIRED"],
     run: async ({ tx, caller, deps }) => ({ status: 200, body: await domain.station(tx, caller, deviceOf(caller), deps.broker().url()) }),
   }),
   write({
@@ -97,7 +96,6 @@ export const devices: Route[] = [
     body: StationReport,
     example: { status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd621r", status: "ready" }] },
     replies: { 200: Device },
-    refusals: ["DEVICE_KEY_REQUIRED"],
     audit: "device.reported",
     run: async ({ tx, caller, body }) => ({ ...reply(await domain.report(tx, caller.tenantId, deviceOf(caller), body)), quiet: true }),
   }),

@@ -112,7 +112,6 @@ export const jobs: Route[] = [
     body: Claim,
     example: { needs: ["qr"], lease_seconds: 60 },
     replies: { 200: Claimed, 204: "Nothing waits" },
-    refusals: ["DEVICE_KEY_REQUIRED"],
     audit: "print.claimed",
     run: async ({ tx, caller, body, deps }) => {
       const [claimed] = await claims.claim(tx, caller, body, deps);
@@ -130,7 +129,6 @@ export const jobs: Route[] = [
     body: ClaimBatch,
     example: { max: 4, station: "line-1" },
     replies: { 200: ClaimedMany },
-    refusals: ["DEVICE_KEY_REQUIRED"],
     audit: "print.claimed",
     run: async ({ tx, caller, body, deps }) => {
       const claimed = await claims.claim(tx, caller, body, deps);

@@ -26,8 +26,7 @@ test("every route that takes a body shows an example of it", () => {
 test.each(named(withBody))("the example of %s works as it stands", async (_name, route) => {
   const home = await furnished();
   const { query, body } = also(route, home);
-  const device = route.refusals?.includes("DEVICE_KEY_REQUIRED") && !route.path.endsWith("result");
-  const owner = ofShop(route) ? (device ? home.shop.device.api : home.shop.admin) : home.admin;
+  const owner = ofShop(route) ? (route.onlyDevices ? home.shop.device.api : home.shop.admin) : home.admin;
   const admin = nounOf(route) === "tenants" ? w.admin : owner;
   const answer = await admin.send(route.method, filled(route, home.ids) + query, sendingOf(route, body));
   expect([answer.status, answer.text]).toEqual([expect.toSatisfy((status) => status < 300), expect.any(String)]);
@@ -192,7 +191,7 @@ test("the document asks for a body only where a request without one is refused f
   const wrong: string[] = [];
   for (const route of withBody) {
     const { required } = paths[`${route.root ? "" : "/api/v2"}${route.path}`][route.method.toLowerCase()].requestBody;
-    const shopkeeper = route.refusals?.includes("DEVICE_KEY_REQUIRED") ? home.shop.device.api : home.shop.admin;
+    const shopkeeper = route.onlyDevices ? home.shop.device.api : home.shop.admin;
     const owner = nounOf(route) === "tenants" ? w.admin : ofShop(route) ? shopkeeper : home.admin;
     const { status } = await owner.send(route.method, filled(route, home.ids), { headers: { "idempotency-key": crypto.randomUUID() } });
     const isRefused = status === 400 || status === 415; // what it stands for may still be refused: no state, no such thing
@@ -254,5 +253,17 @@ test.each(named(routes.filter(({ scope }) => Array.isArray(scope))))(
       route.deniedAs ?? "API_SCOPE_DENIED",
       { required: route.scope, available: ["autoid:verify"] },
     ]);
+  },
+);
+
+test.each(named(routes.filter(({ onlyDevices }) => onlyDevices)))(
+  "%s is refused to any other key, as the document says",
+  async (_name, route) => {
+    const { shop, ids } = await looked();
+    const answer = await shop.admin.send(route.method, filled(route, ids), sendingOf(route, {}));
+    expect([answer.status, answer.body.error.code]).toEqual([403, "DEVICE_KEY_REQUIRED"]);
+    const { description } = (await w.nobody.get("/openapi.json")).body.paths[`/api/v2${route.path}`][route.method.toLowerCase()]
+      .responses[403];
+    expect(description).toContain("DEVICE_KEY_REQUIRED: ");
   },
 );
