@@ -3,12 +3,11 @@ import type { IncomingHttpHeaders } from "node:http";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
-import { byClient, byKey, credentialEpoch, hasEnded, type Known } from "./domain/callers.ts";
+import { byClient, byKey, type Caller, credentialEpoch, hasEnded, type Known } from "./domain/callers.ts";
 import { looksWhole } from "./domain/secrets.ts";
 import { cookieIn } from "./console-cookie.ts";
 import * as sessions from "./domain/console-sessions.ts";
 import type { Keys } from "./keys.ts";
-import type { Caller } from "./route.ts";
 import { refuseForged } from "./same-origin.ts";
 import type { Store } from "./store/store.ts";
 

@@ -9,7 +9,7 @@ import { answerOf, replyChecker, send, type Sent, sentOf, unlessKnown } from "./
 import type { Deps } from "./app.ts";
 import { challenge } from "./auth.ts";
 import { append } from "./domain/audit.ts";
-import { byClient, hasEnded } from "./domain/callers.ts";
+import { byClient, type Caller, hasEnded } from "./domain/callers.ts";
 import { byOf } from "./domain/events.ts";
 import { type Answer, once, refuseOther, scopeOf } from "./domain/idempotency.ts";
 import type { Upload } from "./domain/uploads.ts";
@@ -29,7 +29,7 @@ import {
   refuseUndecodable,
   withBasic,
 } from "./request.ts";
-import { type Asked, type Caller, labelOf, pathOf, type Route } from "./route.ts";
+import { type Asked, labelOf, pathOf, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
 import { allow } from "./unrouted.ts";
 import { checkOf, type Parts } from "./validate.ts";

@@ -4,20 +4,12 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Static, TSchema } from "typebox";
 import type { AuditAction } from "#shared/audit.ts";
 import type { ErrorCode, FieldFault, Refusal } from "#shared/errors.ts";
-import type { Tier } from "#shared/limits.ts";
 import type { Scope } from "#shared/scopes.ts";
 import type { Deps } from "./app.ts";
+import type { Caller } from "./domain/callers.ts";
 import type { By } from "./domain/events.ts";
 import type { Upload } from "./domain/uploads.ts";
 import type { Tx } from "./store/store.ts";
-
-export type Caller = {
-  tenantId: string;
-  credential: { kind: "api_key" | "oauth_client" | "anonymous" | "system"; id: string; name: string };
-  scopes: readonly string[];
-  deviceId: string | null;
-  tier: Tier;
-};
 
 /** What a route answers; `about` is what its audit row says: whom it concerns and what a reader should know. */
 export type Reply = {

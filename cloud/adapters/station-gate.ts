@@ -4,8 +4,7 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { placeOf, type TopicKind } from "#shared/mqtt.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
-import { credentialEpoch } from "../domain/callers.ts";
-import type { Caller } from "../route.ts";
+import { type Caller, credentialEpoch } from "../domain/callers.ts";
 import { startWorker } from "../workers/worker.ts";
 import type { Surroundings } from "./broker.ts";
 

@@ -2,9 +2,9 @@
 import { hash } from "node:crypto";
 import { and, eq } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
-import type { Caller } from "../route.ts";
 import { blobs } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import type { Caller } from "./callers.ts";
 
 const mine = (tenantId: string, sha256: string) => and(eq(blobs.tenantId, tenantId), eq(blobs.sha256, sha256));
 

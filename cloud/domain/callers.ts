@@ -1,10 +1,18 @@
 // Who is calling: a key by its hash, a client by its secret, a token's client by its id. Each read anew, so that a revocation counts at once.
+import type { Tier } from "#shared/limits.ts";
 import { and, eq, isNull, sql } from "../store/drizzle.ts";
-import type { Caller } from "../route.ts";
 import { apiKeys, oauthClients, tenants } from "../store/schema.ts";
 import { prepared } from "../store/prepared.ts";
 import { db, type Tx } from "../store/store.ts";
 import { hashOf, lookupOf, matches } from "./secrets.ts";
+
+export type Caller = {
+  tenantId: string;
+  credential: { kind: "api_key" | "oauth_client" | "anonymous" | "system"; id: string; name: string };
+  scopes: readonly string[];
+  deviceId: string | null;
+  tier: Tier;
+};
 
 /** A caller, and when the sandbox behind it ends, if it is one that ends. */
 export type Known = { caller: Caller; endsAt: number | null };

@@ -4,9 +4,9 @@ import { jurisdictionOf } from "#shared/compliance.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { CategoryEntry, CategorySchema } from "#shared/wire/schemas.ts";
 import { catalogue, type CategoryVersion, HOME, isEffective } from "../catalogue.ts";
-import type { Caller } from "../route.ts";
 import { products } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import type { Caller } from "./callers.ts";
 import { instant } from "./instant.ts";
 import { pageFrom, type PageQuery } from "./page.ts";
 

@@ -2,11 +2,10 @@
 import { randomBytes } from "node:crypto";
 import { and, eq, gt, inArray, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
-import type { Caller } from "../route.ts";
 import { prepared } from "../store/prepared.ts";
 import { consoleSessions } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
-import { byId, credentialDied, type Known } from "./callers.ts";
+import { byId, type Caller, credentialDied, type Known } from "./callers.ts";
 import { hashOf } from "./secrets.ts";
 
 const keptAs = (cookie: string): string => hashOf(cookie).toString("hex");

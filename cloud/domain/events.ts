@@ -2,10 +2,10 @@
 import type { EventData, EventName } from "#shared/events.ts";
 import { and, asc, desc, eq, gt, isNotNull, lt, sql } from "../store/drizzle.ts";
 import type { DomainEvent } from "#shared/wire/products.ts";
-import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type Actor, events } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
+import type { Caller } from "./callers.ts";
 import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";

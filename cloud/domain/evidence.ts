@@ -8,7 +8,7 @@ import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
 import { type Evidence, evidenceShapes, isSimulated } from "#shared/wire/evidence.ts";
 import type { BundleItem, EvidenceBundle, JobActor, Result } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
-import type { Caller } from "../route.ts";
+import type { Caller } from "./callers.ts";
 import * as jobs from "./jobs.ts";
 import type { Tx } from "../store/store.ts";
 import { judgesOf } from "../validate.ts";

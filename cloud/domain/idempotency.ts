@@ -3,7 +3,7 @@ import { hash, hkdfSync, randomBytes } from "node:crypto";
 import { and, eq, gt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import type { Caller } from "../route.ts";
+import type { Caller } from "./callers.ts";
 import { decrypted, encrypted } from "../seal.ts";
 import { idempotency } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";

@@ -2,9 +2,9 @@
 import { and, eq } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Orphan, OrphanReport } from "#shared/wire/jobs.ts";
-import type { Caller } from "../route.ts";
 import { orphans, printEvents } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import type { Caller } from "./callers.ts";
 import { refuseLarge } from "./evidence.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";

@@ -1,12 +1,12 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
 import { and, eq, isNull, sql } from "../store/drizzle.ts";
+import type { Caller } from "./callers.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { type PassportCommand, passportCommands } from "#shared/states.ts";
 import type { Passport, PassportQuery, PassportWhole } from "#shared/wire/passports.ts";
 import type { Signing } from "../keys.ts";
-import type { Caller } from "../route.ts";
 import { passports, passportVersions } from "../store/schema.ts";
 import { prepared } from "../store/prepared.ts";
 import { db, overtaken, type Store, type Tx } from "../store/store.ts";

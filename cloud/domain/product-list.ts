@@ -4,9 +4,9 @@ import { and, eq, gte, inArray, isNotNull, isNull, like, lt, sql } from "../stor
 import { gtin14 } from "#shared/gs1.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { ProductQuery } from "#shared/wire/products.ts";
-import type { Caller } from "../route.ts";
 import { products } from "../store/schema.ts";
 import { db, type Store } from "../store/store.ts";
+import type { Caller } from "./callers.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { fold, toWire } from "./products.ts";
 import { lookedThrough } from "./stretches.ts";

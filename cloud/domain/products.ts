@@ -1,11 +1,11 @@
 // Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
 import { and, eq, sql } from "../store/drizzle.ts";
+import type { Caller } from "./callers.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { type FieldFault, Refusal, refusalOr } from "#shared/errors.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductVersion, Transition } from "#shared/wire/products.ts";
-import type { Caller } from "../route.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type events, products } from "../store/schema.ts";
 import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";

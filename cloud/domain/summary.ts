@@ -2,8 +2,8 @@
 import { limits } from "#shared/limits.ts";
 import { jobStateNames, openStates } from "#shared/states.ts";
 import type { Summary } from "#shared/wire/console.ts";
-import type { Caller } from "../route.ts";
 import { run, type Tx } from "../store/store.ts";
+import type { Caller } from "./callers.ts";
 import { instant } from "./instant.ts";
 import { endedJobs, HOUR_MS, hourOf, jobsByHour } from "./job-hours.ts";
 

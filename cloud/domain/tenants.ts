@@ -1,9 +1,9 @@
 // Tenants: made by the platform, each with its first admin key and its own audit chain.
 import { eq } from "../store/drizzle.ts";
+import type { Caller } from "./callers.ts";
 import { newId } from "./ids.ts";
 import { limits } from "#shared/limits.ts";
 import type { Tenant, TenantCreate, TenantPatch } from "#shared/wire/tenants.ts";
-import type { Caller } from "../route.ts";
 import { tenants } from "../store/schema.ts";
 import { LOCKED, run, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";

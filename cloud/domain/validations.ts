@@ -1,5 +1,6 @@
 // The validation chain: the current version, signed and anchored in the transparency log. From it follows whether carriers may be printed.
 import { and, asc, desc, eq, gt, isNull } from "../store/drizzle.ts";
+import type { Caller } from "./callers.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -8,7 +9,6 @@ import type { Validations } from "#shared/wire/passports.ts";
 import type { PassportBundle, Receipt } from "#shared/wire/trust.ts";
 import type { Anchor } from "../adapters/anchor.ts";
 import type { Signing } from "../keys.ts";
-import type { Caller } from "../route.ts";
 import { prepared, unseen } from "../store/prepared.ts";
 import { issuedCredentials, passports as passportsTable, passportVersions, validations } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";

@@ -6,10 +6,10 @@ import { ConsoleSession, SignIn } from "#shared/wire/console.ts";
 import { cookieIn, setCookie } from "../console-cookie.ts";
 import { append } from "../domain/audit.ts";
 import * as sessions from "../domain/console-sessions.ts";
-import { byClient, byKey, hasEnded, type Known } from "../domain/callers.ts";
+import { byClient, byKey, type Caller, hasEnded, type Known } from "../domain/callers.ts";
 import { instant } from "../domain/instant.ts";
 import { own } from "../domain/tenants.ts";
-import { type Caller, type Route, serve } from "../route.ts";
+import { type Route, serve } from "../route.ts";
 import { refuseElsewhere } from "../same-origin.ts";
 import type { Tx } from "../store/store.ts";
 

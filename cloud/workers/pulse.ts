@@ -12,7 +12,7 @@ import { changedSince } from "../domain/devices.ts";
 import { movedAt } from "../domain/imports.ts";
 import { isGenerating } from "../domain/passport-generation.ts";
 import { summary } from "../domain/summary.ts";
-import type { Caller } from "../route.ts";
+import type { Caller } from "../domain/callers.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { eachTried, startWorker, type Worker } from "./worker.ts";
 

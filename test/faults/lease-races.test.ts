@@ -12,7 +12,7 @@ import { history } from "../../cloud/domain/jobs.ts";
 import { reap } from "../../cloud/domain/reaper.ts";
 import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
-import type { Caller } from "../../cloud/route.ts";
+import type { Caller } from "../../cloud/domain/callers.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
 import type { Tx } from "../../cloud/store/store.ts";
 import { goodItems, printShop } from "../../fixtures/print-shop.ts";
