@@ -12,72 +12,23 @@ import Fastify, {
 } from "fastify";
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import type { Anchor } from "./adapters/anchor.ts";
-import type { Broker } from "./adapters/broker.ts";
-import type { Registry } from "./adapters/registry.ts";
-import type { Authenticate } from "./auth.ts";
 import { serveConsole } from "./console.ts";
+import type { Deps } from "./deps.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
-import { anonymous, budgetOf, type Limit, mount } from "./http.ts";
-import type { Keys } from "./keys.ts";
-import type { Lockout } from "./lockout.ts";
-import type { Log } from "./log.ts";
+import { anonymous, budgetOf, mount } from "./http.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
 import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
-import type { Packs } from "./packs.ts";
-import { type Budgets, bucketStore } from "./rate.ts";
+import { bucketStore, type Limit } from "./rate.ts";
 import { askedBy, correlationId } from "./request.ts";
 import type { Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
-import type { Seal } from "./seal.ts";
-import type { Store } from "./store/store.ts";
 import { traceRequests } from "./traced-requests.ts";
-import type { Tracing } from "./tracing.ts";
 import { answerUnrouted } from "./unrouted.ts";
-import type { Pulse } from "./workers/pulse.ts";
-import type { Scans } from "./workers/scan-recorder.ts";
 import { formOf, jsonOf } from "./validate.ts";
 import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
-
-export type Deps = {
-  store: Store;
-  keys: Keys;
-  authenticate: Authenticate;
-  metrics: Metrics;
-  log: Log;
-  packs: Packs;
-  /** The origin in links and tokens; known once the port is. */
-  origin: () => string;
-  /** What isn't ready yet, or no longer, by name; empty when all is well. */
-  notReady: () => Promise<string[]>;
-  rateLimited: boolean;
-  budgets: Budgets;
-  /** Proxies that are believed about who is behind them. */
-  trustProxy: string[];
-  /** Who guessed secrets too often. */
-  lockout: Lockout;
-  /** Where validations are anchored: in our log, nowhere, or by a service outside. */
-  anchor: "log" | "off" | Anchor;
-  /** The external registry, where one is configured. */
-  registry: Registry | undefined;
-  scans: Scans;
-  /** Tells consoles what is new. */
-  pulse: Pulse;
-  /** What secrets are sealed with that we have to know again. */
-  seal: Seal;
-  /** Webhooks may go to private addresses. */
-  allowPrivate: boolean;
-  /** Where stations are told by MQTT that work waits; what it does is done without it too, later. */
-  broker: () => Broker;
-  tracing?: Tracing | undefined;
-  /** The OpenAPI document of the app that these serve. */
-  document: () => object;
-  /** For tests: an answer that its route doesn't document is a 500. */
-  checkReplies?: boolean;
-};
 
 export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyInstance> {
   const loggerInstance: FastifyBaseLogger = given.log;

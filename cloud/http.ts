@@ -6,8 +6,8 @@ import { type ErrorBody, type FieldFault, invalid, Refusal } from "#shared/error
 import { limits, tiers } from "#shared/limits.ts";
 import { holds, type Scope } from "#shared/scopes.ts";
 import { answerOf, replyChecker, send, type Sent, sentOf, unlessKnown } from "./answer.ts";
-import type { Deps } from "./app.ts";
 import { challenge } from "./auth.ts";
+import type { Deps } from "./deps.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, type Caller, hasEnded } from "./domain/callers.ts";
 import { byOf } from "./domain/events.ts";
@@ -15,6 +15,7 @@ import { type Answer, once, refuseOther, scopeOf } from "./domain/idempotency.ts
 import type { Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
 import { refusalFor } from "./problem.ts";
+import type { Limit } from "./rate.ts";
 import {
   askedBy,
   fingerprint,
@@ -54,8 +55,6 @@ export const anonymous: Caller = {
   deviceId: null,
   tier: "anonymous",
 };
-
-export type Limit = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps, limit: Limit): void {
   for (const route of routes) {

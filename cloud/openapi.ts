@@ -9,10 +9,10 @@ import { isObject } from "#shared/object.ts";
 import { closed, ErrorReply, patternWords, ProblemReply } from "#shared/wire/common.ts";
 import { DppFailure } from "#shared/wire/dpps.ts";
 import { isEn18222 } from "./en18222.ts";
-import type { Limit } from "./http.ts";
 import { headers, headersOf } from "./openapi-headers.ts";
 import { withWebhooks } from "./openapi-webhooks.ts";
 import { PROBLEM } from "./problem.ts";
+import type { Limit } from "./rate.ts";
 import { isSchema, mediaOf, needsCredential, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];

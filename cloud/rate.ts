@@ -1,5 +1,6 @@
 // Rate budgets: a token bucket per credential, sized by its tier; the plugin speaks the headers and the 429.
 import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from "@fastify/rate-limit";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { TokenBucket } from "limiter";
 import { burstOf, tiers } from "#shared/limits.ts";
 import type { Spending } from "./domain/rate-budgets.ts";
@@ -65,6 +66,9 @@ export function budgets({ areShared = false } = {}): Budgets {
     },
   };
 }
+
+/** Counts a request against its budget, and throws where there is none left. */
+export type Limit = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 /** The plugin asks for "how many of max are used": max minus what is left in the bucket; one more than max when it is empty. */
 export function bucketStore({ take }: Budgets): FastifyRateLimitStoreCtor {

@@ -5,7 +5,7 @@ import type { Static, TSchema } from "typebox";
 import type { AuditAction } from "#shared/audit.ts";
 import type { ErrorCode, FieldFault, Refusal } from "#shared/errors.ts";
 import type { Scope } from "#shared/scopes.ts";
-import type { Deps } from "./app.ts";
+import type { Deps } from "./deps.ts";
 import type { Caller } from "./domain/callers.ts";
 import type { By } from "./domain/events.ts";
 import type { Upload } from "./domain/uploads.ts";

@@ -1,7 +1,7 @@
 // What no route answers: an address that exists is told which methods it takes (405), any other that it doesn't exist (404).
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { Refusal } from "#shared/errors.ts";
-import type { Limit } from "./http.ts";
+import type { Limit } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
 
 export function answerUnrouted(app: FastifyInstance, table: readonly Route[], limit: Limit, isFile: (path: string) => boolean): void {

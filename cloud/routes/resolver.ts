@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { keyOf, keyOfEpc, linkTypeOf, type LinkKey } from "#shared/digital-link.ts";
 import { closed } from "#shared/wire/common.ts";
 import { mediaWanted } from "../accept.ts";
-import type { Deps } from "../app.ts";
+import type { Deps } from "../deps.ts";
 import { contextsOf, LINK_TYPES, type LinkContext, linkOf, linksetOf, linkTypeName } from "../domain/linkset.ts";
 import { namesIn, noLink, type Resolution, resolve } from "../domain/resolver.ts";
 import { type Asked, type Reply, type Route, serve } from "../route.ts";
