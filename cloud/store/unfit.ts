@@ -1,6 +1,5 @@
 // Whether a PostgreSQL database is one to work in, seen before anything is made in it: set up as it has to be, and not another program's. Each refusal says what to set.
 import { sql } from "./drizzle.ts";
-import type { Migration } from "./migrate.ts";
 import type { Store } from "./store.ts";
 
 const OURS = ["version", "name", "digest"];
@@ -14,7 +13,9 @@ const LOOK = sql`SELECT current_setting('server_encoding'), current_setting('sea
   has_schema_privilege(current_schema(), 'CREATE'), current_schemas(false)::text[]`;
 type Found = [encoding: string, path: string, schema: string | null, user: string, mayMake: boolean | null, schemas: string[]];
 
-export async function refuseUnfit(store: Store, known: Migration[]): Promise<void> {
+type Script = { text: string };
+/** `ours`: what makes our tables. */
+export async function refuseUnfit(store: Store, ours: Script[]): Promise<void> {
   const [found] = await store.read("database", ({ db }) => db.values<Found>(LOOK));
   const [encoding, path, schema, user, mayMake, schemas] = found as Found;
   if (encoding !== "UTF8")
@@ -27,7 +28,7 @@ export async function refuseUnfit(store: Store, known: Migration[]): Promise<voi
     throw new Error(
       `our tables are in the schema ${behind}, and the search path (${path}) has ${schema} before it: ALTER ROLE ${user} SET search_path = the one that is meant`,
     );
-  await refuseForeignTables(store, known);
+  await refuseForeignTables(store, ours);
 }
 
 /** The first of these schemas that has our list of migrations. */
@@ -38,11 +39,11 @@ async function oursIn(store: Store, schemas: string[]): Promise<string | undefin
   return schemas.find((schema) => isOurList(rows.filter(([within]) => within === schema).map(([, column]) => column)));
 }
 
-const tablesIn = ({ text }: Migration): string[] => [...text.matchAll(/CREATE TABLE (\w+)/g)].map(([, name = ""]) => name);
+const tablesIn = ({ text }: Script): string[] => [...text.matchAll(/CREATE TABLE (\w+)/g)].map(([, name = ""]) => name);
 
 /** Half of our tables among somebody else's help nobody. Tables that our names meet are ours if our own list is beside them; what has other names, such as an extension's, is nobody's business. */
-async function refuseForeignTables(store: Store, known: Migration[]): Promise<void> {
-  const names = new Set(["migrations", ...known.flatMap(tablesIn)]);
+async function refuseForeignTables(store: Store, ours: Script[]): Promise<void> {
+  const names = new Set(["migrations", ...ours.flatMap(tablesIn)]);
   const rows = await store.read("tables", ({ db }) =>
     db.values<[string, string]>(
       sql`SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY table_name`,
