@@ -6,6 +6,7 @@ import type { Granularity } from "#shared/states.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import { together, type Tx } from "../store/store.ts";
+import { instant } from "./instant.ts";
 import { UNTP_DPP } from "./issued-credentials.ts";
 import { pageOf, type PageQuery, UUID, wholeReply } from "./page.ts";
 import { type Content, linkOf } from "./passport-content.ts";
@@ -155,7 +156,7 @@ function envelope(
     granularity: product.granularity,
     dppSchemaVersion: "EN 18223:2026",
     dppStatus,
-    lastUpdated: new Date(isActive ? (version.publishedAt ?? row.updatedAt) : row.updatedAt).toISOString(),
+    lastUpdated: instant(isActive ? (version.publishedAt ?? row.updatedAt) : row.updatedAt),
     economicOperatorId: uriOf(row.tenantId),
     contentSpecificationIds: [UNTP_DPP],
     ...(full ? { elements: elementsOf(data) } : {}),

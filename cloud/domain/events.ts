@@ -19,7 +19,7 @@ export const byOf = ({ tenantId, credential: { kind, id, name } }: Caller, reque
   requestId,
 });
 
-type Row = typeof events.$inferSelect;
+export type Row = typeof events.$inferSelect;
 type Entry<Name extends EventName> = Pick<Row, "subject" | "seq"> & { type: Name; data: EventData[Name]; snapshot?: Row["snapshot"] };
 
 const insertEvent = prepared(db.insert(events).values(placesOf(events)));

@@ -17,7 +17,7 @@ import * as log from "./log.ts";
 type Sent = Record<string, unknown>;
 const judges = judgesOf(evidenceShapes);
 
-const invalid = (fields: FieldFault[]): Refusal =>
+const unfit = (fields: FieldFault[]): Refusal =>
   new Refusal("EVIDENCE_INVALID", fields.map(({ field, message }) => `${field}: ${message}`).join("; "), { fields });
 const wrong = (field: string, rule: string, message: string): FieldFault => ({ field: `evidence.${field}`, rule, message });
 const missing = (field: string, message: string): Refusal =>
@@ -122,7 +122,7 @@ function judgeScan({ decoded, rfid }: Evidence["scan_result"], row: jobs.Row): v
 /** A list of orphans shows hundreds at once. */
 export function refuseLarge(evidence: Sent | undefined): void {
   if (evidence && Buffer.byteLength(JSON.stringify(evidence)) > limits.EVIDENCE_MAX_BYTES)
-    throw invalid([
+    throw unfit([
       {
         field: "evidence",
         rule: "size",
@@ -143,7 +143,7 @@ export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobAct
     ...(render ? manifestFaults(render, row, isSound) : []),
     ...(completion ? completionFaults(completion, actor, isSound) : []),
   ];
-  if (faults.length > 0) throw invalid(faults.slice(0, limits.FAULTS_MAX_ITEMS));
+  if (faults.length > 0) throw unfit(faults.slice(0, limits.FAULTS_MAX_ITEMS));
   if (status === "PRINTED_ATTESTED" && actor.kind === "operator" && actor.id === undefined)
     throw missing("actor.id", "says which operator attests");
   if (scan) judgeScan(scan, row);

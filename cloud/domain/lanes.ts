@@ -137,8 +137,8 @@ async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
     .set({ state: "held", dueAt: null })
     .where(and(among(lane, ids), eq(deliveries.byHand, false)))
     .returning({ id: deliveries.id });
-  const gone = new Set(held.map(({ id }) => id));
-  return waiting.filter(({ id }) => !gone.has(id));
+  const nowHeld = new Set(held.map(({ id }) => id));
+  return waiting.filter(({ id }) => !nowHeld.has(id));
 }
 
 /** What waits for its next try is held with the rest, so that it goes out as soon as the webhook is enabled again: at most a slice, and how many. */

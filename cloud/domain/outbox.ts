@@ -5,7 +5,6 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { outbox, subscriptions } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 import { type Judge, judgeOf } from "../validate.ts";
-import type { By } from "./events.ts";
 import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 
@@ -35,7 +34,7 @@ export const nudge = (tx: Tx): void => tx.after(() => woken.forEach((wake) => wa
  */
 export async function emit<Name extends EventName>(
   tx: Tx,
-  { tenantId, requestId = null }: Pick<By, "tenantId"> & { requestId?: string | null },
+  { tenantId, requestId = null }: { tenantId: string; requestId?: string | null },
   type: Name,
   data: EventData[Name],
   { id = newIdIn(tx), listeners }: { id?: string; listeners?: string[] } = {},

@@ -7,11 +7,10 @@ import { type FieldFault, Refusal, refusalOr } from "#shared/errors.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductVersion, Transition } from "#shared/wire/products.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { type events, products } from "../store/schema.ts";
+import { products } from "../store/schema.ts";
 import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import { revokeOf } from "./issued-credentials.ts";
-import * as domainEvents from "./events.ts";
-import type { By } from "./events.ts";
+import { type By, list as listEvents, record as recordEvent, type Row as Event, snapshots } from "./events.ts";
 import { instant } from "./instant.ts";
 import { type PageQuery, pageReply } from "./page.ts";
 import { duplicate, type Judged, judged, moreFaults, refuseUnjudged, shaped } from "./product-rules.ts";
@@ -49,7 +48,7 @@ export const toWire = (row: Row): Product => ({
 /** What a product's event says; the snapshot beside it is the version. */
 async function record(tx: Tx, by: By, type: EventType, row: Row, changed: string[], more: Record<string, unknown> = {}): Promise<void> {
   const { id, gtin, serialNumber, granularity, category, stage, version } = row;
-  await domainEvents.record(tx, by, {
+  await recordEvent(tx, by, {
     subject: id,
     seq: version,
     type,
@@ -298,11 +297,11 @@ export async function remove(tx: Tx, by: By, id: string, ifMatch?: string): Prom
 
 export async function versions(tx: Tx, caller: Caller, id: string, query: PageQuery) {
   await find(tx, caller.tenantId, id);
-  const { rows, limit } = await domainEvents.snapshots(tx, caller.tenantId, id, query);
+  const { rows, limit } = await snapshots(tx, caller.tenantId, id, query);
   return pageReply(rows, limit, ({ seq }) => String(seq), toVersion);
 }
 
-const toVersion = ({ seq, at, actor, requestId, data, snapshot }: typeof events.$inferSelect): ProductVersion => ({
+const toVersion = ({ seq, at, actor, requestId, data, snapshot }: Event): ProductVersion => ({
   version: seq,
   at: instant(at),
   actor,
@@ -313,5 +312,5 @@ const toVersion = ({ seq, at, actor, requestId, data, snapshot }: typeof events.
 
 export async function history(tx: Tx, caller: Caller, id: string, query: PageQuery) {
   await find(tx, caller.tenantId, id);
-  return domainEvents.list(tx, caller.tenantId, id, query);
+  return listEvents(tx, caller.tenantId, id, query);
 }
