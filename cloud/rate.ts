@@ -3,10 +3,9 @@ import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from "@fastify/
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { TokenBucket } from "limiter";
 import { burstOf, tiers } from "#shared/limits.ts";
-import type { Spending } from "./domain/rate-budgets.ts";
+import { MINUTE_MS, type Spending } from "./domain/rate-budgets.ts";
 
 const BUCKETS_KEPT = 50_000;
-const MINUTE_MS = 60_000;
 
 function fullBucket(perMinute: number): TokenBucket {
   const bucket = new TokenBucket({ bucketSize: burstOf(perMinute), tokensPerInterval: perMinute, interval: MINUTE_MS });

@@ -8,7 +8,8 @@ import { db, type Tx } from "../store/store.ts";
 /** Tokens that one key took of its so many a minute. */
 export type Spending = { key: string; perMinute: number; tokens: number };
 
-const MINUTE_MS = 60_000;
+/** What budgets are told by: so many a minute. */
+export const MINUTE_MS = 60_000;
 const at = sql.placeholder;
 
 // A bucket is one instant: when it will be full again. Taking moves it on, and time alone fills it. It is never further off than a minute, whatever
