@@ -2,8 +2,7 @@
 import { constants } from "node:os";
 import { ConfigError } from "#shared/arguments.ts";
 import { codeOf, reasonOf } from "#shared/fault.ts";
-import type { Config } from "../config.ts";
-import { loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config.ts";
 import { createLog, type Log } from "../log.ts";
 import { remedyOf } from "../store/remedies.ts";
 import type { Manifest } from "./archive.ts";

@@ -143,12 +143,15 @@ function putInPlace(fresh: string, dataDir: string, now: number): string | undef
   return before;
 }
 
-const STAYS = /^lock|^\.restoring-|^before-restore-/;
+const BEFORE = "before-restore-";
+const STAYS = ["lock", UNPACKED, BEFORE];
 /** All of it or nothing: a folder of another user's can't be moved. */
 function putAside(dataDir: string, now: number): string | undefined {
-  const old = readdirSync(dataDir).filter((name) => !STAYS.test(name) && name !== CUT_OFF && name !== OF_THE_DISK);
+  const old = readdirSync(dataDir).filter(
+    (name) => !STAYS.some((start) => name.startsWith(start)) && name !== CUT_OFF && name !== OF_THE_DISK,
+  );
   if (old.length === 0) return undefined;
-  const before = join(dataDir, `before-restore-${now}`);
+  const before = join(dataDir, BEFORE + now);
   mkdirSync(before, { mode: 0o700 });
   const moved: string[] = [];
   try {
