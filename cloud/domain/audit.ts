@@ -58,6 +58,8 @@ const toWire = (row: Stored): AuditRow => ({ ...shown(row), hash: row.hash });
 export const hashOf = (row: Stored): string => digestOf(shown(row));
 
 type Who = Pick<Caller, "tenantId" | "credential">;
+/** Who does it where nobody asked: a part of ours, by its name. */
+export const ourselves = (tenantId: string, name: string): Who => ({ tenantId, credential: { kind: "system", id: "system", name } });
 /** Leaves a row for the end of the commit. */
 export function append(tx: Tx, { tenantId, credential }: Who, { action, subject, details = {}, requestId }: Entry): void {
   const { kind, id, name } = credential;

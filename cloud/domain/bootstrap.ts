@@ -8,7 +8,6 @@ import { byKey } from "./callers.ts";
 import { DEFAULT_TENANT, ensureDefault, hold } from "./tenants.ts";
 
 const ROLE = { name: "bootstrap", scopes: ["*:*", "platform:*"], bootstrap: true };
-const system = { tenantId: DEFAULT_TENANT, credential: { kind: "system", id: "system", name: "start" } } as const;
 const own = and(eq(apiKeys.tenantId, DEFAULT_TENANT), eq(apiKeys.bootstrap, true));
 
 /** True when the store has never had a bootstrap key, so that one should be made. */
@@ -34,6 +33,6 @@ export async function ensure(
     .update(apiKeys)
     .set({ revokedAt: tx.now })
     .where(and(own, ne(apiKeys.id, minted.id), isNull(apiKeys.revokedAt)));
-  audit.append(tx, system, { action: "auth.bootstrap_key_set", subject: minted.id, requestId });
+  audit.append(tx, audit.ourselves(DEFAULT_TENANT, "start"), { action: "auth.bootstrap_key_set", subject: minted.id, requestId });
   return "set";
 }

@@ -23,8 +23,8 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
     // A job that was open then may have been printed since: whoever claims it is told to look for the label. Found by tenant and state, as they are indexed.
     const isOpen = and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, openStates));
     await tx.db.update(printJobs).set({ duplicateRisk: true }).where(isOpen);
-    const restore = { tenantId, credential: { kind: "system", id: "system", name: "restore" } } as const;
-    audit.append(tx, restore, { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId });
+    const entry = { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId } as const;
+    audit.append(tx, audit.ourselves(tenantId, "restore"), entry);
   }
 }
 

@@ -158,6 +158,5 @@ async function shut(tx: Tx, { tenantId, webhookId, id, attempts }: Delivery, rea
   const webhook = await webhooks.disable(tx, tenantId, webhookId, reason);
   if (!webhook) return;
   const details = { reason, url: webhook.url, deliveryId: id, failingSince: webhook.failingSince, tries: attempts.length + 1 };
-  const dispatcher = { tenantId, credential: { kind: "system", id: "system", name: "dispatcher" } } as const;
-  audit.append(tx, dispatcher, { action: "webhook.disabled", subject: webhookId, details, requestId: id });
+  audit.append(tx, audit.ourselves(tenantId, "dispatcher"), { action: "webhook.disabled", subject: webhookId, details, requestId: id });
 }
