@@ -1,5 +1,17 @@
 // Folders, and small private files that must outlive a power cut: written beside, synced, then moved into place.
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { codeOf } from "#shared/fault.ts";
 import { folderMaker, folderSyncer, inodeFinder } from "#shared/folder.ts";
@@ -7,6 +19,12 @@ import { folderMaker, folderSyncer, inodeFinder } from "#shared/folder.ts";
 export const makeFolder = folderMaker({ existsSync, mkdirSync, statSync }, dirname);
 export const syncFolder = folderSyncer({ closeSync, fsyncSync, openSync }, process.platform);
 export const inodeOf = inodeFinder({ statSync });
+
+/** On the disk under it, for this user. */
+export function freeBytesUnder(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
+}
 
 export function writeDurably(file: string, text: string): void {
   const folder = dirname(file);

@@ -1,21 +1,10 @@
 // What stands under a node: settings, its folder and disk, whether a sync is one, the broker, and whether it runs at all.
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fsyncSync,
-  openSync,
-  readdirSync,
-  rmSync,
-  statfsSync,
-  statSync,
-  writeSync,
-} from "node:fs";
+import { accessSync, closeSync, constants, existsSync, fsyncSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { reasonOf } from "#shared/fault.ts";
 import { isLoopback, urlAt } from "#shared/url-at.ts";
 import { brokerAt } from "#shared/mqtt.ts";
+import { freeBytesUnder } from "../files.ts";
 import { keysSetIn } from "../seal.ts";
 import { isClaimed } from "../store/open.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
@@ -84,8 +73,7 @@ function openAmong(paths: string[]): Finding[] {
 
 export const disk: Check = ({ config: { DATA_DIR: dir } }) => {
   if (!existsSync(dir)) return []; // said above, once
-  const { bavail, bsize } = statfsSync(dir);
-  const free = bavail * bsize;
+  const free = freeBytesUnder(dir);
   const says = `${(free / GIB).toFixed(1)} GiB are free under ${dir}`;
   if (free < FREE_LEAST_BYTES) return bad(says, "make room: writes are refused when it is full");
   return free < FREE_FEW_BYTES ? odd(says, "make room, or move the folder") : well(says);

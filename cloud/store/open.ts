@@ -1,5 +1,5 @@
 // Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
-import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -12,7 +12,7 @@ import { migrate, migrationsIn } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
 import { settingsLost } from "./unfit.ts";
-import { makeFolder } from "../files.ts";
+import { freeBytesUnder, makeFolder } from "../files.ts";
 
 export type StoreOptions = {
   dataDir: string;
@@ -69,8 +69,7 @@ const ROOM_KB = 65_536;
 function roomTold(error: Error, dataDir: string): Error {
   const code = codeOf(error) || codeOf(error.cause);
   if (!/^SQLITE_(FULL|IOERR)/.test(code)) return error;
-  const { bavail, bsize } = statfsSync(dataDir);
-  const kb = Math.floor((bavail * bsize) / 1_024);
+  const kb = Math.floor(freeBytesUnder(dataDir) / 1_024);
   if (kb > ROOM_KB) return error;
   return new Error(`${error.message}; ${kb} kB are free under ${dataDir}: make room, or see IMPRIMATUR_DATA_DIR`, { cause: error });
 }

@@ -1,7 +1,7 @@
 // Looks now and then at what waits, so that whoever watches the figures sees it grow; every node says the same.
-import { statfsSync } from "node:fs";
 import type { Logger } from "pino";
 import { backlog, type Backlog } from "../domain/backlog.ts";
+import { freeBytesUnder } from "../files.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Store } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
@@ -25,10 +25,7 @@ export function startMeasurer(store: Store, log: Logger, metrics: Metrics, dataD
   let known: Backlog | undefined;
   for (const [key, [name, help, per]] of Object.entries(FIGURES))
     metrics.watch(name, help, () => (known?.[key as keyof Backlog] ?? 0) / per);
-  metrics.watch("data_dir_free_bytes", "Room on the disk under the data folder", () => {
-    const { bavail, bsize } = statfsSync(dataDir);
-    return bavail * bsize;
-  });
+  metrics.watch("data_dir_free_bytes", "Room on the disk under the data folder", () => freeBytesUnder(dataDir));
   return startWorker(log, {
     event: "measure-failed",
     idleMs: EVERY_MS,
