@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { limits } from "#shared/limits.ts";
 
-const PLAIN = "imprimatur_console";
+export const PLAIN = "imprimatur_console";
 const BOUND = `__Host-${PLAIN}`;
 const sentAs = (name: string) => new RegExp(`(?:^|;\\s*)${name}=([\\w-]{43})(?=;|$)`);
 const SENT = { plain: sentAs(PLAIN), bound: sentAs(BOUND) };

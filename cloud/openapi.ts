@@ -8,6 +8,7 @@ import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
 import { closed, ErrorReply, patternWords, ProblemReply } from "#shared/wire/common.ts";
 import { DppFailure } from "#shared/wire/dpps.ts";
+import { PLAIN as SESSION_COOKIE } from "./console-cookie.ts";
 import { isEn18222 } from "./en18222.ts";
 import { headers, headersOf } from "./openapi-headers.ts";
 import { withWebhooks } from "./openapi-webhooks.ts";
@@ -200,7 +201,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
           session: {
             type: "apiKey",
             in: "cookie",
-            name: "imprimatur_console",
+            name: SESSION_COOKIE,
             description: "The console's session, for its own page only",
           },
         },
