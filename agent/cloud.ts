@@ -2,6 +2,7 @@
 import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
 import { type TSchema, Type } from "typebox";
+import { API } from "#shared/api.ts";
 import { reasonOf } from "#shared/fault.ts";
 import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
 import { limits } from "#shared/limits.ts";
@@ -148,33 +149,33 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     devices: (cursor: string) =>
       call(
         "GET",
-        `/api/v2/devices?limit=${limits.PAGE_MAX_ITEMS}${cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`}`,
+        `${API}/devices?limit=${limits.PAGE_MAX_ITEMS}${cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`}`,
         listOf(Device),
       ),
     register: (device: DeviceCreate, idempotencyKey: string) =>
-      call("POST", "/api/v2/devices", DeviceMade, { json: device, key: idempotencyKey }),
-    unregister: (id: string) => call("DELETE", `/api/v2/devices/${id}`, undefined),
-    station: () => call("GET", "/api/v2/aidc/station", Station),
-    tell: (report: StationReport) => call("POST", "/api/v2/aidc/station", Device, { json: report }),
+      call("POST", `${API}/devices`, DeviceMade, { json: device, key: idempotencyKey }),
+    unregister: (id: string) => call("DELETE", `${API}/devices/${id}`, undefined),
+    station: () => call("GET", `${API}/aidc/station`, Station),
+    tell: (report: StationReport) => call("POST", `${API}/aidc/station`, Device, { json: report }),
     jwks: () => call("GET", "/.well-known/jwks.json", Jwks, { keyless: true }),
     claim: (wanted: ClaimBatch, idempotencyKey: string) =>
-      call("POST", "/api/v2/aidc/jobs/claim/batch", ClaimedMany, { json: wanted, key: idempotencyKey }),
+      call("POST", `${API}/aidc/jobs/claim/batch`, ClaimedMany, { json: wanted, key: idempotencyKey }),
     heartbeat: (ref: string, attemptId: string, leaseSeconds: number) =>
-      call("POST", `/api/v2/aidc/jobs/${ref}/heartbeat`, LeaseTaken, { json: { attempt_id: attemptId, lease_seconds: leaseSeconds } }),
+      call("POST", `${API}/aidc/jobs/${ref}/heartbeat`, LeaseTaken, { json: { attempt_id: attemptId, lease_seconds: leaseSeconds } }),
     result: ({ job_ref: ref, ...result }: ReportBody, idempotencyKey: string, correlation: string | null = null) =>
-      call("POST", `/api/v2/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey, correlation }),
+      call("POST", `${API}/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey, correlation }),
     results: (results: (ReportBody & { idempotency_key: string })[]) =>
-      call("POST", "/api/v2/aidc/results", ResultOutcomes, { json: { results } }),
+      call("POST", `${API}/aidc/results`, ResultOutcomes, { json: { results } }),
     orphan: (orphan: OrphanReport, idempotencyKey: string, correlation: string | null = null) =>
-      call("POST", "/api/v2/aidc/orphans", Orphan, { json: orphan, key: idempotencyKey, correlation }),
-    issue: (job: JobCreate, idempotencyKey: string) => call("POST", "/api/v2/aidc/jobs", Job, { json: job, key: idempotencyKey }),
+      call("POST", `${API}/aidc/orphans`, Orphan, { json: orphan, key: idempotencyKey, correlation }),
+    issue: (job: JobCreate, idempotencyKey: string) => call("POST", `${API}/aidc/jobs`, Job, { json: job, key: idempotencyKey }),
     /** A page of the jobs that a device holds. */
     jobs: (query: { device: string; state: string; cursor?: string }) =>
-      call("GET", `/api/v2/aidc/jobs?${new URLSearchParams({ ...query, limit: String(limits.PAGE_MAX_ITEMS) }).toString()}`, listOf(Job)),
-    evidence: (ref: string) => call("GET", `/api/v2/aidc/jobs/${ref}/evidence`, EvidenceBundle),
-    history: (ref: string) => call("GET", `/api/v2/aidc/jobs/${ref}/history`, JobHistory),
+      call("GET", `${API}/aidc/jobs?${new URLSearchParams({ ...query, limit: String(limits.PAGE_MAX_ITEMS) }).toString()}`, listOf(Job)),
+    evidence: (ref: string) => call("GET", `${API}/aidc/jobs/${ref}/evidence`, EvidenceBundle),
+    history: (ref: string) => call("GET", `${API}/aidc/jobs/${ref}/history`, JobHistory),
     picture: (sha256: string, mediaType: string, bytes: Uint8Array<ArrayBuffer>) =>
-      call("PUT", `/api/v2/aidc/evidence/${sha256}`, BlobKept, { body: bytes, type: mediaType }),
+      call("PUT", `${API}/aidc/evidence/${sha256}`, BlobKept, { body: bytes, type: mediaType }),
   };
 }
 

@@ -2,6 +2,7 @@
 import type { Readable } from "node:stream";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Static, TSchema } from "typebox";
+import { API } from "#shared/api.ts";
 import type { AuditAction } from "#shared/audit.ts";
 import type { ErrorCode, FieldFault, Refusal } from "#shared/errors.ts";
 import type { Scope } from "#shared/scopes.ts";
@@ -49,7 +50,7 @@ type Input<P, Q, B> = {
 
 type Face<P, Q, B> = {
   method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
-  /** Below /api/v2, unless `root`. */
+  /** Below `API`, unless `root`. */
   path: string;
   root?: boolean;
   /** Any one of these opens the route. "credential": any good one. "client": an OAuth client named in the body, or by HTTP Basic. */
@@ -158,7 +159,6 @@ export const serve = <P extends S = undefined, Q extends S = undefined, B extend
   ...spec,
 });
 
-export const API = "/api/v2";
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
 /** What it is called in logs, audit rows and keys. */
 export const labelOf = (route: Route): string => `${route.method} ${pathOf(route)}`;

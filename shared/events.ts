@@ -1,5 +1,6 @@
 // The catalogue of events: what each tells and the shape of its data, once. OpenAPI, README, validation and tests read it from here.
 import { type Static, type TProperties, Type } from "typebox";
+import { API } from "./api.ts";
 import { limits } from "./limits.ts";
 import { granularities } from "./states.ts";
 import { closed, Id, Instant, nullable } from "./wire/common.ts";
@@ -117,7 +118,7 @@ export const eventTable = {
       productId: PRODUCT,
       version: 1,
       digest: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-      anchor: "https://passports.example/api/v2/log#7",
+      anchor: `https://passports.example${API}/log#7`,
     },
   }),
   "scan.recorded": event({
@@ -145,7 +146,7 @@ export const eventTable = {
   "carrier.generated": event({
     says: "Serials were allocated; their print file waits at exportPath",
     data: { productId: Id, gtin: text, count: Type.Integer(), exportPath: text, serials: Type.Optional(Type.Array(text)) },
-    example: { productId: PRODUCT, gtin: "04006381333931", count: 100, exportPath: `/api/v2/carriers/export?productId=${PRODUCT}` },
+    example: { productId: PRODUCT, gtin: "04006381333931", count: 100, exportPath: `${API}/carriers/export?productId=${PRODUCT}` },
   }),
   "print.confirmed": event({
     says: "Labels were printed: outcomes of one report, or a job that was sealed",

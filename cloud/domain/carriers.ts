@@ -1,6 +1,7 @@
 // Carriers: serials are allocated by the thousand, read back as what a printer needs, and told what became of them.
 import { setImmediate as turn } from "node:timers/promises";
 import { and, asc, eq, gt, isNull, lte, sql } from "../store/drizzle.ts";
+import { API } from "#shared/api.ts";
 import { Refusal } from "#shared/errors.ts";
 import { digitalLink, encodeSgtin96, epcSerialFault } from "#shared/gs1.ts";
 import { type Carrier, type CarrierRow, type PrintState, printStates } from "#shared/wire/carriers.ts";
@@ -81,7 +82,7 @@ export async function allocate(tx: Tx, by: By, { productId, count }: { productId
   await emit(tx, by, "carrier.generated", { productId, gtin: product.gtin, count, exportPath: exportPath(productId) });
   return { allocated: count, serials: made };
 }
-const exportPath = (productId: string) => `/api/v2/carriers/export?productId=${productId}`;
+const exportPath = (productId: string) => `${API}/carriers/export?productId=${productId}`;
 
 const bySerial = prepared(
   db

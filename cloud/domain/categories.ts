@@ -1,5 +1,6 @@
 // Categories as discovery shows them, and the CSV template that import reads back.
 import { count, eq } from "../store/drizzle.ts";
+import { API } from "#shared/api.ts";
 import { jurisdictionOf } from "#shared/compliance.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { CategoryEntry, CategorySchema } from "#shared/wire/schemas.ts";
@@ -47,7 +48,7 @@ export function find(category: string, at: number, jurisdiction?: string): Categ
 
 export function shown(entry: CategoryVersion, includeFields: boolean): CategorySchema {
   const { schemaId, schemaRegistryId, category, title, version, jurisdiction, basis, fieldSchema } = entry;
-  const self = `/api/v2/schemas/categories/${category}`;
+  const self = `${API}/schemas/categories/${category}`;
   const query = jurisdiction === HOME ? "" : `?jurisdiction=${jurisdiction}`;
   return {
     schemaId,

@@ -2,6 +2,7 @@
 import { and, asc, desc, eq, gt, isNull } from "../store/drizzle.ts";
 import type { Caller } from "./callers.ts";
 import { newId } from "./ids.ts";
+import { API } from "#shared/api.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { passportCommands } from "#shared/states.ts";
@@ -110,7 +111,7 @@ export async function validate(tx: Tx, by: events.By, id: string, { anchor: wher
     digest,
     algorithm: ALGORITHM,
     signature: keys.signBytes(Buffer.from(canonical(version.content))).toString("base64url"),
-    anchor: anchored?.receipt.anchor ?? `${origin()}/api/v2/log#${index}`,
+    anchor: anchored?.receipt.anchor ?? `${origin()}${API}/log#${index}`,
     receipt: anchored?.receipt ?? null,
   };
   await tx.db.insert(validations).values(made);

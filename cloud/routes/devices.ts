@@ -1,9 +1,10 @@
 // Devices over HTTP: registered with a key of their own, looked at, removed; and what a station and its cloud tell each other.
+import { API } from "#shared/api.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { Device, DeviceCreate, DeviceMade, DevicePatch, Station, StationReport } from "#shared/wire/devices.ts";
 import * as domain from "../domain/devices.ts";
 import { deviceOf } from "../domain/job-claims.ts";
-import { API, read, type Reply, type Route, write } from "../route.ts";
+import { read, type Reply, type Route, write } from "../route.ts";
 
 const tag = "devices";
 const reply = (device: Device): Reply => ({ status: 200, body: device, about: { subject: device.id, details: { name: device.name } } });

@@ -1,5 +1,6 @@
 // EPCIS 2.0 over HTTP, as the standard's REST binding has it: hand events in, follow the job, ask for events by what they say.
 import { Type } from "typebox";
+import { API } from "#shared/api.ts";
 import { limits } from "#shared/limits.ts";
 import { closed, IdParams } from "#shared/wire/common.ts";
 import {
@@ -17,7 +18,7 @@ import * as domain from "../domain/epcis.ts";
 import { LIMIT_HEADERS, prepare } from "../domain/epcis-document.ts";
 import { parameterNames, queryFaults } from "../domain/epcis-parameters.ts";
 import { absent, byId, CONTEXT, query as find } from "../domain/epcis-query.ts";
-import { API, read, type Reply, type Route, serve, write } from "../route.ts";
+import { read, type Reply, type Route, serve, write } from "../route.ts";
 
 const tag = "epcis";
 const scope = ["epcis:capture"] as const;

@@ -1,8 +1,9 @@
 // Imports over HTTP: hand in a CSV file, then watch it being worked off.
+import { API } from "#shared/api.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { Import, ImportQuery, ImportTaken } from "#shared/wire/imports.ts";
 import * as domain from "../domain/imports.ts";
-import { API, read, type Route, write } from "../route.ts";
+import { read, type Route, write } from "../route.ts";
 
 const tag = "products";
 

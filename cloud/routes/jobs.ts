@@ -1,4 +1,5 @@
 // Print jobs over HTTP: issued and cancelled by whoever may, claimed and reported by stations, read by those who want to know.
+import { API } from "#shared/api.ts";
 import { limits } from "#shared/limits.ts";
 import { closed, listOf, WholeQuery } from "#shared/wire/common.ts";
 import { Summary } from "#shared/wire/console.ts";
@@ -38,7 +39,7 @@ import * as domain from "../domain/jobs.ts";
 import * as orphans from "../domain/orphans.ts";
 import { gtinFaults } from "../domain/product-rules.ts";
 import { summary } from "../domain/summary.ts";
-import { API, read, type Route, serve, write } from "../route.ts";
+import { read, type Route, serve, write } from "../route.ts";
 import { Readable } from "node:stream";
 
 const tag = "print jobs";

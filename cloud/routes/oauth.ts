@@ -1,4 +1,5 @@
 // OAuth 2.0 client credentials over HTTP, with the discovery that ready-made clients look for.
+import { API } from "#shared/api.ts";
 import { limits } from "#shared/limits.ts";
 import { grantable } from "#shared/scopes.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
@@ -12,7 +13,7 @@ import {
   TokenRequest,
 } from "#shared/wire/credentials.ts";
 import * as domain from "../domain/oauth.ts";
-import { API, read, type Route, serve, write } from "../route.ts";
+import { read, type Route, serve, write } from "../route.ts";
 
 const about = ({ client_id, name, scopes }: OauthClient) => ({ subject: client_id, details: { name, scopes } });
 

@@ -1,5 +1,6 @@
 // Passports over HTTP: asked for, edited, published, validated, and the documents that strangers verify them with.
 import { Type } from "typebox";
+import { API } from "#shared/api.ts";
 import { Refusal } from "#shared/errors.ts";
 import { closed, IdParams, listOf, WholeQuery } from "#shared/wire/common.ts";
 import {
@@ -20,7 +21,7 @@ import { didDocument, statusList } from "../domain/issued-credentials.ts";
 import * as domain from "../domain/passports.ts";
 import * as registrations from "../domain/registrations.ts";
 import * as validations from "../domain/validations.ts";
-import { API, read, type Reply, type Route, serve, write } from "../route.ts";
+import { read, type Reply, type Route, serve, write } from "../route.ts";
 
 const tag = "passports";
 const at = (id: string) => ({ location: `${API}/passports/${id}` });

@@ -1,4 +1,5 @@
 // Products over HTTP: one at a time, by the thousand, and through their stages.
+import { API } from "#shared/api.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import {
   BatchResult,
@@ -19,7 +20,7 @@ import { list } from "../domain/product-list.ts";
 import { gtinFaults, moreFaults } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
 import { voidIt } from "../domain/voids.ts";
-import { API, read, type Reply, type Route, serve, write } from "../route.ts";
+import { read, type Reply, type Route, serve, write } from "../route.ts";
 
 /** A product as it is now: unwrapped, with the tag that an If-Match may name. */
 const reply = (product: Product, status = 200, details: Record<string, unknown> = {}): Reply => ({

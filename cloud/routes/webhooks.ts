@@ -1,4 +1,5 @@
 // Webhooks over HTTP: made, changed, tried out, their secrets rotated, their deliveries seen and sent again.
+import { API } from "#shared/api.ts";
 import type { FieldFault } from "#shared/errors.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import {
@@ -14,7 +15,7 @@ import {
 import { urlFault } from "../adapters/address.ts";
 import * as deliveries from "../domain/deliveries.ts";
 import * as domain from "../domain/webhooks.ts";
-import { API, read, type Route, serve, write } from "../route.ts";
+import { read, type Route, serve, write } from "../route.ts";
 
 const tag = "webhooks";
 const scope = ["webhooks:manage"] as const;

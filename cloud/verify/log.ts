@@ -1,5 +1,6 @@
 // What a proof says of the log: the leaf is this one, it stands in that tree, somebody signed the tree's head, and it is the log you know.
 import { verify } from "node:crypto";
+import { API } from "#shared/api.ts";
 import { canonical } from "#shared/canonical.ts";
 import { EMPTY_ROOT, isConsistent, isIncluded, leafHash } from "#shared/merkle.ts";
 import { type Head, keyHash, type Note, parseNote } from "#shared/note.ts";
@@ -64,7 +65,7 @@ export function sameLogLine(known: Head, head: Head, consistency: LogConsistency
   if (!consistency || consistency.from !== older.size || consistency.to !== newer.size)
     return said(
       "unknown",
-      `${shorter}whether both heads are of one log takes the answer of /api/v2/log/consistency?from=${older.size}&to=${newer.size}, given with --consistency`,
+      `${shorter}whether both heads are of one log takes the answer of ${API}/log/consistency?from=${older.size}&to=${newer.size}, given with --consistency`,
     );
   if (!isConsistent(older.size, newer.size, older.root, newer.root, consistency.proof.map(bytes)))
     return said(

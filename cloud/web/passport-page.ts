@@ -1,4 +1,5 @@
 // A passport for the person who scanned its label: what it is, whether to believe it, what it is made of, and how long it will serve.
+import { API } from "#shared/api.ts";
 import { isObject } from "#shared/object.ts";
 import { linkOf, passportUrl } from "../domain/linkset.ts";
 import type { PublicPassport } from "../domain/public-passports.ts";
@@ -177,7 +178,7 @@ export function passportPage(passport: PublicPassport, language: Language, origi
   const links: (readonly [string, string | undefined])[] = [
     [say.credential, passportUrl(origin, uid, serial, ".vc")],
     [say.data, passportUrl(origin, uid, serial, ".jsonld")],
-    [say.proof, anchored && `${origin}/api/v2/log/proof?digest=${digest}`],
+    [say.proof, anchored && `${origin}${API}/log/proof?digest=${digest}`],
     [say.links, `${linkOf(origin, { gtin, ...(serial === undefined ? {} : { serial }) })}?linkType=linkset`],
   ];
   const body = html`<header>

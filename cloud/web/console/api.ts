@@ -1,9 +1,10 @@
 // The page's requests: the API that everybody has, ridden by the session's cookie. A refusal is an answer like another.
-const PREFIX = "/api/v2";
+import { API } from "#shared/api.ts";
+
 const [RETRY_AFTER_S, RETRY_AFTER_MAX_S] = [5, 60];
 /** The cloud answers within 30 s, if only with 503: after that the line is dead, and nobody tells the browser. */
 const ANSWER_MAX_MS = 45_000;
-export const addressOf = (path: string): string => (/^\/(?:console|\.well-known)\//.test(path) ? path : PREFIX + path);
+export const addressOf = (path: string): string => (/^\/(?:console|\.well-known)\//.test(path) ? path : API + path);
 
 type Fault = "signed-out" | "denied" | "absent" | "busy" | "failed";
 /** `message` is the cloud's own, in English. */
