@@ -1,17 +1,17 @@
 // One statement for many: what is asked alike with many rows of values becomes one that reads them from arrays, so that the server plans and answers once.
 
-const QUOTED = /'(?:[^']|'')*'|"(?:[^"]|"")*"/g;
-const QUOTED_OR_PLACE = new RegExp(`${QUOTED.source}|\\?`, "g");
+/** A place, or what stands between quotes. */
+const PART = /'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g;
 
 /** `?` as the builder writes it becomes what the place is called; what stands between quotes is left alone. */
 export function placed(sql: string, nameOf: (n: number) => string): string {
   let n = 0;
-  return sql.replaceAll(QUOTED_OR_PLACE, (part) => (part === "?" ? nameOf((n += 1)) : part));
+  return sql.replaceAll(PART, (part) => (part === "?" ? nameOf((n += 1)) : part));
 }
 
 /** What doesn't go with a set: rows that are answered or locked (our marks are comments), and a conflict, which may meet one row once only. */
 const ALONE = /\b(returning|conflict)\b|\/\*/i;
-const bare = (sql: string) => sql.replaceAll(QUOTED, "''");
+const bare = (sql: string) => sql.replaceAll(PART, (part) => (part === "?" ? part : "''"));
 const isOneRow = (values: string) => /^\([^()]*\)$/.test(bare(values));
 
 /** The statement over all rows: it answers which row (`nth`, from 1) each answer is for. Undefined where it can't be done. */
