@@ -21,7 +21,7 @@ import * as steps from "./steps.ts";
 import type { Talks } from "./standing.ts";
 
 const HELD = leasedStates.toReversed(); // what has come furthest is first in the lane
-const DAY_MS = limits.ENVELOPE_LIFE_S * 1_000;
+const ENVELOPE_LIFE_MS = limits.ENVELOPE_LIFE_S * 1_000;
 const WHY = saying("buffer_lost");
 const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be well again
 const WHAT = "what this station held before";
@@ -144,7 +144,7 @@ async function adopt(floor: Floor, attemptId: string, task: Task, items: BundleI
   const printer = printerOf(floor, task, items, store.lastAct(attemptId)?.printer);
   const label = items.length > 0 || !printer ? undefined : await drawing(floor, task, printer);
   store.write(() => {
-    store.take({ attemptId, task, envelope: "", leaseSeconds, leaseUntil: 0, envelopeUntil: floor.clock.now() + DAY_MS });
+    store.take({ attemptId, task, envelope: "", leaseSeconds, leaseUntil: 0, envelopeUntil: floor.clock.now() + ENVELOPE_LIFE_MS });
     store.heardBefore({ attemptId, jobRef: task.job_ref }, items.slice(store.items(attemptId).length));
     store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: instant(floor.clock), begun: undefined } });
     if (label instanceof Refusal)

@@ -1,6 +1,5 @@
 // Attempts in the buffer: each job that was taken on, how far it is, and every act that was begun for it.
-import type { Attempt, Stage, Task, Work } from "./attempt.ts";
-import { askOf, paperMayExist } from "./attempt.ts";
+import { askOf, type Attempt, paperMayExist, type Stage, type Task, type Work } from "./attempt.ts";
 import type { Begun } from "./begun.ts";
 import type { Row, Sql } from "./buffer-sql.ts";
 
