@@ -24,7 +24,6 @@ export const words = {
     of: (value: string, most: string) => `${value}\u00a0of ${most}`,
     materials: "Materials",
     substances: "Substances of concern",
-    noSubstances: "None declared.",
     details: "Properties",
     more: "For machines and experts",
     data: "Passport data (JSON-LD)",
@@ -34,7 +33,6 @@ export const words = {
     version: (version: string, day: string) => `Version ${version} of ${day}`,
     yes: "yes",
     no: "no",
-    hazardous: "substance of concern",
     cut: "… and more in the passport data",
     refusals: {
       voided: {
@@ -76,7 +74,6 @@ export const words = {
     of: (value: string, most: string) => `${value}\u00a0von ${most}`,
     materials: "Materialien",
     substances: "Besorgniserregende Stoffe",
-    noSubstances: "Keine angegeben.",
     details: "Eigenschaften",
     more: "Für Maschinen und Fachleute",
     data: "Daten des Passes (JSON-LD)",
@@ -86,7 +83,6 @@ export const words = {
     version: (version: string, day: string) => `Version ${version} vom ${day}`,
     yes: "ja",
     no: "nein",
-    hazardous: "besorgniserregender Stoff",
     cut: "… und mehr in den Daten des Passes",
     refusals: {
       voided: {
