@@ -82,18 +82,18 @@ export function startWake({ settings, cloud, onWake, report, log, clock = system
       later();
     });
     if (over) return; // stop() waits for us, and leaves
-    saying();
+    sayHow();
     onWake();
   };
   /** Now, and from time to time. */
-  const saying = () => {
+  const sayHow = () => {
     try {
       line?.say(report());
     } catch (error) {
       log.warn({ event: "wake" }, `the broker can't be told how the station is: ${(error as Error).message}`);
     }
     callOff();
-    callOff = clock.after(TELEMETRY_EVERY_MS, saying);
+    callOff = clock.after(TELEMETRY_EVERY_MS, sayHow);
   };
   let attempting = attempt();
 

@@ -28,11 +28,9 @@ const confirmed = (question: Omit<Extract<Sheet, { kind: "confirm" }>, "kind">):
 
 const name = () => here.peek()?.operator.name;
 const noted = (colour: Result["colour"], serial?: string): Result => ({ colour, what: "noted", serial, by: name(), frame: true });
-function refused(no: No, again: () => void): void {
-  if (no.status === 0) return show({ colour: "bad", what: "no_answer" });
-  if (no.status === 401) return openSignIn(again);
-  show({ colour: "warn", what: "not_now", words: no.message, code: no.code });
-}
+const hindered = ({ status, message, code }: No): void =>
+  show(status === 0 ? { colour: "bad", what: "no_answer" } : { colour: "warn", what: "not_now", words: message, code });
+const refused = (no: No, again: () => void): void => (no.status === 401 ? openSignIn(again) : hindered(no));
 async function once(act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void): Promise<boolean> {
   if (busy.peek()) return false;
   busy.value = true;
@@ -139,17 +137,13 @@ export async function scanned(text: string): Promise<void> {
   if (looksLikeLabel(text)) return label(text);
   const said = await api.arrive({ badge: text });
   if (said.ok) return arrived(said);
-  if (said.status === 0) return show({ colour: "bad", what: "no_answer" });
-  if (said.status !== 401) return show({ colour: "warn", what: "not_now", words: said.message, code: said.code });
+  if (said.status !== 401) return hindered(said);
   show({ colour: "bad", what: "unknown_code", words: say().resultUnknown });
 }
 async function label(text: string): Promise<void> {
   let said = await api.scan(text);
   if (!said.ok && said.status === 401) said = await api.scan(text); // the session was over: the scan counts without a name
-  if (!said.ok)
-    return said.status === 0
-      ? show({ colour: "bad", what: "no_answer" })
-      : show({ colour: "warn", what: "not_now", words: said.message, code: said.code });
+  if (!said.ok) return hindered(said);
   const { moved, why, words } = said.value;
   if (moved) return; // what became of the label is told by the state itself
   const waits = isKept(why);

@@ -1,6 +1,5 @@
 // What stands over the page: who are you, are you sure, what was it; and the result in its colour.
-import { h, useRef } from "#shared/web/dom.ts";
-import type { Children } from "#shared/web/dom.ts";
+import { type Children, h, useRef } from "#shared/web/dom.ts";
 import { closeSheet, enterPin, explain, pin, pinFault, sheet, type Sheet } from "./acts.ts";
 import { Button, covered, Refused, shape, Theirs, useCover, useRead } from "./parts.ts";
 import { hide, result, type Result } from "./results.ts";
