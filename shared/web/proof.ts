@@ -1,22 +1,11 @@
 // Sealed evidence judged in the reader's own browser: the bundle's digest, its place in the log, the log's signed head. Nothing is taken on trust but the keys.
 import canonicalize from "canonicalize";
+import type { EvidenceBundle } from "../wire/jobs.ts";
+import type { LogProof } from "../wire/log.ts";
 import { bytesOf, hexOf, isOnItsOwn, sha256 } from "./sha256.ts";
 
-type LogProof = {
-  entry: { kind: string; digest: string; at: string };
-  index: number;
-  size: number;
-  leafHash: string;
-  proof: string[];
-  root: string;
-  checkpoint: string;
-};
-export type Bundle = {
-  items: { status: string; evidence?: Record<string, unknown> }[];
-  sha256: string;
-  proof: LogProof | null;
-  fault?: string;
-};
+/** What is judged of it. */
+export type Bundle = Pick<EvidenceBundle, "items" | "sha256" | "proof" | "fault">;
 export type Jwk = { kid?: string; kty?: string; crv?: string; x?: string };
 
 type CheckName = "bundle" | "pictures" | "entry" | "inclusion" | "head" | "signature";

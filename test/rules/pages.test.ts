@@ -31,8 +31,8 @@ describe("a proof in a log of any size", () => {
       ? [...pathOf(leaves.slice(0, split), index), rootOf(leaves.slice(split))]
       : [...pathOf(leaves.slice(split), index - split), rootOf(leaves.slice(0, split))];
   };
-  const items = [{ status: "RENDERED", evidence: {} }];
-  const entry = { kind: "print_bundle", digest: digestOf(items), at: "2026-11-21T12:00:00.000Z" };
+  const items = [{ status: "RENDERED" as const, evidence: {} }];
+  const entry = { kind: "print_bundle" as const, digest: digestOf(items), at: "2026-11-21T12:00:00.000Z" };
   const ours = leafHash(Buffer.from(canonical(entry)));
   function bundleIn(size: number, index: number): Bundle {
     const leaves = Array.from({ length: size }, (_, n) => (n === index ? ours : leafHash(Buffer.from(`leaf ${n}`))));
