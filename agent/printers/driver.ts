@@ -9,7 +9,6 @@ import type { Dpi } from "../label.ts";
 import { type Closed, openPort, type Port } from "../port.ts";
 import { parsePort } from "../port-url.ts";
 
-export type { Grade } from "#shared/states.ts";
 /** Whether a device attests with it; else a person has to. */
 export const attests = (grade: Grade): boolean => grades[grade].attests;
 

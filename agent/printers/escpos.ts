@@ -4,6 +4,7 @@ import { hash, randomBytes } from "node:crypto";
 import thermal from "node-thermal-printer";
 import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
+import type { Grade } from "#shared/states.ts";
 import { type Bitmap, blank, pngOf } from "../bitmap.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../port.ts";
@@ -14,7 +15,6 @@ import {
   type CompletionEvidence,
   type Encoded,
   type Fault,
-  type Grade,
   isCut,
   NO_COUNTERS,
   noEncoder,

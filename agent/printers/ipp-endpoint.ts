@@ -24,11 +24,10 @@ const USER = "imprimatur";
 const ERRORS_FROM = 0x0400;
 
 export function endpointOf(url: string, answerMs: number, clock: Clock = systemClock): Endpoint {
-  if (!/^ipps?:\/\//i.test(url) || !URL.canParse(url))
+  const to = /^ipps?:\/\//i.test(url) ? URL.parse(url) : null;
+  if (!to?.hostname || to.username || to.search || to.hash)
     throw new Error(`the port ${JSON.stringify(url)} isn't of the form ipp://HOST[:PORT]/printers/NAME`);
-  const { protocol, hostname, port, pathname, username, search, hash } = new URL(url);
-  if (!hostname || username || search || hash)
-    throw new Error(`the port ${JSON.stringify(url)} isn't of the form ipp://HOST[:PORT]/printers/NAME`);
+  const { protocol, hostname, port, pathname } = to;
   const place = `${hostname}:${port || 631}${pathname || "/"}`;
   const [http, printerUri] = [`${protocol === "ipps:" ? "https" : "http"}://${place}`, `${protocol}//${place}`];
   let requestId = 0;

@@ -1,12 +1,12 @@
 // What is said of a Zebra: how far its word can be believed, what it can't show, and what became of one label, with the evidence.
 import { saying } from "#shared/sayings.ts";
+import type { Grade } from "#shared/states.ts";
 import {
   type Capabilities,
   type Completion,
   type CompletionEvidence,
   type Counters,
   type Fault,
-  type Grade,
   NO_COUNTERS,
   identityOf,
   type Profile,

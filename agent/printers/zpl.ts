@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
 import { saying } from "#shared/sayings.ts";
+import type { Grade } from "#shared/states.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../port.ts";
 import { dialogue, lane } from "./dialogue.ts";
@@ -11,7 +12,6 @@ import {
   type Counters,
   type Encoded,
   faultWords,
-  type Grade,
   isCut,
   NO_COUNTERS,
   noEncoder,
