@@ -4,6 +4,7 @@ import { brief, type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
+import { ProductCreate } from "#shared/wire/products.ts";
 import type { CategoryVersion, FieldSchema } from "../catalogue.ts";
 import { parseJson } from "../json.ts";
 import { columnsOf, RESERVED_COLUMNS } from "./categories.ts";
@@ -13,7 +14,7 @@ export const fileFault = (message: string) => new Refusal("VALIDATION_ERROR", me
 export type CsvRow = { line: number; cells: string[]; columns: string[] };
 export type RowFault = { line: number; code: string; field: string | null; message: string };
 
-const REQUIRED_COLUMNS = ["name", "description", "gtin", "serialNumber"];
+const REQUIRED_COLUMNS = RESERVED_COLUMNS.filter((name) => (ProductCreate.required as readonly string[]).includes(name));
 const DELIMITERS = [",", ";", "\t"];
 
 /** Text with one kind of line end: files that were edited on two systems have several, also inside of cells. */
