@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { lifecycleStages, severities, type Severity } from "#shared/compliance.ts";
 import { closed, Instant, nullable, type Static, VISIBLE } from "#shared/wire/common.ts";
-import { Celex, Priority, SectorName, Semver, Word } from "#shared/wire/compliance.ts";
+import { Celex, Priority, SectorName, Semver, Term } from "#shared/wire/compliance.ts";
 
 export type Schema = Record<string, unknown>;
 const Schema = Type.Unsafe<Schema>({ $ref: "#/$defs/Schema" });
@@ -54,7 +54,7 @@ const PackShape = closed({
   sectors: Type.Array(SectorName, { minItems: 1, uniqueItems: true }),
   jurisdiction: Type.Enum(["EU"]),
   priority: Priority,
-  categories: nullable(Type.Array(Word, { minItems: 1, uniqueItems: true })),
+  categories: nullable(Type.Array(Term, { minItems: 1, uniqueItems: true })),
   lifecycleStages: Type.Array(Type.Enum([...lifecycleStages]), { minItems: 1, uniqueItems: true }),
   effectiveFrom: nullable(Instant),
   effectiveUntil: nullable(Instant),

@@ -58,6 +58,8 @@ export const Name = Type.String({ minLength: 1, maxLength: limits.NAME_MAX_LENGT
 const ScopeName = Type.Enum([...grantable], { description: "A scope; the README lists them" });
 export const Scopes = Type.Array(ScopeName, { minItems: 1, maxItems: limits.SCOPES_MAX_ITEMS, uniqueItems: true });
 
+/** Physical tries of a print job, by whoever may say how many: its tenant, or who issues it. */
+export const MaxAttempts = Type.Integer({ minimum: 1, maximum: 20 });
 export const Reason = Type.String({ minLength: 1, maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE });
 /** Of a credential, in the answer that makes it. */
 export const Secret = nullable(Type.String({ description: "Shown once; null in a replay" }));

@@ -23,7 +23,7 @@ const Status = Type.Enum(Object.keys(statuses) as ComplianceStatus[]);
 export const Celex = Type.String({ pattern: "^3[0-9]{4}[A-Z][0-9]{4}$", description: "CELEX number of the regulation" });
 export const Semver = Type.String({ pattern: String.raw`^(0|[1-9]\d{0,5})(\.(0|[1-9]\d{0,5})){2}$` });
 const Digest = Type.String({ ...Sha256, description: "SHA-256 of the pack's file by RFC 8785" });
-export const Word = Type.String({ minLength: 1, maxLength: 100, pattern: VISIBLE });
+export const Term = Type.String({ minLength: 1, maxLength: 100, pattern: VISIBLE });
 
 export const PackEntry = closed({
   celexId: Celex,
@@ -46,8 +46,8 @@ export type PackEntry = Static<typeof PackEntry>;
 export const RegulationSelect = closed({
   context: closed({
     region: Type.Enum([...regions], { description: "EU or one of its members, ISO 3166-1 alpha-2" }),
-    productCategory: Word,
-    lifecycleStage: Word,
+    productCategory: Term,
+    lifecycleStage: Term,
     effectiveDate: InstantOrDay,
   }),
   minimumPriorityLevel: Priority,

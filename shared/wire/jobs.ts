@@ -2,7 +2,21 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { jobStateNames } from "../states.ts";
-import { closed, ErrorReply, Id, Instant, MoreCursor, nullable, PageQuery, Reason, Sha256, shownAs, type Static, Word } from "./common.ts";
+import {
+  closed,
+  ErrorReply,
+  Id,
+  Instant,
+  MaxAttempts,
+  MoreCursor,
+  nullable,
+  PageQuery,
+  Reason,
+  Sha256,
+  shownAs,
+  type Static,
+  Word,
+} from "./common.ts";
 import { evidenceShapes } from "./evidence.ts";
 import { LogProof } from "./log.ts";
 
@@ -20,7 +34,7 @@ export const JobCreate = closed({
   template: Type.Optional(Word),
   priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000, default: 0, description: "The higher, the sooner" })),
   station: Type.Optional(nullable(Word)),
-  max_attempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 20 })),
+  max_attempts: Type.Optional(MaxAttempts),
   reprint: Type.Optional(Type.Boolean({ description: "Needed where the serial was sealed before" })),
   reason: Type.Optional(Reason),
 });

@@ -1,7 +1,7 @@
 // A tenant: the door that every credential, product and label stands behind.
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
-import { closed, COMPANY_PREFIX, Id, Instant, Name, nullable, Secret, type Static, Word } from "./common.ts";
+import { closed, COMPANY_PREFIX, Id, Instant, MaxAttempts, Name, nullable, Secret, type Static, Word } from "./common.ts";
 
 const CompanyPrefixes = Type.Array(Type.String({ pattern: COMPANY_PREFIX, description: "GS1 company prefix, 6 to 12 digits" }), {
   maxItems: limits.COMPANY_PREFIXES_MAX_ITEMS,
@@ -23,7 +23,7 @@ export const TenantPatch = closed({
   companyPrefixes: Type.Optional(CompanyPrefixes),
   labelTemplate: Type.Optional(nullable(Word)),
   offlineGraceSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 604_800 })),
-  maxAttempts: Type.Optional(Type.Integer({ minimum: 1, maximum: 20 })),
+  maxAttempts: Type.Optional(MaxAttempts),
 });
 export type TenantPatch = Static<typeof TenantPatch>;
 
