@@ -1,4 +1,5 @@
 // How the station is, as one value: what its page shows, what integrators poll, what the cloud is told.
+import program from "../package.json" with { type: "json" };
 import { maySkip } from "./answers.ts";
 import { allowedFor, askOf, asks, type Attempt, isRisky, paperMayExist, stages } from "./attempt.ts";
 import type { Store } from "./buffer.ts";
@@ -29,7 +30,6 @@ export type StateDeps = {
   notices(): Notice[];
   broker(): Link;
 };
-const VERSION = "0.1.0";
 const SHOWN = 50;
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 
@@ -56,7 +56,7 @@ export function stateOf({
   return {
     station: config.station ?? null,
     device_id: standing.info()?.device.id ?? null,
-    version: VERSION,
+    version: program.version,
     cloud: config.cloud,
     online: uplink.online(),
     status: isWell ? ("online" as const) : ("degraded" as const),
