@@ -7,7 +7,7 @@ import { type Page, useList } from "../loading.ts";
 import { Ago, Badge, code, More, Shown, Table, theirs, told } from "../parts.ts";
 import { may } from "../state.ts";
 
-const mayExport = () => may("production:view") || may("identifiers:read");
+export const mayExport = () => may("production:view") || may("identifiers:read");
 export const exportOf = (productId: string, printState: string) =>
   addressOf(`/carriers/export?productId=${productId}&printState=${printState}`);
 

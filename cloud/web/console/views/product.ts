@@ -6,8 +6,7 @@ import { addressOf } from "../api.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList, useLoaded } from "../loading.ts";
 import { Card, code, Empty, Facts, Moment, More, Shown, theirs, Title, toneIcon } from "../parts.ts";
-import { may } from "../state.ts";
-import { exportOf } from "./dead-letters.ts";
+import { exportOf, mayExport } from "./dead-letters.ts";
 import { PassportState } from "./passports.ts";
 import { Stage } from "./products.ts";
 
@@ -66,7 +65,7 @@ function ItsPassport({ product }: { product: Product }) {
 
 const Files = ({ id }: { id: string }) => {
   const { products, attention } = words();
-  if (!may("production:view") && !may("identifiers:read")) return null;
+  if (!mayExport()) return null;
   const file = (href: string, text: string) => h("a", { class: "button", href, download: "" }, text);
   return h(
     Card,
