@@ -57,7 +57,7 @@ const bodies = {
 export async function tryAddress({ host, port }: { host: string; port: number }): Promise<void> {
   const server = createServer().listen(port, host);
   await once(server, "listening");
-  await new Promise((closed) => server.close(closed));
+  await new Promise((resolve) => server.close(resolve));
 }
 
 export async function openConsole({ host, port }: { host: string; port: number }, deps: Deps): Promise<Console> {

@@ -225,16 +225,16 @@ async function openToWrite(path: string, what: Stats): Promise<[handle: FileHand
 const isBusy = (error: unknown) => codeOf(error) === "EAGAIN";
 
 function fileWire(handle: FileHandle, readable: boolean, path: string, sink: Sink, clock: Clock): Wire {
-  let open = true;
+  let isOpen = true;
   const close = async (why: Closed) => {
-    if (!open) return;
-    open = false;
+    if (!isOpen) return;
+    isOpen = false;
     await handle.close().catch(() => {}); // a device that is gone can't be closed either
     sink.closed(why);
   };
   const read = async () => {
     const buffer = Buffer.alloc(READ_MAX_BYTES);
-    while (open) {
+    while (isOpen) {
       const { bytesRead } = await handle.read(buffer, 0, buffer.length, null).catch((error: unknown) => {
         if (isBusy(error)) return { bytesRead: 0 };
         throw error;

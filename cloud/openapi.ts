@@ -83,7 +83,7 @@ const access = ({ scope }: Route): string => {
 const shownBody = (body: object, example: unknown) => ({ ...body, ...(example === undefined ? {} : { examples: [example] }) });
 
 export function schemaOf(route: Route): FastifySchema {
-  const headers = closed({
+  const takes = closed({
     "x-correlation-id": CORRELATION,
     ...(route.takesIfMatch ? { "if-match": IF_MATCH } : {}),
     ...(304 in route.replies ? { "if-none-match": IF_NONE_MATCH } : {}),
@@ -108,7 +108,7 @@ export function schemaOf(route: Route): FastifySchema {
     ...(route.body ? { body: shownBody(route.body, route.example) } : {}),
     ...(route.takesFile ? { body: shownBody(Type.String({ description: "The file, with a header line" }), route.example) } : {}),
     ...(route.takesBytes ? { body: Type.String({ description: "The picture's bytes", contentMediaType: route.takesBytes[0] ?? "" }) } : {}),
-    headers,
+    headers: takes,
     response: { ...successReplies(route), ...refusalReplies(route) },
   };
 }

@@ -74,7 +74,7 @@ function vainly(request: Once, now: number) {
 type Work = {
   /** What comes before the unit and outside of it; an answer that is kept already spares it. */
   prepare: (() => Promise<unknown>) | undefined;
-  act(tx: Tx, prepared: unknown): Promise<Answer>;
+  act(tx: Tx, ready: unknown): Promise<Answer>;
   refused(tx: Tx, refusal: Refusal): Promise<void>;
 };
 
@@ -102,8 +102,8 @@ async function doOnce(
   try {
     const known = prepare && (await store.read(`${label} again`, (tx) => earlier(tx, request)));
     if (known) return known;
-    const prepared = await prepare?.();
-    return await store.write(label, async (tx) => (await earlier(tx, request)) ?? keep(tx, request, await act(tx, prepared)));
+    const ready = await prepare?.();
+    return await store.write(label, async (tx) => (await earlier(tx, request)) ?? keep(tx, request, await act(tx, ready)));
   } catch (error) {
     const refusal = recorded(error);
     const refused: Answer = { status: refusal.status, headers: refusal.headers, body: JSON.stringify(refusal.body) };

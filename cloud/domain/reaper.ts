@@ -33,7 +33,7 @@ const lookAgain = prepared(
 
 /** Is there anything to do? A look that takes no lock. */
 export async function isDue(tx: Tx): Promise<boolean> {
-  for (const sql of DUE) if ((await run(sql, [tx.now, 1], "all")).rows.length > 0) return true;
+  for (const question of DUE) if ((await run(question, [tx.now, 1], "all")).rows.length > 0) return true;
   return false;
 }
 
@@ -41,8 +41,8 @@ export type Due = { tenantId: string; ref: string };
 /** Some of the jobs whose time has come; where several nodes look, those that no other is at. */
 export async function dueNow(tx: Tx, most: number): Promise<Due[]> {
   const due: Due[] = [];
-  for (const sql of DUE) {
-    const { rows } = await run(`${sql} ${SKIP_LOCKED}`, [tx.now, most], "all");
+  for (const question of DUE) {
+    const { rows } = await run(`${question} ${SKIP_LOCKED}`, [tx.now, most], "all");
     due.push(...(rows as [string, string][]).map(([tenantId, ref]) => ({ tenantId, ref })));
   }
   return due;
