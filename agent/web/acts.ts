@@ -28,7 +28,7 @@ const confirmed = (question: Omit<Extract<Sheet, { kind: "confirm" }>, "kind">):
 
 const name = () => here.peek()?.operator.name;
 const noted = (colour: Result["colour"], serial?: string): Result => ({ colour, what: "noted", serial, by: name(), frame: true });
-const hindered = ({ status, message, code }: No): void =>
+export const hindered = ({ status, message, code }: No): void =>
   show(status === 0 ? { colour: "bad", what: "no_answer" } : { colour: "warn", what: "not_now", words: message, code });
 const refused = (no: No, again: () => void): void => (no.status === 401 ? openSignIn(again) : hindered(no));
 async function once(act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void): Promise<boolean> {

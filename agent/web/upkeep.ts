@@ -2,10 +2,9 @@
 import { grades } from "#shared/states.ts";
 import { h, signal, useEffect } from "#shared/web/dom.ts";
 import { quoted } from "#shared/web/telling.ts";
-import { busy, printTest, tested } from "./acts.ts";
+import { busy, hindered, printTest, tested } from "./acts.ts";
 import { PrinterRow, ScannerRow } from "./line.ts";
 import { Button, Fact, Name, Panel, Refused, shape, Theirs, Time } from "./parts.ts";
-import { show } from "./results.ts";
 import { age, count, say, wordFor } from "./speech.ts";
 import { api, type Faults, type PrinterState, type ScannerState, type State } from "./station.ts";
 
@@ -87,7 +86,7 @@ function Simulator({ printer: { name: printer, has_simulator: isThere } }: { pri
   const press = async (name: string, on: boolean) => {
     const said = await api.setFault(printer, name, on);
     if (said.ok) keep(said);
-    else show({ colour: "warn", what: "not_now", words: said.message, code: said.code });
+    else hindered(said);
   };
   return h(
     Panel,

@@ -10,6 +10,7 @@ import { busyFloor, manyStations, STATIONS } from "../../fixtures/busy-floor.ts"
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { devices } from "../../cloud/store/schema.ts";
+import { limits } from "#shared/limits.ts";
 import { BEAT_MS } from "../../shared/beat.ts";
 import { world } from "../world.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
@@ -152,6 +153,9 @@ describe.skipIf(!executable)("the console", async () => {
     const context = await browser.newContext({ viewport: PANEL, locale: "en" });
     const page = await context.newPage();
     await page.goto(`${w.url}/console`);
+    const longest = "k".repeat(limits.SECRET_MAX_LENGTH);
+    await page.fill("input[name=key]", longest);
+    expect(await page.inputValue("input[name=key]")).toBe(longest);
     await page.fill("input[name=key]", "certainly nobody's key");
     await page.click("button[type=submit]");
     await page.waitForSelector("[role=alert] .notice");

@@ -655,6 +655,12 @@ describe.skipIf(!executable)("the console", async () => {
     await page.getByText(/Test label: confirmed/).waitFor();
     expect(station.state().ledger).toMatchObject({ counts: { explained: 1 }, open: [] });
     await page.getByText("What this station can't detect").waitFor();
+    const toSimulator = "**/simulator";
+    await page.route(toSimulator, (asked) => asked.abort());
+    await button(page, /^no labels left/).click();
+    await page.getByText("The station doesn't answer").waitFor();
+    await page.unroute(toSimulator);
+    await page.getByText("The station doesn't answer").click();
     await button(page, /^no labels left/).click();
     await page.locator(".fault[aria-pressed=true]").waitFor();
     await page.goto(`${station.url}/#line`);

@@ -17,7 +17,6 @@ const Field = ({ name, label, secret = false }: { name: string; label: string; s
       autocomplete: "off",
       autocapitalize: "off",
       spellcheck: false,
-      maxLength: 500,
     }),
   );
 
