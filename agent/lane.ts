@@ -118,7 +118,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
       if (asking) await flight.watch(asking, !hasLooked);
       hasLooked = true;
       const words = asking ? saying("waits_answer", { job: asking.jobRef }) : saying("waits_scan", { job: held[0]?.jobRef ?? "" });
-      become(press.state().status === "offline" ? "offline" : "ready", words);
+      become(press.state().status === "offline" && !press.printer() ? "offline" : "ready", words);
       return news.next(LOOK_MS);
     }
     const at = await press.open();

@@ -107,8 +107,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
         probedAt = clock.now();
       }
       failures = 0;
-      lookedAt = 0;
-      become(state.status === "printing" ? "printing" : "ready", "ready");
+      lookedAt = 0; // that it answers doesn't say that it could print: isReady does
     } catch (error) {
       await close();
       become("offline", (error as Error).message);

@@ -8,7 +8,21 @@ import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, jobAt, type Running, running, say, sealed, stateInCloud, stationOn, statuses, until } from "./floor.ts";
+import {
+  ask,
+  asked,
+  floorOf,
+  jobAt,
+  movesOf,
+  type Running,
+  running,
+  say,
+  sealed,
+  stateInCloud,
+  stationOn,
+  statuses,
+  until,
+} from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -127,6 +141,19 @@ describe.concurrent("labels", () => {
     const { reason, duplicate_risk: risk } = (await shop.admin.get(`/aidc/jobs/${wide.job_ref}`)).body;
     expect([reason, risk]).toEqual([expect.stringContaining("dots wide, and ESC/POS rasters end at 2040"), false]);
     expect(station.floor.machine?.labels).toHaveLength(1);
+  });
+
+  test("aren't claimed for a printer that answers and can't print, not even while it is first looked at", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref } = await shop.issue();
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
+    floor.machine?.fault("head-open");
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await until(() => statuses(station) === "blocked");
+    expect(await movesOf(shop, ref)).toEqual(["QUEUED"]);
+    floor.machine?.clear();
+    await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED");
   });
 
   test("that come out without a job of ours are counted, and explained by a person", async (t) => {
