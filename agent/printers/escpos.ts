@@ -145,7 +145,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       faults.push(...unaskedFaults(asb));
     }
     const causes = faults.filter(({ name }, i) => faults.findIndex((fault) => fault.name === name) === i && name !== "offline");
-    const named = causes.length > 0 ? causes : faults.slice(0, 1);
+    const named = causes.length > 0 ? causes : faults.slice(-1); // the last is the one that says most
     return { at: clock.now(), source, ready: source.length === 0 ? null : named.length === 0, faults: named, warnings, waiting: null };
   }
 

@@ -157,6 +157,16 @@ async function receiptsThat(t: T, says: Says, profile: Partial<Profile> = {}) {
 }
 const WELL = [0x16, 0x12, 0x12, 0x12]; // to DLE EOT 1 to 4; the first with nothing in its drawer, which as the second would be an open cover
 
+test.concurrent("a printer that is offline for an error says that there is one, not only that it is offline", async (t) => {
+  const said = [0x1a, 0x52, 0x12, 0x12]; // to DLE EOT 1 to 4
+  const { printer } = await receiptsThat(
+    t,
+    (question, n, socket) => void (question === "DLE EOT" && socket.write(Uint8Array.of(said[n - 1] ?? 0))),
+    { fence: "none" },
+  );
+  expect((await printer.preflight()).faults).toEqual([{ name: "offline", words: "it reports an error" }]);
+});
+
 test.concurrent("a status that comes twice isn't taken for the answer to the next question, nor is one that another program asked for", async (t) => {
   let asked = 0;
   for (const other of [undefined, 0x32]) {
