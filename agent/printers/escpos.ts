@@ -244,10 +244,12 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         if (lost) return done(verdict(token, "unknown", says.lost(lost)));
         await talk.hear(() => isAnswered(token), timing.pollMs);
         if (isAnswered(token) || talk.closed()) continue;
-        const { faults } = await health();
+        const { faults, source } = await health();
         if (isAnswered(token)) continue;
         if (faults.length > 0) return done(verdict(token, "blocked", says.blocked(faults), { faults }));
-        if (signal?.aborted || isUp()) return done(verdict(token, "unknown", saying("no_answer_for_label"), { toDestroy: null }));
+        if (!signal?.aborted && !isUp()) continue;
+        const isAllThereIs = fence === "none" && source.length > 0 && !isCut(submission); // where an answer was to come, its absence speaks against the label
+        return done(verdict(token, "unknown", saying("no_answer_for_label"), isAllThereIs ? { wellBy: source.join(", ") } : {}));
       }
     });
   }
@@ -256,17 +258,18 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     token: string,
     outcome: Completion["outcome"],
     reason: string,
-    more: { faults?: Fault[]; answeredAt?: number; toDestroy?: number | null } = {},
+    more: { faults?: Fault[]; answeredAt?: number; wellBy?: string } = {},
   ): Completion {
     const isConfirmed = outcome === "confirmed";
+    const { wellBy } = more;
     const evidence: CompletionEvidence = {
-      basis: isConfirmed ? (fence ?? "none") : "none",
-      grade: isConfirmed ? (fence === "gs-h" ? "A" : "B") : "E",
+      basis: isConfirmed ? (fence ?? "none") : (wellBy ?? "none"),
+      grade: isConfirmed ? (fence === "gs-h" ? "A" : "B") : wellBy === undefined ? "E" : "C",
       token,
       ...(more.answeredAt === undefined ? {} : { answered_at: new Date(more.answeredAt).toISOString() }),
       ...(profile.simulated ? { simulated: true } : {}),
     };
-    return { outcome, reason, faults: more.faults ?? [], toDestroy: more.toDestroy ?? (outcome === "unknown" ? null : 0), evidence };
+    return { outcome, reason, faults: more.faults ?? [], toDestroy: outcome === "unknown" ? null : 0, evidence };
   }
 
   return {

@@ -70,6 +70,23 @@ test.concurrent("a printer that is blocked when it is asked how it answers is as
   expect((await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())))).evidence.grade).toBe("A");
 });
 
+test.concurrent("of a printer that answers nothing behind a label, its status around it is what is known: grade C, and E where it tells none", async (t) => {
+  const { machine, printer } = await pairOf(t, {}, { knowsGsH: false, knowsGsR: false });
+  await printer.probe();
+  const printed = async () => printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())), { withinMs: 200 });
+  expect(await printed()).toMatchObject({
+    outcome: "unknown",
+    toDestroy: null,
+    evidence: { grade: "C", basis: expect.stringMatching(/^DLE EOT 1, DLE EOT 2/) },
+  });
+  const sent = await printer.submit(await printer.encode(dotsOf()));
+  machine.fault("dont-answer");
+  expect(await printer.awaitCompletion(sent, { withinMs: 200 })).toMatchObject({
+    outcome: "unknown",
+    evidence: { grade: "E", basis: "none" },
+  });
+});
+
 test.concurrent("an answer to GS r that nobody asked for makes the next label wait until answers can be told apart again", async (t) => {
   const { machine, printer } = await pairOf(t, { fence: "gs-r" });
   await printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf())));
