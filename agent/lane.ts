@@ -98,17 +98,6 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     return undefined;
   }
 
-  /** A label waits for its scan, however long: what befalls the printer meanwhile is seen as at any other time. */
-  async function rest(job: string): Promise<void> {
-    tests.drop();
-    hasLooked = true;
-    const words = saying("waits_scan", { job });
-    const at = await press.open();
-    if (!at || (press.isStale(false) && !(await press.isReady(at, words)))) share();
-    else become("ready", words, press.state().warnings);
-    return news.next(LOOK_MS);
-  }
-
   async function round(): Promise<void> {
     const inHand = store.inHand();
     const held = inHand.filter(isHeld);
@@ -124,14 +113,14 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     const abandoned = held.find(steps.isAbandoned);
     if (abandoned) return durable(() => steps.abandon(floor, abandoned)); // a fault of ours let go of it
     const asking = held.find((one) => askOf(one) !== null);
-    if (asking) {
+    if (asking || held.length >= mayHold) {
       tests.drop();
-      await flight.watch(asking, !hasLooked);
+      if (asking) await flight.watch(asking, !hasLooked);
       hasLooked = true;
-      become(press.state().status === "offline" && !press.printer() ? "offline" : "ready", saying("waits_answer", { job: asking.jobRef }));
+      const words = asking ? saying("waits_answer", { job: asking.jobRef }) : saying("waits_scan", { job: held[0]?.jobRef ?? "" });
+      become(press.state().status === "offline" && !press.printer() ? "offline" : "ready", words);
       return news.next(LOOK_MS);
     }
-    if (held.length >= mayHold) return rest(held[0]?.jobRef ?? "");
     const at = await press.open();
     if (!at) {
       share();

@@ -126,8 +126,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     for (const until = clock.now() + ms; !isSo() && clock.now() < until;) await news.next(Math.max(1, until - clock.now()));
   }
 
-  /** Whether it could print now, in words of its own where it can; a printer that says nothing of itself is taken at its word. */
-  async function isReady(at: Printer, words?: string): Promise<boolean> {
+  /** Whether it could print now; a printer that says nothing of itself is taken at its word. */
+  async function isReady(at: Printer): Promise<boolean> {
     if (capabilities && hasGoneSilent(capabilities)) {
       probedAt = -Infinity;
       become("offline", NO_LONGER_ANSWERS);
@@ -135,7 +135,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       return false;
     }
     if (capabilities && !capabilities.status && !can(config, "queue")) {
-      become("ready", words ?? saying("doesnt_tell"));
+      become("ready", saying("doesnt_tell"));
       return true;
     }
     const status = await at.preflight();
@@ -150,7 +150,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       become("blocked", faultWords(status.faults) || saying("isnt_ready"), status.warnings, status.faults);
       return false;
     }
-    become("ready", words ?? "ready", status.warnings);
+    become("ready", "ready", status.warnings);
     return true;
   }
   const isStale = (hasWork: boolean): boolean =>

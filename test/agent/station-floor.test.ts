@@ -156,24 +156,6 @@ describe.concurrent("labels", () => {
     await until(async () => (await stateInCloud(shop, ref)) === "PRINTED_ATTESTED");
   });
 
-  test("that wait for their scan don't hide what befalls the printer meanwhile, and are sealed all the same", async (t) => {
-    const shop = await printShop(w);
-    const { job_ref: ref, digital_link: link } = await shop.issue();
-    const station = await running(t, w.url, shop, { eyes: "hand" });
-    const { machine } = station.floor;
-    const words = () => station.state().printers[0]?.words;
-    const waits = () => statuses(station) === "ready" && words() === `waits for the scan of ${ref}`;
-    await until(waits);
-    machine?.fault("head-open");
-    await until(() => statuses(station) === "blocked" && words() === "its head is open");
-    machine?.clear();
-    await until(waits);
-    machine?.fault("power-off");
-    await until(() => statuses(station) === "offline");
-    expect((await ask(station, "POST", "/api/scan", { text: link })).body).toMatchObject({ moved: true });
-    await sealed(shop, ref);
-  });
-
   test("that come out without a job of ours are counted, and explained by a person", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop);
