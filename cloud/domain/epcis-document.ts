@@ -32,24 +32,24 @@ function refused(faults: FieldFault[]): Refusal {
   return new Refusal("VALIDATION_ERROR", message, { epcisType: EXCEPTION, fields: firsts.slice(0, limits.FAULTS_MAX_ITEMS) });
 }
 
-/** `faults`: what is wrong around the events. */
-type Found = { path: string; events: unknown[]; context: unknown; faults: FieldFault[] };
-const BODIES = { EPCISDocument: ["epcisBody"], EPCISQueryDocument: ["epcisBody", "queryResults", "resultsBody"] } as const;
+type Found = { path: string; events: unknown[]; context: unknown };
 
 /** The events of whatever was sent, each list with the path that its faults are told by. */
 function eventsIn(body: Json): Found {
   const { type, "@context": context } = body;
-  if (type !== "EPCISDocument" && type !== "EPCISQueryDocument") return { path: "", events: [body], context: undefined, faults: [] };
+  if (type !== "EPCISDocument" && type !== "EPCISQueryDocument") return { path: "", events: [body], context: undefined };
   const shell = withoutEvents(body);
   const faults = (type === "EPCISDocument" ? documentShape : queryShape)(shell);
   const fault = faults.length === 0 ? contextFault(context) : undefined; // what is nested too deep can't even be measured
   if (fault && context !== undefined) faults.push({ field: "@context", rule: "context", message: fault });
-  const { eventList, event } = BODIES[type].reduce<Json>((at, key) => (isObject(at[key]) ? at[key] : {}), body);
-  if (type === "EPCISDocument" && eventList && event)
-    faults.push({ field: "epcisBody.event", rule: "one", message: "can't stand beside eventList: put it in the list" });
-  const path = BODIES[type].join(".");
-  if (Array.isArray(eventList)) return { path: `${path}.eventList.`, events: eventList, context, faults };
-  return { path: `${path}.event`, events: type === "EPCISDocument" && isObject(event) ? [event] : [], context, faults };
+  if (faults.length > 0) throw refused(faults);
+  const inner = body["epcisBody"] as { eventList?: unknown[]; event?: unknown; queryResults: { resultsBody: { eventList: unknown[] } } };
+  if (type === "EPCISQueryDocument")
+    return { path: "epcisBody.queryResults.resultsBody.eventList.", events: inner.queryResults.resultsBody.eventList, context };
+  if (inner.eventList && inner.event)
+    throw refused([{ field: "epcisBody.event", rule: "one", message: "can't stand beside eventList: put it in the list" }]);
+  if (inner.eventList) return { path: "epcisBody.eventList.", events: inner.eventList, context };
+  return { path: "epcisBody.event", events: [inner.event], context };
 }
 
 /** The document around its events: they are judged one by one, and the shell at once. */
@@ -76,19 +76,19 @@ function withoutEvents(body: Json): Json {
 }
 const asShell = (event: unknown): unknown => (isObject(event) ? {} : event);
 
-/** Judges everything; with `proceed` what is wrong with an event is its own, as long as there is another that is right, and nothing is wrong around them. */
-export async function prepare(body: unknown, asked: Behaviour, { bare }: { bare: boolean }): Promise<Prepared> {
+/** Judges everything; with `proceed` what is wrong with an event is its own, as long as there is another that is right. */
+export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { bare: boolean }): Promise<Prepared> {
   if (!isObject(body)) throw refused([{ field: "body", rule: "type", message: "must be an EPCISDocument or an event, a JSON object" }]);
   const type = body["type"];
   if (bare && (type === "EPCISDocument" || type === "EPCISQueryDocument"))
     throw refused([{ field: "type", rule: "bare", message: "must be an event's: whole documents go to POST /epcis/capture" }]);
-  const { path, events, context, faults } = eventsIn(body);
+  const { path, events, context } = eventsIn(body);
   if (events.length > limits.EPCIS_CAPTURE_MAX_EVENTS)
     throw tooLarge(`${events.length} events are more than the ${limits.EPCIS_CAPTURE_MAX_EVENTS} that one capture takes: split it`);
   const extras = extrasOf(context);
-  const declared = faults.some(({ field }) => field === "@context") ? undefined : prefixesOf(context);
-  const behaviour = faults.length > 0 ? "rollback" : asked;
+  const declared = prefixesOf(context);
   const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], problems: [] };
+  const faults: FieldFault[] = [];
   let keys = 0;
   for (const [i, event] of events.entries()) {
     if (i % SLICE_EVENTS === SLICE_EVENTS - 1) await turn();

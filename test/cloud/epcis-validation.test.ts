@@ -267,28 +267,6 @@ test.each(faulty)("%s: else %s.json is refused at %s", async (_rule, file, field
   expect(await ask(spotless, {})).toEqual([]);
 });
 
-test.each([
-  ["a document", "object", "epcisBody.eventList.0.eventTime", (sent: Json) => delete sent["creationDate"], "creationDate"],
-  ["a document with another context", "object", "epcisBody.eventList.0.eventTime", (sent: Json) => (sent["@context"] = 5), "@context"],
-  [
-    "a query's answer",
-    "query-document",
-    "epcisBody.queryResults.resultsBody.eventList.0.eventTime",
-    (sent: Json) => delete sent["epcisBody"].queryResults.queryName,
-    "epcisBody.queryResults.queryName",
-  ],
-])("what is wrong around the events of %s is told with what is wrong with them", async (_what, file, inside, spoil, around) => {
-  const sent = fixture(file);
-  delete (eventsOf(sent)[0] as Json)["eventTime"];
-  spoil(sent);
-  for (const behaviour of ["rollback", "proceed"]) {
-    const answer = await capture(spotless, sent, { "gs1-capture-error-behaviour": behaviour });
-    expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:ValidationException"]);
-    expect(answer.body.error.details.fields.map((fault: Json) => fault["field"])).toEqual([around, inside]);
-  }
-  expect(await ask(spotless, {})).toEqual([]);
-});
-
 const nested = (levels: number): unknown => (levels === 0 ? 1 : { "mill:x": nested(levels - 1) });
 test.each([
   ["a prototype's key", () => `{"type":"ObjectEvent","__proto__":{"action":"ADD"}}`],
