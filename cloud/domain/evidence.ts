@@ -36,13 +36,13 @@ function shapeFaults(status: JobState, evidence: Sent | undefined, actor: JobAct
   ];
 }
 
-/** True of a field that has its shape, so that it can be judged by what it says. */
+/** True of a field that has its shape, around it and in it, so that it can be judged by what it says. */
 type IsSound = (field: string) => boolean;
 const soundIn =
   (faults: readonly FieldFault[]): IsSound =>
   (name) => {
     const at = `evidence.${name}`;
-    return faults.every(({ field }) => field !== at && !at.startsWith(`${field}.`));
+    return faults.every(({ field }) => field !== at && !at.startsWith(`${field}.`) && !field.startsWith(`${at}.`));
   };
 
 function manifestFaults({ payload, epc }: Evidence["render_manifest"], row: jobs.Row, isSound: IsSound): FieldFault[] {

@@ -94,7 +94,7 @@ const revocation = prepared(
 );
 /** By itself or with its product. */
 export async function revokedAtOf(_tx: Tx, credentialId: string | null): Promise<number | null> {
-  return (await revocation.get({ id: credentialId ?? "" }))?.revokedAt ?? null;
+  return credentialId === null ? null : ((await revocation.get({ id: credentialId }))?.revokedAt ?? null);
 }
 export const wasRevoked = async (tx: Tx, credentialId: string | null): Promise<boolean> => (await revokedAtOf(tx, credentialId)) !== null;
 

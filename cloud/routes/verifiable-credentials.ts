@@ -21,7 +21,7 @@ export const verifiableCredentials: Route[] = [
     says: "Judge a credential: signature, issuer, validity, status and schema, each by itself",
     tag,
     body: CredentialVerify,
-    bodyMaxBytes: 2 * limits.BODY_MAX_BYTES, // one is longer than the content it was made of
+    bodyMaxBytes: 2 * limits.BODY_MAX_BYTES, // one is longer by a third than the text it was made of
     example: { credential: "eyJhbGciOiJFZERTQSJ9.e30.c2lnbmF0dXJl" },
     replies: { 200: CredentialVerdict },
     audit: "passport.credential_verified",

@@ -61,6 +61,7 @@ const faulty: [rule: string, file: string, field: string, change: Change][] = [
   ["a document says when it was made", "object", "creationDate", (_e, sent) => delete sent["creationDate"]],
   ["a document has a body", "object", "epcisBody", (_e, sent) => delete sent["epcisBody"]],
   ["a document has no fields of its own without a namespace", "object", "comment", (_e, sent) => (sent["comment"] = "x")],
+  ["a body has events, by their name", "object", "epcisBody.event", (_e, sent) => (sent["epcisBody"] = { eventlist: [] })],
   ["a list of events is a list", "object", "epcisBody.eventList", (_e, sent) => (sent["epcisBody"].eventList = {})],
   ["an event is an object", "object", "epcisBody.eventList.0", (_e, sent) => (sent["epcisBody"].eventList[0] = "x")],
   [
