@@ -65,7 +65,8 @@ const WRITTEN_MS = 10_000; // from the end of a try until the store has it, on a
 const PRINTING_MS = 8_000; // from the last look at the lease to the label, on a printer that had to be mended in between
 const FDS_SLACK = 64; // connections that are kept alive or pooled, which there were none of before the work began
 const MIB = 1_048_576;
-const RSS_SLACK_BYTES = 192 * MIB;
+// What V8 keeps of a warm cloud, flat for half an hour: a young generation of three times 32 MiB, a heap that grows to 2.5 times before it is collected.
+const RSS_SLACK_BYTES = 256 * MIB;
 
 const endOf = ({ history }: Pick<Job, "history">): JobState | undefined => history.at(-1)?.to;
 const answers = ({ tries }: Call) => tries.filter(({ status }) => status !== null && status < 500 && status !== 429);
