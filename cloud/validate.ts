@@ -65,17 +65,15 @@ function isLarge(value: unknown): boolean {
   return false;
 }
 
+const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
 const YEAR_0 = Date.parse("0000-01-01T00:00:00Z");
+const YEAR_10000 = Date.UTC(10_000, 0);
 /** Narrower than RFC 3339: a T, no leap second, a day that exists, and a year of four digits once it is UTC. */
 function isInstant(text: string): boolean {
+  if (!INSTANT.test(text)) return false;
   const at = Date.parse(text);
   const day = text.slice(0, 10);
-  return (
-    /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/.test(text) &&
-    at >= YEAR_0 &&
-    at < Date.UTC(10_000, 0) &&
-    new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
-  );
+  return at >= YEAR_0 && at < YEAR_10000 && (day.slice(8) <= "28" || new Date(`${day}T00:00:00Z`).toISOString().startsWith(day));
 }
 
 export type Parts = { params: unknown; query: unknown; body: unknown };

@@ -4,9 +4,9 @@ import { inArray, lt } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { scans } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, eachBeside, type Tx } from "../store/store.ts";
 import { instant } from "./instant.ts";
-import { emit } from "./outbox.ts";
+import { emit, listenersOf } from "./outbox.ts";
 
 /** What is kept of it, and the request that it is told under. */
 export type Scan = Omit<typeof scans.$inferSelect, "id"> & { requestId: string };
@@ -15,17 +15,14 @@ const insertScan = prepared(db.insert(scans).values(placesOf(scans)));
 
 /** Kept, and told to whoever listens. */
 export async function recordScans(tx: Tx, seen: readonly Scan[]): Promise<void> {
-  for (const { requestId, ...scan } of seen) {
-    await insertScan.run({ ...scan, id: randomUUIDv7() });
+  const tenants = [...new Set(seen.map(({ tenantId }) => tenantId))];
+  const listeners = new Map(await eachBeside(tenants, async (tenantId) => [tenantId, await listenersOf(tx, tenantId, "scan.recorded")]));
+  await eachBeside(seen, async ({ requestId, ...scan }) => {
     const { tenantId, productId, gtin, serial, at } = scan;
-    await emit(tx, { tenantId, requestId }, "scan.recorded", {
-      gtin,
-      serial,
-      productId,
-      at: instant(at),
-      source: "resolver",
-    });
-  }
+    const told = { gtin, serial, productId, at: instant(at), source: "resolver" } as const;
+    await insertScan.run({ ...scan, id: randomUUIDv7() });
+    await emit(tx, { tenantId, requestId }, "scan.recorded", told, { listeners: listeners.get(tenantId) ?? [] });
+  });
 }
 
 /** Forgets the oldest; how many. */

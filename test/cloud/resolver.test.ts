@@ -4,7 +4,8 @@ import { expect, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { forgetScans, recordScans } from "../../cloud/domain/scans.ts";
-import { scans } from "../../cloud/store/schema.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { products, scans } from "../../cloud/store/schema.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
 import { receiving } from "../hooks.ts";
@@ -435,6 +436,23 @@ test("a webhook hears of a scan under the request's own correlation id", async (
   await expect.poll(() => receiver.received.length).toBe(1);
   const [{ headers, event } = expect.fail("nothing came")] = receiver.received;
   expect([headers["x-correlation-id"], event.data]).toEqual(["a-door-in-hall-3", expect.objectContaining({ serial: "1001" })]);
+});
+
+test("scans of several tenants that are written down at once are each told to their own tenant only", async () => {
+  const receiver = await receiving();
+  await w.admin.post("/webhooks", { url: receiver.url, events: ["scan.recorded"] });
+  const { gtin, id: productId } = await published({ granularity: "model" });
+  await w.store.write("scans", async (tx) => {
+    const [{ tenantId } = expect.fail("no product")] = await tx.db.select().from(products).where(eq(products.id, productId));
+    const scan = { tenantId, productId, gtin, at: tx.now, agent: "program" as const, requestId: "r" };
+    await recordScans(tx, [
+      { ...scan, serial: "first" },
+      { ...scan, serial: "not ours", tenantId: "another" },
+      { ...scan, serial: "second" },
+    ]);
+  });
+  await expect.poll(() => receiver.received.length).toBe(2);
+  expect(receiver.received.map(({ event }) => (event.data as { serial: string }).serial).toSorted()).toEqual(["first", "second"]);
 });
 
 test("a scan is forgotten once it is older than it is kept", async () => {
