@@ -66,13 +66,21 @@ const GIVEN = "unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS given(v1, v2,
 test.each([
   [
     "select a from t where b = ? and c = ?",
-    `SELECT given.nth, found.* FROM ${GIVEN} CROSS JOIN LATERAL (select a from t where b = given.v1 and c = given.v2) AS found`,
+    `SELECT given.nth, found.* FROM ${GIVEN} CROSS JOIN LATERAL (select a from t where b = given.v1 and c = given.v2 OFFSET 0) AS found`,
   ],
   [
     "insert into t (a, b, c) values (?, null, ?)",
     `insert into t (a, b, c) SELECT given.v1, null, given.v2 FROM ${GIVEN} ORDER BY given.nth`,
   ],
   ["update t set a = ? where b = ?", `update t set a = given.v1 FROM ${GIVEN} WHERE b = given.v2 RETURNING given.nth`],
+  [
+    `update t set a = ? where ("t"."b" = ? AND ("t"."c" = 0 or "t"."c" IS NULL)) and d BETWEEN 1 and 2`,
+    `update t set a = given.v1 FROM ${GIVEN} WHERE "t"."b" = given.v2 and COALESCE(("t"."c" = 0 or "t"."c" IS NULL) and d BETWEEN 1 and 2, false) RETURNING given.nth`,
+  ],
+  [
+    "update t set a = ? where b = ? and c = 'x and (y' or d",
+    `update t set a = given.v1 FROM ${GIVEN} WHERE b = given.v2 and c = 'x and (y' or d RETURNING given.nth`,
+  ],
   ["delete from t where a = ? and b = ?", `delete from t USING ${GIVEN} WHERE a = given.v1 and b = given.v2 RETURNING given.nth`],
 ])("%s is asked for many rows at once", (one, many) => expect(setForm(one, ["text", "bigint"])).toBe(many));
 
