@@ -47,8 +47,10 @@ const lastWords = (results: readonly Outcome[]): Map<string, Printed> =>
 /** Only while all of its serials stand as this batch said, be it in other batches too, is saying it again a repeat. */
 async function isLatest(tx: Tx, tenantId: string, { unknown }: PrintStatusTaken, results: readonly Outcome[]): Promise<boolean> {
   const notThen = new Set(unknown);
-  for (const { serial, status, reason, deviceId } of lastWords(results).values()) {
-    const row = await find(tx, tenantId, serial);
+  const words = [...lastWords(results).values()];
+  const rows = await together(words.map(({ serial }) => find(tx, tenantId, serial)));
+  for (const [i, { serial, status, reason, deviceId }] of words.entries()) {
+    const row = rows[i];
     if (notThen.has(serial) ? row : !row?.printBatch) return false; // allocated since, or a job's word
     if (row && (row.printStatus !== status || row.printReason !== reason || row.printDeviceId !== deviceId)) return false;
   }
@@ -98,9 +100,10 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, sto
   const updated: Printed[] = [];
   const unknown: string[] = [];
   const productOf = new Map<string, string>();
-  for (const serial of inTurn(last.keys())) {
-    const outcome = last.get(serial);
-    const taken = await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch });
+  const serials = inTurn(last.keys());
+  const all = await together(serials.map((serial) => take.get({ tenantId: by.tenantId, ...last.get(serial), now: tx.now, batch })));
+  for (const [i, serial] of serials.entries()) {
+    const [outcome, taken] = [last.get(serial), all[i]];
     if (!taken) continue;
     productOf.set(serial, taken.productId);
     if (outcome?.status !== "printed") continue;
