@@ -8,7 +8,7 @@ import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductVersion, Transition } from "#shared/wire/products.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { products } from "../store/schema.ts";
-import { db, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
+import { db, eachBeside, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import { revokeOf } from "./issued-credentials.ts";
 import { type By, list as listEvents, record as recordEvent, type Row as Event, snapshots } from "./events.ts";
 import { instant } from "./instant.ts";
@@ -114,8 +114,8 @@ export async function createEach(tx: Tx, by: By, inputs: readonly (() => Product
     if (one) made.push({ ...one, index });
   }
   // Taken in the order that everybody takes them in: crosswise, two who bring the same products would wait for each other.
-  for (const one of made.toSorted((a, b) => (a.row.identity < b.row.identity ? -1 : Number(a.row.identity > b.row.identity))))
-    await judgedAs(one.index, () => add(tx, by, one));
+  const inOrder = made.toSorted((a, b) => (a.row.identity < b.row.identity ? -1 : Number(a.row.identity > b.row.identity)));
+  await eachBeside(inOrder, (one) => judgedAs(one.index, () => add(tx, by, one)));
   return refused;
 }
 
