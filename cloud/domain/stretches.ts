@@ -5,11 +5,13 @@ import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { and, desc, gte, lt } from "../store/drizzle.ts";
 import type { Store, Tx } from "../store/store.ts";
 
-/** Where the store is our own process, everybody waits for a stretch; a server has others to look, and each look is a way there and back. */
-const OWN = { least: 1_024, most: 4_096 };
-const SERVER = { least: 65_536, most: 65_536 };
-/** A stretch that takes longer is halved, one that takes a quarter of it doubled: rows lie close together, or each on a page of its own. */
-const STRETCH_MS = 10;
+const LEAST = 1_024;
+/**
+ * Where the store is our own process, everybody waits for a stretch: one that takes longer than `ms` is halved, since rows lie close together or each
+ * on a page of its own. A server has others to look, and each look is a way there and back: stretches only grow, from one in which most is found.
+ */
+const OWN = { most: 4_096, ms: 10 };
+const SERVER = { most: 65_536, ms: Infinity };
 
 type List<Table extends SQLiteTable> = {
   table: Table;
@@ -26,8 +28,8 @@ type Page = { limit: number; after: string | undefined };
 export async function lookedThrough<Table extends SQLiteTable>(store: Store, label: string, { limit, after }: Page, list: List<Table>) {
   if (list.fits === undefined) return store.read(label, (tx) => rowsOf(tx, list, restOf(list, after), limit + 1));
   const found: Table["$inferSelect"][] = [];
-  const { least, most } = store.sole ? OWN : SERVER;
-  let places = least;
+  const stretches = store.sole ? OWN : SERVER;
+  let places = LEAST;
   let before = after;
   for (;;) {
     const stretch = { before, places, most: limit + 1 - found.length };
@@ -35,8 +37,8 @@ export async function lookedThrough<Table extends SQLiteTable>(store: Store, lab
     found.push(...rows);
     if (end === undefined || found.length > limit) return found;
     before = end;
-    if (ms > STRETCH_MS) places = Math.max(least, places / 2);
-    else if (ms < STRETCH_MS / 4) places = Math.min(2 * places, most);
+    if (ms > stretches.ms) places = Math.max(LEAST, places / 2);
+    else if (ms < stretches.ms / 4) places = Math.min(2 * places, stretches.most);
     await turn();
   }
 }
