@@ -1,0 +1,30 @@
+// Lists that are looked through a stretch at a time: what fits is found whole, newest first, wherever the stretches part.
+import { eq, sql } from "drizzle-orm";
+import { expect, test } from "vitest";
+import { lookedThrough } from "../../cloud/domain/stretches.ts";
+import { scans } from "../../cloud/store/schema.ts";
+import { world } from "../world.ts";
+
+const w = await world();
+const ROWS = 6_144;
+const EACH = 512; // of which the first fits: some stand several stretches from the last row, and each stretch ends with one
+const idOf = (n: number) => String(n).padStart(5, "0");
+
+test("a page goes over as many stretches as it takes, and the next one begins where it ended", async () => {
+  await w.store.write("scans", async ({ db }) => {
+    await db.run(sql`
+      WITH RECURSIVE row (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM row WHERE n < ${sql.raw(String(ROWS))})
+      INSERT INTO scans (id, tenant_id, product_id, gtin, serial, at, agent)
+      SELECT substr(cast(100000 + n AS text), 2), 't', 'p', 'g', CASE WHEN n % ${sql.raw(String(EACH))} = 1 THEN 'rare' ELSE 'common' END, ${sql.raw(String(Date.now()))}, 'program' FROM row`);
+  });
+  const page = async (serial: string, limit: number, after?: string) => {
+    const list = { table: scans, key: scans.id, whole: eq(scans.tenantId, "t"), fits: eq(scans.serial, serial) };
+    return (await lookedThrough(w.store, "look", { limit, after }, list)).map(({ id }) => id);
+  };
+  const rare = Array.from({ length: ROWS / EACH }, (_, i) => idOf(ROWS + 1 - (i + 1) * EACH));
+  expect(await page("rare", 4)).toEqual(rare.slice(0, 5)); // one more than asked for: there are more
+  expect(await page("rare", 200, rare[4])).toEqual(rare.slice(5));
+  expect(await page("rare", 200)).toEqual(rare);
+  expect(await page("common", 2)).toEqual([idOf(ROWS), idOf(ROWS - 1), idOf(ROWS - 2)]);
+  expect(await page("nobody", 2)).toEqual([]);
+});
