@@ -1,7 +1,7 @@
 // Short units that come in great numbers share a transaction, beside one another: a begin, a commit and a round trip a statement for all of them.
 import { Refusal } from "#shared/errors.ts";
 import { isBroken } from "./postgres-lines.ts";
-import { type Execute, LOCKED, type Session, turnsThatBring } from "./store.ts";
+import { type asOne, type Execute, LOCKED, type Session, turnsThatBring } from "./store.ts";
 
 type Work<T> = (session: Session) => Promise<T>;
 /** Runs work as one of many: resolves after their commit. */
@@ -48,7 +48,8 @@ export function jointUnits(transaction: Run, alone: Run): Joint {
       await transaction(
         async (session) => {
           units = taken();
-          outcomes = await Promise.all(units.map((unit) => outcomeOf(unit, session)));
+          const asker = askingAsOne();
+          outcomes = await Promise.all(units.map((unit) => outcomeOf(unit, session, asker)));
           if (!outcomes.every(({ isWhole }) => isWhole)) throw SPOILED;
         },
         () => outcomes.length,
@@ -84,8 +85,29 @@ function kindOf(sql: string): Kind {
   return made;
 }
 
+type Asking = { item: unknown; resolve(its: unknown): void; reject(error: unknown): void };
+/** Who comes before this turn's work is done asks along. */
+function askingAsOne(): typeof asOne {
+  const begun = new Map<string, Asking[]>();
+  return (what, item, ask) =>
+    new Promise((resolve, reject) => {
+      const asking = { item, resolve, reject } as Asking;
+      const known = begun.get(what);
+      if (known) return void known.push(asking);
+      const all = [asking];
+      begun.set(what, all);
+      process.nextTick(() => {
+        begun.delete(what);
+        ask(all.map((each) => each.item as typeof item)).then(
+          (found) => all.forEach((each, i) => each.resolve(found[i])),
+          (error: unknown) => all.forEach((each) => each.reject(error)),
+        );
+      });
+    });
+}
+
 /** A session in which is seen what writes. Others would wait for a lock as well, and there is one savepoint for all: whoever needs that is told, even when there are no others just now. */
-function looking(session: Session, wrote: () => void): Session {
+function looking(session: Session, wrote: () => void, asker?: typeof asOne): Session {
   const over =
     (execute: Execute): Execute =>
     (sql, values, method) => {
@@ -101,6 +123,7 @@ function looking(session: Session, wrote: () => void): Session {
     },
     execute: over(session.beside()),
     beside: () => over(session.beside()),
+    ...(asker && { asOne: (...asked) => asker(...asked).finally(wrote) }), // it may have written for each
     finales: session.finales,
   };
 }
@@ -111,9 +134,9 @@ const refusingLocks =
     work(looking(session, () => {}));
 
 /** What became of a unit. It is whole where it held, or refused without having changed anything: else the others can't stand without undoing it. */
-async function outcomeOf(unit: Waiting, session: Session): Promise<Outcome> {
+async function outcomeOf(unit: Waiting, session: Session, asker: typeof asOne): Promise<Outcome> {
   let hasWritten = false;
-  const its = looking(session, () => void (hasWritten = true));
+  const its = looking(session, () => void (hasWritten = true), asker);
   try {
     return { unit, value: await unit.work(its), isWhole: true };
   } catch (error) {

@@ -30,6 +30,8 @@ export type Session = {
   execute: Execute;
   /** Executes for a part of the work that goes on beside the rest of it. */
   beside(): Execute;
+  /** Present where other units run beside it, which may ask alike: see `asOne`. */
+  asOne?: typeof asOne;
   finales: Finales;
 };
 export type Mode = "read" | "write";
@@ -116,6 +118,12 @@ export function eachBeside<Item, T>(items: readonly Item[], work: (item: Item) =
   if (!line) throw new Error("lines of work outside of a unit of work");
   const { unit } = line;
   return together(items.map((item) => running.run({ unit, execute: unit.session.beside() }, () => work(item))));
+}
+
+/** Units of one transaction that ask for `what` at the same moment ask once, as the first of them does, and each is given its part of the answer. */
+export async function asOne<Item, T>(what: string, item: Item, ask: (items: readonly Item[]) => Promise<readonly T[]>): Promise<T> {
+  const shared = running.getStore()?.unit.session.asOne;
+  return shared ? shared(what, item, ask) : ((await ask([item]))[0] as T);
 }
 
 /**

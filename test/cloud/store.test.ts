@@ -10,7 +10,7 @@ import { openStore } from "../../cloud/store/open.ts";
 import { setForm } from "../../cloud/store/postgres-sets.ts";
 import { prepared } from "../../cloud/store/prepared.ts";
 import { counters } from "../../cloud/store/schema.ts";
-import { db as anyDb, eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
+import { asOne, db as anyDb, eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
 import { Refusal } from "#shared/errors.ts";
 import { freshDatabase, world } from "../world.ts";
 
@@ -197,6 +197,27 @@ test("what joint units ask alike is answered to each, and none of two that chang
     expect(await Promise.all(gone)).toEqual(kids.map((_, i) => (i < 25 ? 1 : 0)));
   }
   expect(await w.store.read("counter", async () => (await run(AT, [counter], "get")).rows)).toEqual([1 + 3 * kids.length]);
+});
+
+test("what joint units ask as one is asked once on a server, and each is given its own; who fails spoils no other", async () => {
+  const asked: string[] = [];
+  const ask = async (names: readonly string[]) => {
+    asked.push(names.join(" "));
+    if (names.includes("bad")) throw new Error("bad");
+    await together(names.map((name) => run(INSERT, [`asked ${name}`], "run")));
+    return names.map((name) => name.toUpperCase());
+  };
+  const unit = (name: string, what = "names") =>
+    w.store.joint.write("as one", async () => {
+      const answer = await asOne(what, name, ask);
+      if (name === "no") throw refusal("no");
+      return answer;
+    });
+  expect(await Promise.all([unit("a"), unit("b", "others"), unit("c")])).toEqual(["A", "B", "C"]);
+  expect(asked.toSorted()).toEqual(w.store.engine === "postgres" ? ["a c", "b"] : ["a", "b", "c"]);
+  expect(ends(await Promise.allSettled([unit("d"), unit("bad"), unit("e")]))).toEqual(["D", "bad", "E"]);
+  expect(ends(await Promise.allSettled([unit("f"), unit("no"), unit("g")]))).toEqual(["F", "no", "G"]);
+  expect([await named("asked f"), await named("asked no"), await named("asked g")]).toEqual([1, 0, 1]);
 });
 
 test("statements of one line keep their order, whatever lines beside it ask", async () => {
