@@ -6,13 +6,13 @@ import { leaseOf } from "#shared/states.ts";
 import { templateDigest } from "#shared/templates.ts";
 import { type ClaimBatch, type Claimed, ENVELOPE_TYPE, needNames } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
-import { eachBeside, overtaken, run, SKIP_LOCKED, together, type Tx } from "../store/store.ts";
+import { asOne, eachBeside, overtaken, run, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
 import { capabilitiesOf, seen } from "./devices.ts";
 import { instant } from "./instant.ts";
 import { cancelVoided } from "./job-ends.ts";
 import * as jobs from "./jobs.ts";
-import * as products from "./products.ts";
+import type * as products from "./products.ts";
 
 const UUID_LENGTH = 36;
 /** The kinds of jobs that who offers this can do: all their needs have to be met. */
@@ -23,10 +23,13 @@ const doableOf = (offered: number): number[] =>
 const TEXT = "(? || '')";
 const NUMBER = "CAST(? AS BIGINT)";
 
+const ofProduct = (column: string) =>
+  `(SELECT ${column} FROM products WHERE products.tenant_id = print_jobs.tenant_id AND products.id = print_jobs.product_id)`;
+
 /**
  * Takes jobs in one statement. Each kind of job that the device can do (its station's or any, of needs that it offers) is a range of the pool's index
  * that is read from its front, so that a million jobs for others cost nothing; whose lease just ran out is beside them until the reaper has put it there.
- * The fresh attempt ids come in as one text, a place each.
+ * Who takes them, and the fresh attempt ids, come in as one text each, a place a job.
  */
 export function claimSql(offered: number, withStation: boolean): string {
   const doable = doableOf(offered);
@@ -43,13 +46,13 @@ export function claimSql(offered: number, withStation: boolean): string {
   const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
   return `UPDATE print_jobs
     SET state = 'CLAIMED', from_state = state, reached = 1, revision = revision + 1, pool = 0, due_at = NULL, look_at = ?, attempt_id = substr(?, picked.place, ${UUID_LENGTH}),
-      attempt = attempt + 1, device_id = ?, lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
+      attempt = attempt + 1, device_id = substr(?, picked.place, ${UUID_LENGTH}), lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
     FROM (
       SELECT tenant_id, job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
       FROM (${ranges}) AS found ORDER BY priority DESC, job_ref LIMIT ${NUMBER}
     ) AS picked
     WHERE print_jobs.tenant_id = picked.tenant_id AND print_jobs.job_ref = picked.job_ref
-    RETURNING print_jobs.job_ref, print_jobs.product_id`;
+    RETURNING ${jobs.COLUMNS}, ${ofProduct("name")}, ${ofProduct("voided_at")}`;
 }
 const statements = new Map<string, string>();
 function statementOf(offered: number, withStation: boolean): string {
@@ -59,19 +62,28 @@ function statementOf(offered: number, withStation: boolean): string {
   return made;
 }
 
-type Wanted = { tenantId: string; deviceId: string; most: number; offered: number; station: string | undefined; leaseSeconds: number };
+/** What many devices may ask alike, and what each of them asks for itself. */
+type Wanted = { tenantId: string; offered: number; station: string | undefined; leaseSeconds: number };
+type Taker = { deviceId: string; most: number };
+type Taken = { row: jobs.Row; product: Pick<products.Row, "name" | "voidedAt"> };
 
-type Taken = { ref: string; productId: string };
-async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseSeconds }: Wanted): Promise<Taken[]> {
+function takenOf(values: unknown[]): Taken {
+  const [name, voidedAt] = values.slice(-2) as [string, number | null];
+  return { row: jobs.rowOf(values), product: { name, voidedAt } };
+}
+
+/** For each what is its, soonest first: who came first gets what comes first. */
+async function take(tx: Tx, { tenantId, offered, station, leaseSeconds }: Wanted, takers: readonly Taker[]): Promise<Taken[][]> {
   const until = tx.now + leaseSeconds * 1000;
-  const attempts = Array.from({ length: most }, () => randomUUIDv7()).join("");
+  const attempts = takers.map((taker) => Array.from({ length: taker.most }, () => randomUUIDv7() as string));
+  const most = attempts.flat().length;
   const at = station === undefined ? [] : [station];
   const kinds = doableOf(offered);
   const waiting = [...at.flatMap(() => kinds.map(() => [tenantId, ...at, most])), ...kinds.map(() => [tenantId, most])].flat();
   const values = [
     until,
-    attempts,
-    deviceId,
+    attempts.flat().join(""),
+    takers.map((taker) => taker.deviceId.repeat(taker.most)).join(""),
     leaseSeconds,
     until,
     tx.now + limits.ENVELOPE_LIFE_S * 1000,
@@ -85,7 +97,8 @@ async function take(tx: Tx, { tenantId, deviceId, most, offered, station, leaseS
     most,
   ];
   const { rows } = await run(statementOf(offered, station !== undefined), values, "all");
-  return (rows as [string, string][]).map(([ref, productId]) => ({ ref, productId }));
+  const taken = new Map((rows as unknown[][]).map(takenOf).map((each) => [each.row.attemptId, each]));
+  return attempts.map((its) => its.flatMap((attemptId) => taken.get(attemptId) ?? []));
 }
 
 /** The row's part of the statement: what a station has to know to print it, in our name. */
@@ -126,10 +139,11 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
     max = 1,
     lease_seconds: leaseSeconds = limits.LEASE_DEFAULT_S,
   } = wanted;
-  const who = { tenantId: caller.tenantId, deviceId, offered: jobs.maskOf(needs), station, leaseSeconds };
+  const like: Wanted = { tenantId: caller.tenantId, offered: jobs.maskOf(needs), station, leaseSeconds };
   const claimed: Claimed[] = [];
   for (let round = 0, ended = true; ended && claimed.length < max && round < limits.CLAIMS_MAX_ITEMS; round += 1) {
-    const taken = await take(tx, { ...who, most: max - claimed.length });
+    const taker = { deviceId, most: max - claimed.length };
+    const taken = await asOne(`claim ${JSON.stringify(like)}`, taker, (takers: readonly Taker[]) => take(tx, like, takers));
     const granted = await grant(tx, caller.tenantId, deviceId, taken, signing);
     claimed.push(...granted);
     ended = granted.length < taken.length; // in the place of those that had to end, others may wait
@@ -138,14 +152,7 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
 }
 
 async function grant(tx: Tx, tenantId: string, deviceId: string, taken: Taken[], signing: Signing): Promise<Claimed[]> {
-  const ids = [...new Set(taken.map(({ productId }) => productId))];
-  const [rows, found] = await together([
-    together(taken.map(({ ref }) => jobs.find(tx, tenantId, ref))),
-    together(ids.map(async (id) => [id, await products.find(tx, tenantId, id)] as const)),
-  ]);
-  const named = new Map(found);
-  const granted = await eachBeside(rows.toSorted(bySooner), async (row): Promise<Claimed[]> => {
-    const product = named.get(row.productId) as products.Row;
+  const granted = await eachBeside(taken, async ({ row, product }): Promise<Claimed[]> => {
     await jobs.record(tx, row, { actor: { kind: "device", id: deviceId } });
     if (product.voidedAt !== null) {
       await cancelVoided(tx, { tenantId, actor: { id: null } }, row.jobRef, "PRODUCT_VOIDED"); // one that the void didn't reach
@@ -157,7 +164,6 @@ async function grant(tx: Tx, tenantId: string, deviceId: string, taken: Taken[],
   });
   return granted.flat();
 }
-const bySooner = (a: jobs.Row, b: jobs.Row) => b.priority - a.priority || (a.jobRef < b.jobRef ? -1 : 1);
 
 export const stale = ({ attemptId, state }: jobs.Row, message?: string): Refusal =>
   new Refusal("STALE_ATTEMPT", message ?? `the job is ${state} and its attempt is another: what this one printed is an orphan`, {

@@ -1,5 +1,5 @@
 // Print jobs: looked at, and the one way in which any of them changes state.
-import { and, asc, eq, gt, sql } from "../store/drizzle.ts";
+import { and, asc, eq, getTableColumns, gt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { type Assertor, hasEnded, type JobState, leaseOf } from "#shared/states.ts";
 import { type BundleItem, type Job, type JobHistory, type Need, needNames } from "#shared/wire/jobs.ts";
@@ -50,6 +50,12 @@ export const toWire = (row: Row): Job => ({
 
 const mine = and(eq(printJobs.tenantId, sql.placeholder("tenantId")), eq(printJobs.jobRef, sql.placeholder("jobRef")));
 const byRef = prepared(db.select().from(printJobs).where(mine));
+
+/** For a statement that says itself which jobs it answers: all their columns, and what comes of those at the front of its rows. */
+export const COLUMNS = Object.values(getTableColumns(printJobs))
+  .map(({ name }) => `print_jobs.${name}`)
+  .join(", ");
+export const rowOf = (values: unknown[]): Row => byRef.mapped(values) as Row;
 
 export const find = async (_tx: Tx, tenantId: string, ref: string): Promise<Row> => found(await byRef.get({ tenantId, jobRef: ref }));
 export function found(row: Row | undefined): Row {

@@ -15,6 +15,8 @@ export type Prepared<Get, All> = {
   all(values: Values): Promise<All>;
   /** How many rows it touched. */
   run(values: Values): Promise<number>;
+  /** What it makes of a row, where another statement answered one like it. */
+  mapped(row: unknown[]): Get;
 };
 
 /** `end` is said after what the builder says, such as LOCKED. */
@@ -29,6 +31,7 @@ export function prepared<Get, All>(query: Buildable<Get, All>, end = ""): Prepar
     get: async (values) => mapGetResult((await run(text, fill(values), "get")).rows),
     all: async (values) => mapAllResult((await run(text, fill(values), "all")).rows),
     run: async (values) => (await run(text, fill(values), "run")).changes ?? 0,
+    mapped: mapGetResult,
   };
 }
 
