@@ -123,6 +123,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/claim/batch",
+    isJoint: true,
     scope: ["aidc:write"],
     onlyDevices: true,
     says: "Claim up to 200 jobs at once, with a device's key",
