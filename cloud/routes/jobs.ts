@@ -46,13 +46,14 @@ const tag = "print jobs";
 const NONE = "019a0000-0000-7000-8000-000000000000";
 const wanted = { gtin: "4006381333931", serial: "1", needs: ["qr"], priority: 5 };
 const failed = { status: "FAILED", attempt_id: NONE, reason: "ribbon out", actor: { kind: "operator", id: "op-7" } };
+const JOINT_CLAIM_MAX_ITEMS = 32; // what a station asks for at once; who asks for more would keep the others' reports waiting
 const PICTURES = ["image/png", "image/jpeg", "application/octet-stream"] as const;
 
 export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs",
-    isJoint: true,
+    isJoint: () => true,
     scope: ["aidc:write"],
     says: "Issue a print job for an allocated serial whose passport is readyToPrint",
     tag,
@@ -105,7 +106,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/claim",
-    isJoint: true,
+    isJoint: () => true,
     scope: ["aidc:write"],
     onlyDevices: true,
     says: "Claim the oldest waiting job of the highest priority, with a device's key; 204 when none waits",
@@ -123,7 +124,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/claim/batch",
-    isJoint: true,
+    isJoint: ({ max = 1 }) => max <= JOINT_CLAIM_MAX_ITEMS,
     scope: ["aidc:write"],
     onlyDevices: true,
     says: "Claim up to 200 jobs at once, with a device's key",
@@ -198,7 +199,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/{ref}/heartbeat",
-    isJoint: true,
+    isJoint: () => true,
     scope: ["aidc:write"],
     says: "Extend the lease of the job's latest attempt",
     tag,
@@ -213,7 +214,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/{ref}/result",
-    isJoint: true,
+    isJoint: () => true,
     scope: ["aidc:write"],
     says: "Report the next state of an attempt with its evidence; a state already reached is taken without effect",
     tag,
