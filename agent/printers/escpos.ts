@@ -140,7 +140,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       faults.push(...realtimeFaults(n, bits));
       if (n === 4 && (bits & PAPER_LOW) !== 0) warnings.push(saying("paper_low"));
     }
-    if (source.length === 0 && asb && !echoes) {
+    if (source.length === 0 && asb && !echoes && !talk.closed()) {
       source.push("ASB");
       faults.push(...unaskedFaults(asb));
     }

@@ -281,6 +281,15 @@ const ANSWERS: [kind: string, bytes: number[]][] = [
   ["", [0x13]], // XOFF
 ];
 
+test("what it said unasked before it was switched off says nothing of it now", async (t) => {
+  const device = await startDevice((socket) => socket.write(Buffer.from([0x10, 0, 0, 0])));
+  t.onTestFinished(device.end);
+  const printer = await driver.open(device.url, { name: "receipts", dpi: 203, timing: { ...TIMING, answerMs: 100 } });
+  await expect.poll(printer.preflight).toMatchObject({ source: ["ASB"], ready: true });
+  for (const socket of device.sockets) socket.destroy();
+  await expect.poll(printer.preflight).toMatchObject({ source: [], ready: null });
+});
+
 test("answers are told apart by their fixed bits in any order and any pieces, real-time ones even inside an unasked status", () => {
   fc.assert(
     fc.property(fc.array(fc.constantFrom(...ANSWERS), { maxLength: 20 }), fc.integer({ min: 1, max: 5 }), (sequence, size) => {
