@@ -26,6 +26,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   const mayHold = config.inFlight ?? 1;
   let over = false;
   let hasLooked = false;
+  let isResting = false;
   const press = openPress(floor, config, options, () => over);
   const { become, durable, isHeld } = press;
   const flight = flights(floor, config, press, stop.signal);
@@ -98,6 +99,20 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     return undefined;
   }
 
+  /** A label waits for people or for its scan, however long; what is heard during the look ends the wait as well. */
+  async function rest(words: string): Promise<void> {
+    let isHeard = false;
+    const off = news.onBeat(() => void (isHeard = true));
+    isResting = true;
+    try {
+      if (!(await press.glance(words))) share();
+      await press.waitFor(() => isHeard, LOOK_MS);
+    } finally {
+      isResting = false;
+      off();
+    }
+  }
+
   async function round(): Promise<void> {
     const inHand = store.inHand();
     const held = inHand.filter(isHeld);
@@ -117,9 +132,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
       tests.drop();
       if (asking) await flight.watch(asking, !hasLooked);
       hasLooked = true;
-      const words = asking ? saying("waits_answer", { job: asking.jobRef }) : saying("waits_scan", { job: held[0]?.jobRef ?? "" });
-      become(press.state().status === "offline" && !press.printer() ? "offline" : "ready", words);
-      return news.next(LOOK_MS);
+      return rest(asking ? saying("waits_answer", { job: asking.jobRef }) : saying("waits_scan", { job: held[0]?.jobRef ?? "" }));
     }
     const at = await press.open();
     if (!at) {
@@ -159,6 +172,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
       over = true;
       const cancel = clock.after(press.patience.drainMs, () => stop.abort());
       news.beat();
+      if (isResting) await press.close(); // nobody waits for what it answers to a look
       await running;
       cancel();
     },

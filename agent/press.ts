@@ -32,6 +32,8 @@ export type PressState = {
 export const isWorking = ({ status }: Pick<PressState, "status">): boolean => status === "ready" || status === "printing";
 /** Somebody has to see to it. */
 const isStuck = ({ status }: Pick<PressState, "status">): boolean => status === "blocked" || status === "offline";
+/** Nothing is wrong with it but that a label hangs at its edge. */
+const isToBeTaken = ({ faults }: Status): boolean => faults.every(({ name }) => name === "label-not-taken");
 export type Patience = {
   /** How long a label may wait in a printer that needs a person, before it is taken back. */
   blockedMs: number;
@@ -74,6 +76,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   let probedAt = -Infinity;
   let failures = 0;
   let lookedAt = 0;
+  let glancedAt = 0;
   let state: Omit<PressState, "capabilities"> = {
     name,
     status: "starting",
@@ -96,6 +99,12 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   }
 
   async function open(): Promise<Printer | undefined> {
+    const at = await tryOpen();
+    if (at) failures = 0;
+    else await waitFor(isOver, pauseAfter(failures++, patience.retryMs));
+    return at;
+  }
+  async function tryOpen(): Promise<Printer | undefined> {
     if (printer) return printer;
     try {
       printer = await openPrinter(config, { timing, clock });
@@ -106,13 +115,10 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
         capabilities = found;
         probedAt = clock.now();
       }
-      failures = 0;
       lookedAt = 0; // that it answers doesn't say that it could print: isReady does
     } catch (error) {
       await close();
       become("offline", (error as Error).message);
-      failures += 1;
-      await waitFor(isOver, pauseAfter(failures - 1, patience.retryMs));
     }
     return printer;
   }
@@ -126,8 +132,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     for (const until = clock.now() + ms; !isSo() && clock.now() < until;) await news.next(Math.max(1, until - clock.now()));
   }
 
-  /** Whether it could print now; a printer that says nothing of itself is taken at its word. */
-  async function isReady(at: Printer): Promise<boolean> {
+  /** Whether it could print now, or `waits` for a label that is out; a printer that says nothing of itself is taken at its word. */
+  async function isReady(at: Printer, waits?: string): Promise<boolean> {
     if (capabilities && hasGoneSilent(capabilities)) {
       probedAt = -Infinity;
       become("offline", NO_LONGER_ANSWERS);
@@ -135,10 +141,11 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       return false;
     }
     if (capabilities && !capabilities.status && !can(config, "queue")) {
-      become("ready", saying("doesnt_tell"));
+      become("ready", waits ?? saying("doesnt_tell"));
       return true;
     }
     const status = await at.preflight();
+    if (isOver()) return false; // its port may have been closed meanwhile
     lookedAt = clock.now();
     if (status.source.length === 0 && status.ready !== false) {
       become("offline", saying("no_longer_there"));
@@ -146,17 +153,29 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       return false;
     }
     watchCounter(status);
-    if (status.ready === false) {
+    if (status.ready === false && !(waits !== undefined && isToBeTaken(status))) {
       become("blocked", faultWords(status.faults) || saying("isnt_ready"), status.warnings, status.faults);
       return false;
     }
-    become("ready", "ready", status.warnings);
+    become("ready", waits ?? "ready", status.warnings);
+    if (status.ready === false) lookedAt = 0; // the next label can't begin before that one is taken
     return true;
   }
+  const isHolding = () => store.inHand().some(isHeld);
   const isStale = (hasWork: boolean): boolean =>
     clock.now() - lookedAt > (hasWork ? FRESH_MS : patience.idleMs) ||
-    (capabilities?.counter === true && counter.expected() === null) ||
+    (capabilities?.counter === true && counter.expected() === null && !isHolding()) ||
     state.status === "blocked";
+
+  /** Looked at as rarely as at any other time while a label waits, whatever is heard; false where somebody has to see to it. */
+  async function glance(waits: string): Promise<boolean> {
+    if (isWorking(state)) become("ready", waits, state.warnings);
+    if (clock.now() - glancedAt < LOOK_MS || (printer && !isStale(false))) return !isStuck(state);
+    const at = await tryOpen();
+    if (at) await isReady(at, waits);
+    glancedAt = clock.now();
+    return !isStuck(state);
+  }
 
   /** Whatever the disk says: what was done is written down before anything else is. */
   async function durable<T>(act: () => T): Promise<T> {
@@ -204,7 +223,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   function watchCounter({ counters: { labels } }: Status): void {
     const before = counter.expected();
     if (labels === null || labels === before) return;
-    if (before === null && store.inHand().some(isHeld)) return;
+    if (before === null && isHolding()) return;
     store.write(() => {
       counter.expect(labels);
       if (before === null) return;
@@ -237,6 +256,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     waitFor,
     isReady,
     isStale,
+    glance,
     durable,
   };
 }

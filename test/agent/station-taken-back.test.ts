@@ -184,7 +184,7 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     station.floor.machine?.fault("fence-never");
     const { job_ref: ref, serial } = await issued(shop);
     await isAsked(station, ref, "unknown_outcome");
-    station.floor.machine?.fault("busy"); // it can't be told to drop anything
+    station.floor.machine?.fault("power-off"); // it can't be told to drop anything
     expect((await say(station, ref, "not_printed")).status).toBe(200);
     expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
     await isAsked(station, ref, "destroy_earlier");

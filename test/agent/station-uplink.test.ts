@@ -648,7 +648,7 @@ describe.concurrent("the cloud refuses", () => {
     await shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
     own.later(1_000_000);
     await until(() => jobOf(2)?.ask?.kind === "destroy_earlier");
-    machine?.fault("busy"); // it can't be told to drop anything
+    machine?.fault("power-off"); // it can't be told to drop anything
     expect((await say(station, ref, "destroyed", { attempt_id: jobOf(2)?.attempt_id })).status).toBe(200);
     heard = true;
     await until(() => jobOf(1)?.ask?.kind === "destroy_earlier");
