@@ -32,6 +32,8 @@ export type PressState = {
 export const isWorking = ({ status }: Pick<PressState, "status">): boolean => status === "ready" || status === "printing";
 /** Somebody has to see to it. */
 const isStuck = ({ status }: Pick<PressState, "status">): boolean => status === "blocked" || status === "offline";
+/** Nothing that it was asked did it answer. */
+const isMute = ({ identity, status, ceiling }: Capabilities): boolean => identity === null && !status && !attests(ceiling);
 /** Nothing is wrong with it but that a label hangs at its edge. */
 const isToBeTaken = ({ faults }: Status): boolean => faults.every(({ name }) => name === "label-not-taken");
 export type Patience = {
@@ -74,6 +76,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   let printer: Printer | undefined;
   let capabilities: Capabilities | null = null;
   let probedAt = -Infinity;
+  let hasAnswered = false; // in this run
   let failures = 0;
   let lookedAt = 0;
   let glancedAt = 0;
@@ -113,6 +116,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
         const found = await printer.probe();
         if (hasFallenSilent(found)) throw new Error(NO_LONGER_COUNTS);
         capabilities = found;
+        hasAnswered ||= !isMute(found);
         probedAt = clock.now();
       }
       lookedAt = 0; // that it answers doesn't say that it could print: isReady does
@@ -218,8 +222,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     return known !== null && !counts && attests(ceiling) && !isExchanged;
   }
   /** Many take one connection at a time, and the next one's label when the first has gone. */
-  const hasGoneSilent = ({ identity, status, ceiling }: Capabilities): boolean =>
-    store.kept(counted) !== null && identity === null && !status && !attests(ceiling);
+  const hasGoneSilent = (now: Capabilities): boolean => isMute(now) && (hasAnswered || store.kept(counted) !== null);
   function watchCounter({ counters: { labels } }: Status): void {
     const before = counter.expected();
     if (labels === null || labels === before) return;

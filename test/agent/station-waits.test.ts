@@ -79,6 +79,7 @@ describe.concurrent("while a label waits for its scan", () => {
     [{}, "is open", ({ machine }) => machine?.fault("head-open"), ({ machine }) => machine?.clear(), /^blocked: its head is open$/],
     [{}, "says nothing", ({ machine }) => machine?.fault("dont-answer"), ({ machine }) => machine?.clear(), /^offline: /],
     [{ language: "escpos" }, "is off", ({ machine }) => machine?.fault("power-off"), ({ machine }) => machine?.clear(), /^offline: /],
+    [{ language: "escpos" }, "says nothing", ({ machine }) => machine?.fault("dont-answer"), ({ machine }) => machine?.clear(), /^offline: it answered before/],
     [{ language: "escpos", printer: { knowsGsH: false } }, "is open", ({ machine }) => machine?.fault("head-open"), ({ machine }) => machine?.clear(), /^blocked: its cover is open$/],
     [{ language: "ipp" }, "is out of labels", ({ queue }) => queue?.set("media-empty"), ({ queue }) => queue?.set("none"), /^blocked: no labels$/],
     [{ language: "ipp" }, "says nothing", ({ queue }) => queue?.set("silent"), ({ queue }) => queue?.set("none"), /^blocked: .*no answer within/],
