@@ -27,15 +27,14 @@ const ofProduct = (column: string) =>
   `(SELECT ${column} FROM products WHERE products.tenant_id = print_jobs.tenant_id AND products.id = print_jobs.product_id)`;
 
 /**
- * Takes jobs in one statement. Each kind of job that the device can do (its station's or any, of needs that it offers) is a range of the pool's index
- * that is read from its front, so that a million jobs for others cost nothing; whose lease just ran out is beside them until the reaper has put it there.
- * Who takes them, and the fresh attempt ids, come in as one text each, a place a job.
+ * Each kind of job that the device can do (its station's or any, of needs that it offers) is a range of the pool's index that is read from its front, so
+ * that a million jobs for others cost nothing; whose lease just ran out is beside them until the reaper has put it there.
  */
-export function claimSql(offered: number, withStation: boolean): string {
+function rangesOf(offered: number, withStation: boolean, end: string): string {
   const doable = doableOf(offered);
   const stations = withStation ? [TEXT, "''"] : ["''"];
   const first = (where: string) =>
-    `SELECT tenant_id, job_ref, priority FROM print_jobs WHERE ${where} ORDER BY priority DESC, job_ref LIMIT ${NUMBER} ${SKIP_LOCKED}`;
+    `SELECT tenant_id, job_ref, priority FROM print_jobs WHERE ${where} ORDER BY priority DESC, job_ref LIMIT ${NUMBER} ${end}`;
   const waiting = stations.flatMap((station) =>
     doable.map((mask) => first(`tenant_id = ${TEXT} AND pool = 1 AND station = ${station} AND needs = ${mask}`)),
   );
@@ -43,62 +42,55 @@ export function claimSql(offered: number, withStation: boolean): string {
     // Spelled so that the index of what is to be looked at is taken, and no engine thinks of another: not the tenant's whole history, nor all that is in these states.
     `tenant_id || '' = ${TEXT} AND pool = 0 AND look_at <= ${NUMBER} AND lease_expires_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
-  const ranges = [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
-  return `UPDATE print_jobs
+  return [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
+}
+const placesIn = ({ tenantId, offered, station }: Wanted, now: number, most: number): unknown[] => {
+  const at = station === undefined ? [] : [station];
+  const kinds = doableOf(offered);
+  const waiting = [...at.flatMap(() => kinds.map(() => [tenantId, ...at, most])), ...kinds.map(() => [tenantId, most])];
+  return [...waiting.flat(), tenantId, now, now, ...at, most];
+};
+
+/** Takes jobs in one statement. The fresh attempt ids come in as one text, a place each. */
+export const claimSql = (offered: number, withStation: boolean): string => `UPDATE print_jobs
     SET state = 'CLAIMED', from_state = state, reached = 1, revision = revision + 1, pool = 0, due_at = NULL, look_at = ?, attempt_id = substr(?, picked.place, ${UUID_LENGTH}),
-      attempt = attempt + 1, device_id = substr(?, picked.place, ${UUID_LENGTH}), lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
+      attempt = attempt + 1, device_id = ?, lease_seconds = ?, lease_expires_at = ?, envelope_expires_at = ?, simulated = 0, reason = NULL, updated_at = ?
     FROM (
       SELECT tenant_id, job_ref, CAST(1 + ${UUID_LENGTH} * (row_number() OVER (ORDER BY priority DESC, job_ref) - 1) AS INTEGER) AS place
-      FROM (${ranges}) AS found ORDER BY priority DESC, job_ref LIMIT ${NUMBER}
+      FROM (${rangesOf(offered, withStation, SKIP_LOCKED)}) AS found ORDER BY priority DESC, job_ref LIMIT ${NUMBER}
     ) AS picked
     WHERE print_jobs.tenant_id = picked.tenant_id AND print_jobs.job_ref = picked.job_ref
     RETURNING ${jobs.COLUMNS}, ${ofProduct("name")}, ${ofProduct("voided_at")}`;
-}
-const statements = new Map<string, string>();
-function statementOf(offered: number, withStation: boolean): string {
-  const key = `${offered} ${withStation}`;
-  const made = statements.get(key) ?? claimSql(offered, withStation);
-  statements.set(key, made);
-  return made;
+const lookSql = (offered: number, withStation: boolean): string => `SELECT 1 FROM (${rangesOf(offered, withStation, "")}) AS found LIMIT 1`;
+
+const made = new Map<string, string>();
+function statementOf(make: typeof claimSql, { offered, station }: Wanted): string {
+  const key = `${make.name} ${offered} ${station !== undefined}`;
+  const text = made.get(key) ?? make(offered, station !== undefined);
+  made.set(key, text);
+  return text;
 }
 
-/** What many devices may ask alike, and what each of them asks for itself. */
-type Wanted = { tenantId: string; offered: number; station: string | undefined; leaseSeconds: number };
-type Taker = { deviceId: string; most: number };
+type Wanted = { tenantId: string; offered: number; station: string | undefined };
 type Taken = { row: jobs.Row; product: Pick<products.Row, "name" | "voidedAt"> };
 
+/** Locks nothing: what is asked for many must not keep from others what it leaves. */
+const isAnyThere = async ({ now }: Tx, wanted: Wanted): Promise<boolean> =>
+  (await run(statementOf(lookSql, wanted), placesIn(wanted, now, 1), "all")).rows.length > 0;
+
+type Taker = { deviceId: string; most: number; leaseSeconds: number };
+/** Soonest first. */
+async function take({ now }: Tx, wanted: Wanted, { deviceId, most, leaseSeconds }: Taker): Promise<Taken[]> {
+  const until = now + leaseSeconds * 1000;
+  const attempts = Array.from({ length: most }, () => randomUUIDv7() as string);
+  const values = [until, attempts.join(""), deviceId, leaseSeconds, until, now + limits.ENVELOPE_LIFE_S * 1000, now];
+  const { rows } = await run(statementOf(claimSql, wanted), [...values, ...placesIn(wanted, now, most), most], "all");
+  const taken = new Map((rows as unknown[][]).map(takenOf).map((each) => [each.row.attemptId, each]));
+  return attempts.flatMap((attemptId) => taken.get(attemptId) ?? []);
+}
 function takenOf(values: unknown[]): Taken {
   const [name, voidedAt] = values.slice(-2) as [string, number | null];
   return { row: jobs.rowOf(values), product: { name, voidedAt } };
-}
-
-/** For each what is its, soonest first: who came first gets what comes first. */
-async function take(tx: Tx, { tenantId, offered, station, leaseSeconds }: Wanted, takers: readonly Taker[]): Promise<Taken[][]> {
-  const until = tx.now + leaseSeconds * 1000;
-  const attempts = takers.map((taker) => Array.from({ length: taker.most }, () => randomUUIDv7() as string));
-  const most = attempts.flat().length;
-  const at = station === undefined ? [] : [station];
-  const kinds = doableOf(offered);
-  const waiting = [...at.flatMap(() => kinds.map(() => [tenantId, ...at, most])), ...kinds.map(() => [tenantId, most])].flat();
-  const values = [
-    until,
-    attempts.flat().join(""),
-    takers.map((taker) => taker.deviceId.repeat(taker.most)).join(""),
-    leaseSeconds,
-    until,
-    tx.now + limits.ENVELOPE_LIFE_S * 1000,
-    tx.now,
-    ...waiting,
-    tenantId,
-    tx.now,
-    tx.now,
-    ...at,
-    most,
-    most,
-  ];
-  const { rows } = await run(statementOf(offered, station !== undefined), values, "all");
-  const taken = new Map((rows as unknown[][]).map(takenOf).map((each) => [each.row.attemptId, each]));
-  return attempts.map((its) => its.flatMap((attemptId) => taken.get(attemptId) ?? []));
 }
 
 /** The row's part of the statement: what a station has to know to print it, in our name. */
@@ -139,11 +131,12 @@ export async function claim(tx: Tx, caller: Caller, wanted: ClaimBatch, signing:
     max = 1,
     lease_seconds: leaseSeconds = limits.LEASE_DEFAULT_S,
   } = wanted;
-  const like: Wanted = { tenantId: caller.tenantId, offered: jobs.maskOf(needs), station, leaseSeconds };
+  const like: Wanted = { tenantId: caller.tenantId, offered: jobs.maskOf(needs), station };
   const claimed: Claimed[] = [];
   for (let round = 0, ended = true; ended && claimed.length < max && round < limits.CLAIMS_MAX_ITEMS; round += 1) {
-    const taker = { deviceId, most: max - claimed.length };
-    const taken = await asOne(`claim ${JSON.stringify(like)}`, taker, (takers: readonly Taker[]) => take(tx, like, takers));
+    const isThere = asOne(`claim ${JSON.stringify(like)}`, () => isAnyThere(tx, like));
+    if ((await isThere) === false) break;
+    const taken = await take(tx, like, { deviceId, most: max - claimed.length, leaseSeconds });
     const granted = await grant(tx, caller.tenantId, deviceId, taken, signing);
     claimed.push(...granted);
     ended = granted.length < taken.length; // in the place of those that had to end, others may wait

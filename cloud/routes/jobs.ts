@@ -46,7 +46,7 @@ const tag = "print jobs";
 const NONE = "019a0000-0000-7000-8000-000000000000";
 const wanted = { gtin: "4006381333931", serial: "1", needs: ["qr"], priority: 5 };
 const failed = { status: "FAILED", attempt_id: NONE, reason: "ribbon out", actor: { kind: "operator", id: "op-7" } };
-const JOINT_CLAIM_MAX_ITEMS = 32; // what a station asks for at once; who asks for more would keep the others' reports waiting
+const JOINT_CLAIM_MAX_ITEMS = 8; // as a station of one or two printers asks for; many that ask for more would keep the others' reports waiting
 const PICTURES = ["image/png", "image/jpeg", "application/octet-stream"] as const;
 
 export const jobs: Route[] = [

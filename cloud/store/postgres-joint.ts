@@ -85,25 +85,25 @@ function kindOf(sql: string): Kind {
   return made;
 }
 
-type Asking = { item: unknown; resolve(its: unknown): void; reject(error: unknown): void };
 /** Who comes before this turn's work is done asks along. */
 function askingAsOne(): typeof asOne {
-  const begun = new Map<string, Asking[]>();
-  return (what, item, ask) =>
-    new Promise((resolve, reject) => {
-      const asking = { item, resolve, reject } as Asking;
-      const known = begun.get(what);
-      if (known) return void known.push(asking);
-      const all = [asking];
-      begun.set(what, all);
-      process.nextTick(() => {
-        begun.delete(what);
-        ask(all.map((each) => each.item as typeof item)).then(
-          (found) => all.forEach((each, i) => each.resolve(found[i])),
-          (error: unknown) => all.forEach((each) => each.reject(error)),
-        );
-      });
+  const begun = new Map<string, { answer: Promise<unknown>; isAlone: boolean }>();
+  return <T>(what: string, ask: () => Promise<T>) => {
+    const known = begun.get(what);
+    if (known) {
+      known.isAlone = false;
+      return known.answer as Promise<T>;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<T | undefined>();
+    const asked = { answer: promise as Promise<unknown>, isAlone: true };
+    begun.set(what, asked);
+    process.nextTick(() => {
+      begun.delete(what);
+      if (asked.isAlone) resolve(undefined);
+      else ask().then(resolve, reject);
     });
+    return promise;
+  };
 }
 
 /** A session in which is seen what writes. Others would wait for a lock as well, and there is one savepoint for all: whoever needs that is told, even when there are no others just now. */
@@ -123,7 +123,7 @@ function looking(session: Session, wrote: () => void, asker?: typeof asOne): Ses
     },
     execute: over(session.beside()),
     beside: () => over(session.beside()),
-    ...(asker && { asOne: (...asked) => asker(...asked).finally(wrote) }), // it may have written for each
+    ...(asker && { asOne: asker }),
     finales: session.finales,
   };
 }

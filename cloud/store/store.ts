@@ -120,11 +120,9 @@ export function eachBeside<Item, T>(items: readonly Item[], work: (item: Item) =
   return together(items.map((item) => running.run({ unit, execute: unit.session.beside() }, () => work(item))));
 }
 
-/** Units of one transaction that ask for `what` at the same moment ask once, as the first of them does, and each is given its part of the answer. */
-export async function asOne<Item, T>(what: string, item: Item, ask: (items: readonly Item[]) => Promise<readonly T[]>): Promise<T> {
-  const shared = running.getStore()?.unit.session.asOne;
-  return shared ? shared(what, item, ask) : ((await ask([item]))[0] as T);
-}
+/** What units of one transaction ask at the same moment is asked once, and answered to all of them; undefined where nobody asks alike, and it isn't asked. */
+export const asOne = async <T>(what: string, ask: () => Promise<T>): Promise<T | undefined> =>
+  running.getStore()?.unit.session.asOne?.(what, ask) as Promise<T | undefined>;
 
 /**
  * Statements that don't wait for one another's rows share a round trip to a server; they run in the order in which they were begun.

@@ -1,4 +1,4 @@
-// Many stations that claim at the same moment: each gets what it would have got had they come one after another, whoever asks beside it, in vain or wrongly.
+// Many stations that claim at the same moment: those that ask alike get what they would have got one after another, whoever asks beside them, in vain or wrongly.
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -103,6 +103,15 @@ test("each is told of its own device, attempt and product, and so are the job's 
     const { data } = (await shop.admin.get(`/aidc/jobs/${job.job_ref}/history`)).body;
     expect(data).toMatchObject([{ to: "QUEUED" }, { from: "QUEUED", to: "CLAIMED", attempt_id, actor: { kind: "device", id: device_id } }]);
   }
+});
+
+test("nobody is told that nothing waits while something does, however many ask at once", async () => {
+  const shop = await printShop(w, { gtin: gtinOf((gtins += 1)) });
+  const items = (await shop.allocate(280)).map((serial, i) => ({ gtin: shop.gtin, serial, needs: i % 2 ? ["qr"] : ["qr", "rfid"] }));
+  expect((await shop.admin.post("/aidc/jobs/batch", { items })).body.created).toBe(items.length);
+  const ask = claimOf(deviceOf(shop, randomUUID()), { needs: ["qr", "rfid"] });
+  const granted = await Promise.all(Array.from({ length: 256 }, ask));
+  expect(granted.filter((each) => each === undefined)).toEqual([]);
 });
 
 test("jobs that the void of their product hasn't reached end in passing, and everybody gets another", async () => {
