@@ -33,7 +33,7 @@ export const isWorking = ({ status }: Pick<PressState, "status">): boolean => st
 /** Somebody has to see to it. */
 const isStuck = ({ status }: Pick<PressState, "status">): boolean => status === "blocked" || status === "offline";
 /** Nothing that it was asked did it answer. */
-const isMute = ({ identity, status, ceiling }: Capabilities): boolean => identity === null && !status && !attests(ceiling);
+const saysNothing = ({ identity, status, ceiling }: Capabilities): boolean => identity === null && !status && !attests(ceiling);
 /** Nothing is wrong with it but that a label hangs at its edge. */
 const isToBeTaken = ({ faults }: Status): boolean => faults.length > 0 && faults.every(({ name }) => name === "label-not-taken");
 export type Patience = {
@@ -116,13 +116,13 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
         const found = await printer.probe();
         if (hasFallenSilent(found)) throw new Error(NO_LONGER_COUNTS);
         capabilities = found;
-        hasAnswered ||= !isMute(found);
+        hasAnswered ||= !saysNothing(found);
         probedAt = clock.now();
       }
       lookedAt = 0; // that it answers doesn't say that it could print: isReady does
     } catch (error) {
       await close();
-      become("offline", (error as Error).message);
+      if (!isOver()) become("offline", (error as Error).message);
     }
     return printer;
   }
@@ -136,7 +136,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     for (const until = clock.now() + ms; !isSo() && clock.now() < until;) await news.next(Math.max(1, until - clock.now()));
   }
 
-  /** Whether it could print now, or `waits` for a label that is out; a printer that says nothing of itself is taken at its word. */
+  /** Whether it could print now. A printer that says nothing of itself is taken at its word; where a label is waited for, `waits` says so instead of "ready". */
   async function isReady(at: Printer, waits?: string): Promise<boolean> {
     if (capabilities && hasGoneSilent(capabilities)) {
       probedAt = -Infinity;
@@ -175,9 +175,12 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   async function glance(waits: string): Promise<boolean> {
     if (isWorking(state)) become("ready", waits, state.warnings);
     if (clock.now() - glancedAt < LOOK_MS || (printer && !isStale(false))) return !isStuck(state);
-    const at = await tryOpen();
-    if (at) await isReady(at, waits);
-    glancedAt = clock.now();
+    try {
+      const at = await tryOpen();
+      if (at) await isReady(at, waits);
+    } finally {
+      glancedAt = clock.now();
+    }
     return !isStuck(state);
   }
 
@@ -222,7 +225,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     return known !== null && !counts && attests(ceiling) && !isExchanged;
   }
   /** Many take one connection at a time, and the next one's label when the first has gone. */
-  const hasGoneSilent = (now: Capabilities): boolean => isMute(now) && (hasAnswered || store.kept(counted) !== null);
+  const hasGoneSilent = (now: Capabilities): boolean =>
+    !can(config, "queue") && saysNothing(now) && (hasAnswered || store.kept(counted) !== null);
   function watchCounter({ counters: { labels } }: Status): void {
     const before = counter.expected();
     if (labels === null || labels === before) return;

@@ -84,7 +84,7 @@ export const sayings = {
   wrong_dpi: "it says that it prints {dpi} dpi, and is set up for {set}: labels have the wrong size",
   tags_untold: "it says nothing of the tags that it writes: only what an RFID reader reads can be sealed",
   silent_hs: "it doesn't answer ~HS, which it does when something keeps it from printing",
-  foreign_wait: "{count} labels wait in it that this station didn't send now",
+  earlier_wait: "{count} labels wait in it that were sent before, or not by this station",
   no_tag_took: "no tag took the EPC: {count} labels came out void",
   answered_not_done: "the printer answered, but isn't done: {faults}",
   reads_back: "the tag reads back as {read}, not as {epc}",

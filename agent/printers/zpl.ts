@@ -87,7 +87,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const now = await health();
     const status = { ...now, counters: await counters() };
     if ((status.waiting ?? 0) > 0 && inFlight.length === 0 && !status.faults.some(({ name }) => name === "labels-waiting"))
-      status.faults.push({ name: "labels-waiting", words: saying("foreign_wait", { count: status.waiting ?? 0 }) });
+      status.faults.push({ name: "labels-waiting", words: saying("earlier_wait", { count: status.waiting ?? 0 }) });
     return { ...status, ready: status.faults.length > 0 ? false : status.ready };
   }
 

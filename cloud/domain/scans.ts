@@ -21,7 +21,7 @@ export async function recordScans(tx: Tx, seen: readonly Scan[]): Promise<void> 
     const { tenantId, productId, gtin, serial, at } = scan;
     const told = { gtin, serial, productId, at: instant(at), source: "resolver" } as const;
     await insertScan.run({ ...scan, id: randomUUIDv7() });
-    await emit(tx, { tenantId, requestId }, "scan.recorded", told, { listeners: listeners.get(tenantId) ?? [] });
+    await emit(tx, { tenantId, requestId }, "scan.recorded", told, { listeners: listeners.get(tenantId) as string[] });
   });
 }
 

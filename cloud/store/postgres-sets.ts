@@ -9,8 +9,8 @@ export function placed(sql: string, nameOf: (n: number) => string): string {
   return sql.replaceAll(PART, (part) => (part === "?" ? nameOf((n += 1)) : part));
 }
 
-/** What doesn't go with a set: rows that are answered or locked (our marks are comments), and a conflict, which may meet one row once only. */
-const ALONE = /\b(returning|conflict)\b|\/\*/i;
+/** What doesn't go with a set: rows that are answered or locked (our marks are comments), a conflict, which may meet one row once only, and an offset of its own. */
+const ALONE = /\b(returning|conflict|offset)\b|\/\*/i;
 const bare = (sql: string) => sql.replaceAll(PART, (part) => (part === "?" ? part : "''"));
 const isOneRow = (values: string) => /^\([^()]*\)$/.test(bare(values));
 
@@ -58,7 +58,7 @@ function byKey(where: string): string {
   return keys.length === 0 || rest.length === 0 ? where : [...keys, `COALESCE(${rest.join(" and ")}, false)`].join(" and ");
 }
 
-/** What has to hold at once: what stands between its `and`s, and between those of a group that is all of a condition. */
+/** What has to hold at once: what stands between its `and`s, spelled with spaces as the builder does, and between those of a group that is all of a condition. */
 function conditionsOf(where: string): string[] {
   const conditions = [""];
   let depth = 0;

@@ -91,6 +91,7 @@ test.each([
   "update t set a = ? where b = ? returning a",
   "update t set a = ? where b in (select b from s where c = ?)",
   "SELECT a FROM t WHERE b = ? AND c = ? /* locked */",
+  "SELECT a FROM t WHERE b = ? LIMIT 1 OFFSET ?",
   "begin",
 ])("%s is asked one by one", (one) => expect(setForm(one, ["text", "bigint"])).toBeUndefined());
 

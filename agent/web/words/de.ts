@@ -139,7 +139,7 @@ export const de: Words = {
     "head-element": "Druckpunkt defekt",
     cutter: "Schneider",
     jam: "Stau",
-    "labels-waiting": "Fremde Etiketten warten darin",
+    "labels-waiting": "Etiketten warten darin",
     "label-not-taken": "Etikett wegnehmen",
     offline: "Antwortet nicht",
     silent: "Antwortet nicht",

@@ -138,7 +138,7 @@ export const en = {
     "head-element": "Head element broken",
     cutter: "Cutter",
     jam: "Jam",
-    "labels-waiting": "Foreign labels wait in it",
+    "labels-waiting": "Labels wait in it",
     "label-not-taken": "Take the label away",
     offline: "Doesn't answer",
     silent: "Doesn't answer",

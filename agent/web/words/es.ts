@@ -139,7 +139,7 @@ export const es: Words = {
     "head-element": "Punto del cabezal roto",
     cutter: "Cortador",
     jam: "Atasco",
-    "labels-waiting": "Esperan etiquetas ajenas",
+    "labels-waiting": "Esperan etiquetas dentro",
     "label-not-taken": "Retire la etiqueta",
     offline: "No responde",
     silent: "No responde",

@@ -136,7 +136,7 @@ export const zh: Words = {
     "head-element": "打印点损坏",
     cutter: "切刀",
     jam: "卡纸",
-    "labels-waiting": "机内有外来标签",
+    "labels-waiting": "机内有标签在等待",
     "label-not-taken": "请取走标签",
     offline: "没有应答",
     silent: "没有应答",

@@ -85,7 +85,7 @@ export const de: ToldAbroad = {
     wrong_dpi: "er druckt mit {dpi} dpi und ist auf {set} eingestellt: die Etiketten haben die falsche Größe",
     tags_untold: "er sagt nichts über die geschriebenen Tags: nur was ein RFID-Leser liest, wird besiegelt",
     silent_hs: "er antwortet nicht auf ~HS: etwas hindert ihn am Drucken",
-    foreign_wait: "fremde Etiketten warten in ihm, nicht von dieser Station: {count}",
+    earlier_wait: "in ihm warten Etiketten, früher oder nicht von dieser Station gesendet: {count}",
     no_tag_took: "kein Tag nahm den EPC an; ungültig herausgekommene Etiketten: {count}",
     answered_not_done: "der Drucker hat geantwortet, ist aber nicht fertig: {faults}",
     reads_back: "das Tag liest sich als {read}, nicht als {epc}",

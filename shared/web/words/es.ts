@@ -85,7 +85,7 @@ export const es: ToldAbroad = {
     wrong_dpi: "imprime a {dpi} ppp y está configurada a {set}: las etiquetas salen con otro tamaño",
     tags_untold: "no informa de las etiquetas RFID que graba: solo se sella lo que lee un lector",
     silent_hs: "no responde a ~HS: algo le impide imprimir",
-    foreign_wait: "esperan etiquetas ajenas, no de esta estación: {count}",
+    earlier_wait: "esperan etiquetas enviadas antes, o no por esta estación: {count}",
     no_tag_took: "ningún chip aceptó el EPC; etiquetas nulas: {count}",
     answered_not_done: "la impresora respondió, pero no ha terminado: {faults}",
     reads_back: "el chip se lee como {read}, no como {epc}",

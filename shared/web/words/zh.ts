@@ -84,7 +84,7 @@ export const zh: ToldAbroad = {
     wrong_dpi: "打印分辨率为 {dpi} dpi，而设置为 {set}：标签尺寸不对",
     tags_untold: "不报告写入的射频标签：只有读取器读到的才能封存",
     silent_hs: "不应答 ~HS：有原因使其无法打印",
-    foreign_wait: "机内有非本工位发送的标签：{count} 张",
+    earlier_wait: "机内有先前发送或非本工位发送的标签在等待：{count} 张",
     no_tag_took: "没有射频标签接受 EPC；作废标签 {count} 张",
     answered_not_done: "打印机已应答，但尚未完成：{faults}",
     reads_back: "射频标签读出 {read}，而非 {epc}",
