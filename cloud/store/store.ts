@@ -122,7 +122,7 @@ export function eachBeside<Item, T>(items: readonly Item[], work: (item: Item) =
 
 /** What units of one transaction ask at the same moment is asked once, and answered to all of them; undefined where nobody asks alike, and it isn't asked. */
 export const asOne = async <T>(what: string, ask: () => Promise<T>): Promise<T | undefined> =>
-  running.getStore()?.unit.session.asOne?.(what, ask) as Promise<T | undefined>;
+  running.getStore()?.unit.session.asOne?.(what, ask);
 
 /**
  * Statements that don't wait for one another's rows share a round trip to a server; they run in the order in which they were begun.
