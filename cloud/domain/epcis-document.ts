@@ -6,7 +6,7 @@ import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
 import { type Behaviour, EpcisDocument, EpcisQueryDocument, type Problem } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
-import { contextFault, eventFaults, extrasOf, type Json, prefixesOf } from "./epcis-rules.ts";
+import { contextFault, eventFaults, extrasOf, isUnfathomed, type Json, prefixesOf } from "./epcis-rules.ts";
 import { declaredAs, isDeclared, termsOf, type Term } from "./epcis-terms.ts";
 
 /** `key` is what the store holds it under. */
@@ -32,25 +32,30 @@ function refused(faults: FieldFault[]): Refusal {
   return new Refusal("VALIDATION_ERROR", message, { epcisType: EXCEPTION, fields: firsts.slice(0, limits.FAULTS_MAX_ITEMS) });
 }
 
-type Found = { path: string; events: unknown[]; context: unknown };
+/** `outer`: what is wrong around the events. */
+type Found = { path: string; events: unknown[]; context: unknown; outer: FieldFault[] };
 
 /** The events of whatever was sent, each list with the path that its faults are told by. */
 function eventsIn(body: Json): Found {
   const { type, "@context": context } = body;
-  if (type !== "EPCISDocument" && type !== "EPCISQueryDocument") return { path: "", events: [body], context: undefined };
-  const shell = withoutEvents(body);
-  const faults = (type === "EPCISDocument" ? documentShape : queryShape)(shell);
-  const fault = faults.length === 0 ? contextFault(context) : undefined; // what is nested too deep can't even be measured
-  if (fault && context !== undefined) faults.push({ field: "@context", rule: "context", message: fault });
-  if (faults.length > 0) throw refused(faults);
-  const inner = body["epcisBody"] as { eventList?: unknown[]; event?: unknown; queryResults: { resultsBody: { eventList: unknown[] } } };
-  if (type === "EPCISQueryDocument")
-    return { path: "epcisBody.queryResults.resultsBody.eventList.", events: inner.queryResults.resultsBody.eventList, context };
-  if (inner.eventList && inner.event)
-    throw refused([{ field: "epcisBody.event", rule: "one", message: "can't stand beside eventList: put it in the list" }]);
-  if (inner.eventList) return { path: "epcisBody.eventList.", events: inner.eventList, context };
-  return { path: "epcisBody.event", events: [inner.event], context };
+  if (type !== "EPCISDocument" && type !== "EPCISQueryDocument") return { path: "", events: [body], context: undefined, outer: [] };
+  const outer = (type === "EPCISDocument" ? documentShape : queryShape)(withoutEvents(body));
+  if (isUnfathomed(outer)) throw refused(outer);
+  const fault = context === undefined ? undefined : contextFault(context);
+  if (fault) outer.push({ field: "@context", rule: "context", message: fault });
+  const inner = objectIn(body, "epcisBody");
+  if (type === "EPCISQueryDocument") {
+    const { eventList } = objectIn(objectIn(inner, "queryResults"), "resultsBody");
+    return { path: "epcisBody.queryResults.resultsBody.eventList.", events: listed(eventList), context, outer };
+  }
+  const { eventList, event } = inner;
+  if (eventList !== undefined && event !== undefined)
+    outer.push({ field: "epcisBody.event", rule: "one", message: "can't stand beside eventList: put it in the list" });
+  if (eventList !== undefined) return { path: "epcisBody.eventList.", events: listed(eventList), context, outer };
+  return { path: "epcisBody.event", events: event === undefined && outer.length > 0 ? [] : [event], context, outer };
 }
+const objectIn = (value: Json, field: string): Json => (isObject(value[field]) ? value[field] : {});
+const listed = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** The document around its events: they are judged one by one, and the shell at once. */
 function withoutEvents(body: Json): Json {
@@ -82,13 +87,17 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { b
   const type = body["type"];
   if (bare && (type === "EPCISDocument" || type === "EPCISQueryDocument"))
     throw refused([{ field: "type", rule: "bare", message: "must be an event's: whole documents go to POST /epcis/capture" }]);
-  const { path, events, context } = eventsIn(body);
+  const { path, events, context, outer } = eventsIn(body);
+  const isFit = outer.length === 0;
+  const isAllOrNone = behaviour === "rollback" || !isFit;
   if (events.length > limits.EPCIS_CAPTURE_MAX_EVENTS)
-    throw tooLarge(`${events.length} events are more than the ${limits.EPCIS_CAPTURE_MAX_EVENTS} that one capture takes: split it`);
+    throw isFit
+      ? tooLarge(`${events.length} events are more than the ${limits.EPCIS_CAPTURE_MAX_EVENTS} that one capture takes: split it`)
+      : refused(outer);
   const extras = extrasOf(context);
-  const declared = prefixesOf(context);
+  const declared = outer.some(({ field }) => field.startsWith("@context")) ? undefined : prefixesOf(context);
   const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], problems: [] };
-  const faults: FieldFault[] = [];
+  const faults = [...outer];
   let keys = 0;
   for (const [i, event] of events.entries()) {
     if (i % SLICE_EVENTS === SLICE_EVENTS - 1) await turn();
@@ -97,11 +106,12 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { b
     if (wrong.length === 0) keys += made.events[made.events.push(ready(event as Json)) - 1]?.terms.length ?? 0;
     else if (behaviour === "proceed" && made.problems.length < limits.EPCIS_ERRORS_MAX_ITEMS)
       made.problems.push(problemOf(brief(refused(wrong).message)));
-    if (keys > limits.EPCIS_CAPTURE_MAX_KEYS) throw tooLarge(`more than ${limits.EPCIS_CAPTURE_MAX_KEYS} EPCs and other keys: split it`);
+    if (isFit && keys > limits.EPCIS_CAPTURE_MAX_KEYS)
+      throw tooLarge(`more than ${limits.EPCIS_CAPTURE_MAX_KEYS} EPCs and other keys: split it`);
     if (faults.length <= limits.FAULTS_MAX_ITEMS) faults.push(...wrong);
-    if (faults.length > limits.FAULTS_MAX_ITEMS && behaviour === "rollback") break;
+    if (faults.length > limits.FAULTS_MAX_ITEMS && isAllOrNone) break;
   }
-  if (faults.length > 0 && (behaviour === "rollback" || made.events.length === 0)) throw refused(faults);
+  if (faults.length > 0 && (isAllOrNone || made.events.length === 0)) throw refused(faults);
   return made;
 }
 

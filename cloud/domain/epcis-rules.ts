@@ -188,6 +188,9 @@ function judgeExtensions(event: Json, prefixes: Prefixes, found: Found): void {
     }
 }
 
+/** What is nested too deep, or has names that nothing may have, can't even be measured. */
+export const isUnfathomed = (faults: FieldFault[]): boolean => faults.some(({ rule }) => rule === "depth" || rule === "key");
+
 /** All that is wrong with an event, each fault's field after `prefix`. */
 export function eventFaults(event: unknown, declared: Prefixes, prefix: string): FieldFault[] {
   const faults: FieldFault[] = [];
@@ -199,7 +202,7 @@ export function eventFaults(event: unknown, declared: Prefixes, prefix: string):
     return faults;
   }
   faults.push(...(isEventType(type) ? shapes[type] : extendedShape)(event, prefix));
-  if (faults.some(({ rule }) => rule === "depth" || rule === "key")) return faults;
+  if (isUnfathomed(faults)) return faults;
   const context = event["@context"];
   const fault = context === undefined ? undefined : contextFault(context);
   if (fault) found("@context", "context", fault);

@@ -268,6 +268,47 @@ test.each(faulty)("%s: else %s.json is refused at %s", async (_rule, file, field
   expect(await ask(spotless, {})).toEqual([]);
 });
 
+const ill = () => observed({ action: "add", "shop:shelf": 1 });
+test.each<[string, () => Json, string[]]>([
+  [
+    "a document",
+    () => ({ ...document([observed(), ill()], { "@context": [CONTEXT, CONTEXT], schemaVersion: "1.2" }), creationDate: undefined }),
+    ["@context", "creationDate", "epcisBody.eventList.1.action", "schemaVersion"],
+  ],
+  [
+    "a document whose context is right",
+    () => document([ill()], { schemaVersion: "1.2" }),
+    ["epcisBody.eventList.0.action", "epcisBody.eventList.0.shop:shelf", "schemaVersion"],
+  ],
+  [
+    "one with a single event",
+    () => document([], { comment: "x", epcisBody: { event: ill() } }),
+    ["comment", "epcisBody.event.action", "epcisBody.event.shop:shelf"],
+  ],
+  [
+    "one with a list and an event",
+    () => document([], { epcisBody: { eventList: [ill()], event: observed() } }),
+    ["epcisBody.event", "epcisBody.eventList.0.action", "epcisBody.eventList.0.shop:shelf"],
+  ],
+  ["one with neither", () => document([], { comment: "x", epcisBody: {} }), ["comment", "epcisBody"]],
+  [
+    "a query's answer",
+    () => ({ ...document([], { epcisBody: { queryResults: { resultsBody: { eventList: [ill()] } } } }), type: "EPCISQueryDocument" }),
+    [
+      "epcisBody.queryResults.queryName",
+      "epcisBody.queryResults.resultsBody.eventList.0.action",
+      "epcisBody.queryResults.resultsBody.eventList.0.shop:shelf",
+    ],
+  ],
+])("what is wrong around the events and in them is told at once: %s", async (_what, sent, fields) => {
+  for (const behaviour of ["rollback", "proceed"]) {
+    const answer = await capture(spotless, sent(), { "gs1-capture-error-behaviour": behaviour });
+    expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:ValidationException"]);
+    expect(answer.body.error.details.fields.map((fault: Json) => fault["field"]).toSorted()).toEqual(fields);
+  }
+  expect(await ask(spotless, {})).toEqual([]);
+});
+
 const nested = (levels: number): unknown => (levels === 0 ? 1 : { "mill:x": nested(levels - 1) });
 test.each([
   ["a prototype's key", () => `{"type":"ObjectEvent","__proto__":{"action":"ADD"}}`],
