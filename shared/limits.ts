@@ -65,6 +65,10 @@ export const limitTable = {
   EPCIS_PAGE_DEFAULT_ITEMS: [30, "Events of a page when `perPage` is absent"],
   EPCIS_PAGE_MAX_ITEMS: [1_000, "Events of the largest page, however many `perPage` asks for"],
   EPCIS_VALUES_MAX_ITEMS: [100, "Values of one query parameter, parted by `|`"],
+  EPCIS_LOOKED_MAX_EVENTS: [
+    20_000,
+    "Events that are looked into for one answer, where amounts, sensor readings or extensions are asked for",
+  ],
   PAGE_DEFAULT_ITEMS: [50, "Rows of a list when `limit` is absent"],
   PAGE_MAX_ITEMS: [200, "The largest `limit` of a list"],
   DPP_PRODUCT_IDS_MAX_ITEMS: [1_000, "Products of POST /v1/dppsByProductIds"],

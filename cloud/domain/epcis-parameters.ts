@@ -8,6 +8,7 @@ import { Instant } from "#shared/wire/common.ts";
 import { epcisEvents } from "../store/schema.ts";
 import { judgeOf } from "../validate.ts";
 import { type Level, type Pattern, patternOf } from "./epc.ts";
+import { type Look, lookNames, lookOf } from "./epcis-looks.ts";
 import { declaredAs, typedValue } from "./epcis-terms.ts";
 
 export type Query = Readonly<Record<string, unknown>>;
@@ -15,7 +16,9 @@ export type Query = Readonly<Record<string, unknown>>;
 export type Term = { term: (kind: SQL, value: SQL) => SQL; wide: boolean };
 /** On a column of the event's; `values` are as many as it may have, where they are named. */
 export type OnEvent = { event: SQL; on: keyof typeof epcisEvents.$inferSelect; values?: number };
-type Condition = OnEvent | Term;
+/** On what the event itself says: it has to be read for that. */
+type OnContent = { look: Look };
+type Condition = OnEvent | Term | OnContent;
 type Made = Condition | { fault: string };
 type Parameter = (value: string) => Made;
 
@@ -81,7 +84,7 @@ const exists =
   (name: string): Parameter =>
   () => ({ term: (kind) => sql`${kind} = ${name}`, wide: true });
 
-/** Every parameter there is. A place within another isn't known here: WD_ finds what EQ_ finds. */
+/** Every parameter that is looked up. A place within another isn't known here: WD_ finds what EQ_ finds. */
 const PARAMETERS: Record<string, Parameter> = {
   eventType: onColumn("type"),
   EQ_action: (value) =>
@@ -127,7 +130,7 @@ const PARAMETERS: Record<string, Parameter> = {
 /** Parameters whose names end in a type. */
 const TYPED = /^EQ_(bizTransaction|source|destination)_(.+)$/;
 const CONTROLS = new Set(["orderBy", "orderDirection", "eventCountLimit", "maxEventCount", "perPage", "nextPageToken"]);
-export const parameterNames = Object.keys(PARAMETERS);
+export const parameterNames = [...Object.keys(PARAMETERS), ...lookNames];
 
 const faulty = (field: string, message: string): FieldFault => ({ field, rule: "parameter", message });
 function refuse(faults: FieldFault[]): never {
@@ -141,7 +144,8 @@ function conditionOf(name: string, value: string): Made {
   const parameter = Object.hasOwn(PARAMETERS, name) ? PARAMETERS[name] : undefined;
   if (parameter) return parameter(value);
   const [, kind = "", type = ""] = TYPED.exec(name) ?? [];
-  return kind ? onTerm(kind, (one) => typedValue(type, one))(value) : { fault: "isn't a parameter of this query" };
+  if (kind) return onTerm(kind, (one) => typedValue(type, one))(value);
+  return lookOf(name, value) ?? { fault: "isn't a parameter of this query" };
 }
 
 export type Order = { by: "eventTime" | "recordTime"; descending: boolean };

@@ -7,7 +7,8 @@ import { limits } from "#shared/limits.ts";
 import { epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { column, type OnEvent, type Order, type Page, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
-import type { Json } from "./epcis-rules.ts";
+import { extrasOf, type Json } from "./epcis-rules.ts";
+import { spellerOf } from "./epcis-looks.ts";
 import { instant } from "./instant.ts";
 
 export const CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld";
@@ -42,9 +43,12 @@ const inOrder = (order: Order): SQL => {
 };
 
 type Search = { tenantId: string; plan: Plan; start: Term | undefined };
+const looksOf = ({ conditions }: Plan) => conditions.flatMap((condition) => ("look" in condition ? condition.look : []));
+/** Those that the store itself can judge. */
+const storedOf = ({ conditions }: Plan) => conditions.filter((condition) => "event" in condition || "term" in condition);
 /** From the plan's page on, up to the end of a stretch. */
 function selection({ tenantId, plan, start }: Search, columns: SQL, limit: number, end?: Page): SQL {
-  const { conditions, page, order } = plan;
+  const { page, order } = plan;
   const has = ({ term, wide }: Term) => {
     const of = sql`SELECT 1 FROM ${epcisTerms} WHERE tenant_id = ${tenantId} AND event_id = ${column("eventId")}`;
     // The offset of nothing keeps PostgreSQL from turning the test into a join of all events with all terms.
@@ -53,7 +57,9 @@ function selection({ tenantId, plan, start }: Search, columns: SQL, limit: numbe
   const where = [
     sql`${column("tenantId")} = ${tenantId}`,
     ...(start ? [sql`${column("eventId")} = t.event_id`] : []),
-    ...conditions.filter((condition) => condition !== start).map((condition) => ("term" in condition ? has(condition) : condition.event)),
+    ...storedOf(plan)
+      .filter((condition) => condition !== start)
+      .map((condition) => ("term" in condition ? has(condition) : condition.event)),
     ...(page ? [behind(order, page)] : []),
     ...(end ? [upTo(order, end)] : []),
   ];
@@ -71,7 +77,8 @@ const STRETCH_ROWS = 4_096;
  * a store in our own process. What an index of the order begins with isn't tested, and things, ids and a server's events are found otherwise.
  */
 async function endOf(store: Store, tx: Tx, { tenantId, plan, start }: Search): Promise<Page | undefined> {
-  const { conditions, page, order } = plan;
+  const { page, order } = plan;
+  const conditions = storedOf(plan);
   const narrowing = conditions.flatMap((condition) => ("event" in condition && isNarrow(condition, order) ? condition.event : []));
   const isById = conditions.some((condition) => "event" in condition && condition.on === "eventId");
   if (!store.sole || start || isById || narrowing.length === conditions.length) return undefined;
@@ -84,27 +91,48 @@ const isNarrow = ({ on, values }: OnEvent, { by }: Order): boolean =>
   on === by || (on === "readPoint" && values === 1 && by === "eventTime");
 
 const FIRST_EVENTS = 10;
-/** A page ends where it has enough bytes, too: nearly all events are small, and some dozens of the largest are more than one answer can hold. */
-async function fetchPage(store: Store, search: Search, size: number): Promise<{ rows: Found[]; isFull: boolean }> {
+const LOOKED_AT_ONCE = 200;
+/** `rest`: where the next page has to begin, if this one ended before it was full. */
+type Part = { rows: Found[]; rest?: Page | undefined };
+/**
+ * A page ends where it has enough bytes, too: nearly all events are small, and some dozens of the largest are more than one answer can hold. And where
+ * enough events were looked into, however few of them were meant.
+ */
+async function fetchPage(store: Store, search: Search, size: number): Promise<Part> {
+  const looks = looksOf(search.plan);
   const rows: Found[] = [];
   let bytes = 0;
+  let looked = 0;
   let from = search.plan.page;
   for (let count = FIRST_EVENTS; rows.length < size; count *= 5) {
     const here = { ...search, plan: { ...search.plan, page: from } };
-    const most = Math.min(count, size - rows.length);
-    const { more, end } = await store.read("epcis events", async (tx) => {
+    const most = looks.length > 0 ? LOOKED_AT_ONCE : Math.min(count, size - rows.length);
+    const { some, meant, end } = await store.read("epcis events", async (tx) => {
       const end = await endOf(store, tx, here);
-      return { more: await fetch(tx, here, most, end), end };
+      const some = await fetch(tx, here, most, end);
+      return { some, meant: looks.length > 0 ? await looking(tx, here, some) : some, end };
     });
+    const more = meant.slice(0, size - rows.length);
     rows.push(...more);
     bytes += more.reduce((sum, row) => sum + row.bytes, 0);
-    const last = more.length < most ? undefined : more.at(-1);
-    if (!last && !end) return { rows, isFull: false };
-    if (bytes >= limits.EPCIS_PAGE_MAX_BYTES) return { rows, isFull: true };
-    from = last ? { at: last[search.plan.order.by], eventId: last.eventId, left: null } : end;
+    looked += looks.length > 0 ? some.length : 0;
+    const last = some.length < most ? undefined : some.at(-1);
+    if (!last && !end) return { rows };
+    from = last ? placeOf(last, search.plan.order) : end;
+    if (bytes >= limits.EPCIS_PAGE_MAX_BYTES || looked >= limits.EPCIS_LOOKED_MAX_EVENTS) return { rows, rest: from };
     await turn();
   }
-  return { rows, isFull: false };
+  return { rows };
+}
+const placeOf = (row: Found, { by }: Order): Page => ({ at: row[by], eventId: row.eventId, left: null });
+
+/** Those among them that are meant by what they say themselves. */
+async function looking(tx: Tx, { tenantId, plan }: Search, some: Found[]): Promise<Found[]> {
+  const contexts = await contextsOf(tx, tenantId, some);
+  return some.filter(({ contextId, body }) => {
+    const uriOf = spellerOf([...(contexts.get(contextId ?? "") ?? []), ...extrasOf(body["@context"])]);
+    return looksOf(plan).every((look) => look(body, uriOf));
+  });
 }
 
 async function fetch(tx: Tx, search: Search, limit: number, end: Page | undefined): Promise<Found[]> {
@@ -132,6 +160,14 @@ async function contextsOf(tx: Tx, tenantId: string, found: Found[]): Promise<Map
 }
 
 async function refuseMany(store: Store, search: Search, ceiling: number): Promise<void> {
+  const tooLarge = (message: string) => new Refusal("QUERY_TOO_LARGE", message, { epcisType: "epcisException:QueryTooLargeException" });
+  if (looksOf(search.plan).length > 0) {
+    const { rows, rest } = await fetchPage(store, search, ceiling + 1);
+    if (rows.length > ceiling) throw tooLarge(`more than ${ceiling} events match`);
+    if (rest)
+      throw tooLarge("too many events would have to be looked into to count those that match: ask for less, such as a shorter time");
+    return;
+  }
   let found = 0;
   let from: Page | undefined;
   do {
@@ -143,8 +179,7 @@ async function refuseMany(store: Store, search: Search, ceiling: number): Promis
       return { more: Number(counted?.[0]), end };
     });
     found += more;
-    if (found > ceiling)
-      throw new Refusal("QUERY_TOO_LARGE", `more than ${ceiling} events match`, { epcisType: "epcisException:QueryTooLargeException" });
+    if (found > ceiling) throw tooLarge(`more than ${ceiling} events match`);
     from = end;
     await turn();
   } while (from);
@@ -158,14 +193,14 @@ export async function query(store: Store, tenantId: string, asked: Query, under:
   const search = { tenantId, plan, start: await store.read("epcis events", (tx) => startOf(tx, tenantId, plan)) };
   if (ceiling !== undefined) await refuseMany(store, search, ceiling);
   const size = Math.min(perPage, most ?? perPage);
-  const { rows, isFull } = await fetchPage(store, search, size + 1);
+  const { rows, rest } = await fetchPage(store, search, size + 1);
   const events = rows.slice(0, size);
   const last = events.at(-1);
   const left = most === undefined ? null : most - events.length;
-  const more = (rows.length > size || isFull) && left !== 0 && last;
+  const from = rows.length > size && last ? placeOf(last, order) : rest;
   return {
     document: await store.read("epcis contexts", async (tx) => documentOf(events, await contextsOf(tx, tenantId, events), tx.now)),
-    next: more ? tokenOf({ at: last[order.by], eventId: last.eventId, left }) : null,
+    next: from && left !== 0 ? tokenOf({ ...from, left }) : null,
     found: events.length,
   };
 }

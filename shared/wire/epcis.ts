@@ -146,7 +146,8 @@ export const JobQuery = closed(some({ perPage: PerPage, nextPageToken: NextPageT
 /** The query language's parameters by their names; which there are is the query's own table. */
 const saysOf = (name: string): string => {
   if (name.startsWith("EXISTS_")) return "Events that have it; the value doesn't matter";
-  return /^(GE|LT)_/.test(name) ? "An instant with its offset, such as 2026-11-21T09:00:00Z" : "Values parted by |";
+  if (/Time$|_time$/.test(name)) return "An instant with its offset, such as 2026-11-21T09:00:00Z";
+  return name.startsWith("EQ_") || name === "eventType" || /^(MATCH|WD)_/.test(name) ? "Values parted by |" : "A number";
 };
 export const eventQuery = (names: readonly string[]) =>
   Type.Object(

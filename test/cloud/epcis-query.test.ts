@@ -71,12 +71,76 @@ const asked: [what: string, query: Record<string, string>, ids: string[]][] = [
   ["errors for a reason", { EQ_errorReason: "did_not_occur" }, []],
   ["what corrects", { EQ_correctiveEventID: u(1) }, [hash]],
   ["a measurement by a device", { EQ_type: "Temperature", EQ_deviceID: "https://id.mill.example/8004/9506000AB12" }, [u(1), u(11)]],
+  ["an amount", { EQ_quantity: "12.5|99" }, [u(1)]],
+  ["amounts from and to", { GT_quantity: "1.5", LE_quantity: "2", EQ_bizStep: "commissioning" }, [u(7)]],
+  ["amounts in a unit", { GE_quantity_KGM: "1.5", LT_quantity_KGM: "12.5" }, [u(7)]],
+  ["amounts in a unit that nothing has", { GE_quantity_LTR: "0" }, []],
+  ["a reading", { EQ_value_CEL: "21.50", GE_minValue_CEL: "20", LE_maxValue_CEL: "23.25", LT_sDev_CEL: "1" }, [u(1), u(11)]],
+  ["a reading in another unit", { EQ_value_FAH: "21.5" }, []],
+  ["a rank", { GE_percRank: "50", LE_percRank: "50" }, [u(1), u(11)]],
+  [
+    "a reading that is a text, a yes, bytes, a URI",
+    { EQ_stringValue: "matt|satin", EQ_booleanValue: "true", EQ_hexBinaryValue: "0aF9", EQ_uriValue: "https://mill.example/g/1" },
+    [u(1), u(11)],
+  ],
+  ["a reading that is a no", { EQ_booleanValue: "false" }, []],
+  ["readings of a time", { GE_time: "2026-11-20T09:15:30.5+01:00", LT_time: "2026-11-20T08:15:30.501Z" }, [u(1), u(11)]],
+  ["raw data", { EQ_rawData: "https://mill.example/raw/1" }, [u(1), u(11)]],
+  ["a field of one's own", { "EQ_mill:comment": "first of the day 🌅" }, [u(1)]],
+  ["one by the URI of its name", { "EXISTS_https://mill.example/voc/comment": "", eventType: "ObjectEvent" }, [u(1)]],
+  ["one of a thing's beginning", { "EQ_ILMD_mill:colour": "red|blue" }, [u(7)]],
+  ["one that is a day", { "GE_ILMD_mill:bestBefore": "2026-12-31T23:00:00Z", "LT_ILMD_mill:bestBefore": "2027-01-02" }, [u(1)]],
+  ["one inside another", { "EXISTS_ILMD_mill:kiln": "", EQ_INNER_ILMD_no: "4", EQ_INNER_ILMD_names: "火" }, [u(1)]],
+  ["one of a place", { "EQ_bizLocation_mill:hall": "B", EQ_action: "ADD", eventType: "ObjectEvent" }, [u(1)]],
+  [
+    "one of what senses",
+    { "GE_SENSORMETADATA_mill:rack": "3", "EQ_SENSORREPORT_mill:probe": "north", EQ_SENSORREPORT_component: "x" },
+    [u(1), u(11)],
+  ],
+  ["one that isn't there", { "EXISTS_mill:nothing": "" }, []],
   ["a time", { GE_eventTime: "2026-11-20T14:15:30.250+01:00", LT_eventTime: "2026-11-20T15:15:30.250Z" }, [u(13), u(14)]],
   ["a record's time", { LT_recordTime: "2026-01-01T00:00:00Z" }, []],
   ["quotes and percent signs", { EQ_readPoint: "%' OR 1=1 --" }, []],
 ];
 test.each(asked)("a query for %s finds just that", async (_what, query, ids) => {
   expect(idsOf(await ask(all.as, query)).toSorted()).toEqual(ids.toSorted());
+});
+
+test("what only the events say is found page by page, however many have to be looked into, and counted as far as that goes", async () => {
+  const { as } = await tenant();
+  const at = (n: number) => new Date(Date.parse("2026-01-01T00:00:00Z") + n * 1000).toISOString();
+  const meant = [7, 10_007, 20_500];
+  const event = (n: number) =>
+    observed({ eventID: u(n), eventTime: at(n), "shop:shelf": meant.includes(n) ? { "@value": n } : `shelf ${n}` });
+  const context = { "@context": [CONTEXT, { shop: "https://shop.example/" }] };
+  for (let n = 0; n < 21_000; n += 7_000)
+    await job(
+      as,
+      await capture(
+        as,
+        document(
+          Array.from({ length: 7_000 }, (_, i) => event(n + i)),
+          context,
+        ),
+      ),
+    );
+  const query = { "GE_https://shop.example/shelf": "0", orderDirection: "ASC" };
+  const pages = (more: Record<string, string>) => walk(w.url, as, new URLSearchParams({ ...query, ...more }).toString());
+  expect(await pages({ perPage: "1" })).toEqual(meant.map((n) => [u(n)]));
+  expect(await pages({ perPage: "2" })).toEqual([[u(7), u(10_007)], [u(20_500)]]);
+  expect(await pages({ eventCountLimit: "2" })).toEqual([[u(7), u(10_007)]]);
+  expect(await pages({ "EQ_shop:shelf": "none" })).toEqual([[], []]);
+  const counted = (most: string, from: number) =>
+    as.get(`/epcis/events?${new URLSearchParams({ ...query, maxEventCount: most, GE_eventTime: at(from) }).toString()}`);
+  expect(idsOf(found(await counted("2", 2_000)))).toEqual([u(10_007), u(20_500)]);
+  for (const [most, from, why] of [
+    ["1", 2_000, "more than 1"],
+    ["3", 0, "looked into"],
+  ] as const) {
+    const answer = await counted(most, from);
+    expect(refusal(answer).slice(0, 2)).toEqual([413, "QUERY_TOO_LARGE"]);
+    expect(answer.body.error.message).toContain(why);
+  }
 });
 
 test("things, steps, places and types have events at addresses of their own, each id decoded once", async () => {
@@ -128,6 +192,11 @@ test.each([
   ["a page of nothing", { perPage: "0" }, "perPage"],
   ["a token of somebody else's", { nextPageToken: "abc" }, "nextPageToken"],
   ["a pattern of everything", { MATCH_epc: "*" }, "MATCH_epc"],
+  ["an amount that isn't one", { GE_quantity_KGM: "1|2" }, "GE_quantity_KGM"],
+  ["a unit there can't be", { GE_quantity_kilo: "1" }, "GE_quantity_kilo"],
+  ["an extension without a namespace", { EQ_ILMD_colour: "red" }, "EQ_ILMD_colour"],
+  ["an order of what has none", { "GT_mill:comment": "abc" }, "GT_mill:comment"],
+  ["what asks for master data", { HASATTR_bizLocation: "mill:hall" }, "HASATTR_bizLocation"],
   ["too many values", { EQ_eventID: Array.from({ length: 101 }, (_, n) => u(n)).join("|") }, "EQ_eventID"],
 ])("%s is refused by name", async (_what, query, field) => {
   const answer = await all.as.get(`/epcis/events?${new URLSearchParams(query).toString()}`);
