@@ -53,7 +53,8 @@ export function replyChecker(route: Route): (answer: Answer) => void {
         throw new Error(`${labelOf(route)} and its document disagree about the header ${name}`);
     const shape = route.replies[status];
     if (shape === undefined) throw new Error(`${labelOf(route)} answered ${status}, which it doesn't document`);
-    const validate = isSchema(shape) ? fitting(shape) : undefined;
+    const json = isSchema(shape) ? shape : headers["content-type"]?.endsWith("json") && route.jsonShape;
+    const validate = json ? fitting(json) : undefined;
     if (validate && !validate(JSON.parse(body ?? "null")))
       throw new Error(`${labelOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
   };

@@ -18,7 +18,8 @@ import * as domain from "../domain/epcis.ts";
 import { LIMIT_HEADERS, prepare } from "../domain/epcis-document.ts";
 import { parameterNames, queryFaults } from "../domain/epcis-parameters.ts";
 import { absent, byId, CONTEXT, query as find } from "../domain/epcis-query.ts";
-import { read, type Reply, type Route, serve, write } from "../route.ts";
+import { mediaWanted } from "../accept.ts";
+import { type Asked, read, type Reply, type Route, serve, write } from "../route.ts";
 
 const tag = "epcis";
 const scope = ["epcis:capture"] as const;
@@ -45,7 +46,8 @@ const captures = {
   },
 };
 const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {}, discovery: FORMAT } };
-const taking = { ...captures, takesJsonAs: ["application/ld+json"], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesBody: true };
+const JSON_LD = "application/ld+json";
+const taking = { ...captures, takesJsonAs: [JSON_LD], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesBody: true };
 
 const inspecting = {
   "@context": [CONTEXT],
@@ -75,7 +77,12 @@ const linkTo = (origin: string, path: string, query: object, token: string | nul
   return { link: `<${origin}${API}${path}?${search}>; rel="next"` };
 };
 
-const answer = (body: object, headers: Record<string, string> = {}): Reply => ({ status: 200, body, headers: { ...FORMAT, ...headers } });
+const documents = { replies: { 200: ["application/json", JSON_LD] }, jsonShape: EventAnswer };
+const answer = (body: object, { headers: { accept } }: Asked, more: Record<string, string> = {}): Reply => ({
+  status: 200,
+  body,
+  headers: { ...FORMAT, ...(mediaWanted(accept, ["application/json", JSON_LD]) === JSON_LD && { "content-type": JSON_LD }), ...more },
+});
 const EventQuery = eventQuery(parameterNames);
 
 /** What events can be found under by a path of its own, and the parameter that it stands for. */
@@ -96,17 +103,17 @@ const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
     says: `The events ${says}; percent-encode it in the path`,
     params: Type.Object({ [name]: Type.String({ minLength: 1 }) }),
     query: EventQuery,
-    replies: { 200: EventAnswer },
+    ...documents,
     sends: [...SPOKEN, "GS1-EPC-Format"],
     maySend: ["Link"],
     refusals: ["QUERY_TOO_LARGE"],
-    run: async ({ caller, params, query, deps }) => {
+    run: async ({ caller, params, query, asked, deps }) => {
       const value = String((params as Record<string, string>)[name]);
       const under = { [parameter]: value };
       const { document, next, found } = await find(deps.store, caller.tenantId, query, under);
       if (found === 0 && (await find(deps.store, caller.tenantId, { perPage: 1 }, under)).found === 0)
         throw absent(`no event of this tenant has the ${name} ${value.slice(0, limits.EPCIS_KEY_MAX_LENGTH)}`);
-      return answer(document, linkTo(deps.origin(), `/epcis/${collection}/${encodeURIComponent(value)}/events`, query, next));
+      return answer(document, asked, linkTo(deps.origin(), `/epcis/${collection}/${encodeURIComponent(value)}/events`, query, next));
     },
   }),
 );
@@ -192,13 +199,13 @@ export const epcis: Route[] = [
     path: "/epcis/events",
     says: "Events by the parameters of the EPCIS query language (SimpleEventQuery); EQ_bizTransaction_, EQ_source_ and EQ_destination_ take a type behind them",
     query: EventQuery,
-    replies: { 200: EventAnswer },
+    ...documents,
     sends: [...SPOKEN, "GS1-EPC-Format"],
     maySend: ["Link"],
     refusals: ["QUERY_TOO_LARGE"],
-    run: async ({ caller, query, deps }) => {
+    run: async ({ caller, query, asked, deps }) => {
       const { document, next } = await find(deps.store, caller.tenantId, query);
-      return answer(document, linkTo(deps.origin(), "/epcis/events", query, next));
+      return answer(document, asked, linkTo(deps.origin(), "/epcis/events", query, next));
     },
   }),
   serve({
@@ -207,9 +214,9 @@ export const epcis: Route[] = [
     path: "/epcis/events/{eventID}",
     says: "One event by its id, percent-encoded in the path",
     params: closed({ eventID: Type.String({ minLength: 1 }) }),
-    replies: { 200: EventAnswer },
+    ...documents,
     sends: [...SPOKEN, "GS1-EPC-Format"],
-    run: async ({ caller, params, deps }) => answer(await byId(deps.store, caller.tenantId, params.eventID)),
+    run: async ({ caller, params, asked, deps }) => answer(await byId(deps.store, caller.tenantId, params.eventID), asked),
   }),
   ...topLevel,
 ];

@@ -174,6 +174,20 @@ test("who asks for no more than so many events is told so where there are more, 
   expect(document.paths["/api/v2/epcis/bizSteps/{bizStep}/events"].get.responses).toHaveProperty("413");
 });
 
+test("documents are told as JSON-LD to whoever accepts that rather than JSON", async () => {
+  const typeOf = async (path: string, accept: string) => {
+    const answer = await all.as.get(path, { headers: { accept } });
+    expect(eventsOf(answer.body).length).toBeGreaterThan(0);
+    return answer.headers.get("content-type");
+  };
+  for (const path of ["/epcis/events", `/epcis/events/${encodeURIComponent(u(1))}`, "/epcis/bizSteps/shipping/events"]) {
+    expect(await typeOf(path, "application/ld+json")).toBe("application/ld+json");
+    expect(await typeOf(path, "application/ld+json, */*;q=0.5")).toBe("application/ld+json");
+    for (const accept of ["application/json", "*/*", "text/html", "application/ld+json;q=0.5, application/json"])
+      expect(await typeOf(path, accept)).toBe("application/json; charset=utf-8");
+  }
+});
+
 test("a list of capture jobs names the token that isn't its own", async () => {
   const { body } = await all.as.get("/epcis/capture?nextPageToken=abc");
   expect(body.error.details.fields).toMatchObject([{ field: "nextPageToken" }]);
