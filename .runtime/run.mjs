@@ -37,7 +37,7 @@ const tools = {
   bench: { file: "test/bench/index.ts", takes: "[--brief] [NAME]...", does: "the benchmarks, beside their peers" },
   soak: {
     file: "test/faults/soak.ts",
-    takes: "[--minutes N | --seeds N] [--seed S] [--engine sqlite|postgres]",
+    takes: "[--minutes N | --seeds N] [--seed S] [--engine sqlite|postgres] [--nodes N]",
     does: "a floor under faults for long: --minutes N or --seeds N",
   },
   readme: { file: "test/house/readme.ts", takes: "[--check]", does: "writes the README's tables anew" },

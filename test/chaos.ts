@@ -10,7 +10,7 @@ import { all, atRest, gathered } from "./chaos-evidence.ts";
 import type { Head } from "./cluster-checker.ts";
 import { brokenHistory, type History } from "./history-checker.ts";
 
-export type Plan = Pick<SiteOptions, "postgres"> & {
+export type Plan = Pick<SiteOptions, "postgres" | "nodes"> & {
   seed: number;
   stations?: readonly number[];
   pace: Pace;
@@ -184,9 +184,9 @@ export async function ready(site: Site): Promise<void> {
 }
 
 export async function runChaos(plan: Plan): Promise<Outcome> {
-  const { seed, stations = [2, 1], pace, load, postgres, walMaxBytes = WAL_MAX_BYTES, onLook } = plan;
+  const { seed, stations = [2, 1], pace, load, postgres, nodes = 1, walMaxBytes = WAL_MAX_BYTES, onLook } = plan;
   const began = performance.now();
-  const site = await startSite({ seed, stations, ...(postgres ? { postgres } : {}) });
+  const site = await startSite({ seed, stations, nodes, ...(postgres ? { postgres } : {}) });
   try {
     await ready(site);
     const before = await site.figures();
@@ -214,7 +214,7 @@ export async function runChaos(plan: Plan): Promise<Outcome> {
     const rest = await atRest(site); // before the evidence is gathered, which is a load of its own
     const walBytes = Math.max(rest.walBytes, ...looks.map(({ figures }) => figures.walBytes));
     const history = await gathered(site, { ...made, heads, before, after: { ...rest, walBytes }, walMaxBytes, byHand });
-    const broken = [...site.fallen(), ...site.ear.odd.map((what) => `I13: ${what}`), ...brokenHistory(history)];
+    const broken = [...site.cloud.fallen(), ...site.ear.odd.map((what) => `I13: ${what}`), ...brokenHistory(history)];
     return { broken, told: [...told, ...stuck], history, looks, seconds: (performance.now() - began) / 1_000 };
   } finally {
     await site.end();

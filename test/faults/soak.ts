@@ -1,5 +1,5 @@
 // npm run soak: the long forms of chaos. --minutes 30 works at 60 % of what the floor can do with a misfortune every 5 s, and watches the cloud's memory;
-// --seeds 50 runs one seed after another. Ends 1 where an invariant breaks, or where memory, WAL or files grow.
+// --seeds 50 runs one seed after another, with --nodes 3 on several nodes. Ends 1 where an invariant breaks, or where memory, WAL or files grow.
 import { parseArgs } from "node:util";
 import { type Postgres, startPostgres } from "../../fixtures/postgres.ts";
 import { type Look, runChaos } from "../chaos.ts";
@@ -7,7 +7,7 @@ import { MIB, SHARE, soak, type Soaked } from "../soak.ts";
 
 const SEED_PACE = { everyMs: 500, lastsMs: 1_200, forMs: 8_000 };
 
-type Options = { minutes: number; seeds: number; seed: number; engine: "sqlite" | "postgres" };
+type Options = { minutes: number; seeds: number; seed: number; nodes: number; engine: "sqlite" | "postgres" };
 const say = (line: string) => process.stdout.write(`${line}\n`);
 
 function optionsFrom(args: string[]): Options {
@@ -17,17 +17,20 @@ function optionsFrom(args: string[]): Options {
       minutes: { type: "string", default: "2" },
       seeds: { type: "string", default: "0" },
       seed: { type: "string", default: "1" },
+      nodes: { type: "string", default: "1" },
       engine: { type: "string", default: "sqlite" },
     },
   });
-  const number = (name: "minutes" | "seeds" | "seed") => {
+  const number = (name: "minutes" | "seeds" | "seed" | "nodes") => {
     const value = Number(values[name]);
     if (!(value >= 0) || (name !== "minutes" && !Number.isInteger(value))) throw new Error(`--${name} is a number`);
     return value;
   };
   const { engine } = values;
   if (engine !== "sqlite" && engine !== "postgres") throw new Error("--engine is sqlite or postgres");
-  return { minutes: number("minutes"), seeds: number("seeds"), seed: number("seed"), engine };
+  const [minutes, seeds, seed, nodes] = [number("minutes"), number("seeds"), number("seed"), number("nodes")];
+  if (nodes !== 1 && (nodes === 0 || seeds === 0 || engine === "sqlite")) throw new Error("--nodes wants --seeds and --engine postgres");
+  return { minutes, seeds, seed, nodes, engine };
 }
 
 const mib = (bytes: number) => `${Math.round(bytes / MIB)} MiB`;
@@ -76,11 +79,11 @@ async function oneLong({ minutes, seed, engine }: Options): Promise<string[]> {
   return soaked.broken;
 }
 
-async function manySeeds({ seeds, seed: first, engine }: Options): Promise<string[]> {
+async function manySeeds({ seeds, seed: first, nodes, engine }: Options): Promise<string[]> {
   const broken: string[] = [];
   for (let seed = first; seed < first + seeds; seed += 1) {
     const outcome = await onPostgres(engine, (postgres) =>
-      runChaos({ seed, pace: SEED_PACE, load: { labelsPerSecond: 2 }, ...(postgres ? { postgres } : {}) }),
+      runChaos({ seed, nodes, pace: SEED_PACE, load: { labelsPerSecond: 2 }, ...(postgres ? { postgres } : {}) }),
     );
     const { told, history, seconds } = outcome;
     say(
