@@ -48,13 +48,12 @@ const lastWords = (results: readonly Outcome[]): Map<string, Printed> =>
 async function isLatest(tx: Tx, tenantId: string, { unknown }: PrintStatusTaken, results: readonly Outcome[]): Promise<boolean> {
   const notThen = new Set(unknown);
   const words = [...lastWords(results).values()];
-  const rows = await together(words.map(({ serial }) => find(tx, tenantId, serial)));
-  for (const [i, { serial, status, reason, deviceId }] of words.entries()) {
-    const row = rows[i];
-    if (notThen.has(serial) ? row : !row?.printBatch) return false; // allocated since, or a job's word
-    if (row && (row.printStatus !== status || row.printReason !== reason || row.printDeviceId !== deviceId)) return false;
-  }
-  return true;
+  const all = await together(words.map(async (said) => ({ said, row: await find(tx, tenantId, said.serial) })));
+  return all.every(({ said, row }) => {
+    if (notThen.has(said.serial)) return row === undefined; // else it was allocated since
+    if (!row?.printBatch) return false; // a job's word
+    return row.printStatus === said.status && row.printReason === said.reason && row.printDeviceId === said.deviceId;
+  });
 }
 
 type Before = { jobs: Map<string, jobs.Row>; printed: Set<string> };
@@ -100,13 +99,14 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, sto
   const updated: Printed[] = [];
   const unknown: string[] = [];
   const productOf = new Map<string, string>();
-  const serials = inTurn(last.keys());
-  const all = await together(serials.map((serial) => take.get({ tenantId: by.tenantId, ...last.get(serial), now: tx.now, batch })));
-  for (const [i, serial] of serials.entries()) {
-    const [outcome, taken] = [last.get(serial), all[i]];
+  const inOrder = inTurn(last.keys()).flatMap((serial) => last.get(serial) ?? []);
+  const all = await together(
+    inOrder.map(async (outcome) => ({ ...outcome, taken: await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch }) })),
+  );
+  for (const { serial, status, taken } of all) {
     if (!taken) continue;
     productOf.set(serial, taken.productId);
-    if (outcome?.status !== "printed") continue;
+    if (status !== "printed") continue;
     // Voiding told of the labels that there were by then; of this one nobody has.
     if (taken.voidedAt !== null && !stood.printed.has(serial))
       await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, taken.gtin, { serial }), at: tx.now });
