@@ -206,7 +206,7 @@ type Keyed = { key: string; fingerprint: Buffer };
 async function write(route: Write, input: ReturnType<typeof inputOf>, keyed: Keyed | undefined): Promise<Answer> {
   const { caller, requestId, body, deps } = input;
   const label = labelOf(route);
-  const units = route.isJoint?.(body) ? deps.store.joint : deps.store;
+  const units = route.isJoint && !route.runsAlone?.(body) ? deps.store.joint : deps.store;
   const { prepare: prepareIt } = route;
   const prepare = prepareIt && (async (): Promise<unknown> => prepareIt(input));
   const act = async (tx: Tx, prepared: unknown) => {

@@ -120,7 +120,9 @@ type Unfit = { tx: Tx; body: unknown; found: readonly FieldFault[] };
 type Write<P, Q, B, R> = Face<P, Q, B> & {
   audit: AuditAction;
   /** It comes in great numbers and is over soon: on a server many of them share a transaction (see `Store.joint`). */
-  isJoint?(body: Of<B>): boolean;
+  isJoint?: true;
+  /** Bodies with which it isn't over soon: then it has a transaction of its own. */
+  runsAlone?(body: Of<B>): boolean;
   /** Asked where a body is unfit. What stands in the way of any body at all is told before that; faults that only the store can tell, beside it. */
   guard?(input: Pick<Input<P, Q, B>, "caller" | "params"> & Unfit): Promise<FieldFault[] | void>;
   /** What has to happen outside before anything is written: a call over the network, heavy crypto. Not for a replay; its outcome goes to `run`. */

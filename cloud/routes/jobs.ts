@@ -53,7 +53,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs",
-    isJoint: () => true,
+    isJoint: true,
     scope: ["aidc:write"],
     says: "Issue a print job for an allocated serial whose passport is readyToPrint",
     tag,
@@ -106,7 +106,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/claim",
-    isJoint: () => true,
+    isJoint: true,
     scope: ["aidc:write"],
     onlyDevices: true,
     says: "Claim the oldest waiting job of the highest priority, with a device's key; 204 when none waits",
@@ -124,7 +124,8 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/claim/batch",
-    isJoint: ({ max = 1 }) => max <= JOINT_CLAIM_MAX_ITEMS,
+    isJoint: true,
+    runsAlone: ({ max = 1 }) => max > JOINT_CLAIM_MAX_ITEMS,
     scope: ["aidc:write"],
     onlyDevices: true,
     says: "Claim up to 200 jobs at once, with a device's key",
@@ -199,7 +200,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/{ref}/heartbeat",
-    isJoint: () => true,
+    isJoint: true,
     scope: ["aidc:write"],
     says: "Extend the lease of the job's latest attempt",
     tag,
@@ -214,7 +215,7 @@ export const jobs: Route[] = [
   write({
     method: "POST",
     path: "/aidc/jobs/{ref}/result",
-    isJoint: () => true,
+    isJoint: true,
     scope: ["aidc:write"],
     says: "Report the next state of an attempt with its evidence; a state already reached is taken without effect",
     tag,
