@@ -7,7 +7,7 @@ import type { PrinterConfig } from "./config.ts";
 import { verifyEnvelope } from "./envelope.ts";
 import { isStranger } from "./fates.ts";
 import type { LeaseDeps } from "./leases.ts";
-import { pulse } from "./pulse.ts";
+import { startRounds } from "./rounds.ts";
 import type { CloudTime } from "./cloud-time.ts";
 import type { Standing } from "./standing.ts";
 import { takersOf } from "./takers.ts";
@@ -29,10 +29,7 @@ type ClaimDeps = LeaseDeps & {
 export function claimsOf(deps: ClaimDeps) {
   const { config, cloud, uplink, standing, floor, time, adoption, working, paused } = deps;
   const { store, clock, news, say } = floor;
-  const hunger = pulse(clock);
-  let over = false;
   let wasEmpty = false;
-  let called = false;
   /** The same request until it is answered, over a restart as well: a lost answer's jobs come again instead of waiting for their leases to end. */
   let asked = store.kept("unanswered_claim");
   let keptKey = asked?.key;
@@ -144,32 +141,19 @@ export function claimsOf(deps: ClaimDeps) {
     const most = mayClaim() ? room() : 0;
     wasEmpty = most > 0 ? (await claim(most)) < most : false;
   }
-  async function rounds(): Promise<void> {
-    while (!over) {
-      called = false;
-      try {
-        await round();
-      } catch (error) {
-        say("error", { event: "claims" }, (error as Error).message);
-      }
-      if (!over && !called) await hunger.next(standing.info()?.poll_interval_ms ?? POLL_MS);
+  const { wake, end } = startRounds(clock, async () => {
+    try {
+      await round();
+    } catch (error) {
+      say("error", { event: "claims" }, (error as Error).message);
     }
-  }
-  const running = rounds();
-  /** Also heard in the middle of a round. */
-  const wake = () => {
-    called = true;
-    hunger.beat();
-  };
+    return standing.info()?.poll_interval_ms ?? POLL_MS;
+  });
   return {
     wake,
     hungry: () => {
       if (!wasEmpty) wake();
     },
-    end: async () => {
-      over = true;
-      hunger.beat();
-      await running;
-    },
+    end,
   };
 }
