@@ -71,8 +71,8 @@ const chaining: Finale<Unchained> = {
   rank: ranks.audit,
   say: async (rows) => {
     const chains = [...Map.groupBy(rows, ({ tenantId }) => tenantId)].toSorted(([a], [b]) => (a < b ? -1 : 1));
-    const heads = await together(chains.map(([tenantId]) => headOf(tenantId)));
-    return () => together(chains.flatMap(([tenantId, its], i) => chain(tenantId, its, heads[i] as Head)));
+    const headed = await together(chains.map(async ([tenantId, its]) => ({ tenantId, its, head: await headOf(tenantId) })));
+    return () => together(headed.flatMap(({ tenantId, its, head }) => chain(tenantId, its, head)));
   },
 };
 
