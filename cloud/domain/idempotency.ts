@@ -6,7 +6,7 @@ import { limits } from "#shared/limits.ts";
 import type { Caller } from "./callers.ts";
 import { decrypted, encrypted } from "../seal.ts";
 import { idempotency } from "../store/schema.ts";
-import { placesOf, prepared } from "../store/prepared.ts";
+import { bare, placesOf, prepared } from "../store/prepared.ts";
 import { db, overtaken, type Store, together, type Tx } from "../store/store.ts";
 
 /** An answer ready to leave. `keep` is what a replay shows, where that differs from what is sent now; of what is idle nothing has to outlive the node. */
@@ -36,15 +36,13 @@ const find = prepared(
       ),
     ),
 );
-/** Columns without their table's name, which PostgreSQL doesn't take where a conflict is named. */
-const bare = (...names: string[]) => names.map((name) => sql.identifier(name)) as unknown as (typeof idempotency.key)[];
 // Takes the place of a record whose time is over; a living one, written meanwhile by another node, it leaves alone.
 const record = prepared(
   db
     .insert(idempotency)
     .values(placesOf(idempotency))
     .onConflictDoUpdate({
-      target: bare("scope", "key"),
+      target: bare(idempotency.scope, idempotency.key),
       set: {
         fingerprint: sql`excluded.fingerprint`,
         status: sql`excluded.status`,

@@ -1,7 +1,7 @@
 // Rate budgets of several nodes: what each let through is booked in the store, and each hears what that left for all of them.
 import { and, inArray, lt, sql } from "../store/drizzle.ts";
 import { burstOf } from "#shared/limits.ts";
-import { prepared } from "../store/prepared.ts";
+import { bare, prepared } from "../store/prepared.ts";
 import { rateBudgets } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 
@@ -19,7 +19,7 @@ const book = prepared(
     .insert(rateBudgets)
     .values({ key: at("key"), fullAt: at("fullAt") })
     .onConflictDoUpdate({
-      target: [sql.identifier("key") as unknown as typeof rateBudgets.key],
+      target: bare(rateBudgets.key),
       set: {
         fullAt: sql`CASE WHEN ${rateBudgets.fullAt} > ${at("latest")} THEN ${at("latest")} WHEN ${rateBudgets.fullAt} > ${at("now")} THEN ${rateBudgets.fullAt} ELSE ${at("now")} END + ${at("tookMs")}`,
       },

@@ -1,6 +1,6 @@
 // A statement built once and run many times: SQL text and the place of each value are known before the first request.
 // The builder's own prepared queries look for placeholders anew at every run, which takes longer than SQLite does.
-import type { SQLiteTable } from "drizzle-orm/sqlite-core";
+import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { Column, getTableColumns, is, Param, Placeholder as PlaceholderClass, SQL, sql } from "./drizzle.ts";
 import { placed } from "./postgres-sets.ts";
 import { run } from "./store.ts";
@@ -44,6 +44,10 @@ export const unseen = (name: string) => sql<string>`(${sql.placeholder(name)} ||
 /** A place for every column of a row. */
 export const placesOf = <Table extends SQLiteTable>(table: Table): Table["$inferInsert"] =>
   Object.fromEntries(Object.keys(getTableColumns(table)).map((name) => [name, sql.placeholder(name)]));
+
+/** Columns without their table's name, which PostgreSQL doesn't take where a conflict is named. */
+export const bare = (...columns: SQLiteColumn[]): SQLiteColumn[] =>
+  columns.map(({ name }) => sql.identifier(name) as unknown as SQLiteColumn);
 
 type Decoder = { mapFromDriverValue(value: unknown): unknown };
 type Expression = { decoder: Decoder };
