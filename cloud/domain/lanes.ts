@@ -15,7 +15,7 @@ const RENEW_MS = LEASE_MS - 5_000;
 /** One more try at a time for every so many that wait. */
 const WAITING_PER_TRY = 8;
 const SLICE_ROWS = 64;
-const at = sql.placeholder;
+const { placeholder } = sql;
 
 /** A lane that this node works on. What is known of it is replaced as a whole after each commit. */
 export type Lane = {
@@ -29,12 +29,12 @@ export type Lane = {
 const claimDue = prepared(
   db
     .update(lanes)
-    .set({ owner: sql`${at("owner")}`, leaseUntil: sql`${at("leaseUntil")}` })
+    .set({ owner: sql`${placeholder("owner")}`, leaseUntil: sql`${placeholder("leaseUntil")}` })
     .where(
       and(
-        sql`${lanes.webhookId} IN (SELECT webhook_id FROM lanes WHERE due_at IS NOT NULL AND due_at <= ${at("now")} AND lease_until <= ${at("now")}
-          ORDER BY due_at LIMIT ${at("most")} ${sql.raw(SKIP_LOCKED)})`,
-        lte(lanes.leaseUntil, at("now")),
+        sql`${lanes.webhookId} IN (SELECT webhook_id FROM lanes WHERE due_at IS NOT NULL AND due_at <= ${placeholder("now")} AND lease_until <= ${placeholder("now")}
+          ORDER BY due_at LIMIT ${placeholder("most")} ${sql.raw(SKIP_LOCKED)})`,
+        lte(lanes.leaseUntil, placeholder("now")),
       ),
     )
     .returning({ webhookId: lanes.webhookId, tenantId: lanes.tenantId, leaseUntil: lanes.leaseUntil }),
@@ -45,12 +45,12 @@ export async function claim(tx: Tx, owner: string, most: number): Promise<Lane[]
   return rows.map((row) => ({ ...row, inFlight: new Set<string>(), restedAt: null }));
 }
 
-const isMine = and(eq(lanes.webhookId, at("webhookId")), eq(lanes.owner, at("owner")));
+const isMine = and(eq(lanes.webhookId, placeholder("webhookId")), eq(lanes.owner, placeholder("owner")));
 const readLane = prepared(db.select({ revision: lanes.revision }).from(lanes).where(isMine));
 const renewLane = prepared(
   db
     .update(lanes)
-    .set({ leaseUntil: sql`${at("leaseUntil")}` })
+    .set({ leaseUntil: sql`${placeholder("leaseUntil")}` })
     .where(isMine),
 );
 // If a delivery came since the revision was read, the lane is due again and has to be looked at instead.
@@ -60,14 +60,18 @@ const releaseLane = prepared(
     .set({
       owner: null,
       leaseUntil: 0,
-      dueAt: sql`(SELECT min(due_at) FROM deliveries WHERE webhook_id = ${at("webhookId")} AND due_at IS NOT NULL)`,
+      dueAt: sql`(SELECT min(due_at) FROM deliveries WHERE webhook_id = ${placeholder("webhookId")} AND due_at IS NOT NULL)`,
     })
-    .where(and(isMine, eq(lanes.revision, at("revision")))),
+    .where(and(isMine, eq(lanes.revision, placeholder("revision")))),
 );
-const isDue = and(eq(deliveries.webhookId, at("webhookId")), isNotNull(deliveries.dueAt), lte(deliveries.dueAt, at("now")));
-const dueRows = prepared(db.select().from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(at("most")));
+const isDue = and(
+  eq(deliveries.webhookId, placeholder("webhookId")),
+  isNotNull(deliveries.dueAt),
+  lte(deliveries.dueAt, placeholder("now")),
+);
+const dueRows = prepared(db.select().from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(placeholder("most")));
 const dueIds = prepared(
-  db.select({ id: deliveries.id }).from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(at("most")),
+  db.select({ id: deliveries.id }).from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(placeholder("most")),
 );
 export type Look = { lane: Lane | undefined; tries: Try[]; again: boolean };
 const gone: Look = { lane: undefined, tries: [], again: false };
@@ -113,7 +117,7 @@ const heldIds = prepared(
   db
     .select({ id: deliveries.id })
     .from(deliveries)
-    .where(and(eq(deliveries.webhookId, at("webhookId")), eq(deliveries.state, "held"), UNWELL))
+    .where(and(eq(deliveries.webhookId, placeholder("webhookId")), eq(deliveries.state, "held"), UNWELL))
     .orderBy(deliveries.id)
     .limit(SLICE_ROWS),
 );

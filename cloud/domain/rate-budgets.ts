@@ -10,18 +10,18 @@ export type Spending = { key: string; perMinute: number; tokens: number };
 
 /** What budgets are told by: so many a minute. */
 export const MINUTE_MS = 60_000;
-const at = sql.placeholder;
+const { placeholder } = sql;
 
 // A bucket is one instant: when it will be full again. Taking moves it on, and time alone fills it. It is never further off than a minute, whatever
 // many nodes let through at once: where the clock was set back by an hour, everybody would be refused for that hour.
 const book = prepared(
   db
     .insert(rateBudgets)
-    .values({ key: at("key"), fullAt: at("fullAt") })
+    .values({ key: placeholder("key"), fullAt: placeholder("fullAt") })
     .onConflictDoUpdate({
       target: bare(rateBudgets.key),
       set: {
-        fullAt: sql`CASE WHEN ${rateBudgets.fullAt} > ${at("latest")} THEN ${at("latest")} WHEN ${rateBudgets.fullAt} > ${at("now")} THEN ${rateBudgets.fullAt} ELSE ${at("now")} END + ${at("tookMs")}`,
+        fullAt: sql`CASE WHEN ${rateBudgets.fullAt} > ${placeholder("latest")} THEN ${placeholder("latest")} WHEN ${rateBudgets.fullAt} > ${placeholder("now")} THEN ${rateBudgets.fullAt} ELSE ${placeholder("now")} END + ${placeholder("tookMs")}`,
       },
     })
     .returning({ fullAt: rateBudgets.fullAt }),

@@ -16,7 +16,7 @@ import * as webhooks from "./webhooks.ts";
 export const SCHEDULE_MS = [5_000, 30_000, 120_000, 900_000, 3_600_000, 14_400_000, 43_200_000] as const;
 const JITTER_SHARE = 0.1;
 
-const at = sql.placeholder;
+const { placeholder } = sql;
 
 /** What goes out of an event, and where it came from. */
 type Sent = Pick<typeof outbox.$inferSelect, "body" | "requestId" | "traceparent">;
@@ -26,13 +26,13 @@ export type Try = { delivery: Delivery; url: string; sealed: string[]; at: numbe
 /** A delivery that is due; whole where it was read as such. */
 export type Waiting = { id: string; whole?: Delivery };
 
-const isDelivery = and(eq(deliveries.webhookId, at("webhookId")), eq(deliveries.id, at("id")));
+const isDelivery = and(eq(deliveries.webhookId, placeholder("webhookId")), eq(deliveries.id, placeholder("id")));
 const whole = prepared(db.select().from(deliveries).where(isDelivery));
 const readBody = prepared(
   db
     .select({ body: outbox.body, requestId: outbox.requestId, traceparent: outbox.traceparent })
     .from(outbox)
-    .where(eq(outbox.id, at("eventId"))),
+    .where(eq(outbox.id, placeholder("eventId"))),
 );
 
 // One body goes to many: it is read once. It never changes, so that a kept one is as good as the row.
@@ -81,18 +81,18 @@ const moveOn = prepared(
   db
     .update(deliveries)
     .set({
-      state: sql`${at("state")}`,
-      dueAt: sql`${at("dueAt")}`,
+      state: sql`${placeholder("state")}`,
+      dueAt: sql`${placeholder("dueAt")}`,
       tries: sql`${deliveries.tries} + 1`,
-      attempts: sql`${at("attempts")}`,
-      endedAt: sql`${at("endedAt")}`,
+      attempts: sql`${placeholder("attempts")}`,
+      endedAt: sql`${placeholder("endedAt")}`,
     })
     .where(
       and(
-        eq(deliveries.webhookId, at("webhookId")),
-        eq(deliveries.id, at("id")),
-        eq(deliveries.tries, at("tries")),
-        eq(deliveries.dueAt, at("begunDueAt")),
+        eq(deliveries.webhookId, placeholder("webhookId")),
+        eq(deliveries.id, placeholder("id")),
+        eq(deliveries.tries, placeholder("tries")),
+        eq(deliveries.dueAt, placeholder("begunDueAt")),
       ),
     ),
 );
@@ -118,7 +118,7 @@ async function record(tx: Tx, delivery: Delivery, state: Delivery["state"], atte
     .where(and(eq(deliveries.webhookId, webhookId), eq(deliveries.id, id)));
 }
 
-const isWebhook = and(eq(table.tenantId, at("tenantId")), eq(table.id, at("webhookId")));
+const isWebhook = and(eq(table.tenantId, placeholder("tenantId")), eq(table.id, placeholder("webhookId")));
 const nowWell = prepared(
   db
     .update(table)
@@ -128,7 +128,7 @@ const nowWell = prepared(
 const nowFailing = prepared(
   db
     .update(table)
-    .set({ failingSince: sql`${at("now")}` })
+    .set({ failingSince: sql`${placeholder("now")}` })
     .where(and(isWebhook, isNull(table.failingSince))),
 );
 
