@@ -170,13 +170,17 @@ export async function addVersion(tx: Tx, row: Row, content: Content, signing: Si
   return change(tx, row, { state, draftVersion: version, lastVersion: version, leaseUntil: 0 });
 }
 
-const rejected = ({ state }: Row, command: PassportCommand, message: string): Refusal =>
+export const rejected = ({ state }: Row, command: PassportCommand, message: string): Refusal =>
   new Refusal("GUARD_REJECTED", message, { state, command, from: passportCommands[command].from });
 
+export const allows = ({ state }: Row, command: PassportCommand): boolean =>
+  (passportCommands[command].from as readonly string[]).includes(state);
+
 function guard(row: Row, command: PassportCommand): void {
-  const { from, draft }: { from: readonly string[]; draft: boolean } = passportCommands[command];
-  if (from.includes(row.state) && (!draft || row.draftVersion !== null)) return;
-  const lacks = from.includes(row.state) ? "has no open draft: revise it first" : `is ${row.state}, and that takes ${from.join(" or ")}`;
+  const { from, draft } = passportCommands[command];
+  const isIts = allows(row, command);
+  if (isIts && (!draft || row.draftVersion !== null)) return;
+  const lacks = isIts ? "has no open draft: revise it first" : `is ${row.state}, and that takes ${from.join(" or ")}`;
   throw rejected(row, command, `${command} isn't possible: the passport ${lacks}`);
 }
 

@@ -5,7 +5,6 @@ import { newId } from "./ids.ts";
 import { API } from "#shared/api.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
-import { passportCommands } from "#shared/states.ts";
 import type { Validations } from "#shared/wire/passports.ts";
 import type { PassportBundle, Receipt } from "#shared/wire/trust.ts";
 import type { Anchor } from "../adapters/anchor.ts";
@@ -84,12 +83,8 @@ export async function list(tx: Tx, caller: Caller, id: string, query: PageQuery)
 export async function subjectOf(tx: Tx, tenantId: string, id: string) {
   const row = await passports.find(tx, tenantId, id);
   const version = await passports.currentVersion(tx, row);
-  if (!version || row.state === "archived")
-    throw new Refusal("GUARD_REJECTED", `there is nothing to validate: the passport is ${row.state}`, {
-      state: row.state,
-      command: "validate",
-      from: passportCommands.validate.from,
-    });
+  if (!version || !passports.allows(row, "validate"))
+    throw passports.rejected(row, "validate", `there is nothing to validate: the passport is ${row.state}`);
   return { row, version };
 }
 
