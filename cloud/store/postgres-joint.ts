@@ -58,9 +58,15 @@ export function jointUnits(transaction: Run, alone: Run): Joint {
         if ("error" in outcome) outcome.unit.reject(outcome.error);
         else outcome.unit.resolve(outcome.value);
     } catch (error) {
-      const faultOf = (i: number) => (isFault(error) ? error : [outcomes[i]?.error].find((own) => isFault(own) && !isBroken(own)));
       units ??= taken(); // it couldn't even begin
-      await Promise.all(units.map(async (unit, i) => (faultOf(i) === undefined ? byItself(unit) : unit.reject(faultOf(i)))));
+      await Promise.all(
+        units.map(async (unit, i) => {
+          const own = outcomes[i]?.error;
+          if (isFault(error)) unit.reject(error);
+          else if (isFault(own) && !isBroken(own)) unit.reject(own);
+          else await byItself(unit);
+        }),
+      );
     }
   }
 
@@ -110,12 +116,12 @@ function askingAsOne(): typeof asOne {
 function looking(session: Session, wrote: () => void, asker?: typeof asOne): Session {
   const over =
     (execute: Execute): Execute =>
-    (sql, values, method) => {
+    async (sql, values, method) => {
       const kind = kindOf(sql);
-      if (kind === "needs to be alone")
-        return Promise.reject(new Error(`a joint unit can't wait for a lock or undo a part of itself: ${sql}`));
-      const done = execute(sql, values, method);
-      return kind === "reads" ? done : done.then((rows) => (rows.changes !== 0 && wrote(), rows));
+      if (kind === "needs to be alone") throw new Error(`a joint unit can't wait for a lock or undo a part of itself: ${sql}`);
+      const rows = await execute(sql, values, method);
+      if (kind === "writes" && rows.changes !== 0) wrote();
+      return rows;
     };
   return {
     get now() {
