@@ -10,7 +10,6 @@ import { type Clock, systemClock } from "./clock.ts";
 import { type Closed, duplex, type Port, type Sink, type Wire, type Written } from "./duplex.ts";
 import { type Address, parsePort } from "./port-url.ts";
 
-export type { Closed, Port, Written } from "./duplex.ts";
 export type PortOptions = { clock?: Clock };
 type At<K extends Address["kind"]> = Extract<Address, { kind: K }>;
 

@@ -1,7 +1,7 @@
 // What comes back by itself, ports above all: devices are unplugged, switched off and moved, and nobody restarts an agent for that.
 import { saying } from "#shared/sayings.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { Port } from "./port.ts";
+import type { Port } from "./duplex.ts";
 
 export type Link = { up: true } | { up: false; why: string };
 export type Reconnecting = {

@@ -1,7 +1,7 @@
 // Questions and answers over a port that also speaks unasked: everything is heard, at any time, and a question waits no longer than it said.
 import type { Buffer } from "node:buffer";
 import { afterHearing, type Clock } from "../clock.ts";
-import type { Closed, Port, Written } from "../port.ts";
+import type { Closed, Port, Written } from "../duplex.ts";
 
 const LATE_MAX = 20;
 

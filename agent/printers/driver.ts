@@ -6,7 +6,8 @@ import type { Evidence } from "#shared/wire/evidence.ts";
 import type { Bitmap } from "../bitmap.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Dpi } from "../label.ts";
-import { type Closed, openPort, type Port } from "../port.ts";
+import type { Closed, Port } from "../duplex.ts";
+import { openPort } from "../port.ts";
 import { parsePort } from "../port-url.ts";
 
 /** Whether a device attests with it; else a person has to. */

@@ -7,7 +7,7 @@ import { saying } from "#shared/sayings.ts";
 import type { Grade } from "#shared/states.ts";
 import { type Bitmap, blank, pngOf } from "../bitmap.ts";
 import { type Clock, inTime } from "../clock.ts";
-import type { Port } from "../port.ts";
+import type { Port } from "../duplex.ts";
 import { dialogue, lane, nameless } from "./dialogue.ts";
 import {
   type Capabilities,

@@ -4,7 +4,7 @@ import { hash, randomBytes } from "node:crypto";
 import { saying } from "#shared/sayings.ts";
 import type { Grade } from "#shared/states.ts";
 import { type Clock, inTime } from "../clock.ts";
-import type { Port } from "../port.ts";
+import type { Port } from "../duplex.ts";
 import { dialogue, lane } from "./dialogue.ts";
 import {
   type Capabilities,
