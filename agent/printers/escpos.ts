@@ -28,7 +28,6 @@ import {
 } from "./driver.ts";
 import { type Answer, lexer, PAPER_END, PAPER_LOW, realtimeFaults, unaskedFaults } from "./escpos-answers.ts";
 
-type Fence = "gs-h" | "gs-r" | "none";
 const WIDTH_MAX_DOTS = 2_040; // the encoder writes the width into one byte
 const REALTIME_QUESTIONS = [1, 2, 3, 4] as const;
 const QUIET_MS = 200;
@@ -40,6 +39,14 @@ const askDone = (token: string): Buffer => Buffer.concat([bytes(0x1d, 0x28, 0x48
 const askPaper = bytes(0x1d, 0x72, 1); // GS r 1
 const askNow = (n: number): Buffer => bytes(0x10, 0x04, n); // DLE EOT n
 const dropAll = bytes(0x10, 0x14, 8, 1, 3, 20, 1, 6, 2, 8); // DLE DC4 8
+
+type Fence = NonNullable<Profile["fence"]>;
+/** How it answers behind a label, in order: what such an answer is worth, and the question that stands there. */
+const FENCES: Record<Fence, { grade?: Grade; question(token: string): Buffer }> = {
+  "gs-h": { grade: "A", question: askDone },
+  "gs-r": { grade: "B", question: () => askPaper },
+  none: { question: () => bytes() },
+};
 
 /** The library only writes bytes down: it takes a resolved write for a printed label, so its own way out leads nowhere. */
 const nowhere = {
@@ -176,7 +183,6 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   async function probe(): Promise<Capabilities> {
     fence ??= await findFence();
     const { source } = await health();
-    const ceiling: Grade = fence === "gs-h" ? "A" : fence === "gs-r" ? "B" : source.length > 0 ? "C" : "E";
     return {
       driver: "escpos",
       identity: null, // clones answer with the name of what they imitate
@@ -185,7 +191,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       counter: false,
       rfid: "none",
       provenance: { fence: profile.fence ? "documented" : "probed", status: "probed" },
-      ceiling,
+      ceiling: FENCES[fence ?? "none"].grade ?? (source.length > 0 ? "C" : "E"),
       cannotDetect: [
         says.scanOnly,
         says.uncounted,
@@ -260,11 +266,12 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     reason: string,
     more: { faults?: Fault[]; answeredAt?: number; wellBy?: string } = {},
   ): Completion {
+    const { grade } = FENCES[fence ?? "none"];
     const isConfirmed = outcome === "confirmed";
     const { wellBy } = more;
     const evidence: CompletionEvidence = {
       basis: isConfirmed ? (fence ?? "none") : (wellBy ?? "none"),
-      grade: isConfirmed ? (fence === "gs-h" ? "A" : "B") : wellBy === undefined ? "E" : "C",
+      grade: (isConfirmed ? grade : undefined) ?? (wellBy === undefined ? "E" : "C"),
       token,
       ...(more.answeredAt === undefined ? {} : { answered_at: new Date(more.answeredAt).toISOString() }),
       ...(profile.simulated ? { simulated: true } : {}),
@@ -280,8 +287,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (!/^[0-9A-Z]{4}$/.test(token)) throw new TypeError(`the token ${token} isn't four of 0-9 and A-Z`);
       fence ??= await alone(findFence);
       if (fence === undefined) throw new Error(saying("blocked_cant_ask", { printer: profile.name }));
-      const question = fence === "gs-h" ? askDone(token) : fence === "gs-r" ? askPaper : bytes();
-      const whole = Buffer.concat([await rasterOf(bitmap, profile), question]);
+      const whole = Buffer.concat([await rasterOf(bitmap, profile), FENCES[fence].question(token)]);
       return { bytes: whole, sha256: hash("sha256", whole, "hex"), token };
     },
     submit: (encoded) => alone(() => submit(encoded)),
