@@ -13,8 +13,14 @@ import type { Floor } from "./floor.ts";
 import { pulse } from "./pulse.ts";
 
 type Answer = { ok: true } | NoAnswer;
+type Picture = ReturnType<Store["nextPictures"]>[number];
 export type Pauses = { firstMs: number; mostMs: number };
 const PAUSES: Pauses = { firstMs: 1_000, mostMs: 30_000 };
+const IDLE_MS = 1_000;
+const STUMBLES_MAX = 8;
+const PICTURES_ABREAST = 8;
+const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
+const BATCHES = 3 * ABREAST; // read at once
 
 export type Uplink = {
   online(): boolean;
@@ -102,7 +108,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     store.dropReports(attemptId, `after ${code}`);
     const attempt = store.attempt(attemptId);
     if (attempt?.ended !== null) return;
-    if (attempt.stage === "sending") store.label(attempt.printer ?? "", "unknown", REFUSED_MEANWHILE, attempt);
+    if (attempt.stage === "sending") store.label(attempt.printer ?? "", "unknown", saying("refused_meanwhile"), attempt);
     store.change(attemptId, { ended: `quarantined: ${code}` });
   }
 
@@ -277,12 +283,3 @@ function asides(clock: Clock, ms: number) {
     },
   };
 }
-
-const IDLE_MS = 1_000;
-const REFUSED_MEANWHILE = saying("refused_meanwhile");
-const STUMBLES_MAX = 8;
-const PICTURES_ABREAST = 8;
-const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
-const BATCHES = 3 * ABREAST; // read at once
-
-type Picture = ReturnType<Store["nextPictures"]>[number];
