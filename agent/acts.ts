@@ -9,13 +9,13 @@ import { skip } from "./answers.ts";
 import type { CloudClient } from "./cloud.ts";
 import type { Lane } from "./lane.ts";
 import type { Operators } from "./operator.ts";
-import { bodyOf } from "./request-body.ts";
+import { bodyOf, Text } from "./request-body.ts";
 import { faultsOf, setFault } from "./simulator.ts";
 import type { Floor } from "./floor.ts";
 
 export type ActDeps = { floor: Floor; operators: Operators; lanes: Lane[]; cloud: CloudClient; station: string | undefined };
 const bodies = {
-  session: closed({ session: Type.Optional(Type.String({ minLength: 1, maxLength: 4_096 })) }),
+  session: closed({ session: Type.Optional(Text) }),
   fault: closed({ fault: Type.String({ minLength: 1, maxLength: 64 }), on: Type.Boolean() }),
 };
 type OfJob = { Params: { ref: string } };

@@ -18,7 +18,7 @@ import { labelStates, OPEN_LABELS } from "./buffer-labels.ts";
 import type { Clock } from "./clock.ts";
 import { servePages } from "./pages.ts";
 import type { Pulse } from "./pulse.ts";
-import { bodyOf } from "./request-body.ts";
+import { bodyOf, Text } from "./request-body.ts";
 import { typedAs } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
 import type { ScannerSettings } from "./scanners/scanner.ts";
@@ -39,7 +39,6 @@ type Deps = ActDeps & {
 const BODY_MAX_BYTES = 65_536;
 const EVENT_GAP_MS = 200;
 const TOGETHER_MS = 10; // what changes in one go is told in one
-const Text = Type.String({ minLength: 1, maxLength: 4_096 });
 const bodies = {
   arrival: Type.Union([closed({ badge: Text }), closed({ pin: Text })]),
   attest: closed({

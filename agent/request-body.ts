@@ -1,9 +1,12 @@
 // A body that isn't as agreed is refused with its first fault named.
 import { Ajv } from "ajv";
-import type { Static, TSchema } from "typebox";
+import { type Static, type TSchema, Type } from "typebox";
 import { invalid } from "#shared/errors.ts";
 
 const ajv = new Ajv({ strictTypes: false, meta: false, validateSchema: false });
+
+/** What is typed, scanned or handed on in one. */
+export const Text = Type.String({ minLength: 1, maxLength: 4_096 });
 
 export function bodyOf<T extends TSchema>(schema: T, body: unknown): Static<T> {
   const fits = ajv.compile(schema);
