@@ -77,16 +77,16 @@ function placed(text: string, sizeDots: number): Placed[] {
 
 /** The box that the ink of one line fills, around the left end of its baseline; letters may reach beyond what they advance. */
 export type Ink = { left: number; right: number; above: number; below: number };
-export const inkOf = (text: string, sizeDots: number): Ink =>
-  placed(text, sizeDots).reduce<Ink>(
-    (ink, { glyph, x }) => ({
-      left: Math.min(ink.left, x),
-      right: Math.max(ink.right, x + glyph.width),
-      above: Math.max(ink.above, glyph.top),
-      below: Math.max(ink.below, glyph.height - glyph.top),
-    }),
-    { left: 0, right: 0, above: 0, below: 0 },
-  );
+export function inkOf(text: string, sizeDots: number): Ink {
+  const ink = { left: 0, right: 0, above: 0, below: 0 };
+  for (const { glyph, x } of placed(text, sizeDots)) {
+    ink.left = Math.min(ink.left, x);
+    ink.right = Math.max(ink.right, x + glyph.width);
+    ink.above = Math.max(ink.above, glyph.top);
+    ink.below = Math.max(ink.below, glyph.height - glyph.top);
+  }
+  return ink;
+}
 
 /** Draws from the left end of the baseline; white ink for what stands on black. */
 export function drawText(bitmap: Bitmap, text: string, x: number, baseline: number, sizeDots: number, black = true): void {
