@@ -104,7 +104,7 @@ const PREFLIGHT = {
 type HeadersOf = (request: FastifyRequest) => Record<string, string>;
 /** What OPTIONS tells of an address: to any web page that it may read it, to a standard's clients what they discover. */
 function optionsOf({ open, standard, path }: Route, routes: readonly Route[], deps: Deps): HeadersOf | undefined {
-  if (open) return (request) => ({ ...CORS, ...PREFLIGHT, ...open(askedBy(request), deps) });
+  if (open) return (request) => ({ ...CORS, ...PREFLIGHT, ...(open === true ? {} : open(askedBy(request), deps)) });
   if (!standard) return undefined;
   const there = routes.filter((route) => route.path === path);
   const told: Record<string, string> = Object.assign({}, ...there.map((route) => route.standard?.discovery));

@@ -98,7 +98,7 @@ type Face<P, Q, B> = {
   /** Headers of all its answers, refusals too. */
   headers?: Readonly<Record<string, string>>;
   /** Any web page may read it: CORS, and an answer to OPTIONS, which has these headers beside. */
-  open?(asked: Asked, deps: Deps): Record<string, string>;
+  open?: true | ((asked: Asked, deps: Deps) => Record<string, string>);
   /** A refusal as a page, for whoever would rather have one. */
   refusalPage?(refusal: Refusal, asked: Asked): Omit<Reply, "status"> | undefined;
   /** By status: the shape of a JSON body, a text's media type or what it is for, or the media types to choose from. */

@@ -3,8 +3,7 @@ import { Dpp, DppIds, DppIdsAsked, DppIdsQuery, DppParams, DppProductParams, Dpp
 import * as domain from "../domain/dpps.ts";
 import { read, type Route } from "../route.ts";
 
-const [tag, root, scope] = ["EN 18222", true, "public"] as const;
-const open = () => ({});
+const [tag, root, scope, open] = ["EN 18222", true, "public", true] as const;
 /** A page that sends JSON asks first. */
 const openToPost = () => ({
   "access-control-allow-methods": "POST, OPTIONS",

@@ -49,7 +49,7 @@ export const publicPassports: Route[] = [
     query: closed({ serial: Type.Optional(Type.String({ minLength: 1, maxLength: 20 })) }),
     readsAddress: true,
     headers: { "cache-control": "no-cache", vary: "Accept, Accept-Language" },
-    open: () => ({}),
+    open: true,
     refusalPage,
     replies: { 200: MEDIA, 304: "Known by its ETag" },
     sends: ["ETag"],

@@ -170,7 +170,7 @@ export const resolver: Route[] = [
     scope: "public",
     says: "What this resolver resolves (GS1 resolver description file)",
     tag: "public",
-    open: () => ({}),
+    open: true,
     replies: { 200: Described },
     run: async ({ deps }) => ({
       status: 200,
