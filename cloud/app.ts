@@ -12,6 +12,7 @@ import Fastify, {
 } from "fastify";
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { readBodies } from "./bodies.ts";
 import { serveConsole } from "./console.ts";
 import type { Deps } from "./deps.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
@@ -22,12 +23,10 @@ import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
 import { bucketStore, type Limit } from "./rate.ts";
 import { askedBy, correlationId } from "./request.ts";
-import type { Route } from "./route.ts";
 import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import { traceRequests } from "./traced-requests.ts";
 import { answerUnrouted } from "./unrouted.ts";
-import { formOf, jsonOf } from "./validate.ts";
 import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
 
 export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyInstance> {
@@ -156,27 +155,6 @@ function answerOverdue(app: FastifyInstance): void {
 const WATCH_MS = 1_000;
 /** A request that is itself still on its way is Node's to end, with a 408. */
 const isOverdue = ({ request, elapsedTime }: FastifyReply) => request.raw.complete && elapsedTime > limits.REQUEST_MAX_MS;
-
-/** Bodies come in as bytes: they are the fingerprint of a request, and must be UTF-8 before they are anything else. */
-function readBodies(app: FastifyInstance, table: readonly Route[]): void {
-  const named = (typesOf: (route: Route) => readonly string[]) => [...new Set(table.flatMap(typesOf))];
-  app.removeAllContentTypeParsers();
-  const json = ["application/json", ...named(({ takesJsonAs = [] }) => takesJsonAs)];
-  app.addContentTypeParser(json, { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
-    request.bytes = bytes;
-    return jsonOf(bytes);
-  });
-  app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
-    request.bytes = bytes;
-    return formOf(bytes);
-  });
-  const pictures = named(({ takesBytes = [] }) => takesBytes);
-  app.addContentTypeParser(pictures, { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
-    request.bytes = bytes;
-  });
-  const files = named(({ takesFile = [] }) => [takesFile].flat());
-  app.addContentTypeParser(files, (_request, _payload, done) => done(null)); // the route reads it as it comes
-}
 
 /** What fastify and its plugins refuse by themselves, in our words. */
 const OURS: Record<string, [ErrorCode, message?: string]> = {

@@ -1,14 +1,13 @@
 // Input is judged before anything happens: all faults of all parts at once, each with the field's name.
-import { isUtf8 } from "node:buffer";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
 import type { TSchema } from "typebox";
-import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
 import { saying } from "#shared/sayings.ts";
 import { closed, patternWords } from "#shared/wire/common.ts";
-import { NEEDS_ESCAPE, parseJson } from "./json.ts";
+import { NEEDS_ESCAPE } from "./json.ts";
 import type { Route } from "./route.ts";
 
 // Only text that came in a URL or a form is turned into numbers and booleans; JSON says what it means.
@@ -227,31 +226,4 @@ function lookInto(value: unknown, path: string[], depth: number, found: FieldFau
     else lookInto(child, path, depth + 1, found);
     path.pop();
   }
-}
-
-function utf8(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw new Refusal("MALFORMED_JSON", "the body isn't UTF-8");
-  return bytes.toString("utf8");
-}
-
-export function jsonOf(bytes: Buffer): unknown {
-  if (bytes.length === 0) return undefined;
-  try {
-    return parseJson(utf8(bytes));
-  } catch (error) {
-    throw error instanceof Refusal ? error : new Refusal("MALFORMED_JSON", `the body isn't JSON: ${(error as Error).message}`);
-  }
-}
-
-const FORM_MAX_FIELDS = 100; // far more than any form of ours has: a megabyte of them takes a second to part
-export function formOf(bytes: Buffer): Record<string, string> {
-  const fields = new Map<string, string>();
-  const text = utf8(bytes);
-  if (text.split("&", FORM_MAX_FIELDS + 1).length > FORM_MAX_FIELDS)
-    throw invalid([{ field: "body", rule: "maxProperties", message: `has more than ${FORM_MAX_FIELDS} fields` }]);
-  for (const [name, value] of new URLSearchParams(text)) {
-    if (fields.has(name)) throw invalid([{ field: name, rule: "once", message: saying("is_twice") }]);
-    fields.set(name, value);
-  }
-  return Object.fromEntries(fields);
 }
