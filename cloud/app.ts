@@ -77,7 +77,10 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   });
   answerOddHttp(app.server);
   answerOverdue(app);
-  observe(app, deps);
+  app.addHook("onResponse", (request, reply, next) => {
+    tell(request, reply, deps);
+    next();
+  });
   readBodies(app, routes);
   await app.register(multipart, { limits: { files: 2, fields: 2, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: false });
   await app.register(underPressure, {
@@ -111,14 +114,6 @@ const shed = (request: FastifyRequest): Refusal | undefined =>
   request.routeOptions.config.route?.always ? undefined : new Refusal("OVERLOADED", undefined, undefined, { "retry-after": "1" });
 
 /** One line and one figure for every answer; the template of the address, never the address. Probes that find all well are told at `debug`. */
-function observe(app: FastifyInstance, deps: Deps): void {
-  app.addHook("onResponse", (request, reply, next) => {
-    tell(request, reply, deps);
-    next();
-  });
-}
-
-/** The line and the figures of an answer. */
 function tell(request: FastifyRequest, reply: FastifyReply, { log, metrics }: Pick<Deps, "log" | "metrics">): void {
   const endpoint = request.routeOptions.config.endpoint ?? (request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)"));
   metrics.answered(request.method, endpoint, reply.statusCode, reply.elapsedTime / 1000);
