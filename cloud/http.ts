@@ -14,6 +14,7 @@ import { byOf } from "./domain/events.ts";
 import { type Answer, once, refuseOther, scopeOf } from "./domain/idempotency.ts";
 import type { Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
+import { answerOptions, CORS } from "./options.ts";
 import { refusalFor } from "./problem.ts";
 import type { Limit } from "./rate.ts";
 import {
@@ -32,7 +33,6 @@ import {
 } from "./request.ts";
 import { type Asked, labelOf, pathOf, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
-import { allow } from "./unrouted.ts";
 import { checkOf, type Parts } from "./validate.ts";
 
 declare module "fastify" {
@@ -63,8 +63,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
     const shown = deps.checkReplies ? replyChecker(route) : undefined;
     const url = endpoint.replaceAll(/\{(\w+)\}/g, ":$1");
     const always = { ...(route.open ? CORS : {}), ...route.headers };
-    const headers = app.hasRoute({ method: "OPTIONS", url }) ? undefined : optionsOf(route, routes, deps);
-    if (headers) answerOptions(app, url, endpoint, headers, limit);
+    if (!app.hasRoute({ method: "OPTIONS", url })) answerOptions(app, url, route, { routes, deps, limit });
     app.route({
       method: route.method,
       url,
@@ -87,39 +86,6 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
       },
     });
   }
-}
-
-const CORS = {
-  "access-control-allow-origin": "*",
-  "access-control-expose-headers": "ETag, Link, Location, Retry-After, X-Correlation-Id",
-  "cross-origin-resource-policy": "cross-origin",
-};
-const PREFLIGHT = {
-  "access-control-allow-methods": "GET, HEAD, OPTIONS",
-  "access-control-allow-headers": "Accept, Accept-Language, If-None-Match, X-Correlation-Id",
-  "access-control-max-age": "86400",
-  allow: "GET, HEAD, OPTIONS",
-};
-
-type HeadersOf = (request: FastifyRequest) => Record<string, string>;
-/** What OPTIONS tells of an address: to any web page that it may read it, to a standard's clients what they discover. */
-function optionsOf({ open, standard, path }: Route, routes: readonly Route[], deps: Deps): HeadersOf | undefined {
-  if (open) return (request) => ({ ...CORS, ...PREFLIGHT, ...(open === true ? {} : open(askedBy(request), deps)) });
-  if (!standard) return undefined;
-  const there = routes.filter((route) => route.path === path);
-  const told: Record<string, string> = Object.assign({}, ...there.map((route) => route.standard?.discovery));
-  return () => ({ ...told, allow: allow(["OPTIONS", ...there.map(({ method }) => method)]) });
-}
-
-function answerOptions(app: FastifyInstance, url: string, endpoint: string, headersOf: HeadersOf, limit: Limit): void {
-  app.route({
-    method: "OPTIONS",
-    url,
-    schema: { hide: true },
-    config: { endpoint },
-    onRequest: limit,
-    handler: async (request, reply) => reply.code(204).headers(headersOf(request)).send(),
-  });
 }
 
 /** Who is it, may they come in at this pace, is their tenant alive, does their scope reach: in this order, and before the body is read. */
