@@ -169,9 +169,15 @@ function Question({ job }: { job: Job }) {
     { class: classes("question", ask !== null && "asks", ask === null && job.stage === "printed" && "scan"), "aria-label": question },
     h(
       "p",
-      { class: "headline", role: "status" },
+      { class: "headline" },
       shape(ask !== null ? "warn" : job.stage === "printed" ? "busy" : "idle"),
-      h("span", null, question, ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined),
+      // How long it has been asked isn't news: it would be read out anew each second.
+      h(
+        "span",
+        null,
+        h("span", { role: "status" }, question),
+        ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined,
+      ),
     ),
     ask !== null && ask.kind === "unknown_outcome" && h("p", { class: "detail" }, h(Theirs, { text: ask.words })),
     which !== undefined && h("p", { class: "detail" }, which),

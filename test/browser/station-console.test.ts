@@ -890,6 +890,21 @@ describe.skipIf(!executable)("the console", async () => {
       await page.reload();
       expect(await button(page, "Sound is off").getAttribute("aria-pressed")).toBe("false");
     });
+    test("who listens to the page is told what is asked, once, and not again each second how long it has been asked", async (t) => {
+      const { page } = await visit(t, station);
+      await page.clock.install();
+      await page.evaluate(`{
+        globalThis.told = [];
+        const look = ([{ target }]) => told.push(target.textContent ?? "");
+        for (const one of document.querySelectorAll("[role=status], [role=alert]"))
+          new MutationObserver(look).observe(one, { characterData: true, childList: true, subtree: true });
+      }`);
+      const since = () => page.locator(".headline small").innerText();
+      const before = await since();
+      await page.clock.runFor(120_000);
+      await expect.poll(since).not.toBe(before);
+      expect(await page.evaluate("told")).toEqual([]);
+    });
     test("a person's keys do what keys do: Tab moves, Enter and the space bar press", async (t) => {
       const { page } = await visit(t, station);
       await button(page, "Pause").click({ trial: true });
