@@ -39,14 +39,15 @@ type ButtonProps = {
   disabled?: boolean;
   onPress(): void;
 };
+/** One that can't be pressed now keeps the focus of whoever works by keyboard. */
 export const Button = ({ title, sub, tone = "plain", big = false, disabled = false, onPress }: ButtonProps) =>
   h(
     "button",
     {
       type: "button",
       class: classes("button", tone, big && "big"),
-      disabled,
-      onClick: onPress,
+      "aria-disabled": disabled || undefined,
+      onClick: disabled ? undefined : onPress,
     },
     tone === "plain" ? undefined : shape(tone),
     h("span", { class: "button-text" }, h("strong", null, title), sub ? h("small", null, sub) : undefined),
