@@ -33,9 +33,9 @@ const DIGITS = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
 const [SHORTEST, LONGEST] = [4, 12];
 export const isPin = (): boolean => pin.value.length >= SHORTEST;
 export const typed = (key: string): void => {
-  if (sheet.peek()?.kind !== "sign-in" || !/^\d$/.test(key)) return;
+  if (sheet.peek()?.kind !== "sign-in" || !/^(\d|Backspace)$/.test(key)) return;
   pinFault.value = undefined;
-  pin.value = (pin.peek() + key).slice(0, LONGEST);
+  pin.value = key === "Backspace" ? pin.peek().slice(0, -1) : (pin.peek() + key).slice(0, LONGEST);
 };
 function SignIn() {
   const words = say();
@@ -71,7 +71,7 @@ function SignIn() {
       "div",
       { class: "pad" },
       DIGITS.map((digit) => h(Button, { key: digit, title: digit, onPress: () => typed(digit) })),
-      h(Button, { title: words.erase, onPress: () => (pin.value = pin.peek().slice(0, -1)) }),
+      h(Button, { title: words.erase, onPress: () => typed("Backspace") }),
       h(Button, { title: "0", onPress: () => typed("0") }),
       h(Button, { title: words.enter, tone: "good", disabled: !isPin(), onPress: () => void enterPin() }),
     ),

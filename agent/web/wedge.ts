@@ -42,6 +42,11 @@ export function listenToWedge(target: Document, heard: Heard): void {
       if (whole.length >= LEAST_LENGTH) heard.scan(whole);
       return;
     }
+    if (key === "Backspace") {
+      text = "";
+      tell();
+      return heard.key(key);
+    }
     if (key.length !== 1 || event.metaKey || ((event.ctrlKey || event.altKey) && !event.getModifierState("AltGraph"))) {
       if (goesOn) last = timeStamp; // Shift, within a scan
       return;

@@ -618,7 +618,12 @@ describe.skipIf(!executable)("the console", async () => {
     await type("0000");
     await page.getByText("The station doesn't answer").waitFor(); // in the page's words, not in the browser's
     await page.context().setOffline(false);
-    await page.keyboard.press("4");
+    for (const key of ["4", "7"]) {
+      await page.keyboard.press(key);
+      await sleep(100); // a person's keys, not a scanner's
+    }
+    await page.locator(".pin", { hasText: /^●●$/ }).waitFor();
+    await page.keyboard.press("Backspace");
     await page.locator(".pin", { hasText: /^●$/ }).waitFor();
     await button(page, "Delete").click();
     await type(OPERATOR.pin);
@@ -628,7 +633,7 @@ describe.skipIf(!executable)("the console", async () => {
     await button(page, "Sign in").click();
     for (const digit of OPERATOR.pin) {
       await page.keyboard.press(digit);
-      await sleep(100); // a person's keys, not a scanner's
+      await sleep(100);
     }
     await page.keyboard.press("Enter");
     await page.locator(".operator", { hasText: "Ada" }).waitFor();

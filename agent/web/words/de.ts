@@ -29,7 +29,7 @@ export const de: Words = {
   signedInAs: "Angemeldet",
   scanBadge: "Ausweis scannen",
   orPin: "oder PIN eingeben",
-  pinSoFar: (count) => `PIN, bisher ${count} Ziffern`,
+  pinSoFar: (count) => `PIN, Ziffern bisher: ${count}`,
   erase: "Löschen",
   enter: "OK",
   wrongPin: "Diese PIN hat hier niemand",

@@ -28,7 +28,7 @@ export const en = {
   signedInAs: "Signed in",
   scanBadge: "Scan your badge",
   orPin: "or type your PIN",
-  pinSoFar: (count: number) => `PIN, ${count} digits so far`,
+  pinSoFar: (count: number) => `PIN, digits so far: ${count}`,
   erase: "Delete",
   enter: "OK",
   wrongPin: "Nobody here has this PIN",

@@ -29,7 +29,7 @@ export const es: Words = {
   signedInAs: "Identificado",
   scanBadge: "Escanee su tarjeta",
   orPin: "o introduzca su PIN",
-  pinSoFar: (count) => `PIN, ${count} cifras hasta ahora`,
+  pinSoFar: (count) => `PIN, cifras hasta ahora: ${count}`,
   erase: "Borrar",
   enter: "OK",
   wrongPin: "Nadie tiene aquí este PIN",
