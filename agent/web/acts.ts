@@ -2,7 +2,7 @@
 import { signal } from "#shared/web/dom.ts";
 import { isKept, isTold, QUIET, type Result, show } from "./results.ts";
 import { say } from "./speech.ts";
-import { type Answer, api, here, type Job, type No, setHere, state, type Verdict } from "./station.ts";
+import { type Answer, api, here, isCut, type Job, type No, setHere, state, type Verdict } from "./station.ts";
 import { looksLikeLabel } from "./wedge.ts";
 
 export type Sheet =
@@ -15,6 +15,8 @@ export const pin = signal("");
 export const pinFault = signal<string | No | undefined>(undefined);
 /** While the station hasn't answered, nothing is said twice. */
 export const busy = signal(false);
+/** Nothing can be said to the station now. */
+export const isHeld = (): boolean => busy.value || isCut.value;
 
 export function openSignIn(act?: () => void): void {
   pin.value = "";
@@ -97,13 +99,15 @@ export const seenTo = (n: number): void =>
         () => seenTo(n),
       ),
   );
-export const tested = signal<Record<string, string | No>>({});
+export const tested = signal<Record<string, string | No | undefined>>({});
 export function printTest(printer: string): void {
+  const keep = (said: string | No | undefined) => void (tested.value = { ...tested.peek(), [printer]: said });
   const go = () => {
+    keep(undefined); // what the one before came to isn't said of this one
     void once(
       async () => {
         const said = await api.test(printer);
-        tested.value = { ...tested.peek(), [printer]: said.ok ? said.value.words : said };
+        keep(said.ok ? said.value.words : said);
         return said;
       },
       undefined,

@@ -1,6 +1,6 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
-import { openExplain, reprint, seenTo } from "./acts.ts";
+import { isHeld, openExplain, reprint, seenTo } from "./acts.ts";
 import { Button, Name, Panel, Refused, Theirs, Time, useRead } from "./parts.ts";
 import { count, say, wordFor } from "./speech.ts";
 import type { Done, State } from "./station.ts";
@@ -75,7 +75,7 @@ function OpenLabel({ row, now }: { row: Row; now: State }) {
     ),
     isAtLine(now, row)
       ? h("a", { class: "button plain", href: "#line" }, h("strong", null, words.line))
-      : h(Button, { title: words.explain, onPress: () => openExplain(row.n) }),
+      : h(Button, { title: words.explain, disabled: isHeld(), onPress: () => openExplain(row.n) }),
   );
 }
 
@@ -95,7 +95,7 @@ function Quarantine({ all }: { all: State["quarantine"] }) {
           { key: n },
           h("div", null, h("strong", { class: "code" }, code), h("span", { class: "code" }, ref ?? ""), h(Refused, { code, message })),
           at !== null && h(Time, { at }),
-          h(Button, { title: words.seenTo, disabled: !isRead, onPress: () => seenTo(n) }),
+          h(Button, { title: words.seenTo, disabled: isHeld() || !isRead, onPress: () => seenTo(n) }),
         ),
       ),
     ),
@@ -115,6 +115,6 @@ function Recent({ job }: { job: Done }) {
       h("span", null, wordFor(words.ended, ended), job.ended_at !== null && [" · ", h(Time, { at: job.ended_at })]),
       job.product !== null && h("span", { class: "quiet" }, h(Name, { text: job.product })),
     ),
-    ended === "sealed" && h(Button, { title: words.reprint, onPress: () => reprint(job) }),
+    ended === "sealed" && h(Button, { title: words.reprint, disabled: isHeld(), onPress: () => reprint(job) }),
   );
 }

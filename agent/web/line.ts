@@ -2,10 +2,10 @@
 import { classes, h, signal } from "#shared/web/dom.ts";
 import { heard } from "#shared/sayings.ts";
 import { jobPath, rankOf } from "#shared/states.ts";
-import { attest, busy, setPaused, skip } from "./acts.ts";
+import { attest, isHeld, setPaused, skip } from "./acts.ts";
 import { Button, Fact, Name, shape, Theirs, type Tone, useRead } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
-import { here, isCut, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
+import { here, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
 
 const picked = signal<string | undefined>(undefined);
 const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
@@ -162,7 +162,7 @@ function Question({ job }: { job: Job }) {
   const who = here.value?.operator.name;
   const answers = job.allowed.length > 0;
   const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since}`);
-  const disabled = busy.value || isCut.value || !isRead;
+  const disabled = isHeld() || !isRead;
   const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
   return h(
     "section",
@@ -326,7 +326,7 @@ function Side({ now }: { now: State }) {
     h(Button, {
       title: now.paused ? words.resume : words.pause,
       tone: now.paused ? "play" : "pause",
-      disabled: busy.value || isCut.value || !isRead,
+      disabled: isHeld() || !isRead,
       onPress: () => setPaused(!now.paused),
     }),
   );

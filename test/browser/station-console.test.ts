@@ -345,11 +345,16 @@ describe.skipIf(!executable)("the console", async () => {
   test("a page that has lost its station says so, and offers nothing that it couldn't do", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, HAND);
+    station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
     const { page } = await visit(t, station);
     await station.end();
     await page.getByText("This page has lost the station").waitFor();
     expect(await button(page, "Pause").isDisabled()).toBe(true);
     await shot(page, "lost");
+    for (const [view, name] of [["labels", "Explain"], ["upkeep", "Print a test label"]] as const) {
+      await page.locator(`nav a[href="#${view}"]`).click();
+      expect([view, await button(page, name).isDisabled()]).toEqual([view, true]);
+    } // oxfmt-ignore
   });
 
   test("a line that goes silent without closing is told as lost, and the page is live again once it is mended", async (t) => {
@@ -659,6 +664,21 @@ describe.skipIf(!executable)("the console", async () => {
     await button(page, "Yes, so it is").click();
     await page.getByText(/Test label: confirmed/).waitFor();
     expect(station.state().ledger).toMatchObject({ counts: { explained: 1 }, open: [] });
+    station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
+    let answer = () => {};
+    await page.route("**/test", async (asked) => {
+      await new Promise<void>((isTime) => (answer = isTime));
+      await asked.continue();
+    });
+    await button(page, "Print a test label").click();
+    await button(page, "Yes, so it is").click();
+    await page.getByText(/Test label: confirmed/).waitFor({ state: "detached" }); // that was the one before
+    await page.goto(`${station.url}/#labels`);
+    expect(await button(page, "Explain").isDisabled()).toBe(true); // what is pressed meanwhile isn't dropped without a word
+    answer();
+    await button(page, "Explain").click({ trial: true });
+    await page.goto(`${station.url}/#upkeep`);
+    await page.getByText(/Test label: confirmed/).waitFor();
     await page.getByText("What this station can't detect").waitFor();
     const toSimulator = "**/simulator";
     await page.route(toSimulator, (asked) => asked.abort());
