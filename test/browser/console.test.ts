@@ -476,6 +476,25 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("who works by keyboard stays where he is while the cloud answers", async () => {
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    const pressed = async (what: string, then: string) => {
+      await page.locator(what).focus();
+      await page.keyboard.press("Enter");
+      await page.waitForSelector(then);
+      expect([what, await page.locator(what).evaluate((one) => one === one.ownerDocument.activeElement)]).toEqual([what, true]);
+    };
+    await page.goto(`${w.url}/console#/audit`);
+    await page.fill("input[name=key]", "certainly nobody's key");
+    await pressed("button[type=submit]", "[role=alert] .notice");
+    await page.fill("input[name=key]", lead.secret);
+    await page.press("input[name=key]", "Enter");
+    await pressed(".chain button", ".chain .verdict");
+    await goTo(page, `/jobs/${floor.sealed}`);
+    await pressed(".proof button", PROOF);
+    await context.close();
+  });
+
   test("all it says is there in every language, and the choice is kept", async () => {
     await signedIn(lead.secret, { locale: "fr" }, async ({ page }) => {
       const said = new Set<string>();

@@ -13,6 +13,7 @@ function Chain() {
   const going = useSignal(false);
   const { audit } = words();
   async function check(): Promise<void> {
+    if (going.value) return;
     going.value = true;
     answer.value = await get<AuditVerdict>("/audit-logs/verify");
     going.value = false;
@@ -24,7 +25,7 @@ function Chain() {
     { class: "chain" },
     h(
       "button",
-      { type: "button", class: "primary", disabled: going.value, onClick: () => void check() },
+      { type: "button", class: "primary", "aria-disabled": going.value || undefined, onClick: () => void check() },
       going.value ? audit.checking : audit.check,
     ),
     h(

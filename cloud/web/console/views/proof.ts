@@ -44,6 +44,7 @@ export function Proof({ of }: { of: Job }) {
   const going = useSignal(false);
   const { verify: texts } = words();
   async function go(): Promise<void> {
+    if (going.value) return;
     going.value = true;
     answer.value = await verify(of.job_ref);
     going.value = false;
@@ -56,7 +57,7 @@ export function Proof({ of }: { of: Job }) {
     h("p", { class: "quiet" }, texts.lead),
     h(
       "button",
-      { type: "button", class: "primary", disabled: going.value, onClick: () => void go() },
+      { type: "button", class: "primary", "aria-disabled": going.value || undefined, onClick: () => void go() },
       going.value ? texts.going : texts.go,
     ),
     h(

@@ -27,6 +27,7 @@ export function SignIn() {
   const { signIn: texts } = words();
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault();
+    if (going.value) return;
     const fields = [...new FormData(event.currentTarget as HTMLFormElement)].filter(([name]) => name !== "way");
     const given = Object.fromEntries(fields.map(([name, value]) => [name, typeof value === "string" ? value.trim() : ""]));
     [going.value, fault.value] = [true, undefined];
@@ -57,6 +58,6 @@ export function SignIn() {
       { role: "alert" },
       fault.value && h("p", { class: "notice bad" }, h("strong", null, texts.failed), " ", h(Why, { refused: fault.value })),
     ),
-    h("button", { type: "submit", class: "primary", disabled: going.value }, going.value ? texts.going : texts.go),
+    h("button", { type: "submit", class: "primary", "aria-disabled": going.value || undefined }, going.value ? texts.going : texts.go),
   );
 }

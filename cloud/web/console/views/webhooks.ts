@@ -33,14 +33,15 @@ function Again({ of, done }: { of: Delivery; done(): void }) {
   const asked = useSignal<Delivery | undefined>(undefined);
   const { webhooks } = words();
   async function again(): Promise<void> {
-    asked.value = of; // a second tap would send it twice
+    if (asked.value === of) return; // a second tap would send it twice
+    asked.value = of;
     const { refused } = await send("POST", `/webhooks/${of.webhookId}/deliveries/${encodeURIComponent(of.id)}/redeliver`);
     said.value = refused ?? "sent";
     if (refused) asked.value = undefined;
     done();
   }
   return [
-    of.status !== "pending" && h("button", { type: "button", disabled: asked.value === of, onClick: () => void again() }, webhooks.again),
+    of.status !== "pending" && h("button", { type: "button", "aria-disabled": asked.value === of || undefined, onClick: () => void again() }, webhooks.again),
     h("span", { role: "status" }, said.value === "sent" ? webhooks.sentAgain : said.value && h(Why, { refused: said.value })),
   ];
 }
