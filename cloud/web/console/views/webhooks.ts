@@ -32,6 +32,8 @@ function Again({ of, done }: { of: Delivery; done(): void }) {
   const said = useSignal<Refused | "sent" | undefined>(undefined);
   const asked = useSignal<Delivery | undefined>(undefined);
   const { webhooks } = words();
+  const isOnItsWay = asked.value === of || of.status === "pending";
+  const sent = isOnItsWay ? webhooks.sentAgain : webhooks.triedAgain;
   async function again(): Promise<void> {
     if (asked.value === of) return; // a second tap would send it twice
     asked.value = of;
@@ -41,8 +43,9 @@ function Again({ of, done }: { of: Delivery; done(): void }) {
     done();
   }
   return [
-    of.status !== "pending" && h("button", { type: "button", "aria-disabled": asked.value === of || undefined, onClick: () => void again() }, webhooks.again),
-    h("span", { role: "status" }, said.value === "sent" ? webhooks.sentAgain : said.value && h(Why, { refused: said.value })),
+    of.status !== "pending" &&
+      h("button", { type: "button", "aria-disabled": asked.value === of || undefined, onClick: () => void again() }, webhooks.again),
+    h("span", { role: "status" }, said.value === "sent" ? sent : said.value && h(Why, { refused: said.value })),
   ];
 }
 

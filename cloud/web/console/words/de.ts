@@ -280,6 +280,7 @@ export const de: Words = {
     next: (at) => `nächster Versuch ${at}`,
     again: "Erneut senden",
     sentAgain: "Ist wieder unterwegs.",
+    triedAgain: "Noch einmal versucht.",
   },
   imports: {
     title: "Importe",

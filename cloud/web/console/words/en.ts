@@ -280,6 +280,7 @@ export const en = {
     next: (at: string) => `next try ${at}`,
     again: "Send again",
     sentAgain: "It is on its way again.",
+    triedAgain: "Tried again.",
   },
   imports: {
     title: "Imports",

@@ -280,6 +280,7 @@ export const es: Words = {
     next: (at) => `próximo intento ${at}`,
     again: "Enviar de nuevo",
     sentAgain: "Va de nuevo en camino.",
+    triedAgain: "Intentado de nuevo.",
   },
   imports: {
     title: "Importaciones",

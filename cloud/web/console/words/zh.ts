@@ -259,6 +259,7 @@ export const zh: Words = {
     next: (at) => `下次尝试 ${at}`,
     again: "重新发送",
     sentAgain: "已重新发出。",
+    triedAgain: "已重试。",
   },
   imports: {
     title: "导入",
