@@ -825,8 +825,14 @@ describe.skipIf(!executable)("the console", async () => {
   test("a search for a serial that the cloud didn't answer doesn't say that there is none", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await goTo(page, "/jobs");
-      await page.route("**/aidc/jobs?limit=1*", (route) => route.abort());
+      await page.fill("main input[type=search]", "998");
+      await page.press("main input[type=search]", "Enter");
+      await page.getByText("No job has this serial").waitFor();
+      await page.route("**/aidc/jobs?limit=1*", () => {}); // not answered yet
       await page.fill("main input[type=search]", "999");
+      await page.press("main input[type=search]", "Enter");
+      await expect.poll(() => page.getByText("No job has this serial").count(), { timeout: 5_000 }).toBe(0); // that was said of the one before
+      await page.route("**/aidc/jobs?limit=1*", (route) => route.abort());
       await page.press("main input[type=search]", "Enter");
       await page.getByText("The cloud couldn't be reached.").waitFor();
       expect(await page.getByText("No job has this serial").count()).toBe(0);

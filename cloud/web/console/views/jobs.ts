@@ -20,6 +20,7 @@ function Find() {
     if (text === "") return;
     if (text.startsWith("pj_")) return goTo(`/jobs/${encodeURIComponent(text)}`);
     const from = place.value;
+    said.value = undefined; // of what was looked for before
     const { data, refused } = await get<Page<Job>>(`/aidc/jobs?limit=1&serial=${encodeURIComponent(text)}`);
     const ref = data?.data[0]?.job_ref;
     said.value = refused ?? (ref === undefined ? "none" : undefined);
