@@ -924,7 +924,14 @@ describe.skipIf(!executable)("the console", async () => {
     await page.goto(`${strict.url}/console#/jobs`);
     await page.fill("input[name=key]", shop.adminKey);
     await page.click("button[type=submit]");
-    for (let pages = 1; pages < 16; pages += 1) {
+    await page.locator("button.more").waitFor();
+    const isTime = Promise.withResolvers<void>();
+    await page.route("**/aidc/jobs*", (route) => isTime.promise.then(() => route.fallback()), { times: 1 });
+    await page.click("button.more");
+    await page.locator("button.more", { hasText: "Loading …" }).waitFor(); // it was heard
+    isTime.resolve();
+    await page.locator("button.more", { hasText: "Show more" }).waitFor();
+    for (let pages = 2; pages < 16; pages += 1) {
       await page.click("button.more");
       await page.waitForTimeout(100);
     }

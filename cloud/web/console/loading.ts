@@ -69,7 +69,7 @@ export function useLoaded<Data>(path: string, topics: readonly string[]): Loaded
 }
 
 export type Page<Item> = { data: Item[]; nextCursor: string | null };
-export type List<Item> = Loaded<Page<Item>> & { more(): void };
+export type List<Item> = Loaded<Page<Item>> & { more(): void; isGoing: Signal<boolean> };
 
 /** A walk from the first page on. Where the cloud can't answer for a moment the next one goes on from there: all at once may be more than the budget. */
 function walk<Item>(path: string) {
@@ -97,24 +97,28 @@ function walk<Item>(path: string) {
 
 /** A list from its newest end; `more` adds a page, and a change is looked for in all that is shown. */
 export function useList<Item>(path: string, topics: readonly string[], atFirst = 1): List<Item> {
-  const { loaded, more } = useMemo(() => {
+  const { loaded, ...further } = useMemo(() => {
     let count = atFirst;
+    const isGoing = signal(false);
     let walked = 1;
     const look = walk<Item>(path);
     const loaded = loader<Page<Item>>(
       async () => {
-        const answer = await look(count);
+        const most = count;
+        const answer = await look(most);
         walked = answer.pages ?? walked;
+        if (most === count && answer.refused?.fault !== "busy") isGoing.value = false;
         return answer;
       },
       () => walked,
     );
     const more = () => {
+      isGoing.value = true;
       count += 1;
       loaded.reload(true);
     };
-    return { loaded, more };
+    return { loaded, more, isGoing };
   }, [path]);
   useKept(loaded, topics);
-  return { ...loaded, more };
+  return { ...loaded, ...further };
 }

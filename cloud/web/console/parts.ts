@@ -129,8 +129,11 @@ export function Table<Item>({ label, columns, items, keyOf, empty }: TableProps<
   );
 }
 
-export const More = <Item>({ list }: { list: List<Item> }) =>
-  list.data.value?.nextCursor ? h("button", { type: "button", class: "more", onClick: list.more }, words().common.more) : null;
+export function More<Item>({ list: { data, isGoing, more } }: { list: List<Item> }) {
+  if (!data.value?.nextCursor) return null;
+  const { common } = words();
+  return h("button", { type: "button", class: "more", onClick: more }, isGoing.value ? common.loading : common.more);
+}
 
 type ChipsProps = { label: string; chosen: string; choices: readonly { value: string; text: string }[]; to(value: string): string };
 /** Filters as links: what is chosen is in the address. */
