@@ -495,6 +495,25 @@ describe.skipIf(!executable)("the console", async () => {
     await context.close();
   });
 
+  test("who doesn't see the page change is told where it has come to; who chooses a language stays where he chooses", async () => {
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    const at = async () => [await page.title(), await page.evaluate("document.activeElement.textContent")];
+    await page.goto(`${w.url}/console#/audit`);
+    await page.fill("input[name=key]", lead.secret);
+    expect(await page.title()).toBe("Sign in · Imprimatur");
+    await page.click("button[type=submit]");
+    await expect.poll(at).toEqual(["Audit · Imprimatur", "Audit log"]);
+    await page.locator("select").focus();
+    for (const locale of LANGUAGES.slice(1)) {
+      await page.keyboard.press("ArrowDown");
+      await expect.poll(() => page.getAttribute("html", "lang")).toBe(locale);
+    }
+    await page.selectOption("select", "en");
+    await page.click("text=Sign out");
+    await expect.poll(at).toEqual(["Sign in · Imprimatur", "Sign in"]);
+    await context.close();
+  });
+
   test("all it says is there in every language, and the choice is kept", async () => {
     await signedIn(lead.secret, { locale: "fr" }, async ({ page }) => {
       const said = new Set<string>();

@@ -72,17 +72,30 @@ function Nav({ chosen }: { chosen: Name }) {
   );
 }
 
+let isFirst = true;
+/** Who doesn't see that another view has come is told of it; another language moves nobody. */
+function useArrival(title: string, at: string) {
+  const main = useRef<HTMLElement>(null);
+  useEffect(() => {
+    document.title = `${title} · ${words().product}`;
+  }, [title]);
+  useEffect(() => {
+    if (!isFirst) main.current?.querySelector<HTMLElement>("h1")?.focus();
+    isFirst = false;
+    main.current?.scrollTo(0, 0);
+  }, [at]);
+  return main;
+}
+
+function Door() {
+  const main = useArrival(words().signIn.title, "");
+  return h("main", { id: "content", ref: main }, h(SignIn, null));
+}
+
 function Main() {
   const name = viewNow();
   const { id } = place.value;
-  const main = useRef<HTMLElement>(null);
-  const first = useRef(true);
-  useEffect(() => {
-    document.title = `${words().nav[name]} · ${words().product}`;
-    if (!first.current) main.current?.querySelector<HTMLElement>("h1")?.focus(); // who doesn't see the change is told of it
-    first.current = false;
-    main.current?.scrollTo(0, 0);
-  }, [name, id, language.code()]);
+  const main = useArrival(words().nav[name], `${name}/${id ?? ""}`);
   const { all, one } = views[name];
   return h("main", { id: "content", ref: main, key: `${name}/${id ?? ""}` }, id !== undefined && one ? h(one, { id }) : h(all, null));
 }
@@ -93,11 +106,9 @@ function Page() {
       "div",
       { class: "page signed-out" },
       h(Header, null),
-      h(
-        "main",
-        { id: "content" },
-        session.value === null ? h(SignIn, null) : h("p", { class: "empty", role: "status" }, words().common.loading),
-      ),
+      session.value === null
+        ? h(Door, null)
+        : h("main", { id: "content" }, h("p", { class: "empty", role: "status" }, words().common.loading)),
     );
   return h(
     "div",
