@@ -168,6 +168,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.waitForSelector("nav.views"); // the session outlives a reload
     await page.click("text=Sign out");
     await page.waitForSelector("input[name=key]");
+    expect(await page.getByText("You were signed out").count()).toBe(0);
     await page.reload();
     await page.waitForSelector("input[name=key]");
     expect(await context.cookies()).toEqual([]);
@@ -181,6 +182,7 @@ describe.skipIf(!executable)("the console", async () => {
       await floor.admin.delete(`/api-keys/${id}`);
       await page.waitForSelector("input[name=key]");
       expect(await page.locator("nav.views").count()).toBe(0);
+      await page.getByText("You were signed out").waitFor(); // nobody here has pressed anything
     });
   });
 
@@ -572,6 +574,7 @@ describe.skipIf(!executable)("the console", async () => {
   test("a link that nobody could have meant breaks nothing", async () => {
     await signedIn(lead.secret, {}, async ({ page, complaints }) => {
       await goTo(page, "/jobs/%zz");
+      await page.getByText("There is nothing at this address").waitFor();
       expect(complaints.filter((text) => !/status of (401|404)/.test(text))).toEqual([]);
       await goTo(page, "/stations");
       expect(await page.textContent("main h1")).toBe("Stations");

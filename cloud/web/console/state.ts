@@ -8,6 +8,8 @@ import { get, onSignedOut, type Refused, send } from "./api.ts";
 
 /** undefined while nobody knows; null when nobody is signed in. */
 export const session = signal<ConsoleSession | null | undefined>(undefined);
+/** The session that this page had is over, and not by the hand that is here. */
+export const wasEnded = signal(false);
 /** Signing out was asked for and didn't get through: who walks away now leaves the session to the next. */
 export const isStillIn = signal(false);
 export const summary = signal<Summary | undefined>(undefined);
@@ -76,6 +78,7 @@ export const live = listenTo("/console/events", {
 function over(): void {
   live.stop();
   opened = false;
+  wasEnded.value ||= Boolean(session.value);
   session.value = null;
   isStillIn.value = false;
   summary.value = undefined;
@@ -85,6 +88,7 @@ onSignedOut(over);
 
 function begun(found: ConsoleSession): void {
   session.value = found;
+  wasEnded.value = false;
   live.start();
 }
 
@@ -104,7 +108,10 @@ export async function signIn(body: object): Promise<Refused | undefined> {
 export async function signOut(): Promise<void> {
   const { refused } = await send("DELETE", "/console/session");
   if (refused && session.value) isStillIn.value = true;
-  else over();
+  else {
+    over();
+    wasEnded.value = false;
+  }
 }
 
 // The place in the page is its fragment, so that a reload, a link and the browser's back button all lead there.

@@ -3,7 +3,7 @@ import { h, useSignal } from "#shared/web/dom.ts";
 import type { Refused } from "../api.ts";
 import { words } from "../language.ts";
 import { Why } from "../parts.ts";
-import { signIn } from "../state.ts";
+import { signIn, wasEnded } from "../state.ts";
 
 const Field = ({ name, label, secret = false }: { name: string; label: string; secret?: boolean }) =>
   h(
@@ -45,6 +45,7 @@ export function SignIn() {
     "form",
     { class: "card sign-in", onSubmit: (event: SubmitEvent) => void submit(event) },
     h("h1", { tabIndex: -1 }, texts.title),
+    wasEnded.value && h("p", { class: "notice warn", role: "status" }, texts.over),
     h("p", { class: "quiet" }, texts.lead),
     h("fieldset", null, h("legend", null, texts.with), choice("key", texts.key), choice("client", texts.client)),
     way.value === "key"
