@@ -21,7 +21,7 @@ export const es: Words = {
   offlineLong: "La nube no responde. La estación sigue trabajando; sus informes esperan aquí.",
   cut: "Esta página ha perdido la estación: lo que ve puede ser antiguo.",
   stopped: "No se aceptan trabajos nuevos:",
-  loading: "Buscando la estación …",
+  loading: "Buscando la estación…",
   waitingReports: (count, age) => `${count} en espera, el más antiguo desde hace ${age}`,
 
   signIn: "Entrar",
@@ -310,7 +310,7 @@ export const es: Words = {
   },
   noSimulator: "Este simulador no acepta órdenes.",
   about: "Estación",
-  device: "Aparato",
+  device: "Dispositivo",
   version: "Versión",
   cloud: "Nube",
   pictures: "Imágenes en espera",

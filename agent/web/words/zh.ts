@@ -21,7 +21,7 @@ export const zh: Words = {
   offlineLong: "云端无法连接。工位继续工作，报告暂存于此。",
   cut: "本页面与工位失去联系：显示内容可能已过时。",
   stopped: "暂不接收新任务：",
-  loading: "正在查找工位 …",
+  loading: "正在查找工位…",
   waitingReports: (count, age) => `${count} 条待发，最早的已等 ${age}`,
 
   signIn: "登录",

@@ -359,7 +359,7 @@ export const zh: ToldAbroad = {
     INVALID_GTIN: "链接中的 GTIN 不是带正确校验位的 14 位数字。",
     INVALID_SERIAL: "链接中的序列号格式不正确。",
     UNAUTHORIZED: "凭据缺失、未知、已吊销或已过期。",
-    invalid_client: "客户端未知或密码错误。",
+    invalid_client: "客户端未知或其密钥错误。",
     API_SCOPE_DENIED: "该凭据无权执行此操作。",
     FORBIDDEN: "该凭据无权执行此操作。",
     CROSS_SITE: "只有控制台自己的页面可以这样做。",
