@@ -171,7 +171,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         title: "Imprimatur: Product Passport Service API",
         version: "2.0.0",
         description: "Products, digital product passports, serials and print jobs, with evidence for every label.",
-        license: { name: "Proprietary", identifier: "LicenseRef-Proprietary" },
+        license: { name: "Proprietary" },
       },
       servers: [{ url: "/" }],
       tags: [
@@ -216,5 +216,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
     routePrefix: "/docs",
     staticCSP: DOCS_CSP,
     uiHooks: { preHandler: countDocs },
+    uiConfig: { layout: "BaseLayout" }, // no bar above it, which asks for the address of some other document
+    theme: { title: "API · Imprimatur" },
   });
 }

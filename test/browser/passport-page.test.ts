@@ -128,6 +128,19 @@ describe.skipIf(!executable)("in a browser", async () => {
     });
   });
 
+  test("the documentation says whose it is, and leads nowhere else", async () => {
+    await visit("/docs", { viewport: { width: 320, height: 600 } }, async ({ page, requests, complaints }) => {
+      await page.getByText("/api/v2/tenants").first().waitFor();
+      expect(await page.title()).toBe("API · Imprimatur");
+      const hrefs = await page.locator("a[href]").evaluateAll((all) => all.map((one) => (one as unknown as { href: string }).href));
+      expect(hrefs.filter((href) => !href.startsWith(w.url))).toEqual([]);
+      expect(await page.locator("img:not([alt]), input:not([aria-label])").count()).toBe(0);
+      expect([requests.filter((url) => !url.startsWith(w.url) && !url.startsWith("data:")), complaints]).toEqual([[], []]);
+      expect(await overflow(page)).toBe(0);
+      if (SHOTS) await page.screenshot({ path: `${SHOTS}/docs.png` });
+    });
+  });
+
   test("without JavaScript it is the same page", async () => {
     const text = async (javaScriptEnabled: boolean) => {
       let seen = "";
