@@ -818,6 +818,19 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("on paper it is dark on white, its chart too, though the screen is dark", async () => {
+    await signedIn(lead.secret, { colorScheme: "dark" }, async ({ page }) => {
+      await page.waitForSelector(".chart canvas");
+      const dots = () => page.locator(".chart canvas").evaluate((canvas) => (canvas as unknown as { toDataURL(): string }).toDataURL());
+      const onScreen = await dots();
+      await page.emulateMedia({ media: "print" });
+      expect(await page.evaluate("getComputedStyle(document.body).color")).toBe("rgb(27, 28, 26)");
+      expect(await page.evaluate("getComputedStyle(document.documentElement).colorScheme")).toBe("light");
+      await expect.poll(dots).not.toBe(onScreen);
+      await shot(page, "floor/paper");
+    });
+  });
+
   test("in colours of the reader's own it still shows where one is", async () => {
     await signedIn(lead.secret, { forcedColors: "active" }, async ({ page }) => {
       const colours = (which: string) =>

@@ -47,10 +47,10 @@ export function HoursChart({ hours }: { hours: Summary["sealed_by_hour"] }) {
     };
     const resized = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT_PX }));
     resized.observe(element);
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
-    scheme.addEventListener("change", again);
+    const schemes = ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
+    for (const scheme of schemes) scheme.addEventListener("change", again);
     return () => {
-      scheme.removeEventListener("change", again);
+      for (const scheme of schemes) scheme.removeEventListener("change", again);
       resized.disconnect();
       plot.destroy();
     };
