@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import type { Answer } from "./domain/idempotency.ts";
-import { isSchema, labelOf, type Reply, type Route, sentHeaders, sentWith } from "./route.ts";
+import { isSchema, labelOf, mediaOfReply, type Reply, type Route, sentHeaders, sentWith } from "./route.ts";
 import { fitting } from "./validate.ts";
 
 /** What leaves: an answer, or one whose body comes as it is made. */
@@ -45,7 +45,7 @@ export function send(reply: FastifyReply, { status, headers, body }: Sent): Fast
 }
 
 /** In tests an answer that isn't documented is a fault, so that the document stays true. */
-export function replyChecker(route: Route): (answer: Answer) => void {
+export function replyChecker(route: Route): (sent: Sent) => void {
   return ({ status, body, headers }) => {
     if (status >= 400) return;
     for (const name of sentHeaders)
@@ -53,8 +53,12 @@ export function replyChecker(route: Route): (answer: Answer) => void {
         throw new Error(`${labelOf(route)} and its document disagree about the header ${name}`);
     const shape = route.replies[status];
     if (shape === undefined) throw new Error(`${labelOf(route)} answered ${status}, which it doesn't document`);
-    const json = isSchema(shape) ? shape : headers["content-type"]?.endsWith("json") && route.jsonShape;
-    const validate = json ? fitting(json) : undefined;
+    const [type = "application/json"] = headers["content-type"]?.split(";") ?? [];
+    if (body !== null && !mediaOfReply(shape).includes(type))
+      throw new Error(`${labelOf(route)} answered ${type}, which it doesn't document`);
+    if (body instanceof Readable) return;
+    const json = isSchema(shape) ? shape : type.endsWith("json") ? route.jsonShape : undefined;
+    const validate = json && fitting(json);
     if (validate && !validate(JSON.parse(body ?? "null")))
       throw new Error(`${labelOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
   };

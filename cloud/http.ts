@@ -1,5 +1,4 @@
 // The pipeline that every route runs through: who, how often, may they, is it well-formed, once, in one commit, said aloud.
-import { Readable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type ErrorBody, type FieldFault, invalid, Refusal } from "#shared/errors.ts";
@@ -80,7 +79,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
       },
       handler: async (request, reply) => {
         const answer = unlessKnown(route, await handle(route, request, reply, deps, judge, limit), request.headers["if-none-match"]);
-        if (!(answer.body instanceof Readable)) shown?.({ ...answer, body: answer.body });
+        shown?.(answer);
         if (route.replay) void reply.header("cache-control", "no-store"); // it holds a secret
         return send(reply, answer);
       },

@@ -14,7 +14,7 @@ import { headers, headersOf } from "./openapi-headers.ts";
 import { withWebhooks } from "./openapi-webhooks.ts";
 import { PROBLEM } from "./problem.ts";
 import type { Limit } from "./rate.ts";
-import { isSchema, mediaOf, needsCredential, pathOf, type Route } from "./route.ts";
+import { isSchema, mediaOf, mediaOfReply, needsCredential, pathOf, type Route } from "./route.ts";
 
 const ALWAYS: ErrorCode[] = ["RATE_LIMITED", "INTERNAL_ERROR", "STORE_UNAVAILABLE", "OVERLOADED", "TIMED_OUT"];
 
@@ -59,14 +59,12 @@ const keyHeader = Type.String({
   description: "Same key and same request: one effect, the same answer",
 });
 
-/** A reply without a schema says which media types it has, or in plain words why it has no body. */
-const MEDIA = /^[a-z]+\/[\w.+-]+$/;
 function successReplies(route: Route): Record<number, unknown> {
   return Object.fromEntries(
     Object.entries(route.replies).map(([status, reply]) => {
       if (isSchema(reply)) return [status, { description: route.says, content: { "application/json": { schema: reply } } }];
       const description = [reply].flat().join(", ");
-      const media = [reply].flat().filter((name) => MEDIA.test(name));
+      const media = mediaOfReply(reply);
       if (media.length === 0) return [status, { type: "null", description }];
       const shapeOf = (name: string) => (name.endsWith("json") ? (route.jsonShape ?? {}) : { type: "string" });
       return [status, { description, content: Object.fromEntries(media.map((name) => [name, { schema: shapeOf(name) }])) }];
@@ -107,7 +105,7 @@ export function schemaOf(route: Route): FastifySchema {
     ...(route.query ? { querystring: route.query } : {}),
     ...(route.body ? { body: shownBody(route.body, route.example) } : {}),
     ...(route.takesFile ? { body: shownBody(Type.String({ description: "The file, with a header line" }), route.example) } : {}),
-    ...(route.takesBytes ? { body: Type.String({ description: "The picture's bytes", contentMediaType: route.takesBytes[0] ?? "" }) } : {}),
+    ...(route.takesBytes ? { body: Type.String({ description: "The picture's bytes" }) } : {}),
     headers: takes,
     response: { ...successReplies(route), ...refusalReplies(route) },
   };

@@ -192,3 +192,7 @@ type SentHeader = (typeof sentHeaders)[number];
 
 export const isSchema = (reply: TSchema | string | readonly string[]): reply is TSchema =>
   typeof reply === "object" && !Array.isArray(reply);
+const MEDIA = /^[a-z]+\/[\w.+-]+$/;
+/** The content types that its body may have; a reply that names none says in plain words why it has no body. */
+export const mediaOfReply = (reply: TSchema | string | readonly string[]): string[] =>
+  isSchema(reply) ? ["application/json"] : [reply].flat().filter((name) => MEDIA.test(name));

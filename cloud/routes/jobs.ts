@@ -320,7 +320,7 @@ export const jobs: Route[] = [
     says: "A picture that evidence refers to",
     tag,
     params: BlobParams,
-    replies: { 200: "image/png" },
+    replies: { 200: PICTURES },
     run: async ({ caller, params, deps }) => {
       const { bytes, mediaType } = await deps.store.read("picture", (tx) => blobs.get(tx, caller, params.sha256));
       const headers = {
