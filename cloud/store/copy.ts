@@ -2,7 +2,7 @@
 import { accessSync, constants, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
-import { fileFault } from "./file-fault.ts";
+import { fileFault, isDamage, shut } from "./file-fault.ts";
 import { connect, openSqliteToRead } from "./sqlite.ts";
 import { type Store, storeOn } from "./store.ts";
 
@@ -39,6 +39,7 @@ export function integrityFault(file: string, check: "integrity_check" | "quick_c
       database.close();
     }
   } catch (error) {
+    if (!isDamage(error)) throw shut(file, error as Error);
     return (error as Error).message;
   }
 }

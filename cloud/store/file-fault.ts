@@ -1,10 +1,12 @@
 // Whether a SQLite file can be ours, seen before a byte of it is written: it may be damaged, or another program's.
 import { existsSync } from "node:fs";
 import Database from "better-sqlite3";
+import { codeOf } from "#shared/fault.ts";
 import { migrationsIn } from "./migrate.ts";
 import { isOurList, withTables } from "./unfit.ts";
 
-const DAMAGED = /^SQLITE_(NOTADB|CORRUPT)/;
+/** What SQLite says of the file itself; all else is of its disk, its owner or who works on it. */
+export const isDamage = (error: unknown): boolean => /^SQLITE_(NOTADB|CORRUPT)/.test(codeOf(error));
 
 /** What is wrong with it and what to do. */
 export type FileFault = { says: string; todo: string };
@@ -18,15 +20,19 @@ export function fileFault(file: string): FileFault | undefined {
       database.close();
     }
   } catch (error) {
-    const { code = "", message } = error as Error & { code?: string };
-    if (!DAMAGED.test(code))
-      throw Object.assign(new Error(`${file} can't be opened: ${message}${besides(code)}`, { cause: error }), { code });
+    if (!isDamage(error)) throw shut(file, error as Error);
+    const { message } = error as Error;
     const todo = "restore the last backup that holds (imprimatur restore), or see IMPRIMATUR_DATA_DIR";
     return { says: `${file} is damaged, or no database at all (${message})`, todo };
   }
 }
 
-const besides = (code: string) => (code.startsWith("SQLITE_CANTOPEN") ? " (to read it, too, SQLite has to write beside it)" : "");
+/** Says nothing about what is in it. */
+export function shut(file: string, cause: Error): Error {
+  const code = codeOf(cause);
+  const besides = code.startsWith("SQLITE_CANTOPEN") ? " (to read it, too, SQLite has to write beside it)" : "";
+  return Object.assign(new Error(`${file} can't be opened: ${cause.message}${besides}`, { cause }), { code });
+}
 
 const tablesOf = (database: Database.Database) =>
   database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").pluck().all() as string[];

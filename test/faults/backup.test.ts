@@ -492,6 +492,23 @@ test("a machine without the room to look at a backup isn't told that the backup 
   }
 });
 
+test("nor where the room ends once it is unpacked, beside the database", async (t) => {
+  const disk = smallDisk(64);
+  if (typeof disk === "string") return t.skip(disk);
+  try {
+    disk.fill();
+    const ballast = join(disk.folder, "ballast");
+    truncateSync(ballast, statSync(ballast).size - Math.ceil(statSync(file).size / 4_096) * 4_096 - 3 * 4_096); // for four files, and no more
+    const { code, out } = await imprimatur(["backup", "--verify", file], { TMPDIR: disk.folder });
+    expect([code, out]).toEqual([
+      1,
+      expect.stringMatching(/^imprimatur: .*node\.backup couldn't be looked at: .*imprimatur\.db can't be opened: .* TMPDIR names another/),
+    ]);
+  } finally {
+    disk.end();
+  }
+});
+
 test("a folder that can't be looked into isn't called empty, and a copy that finds no room is named", async (t) => {
   const circle = join(root, "circle");
   symlinkSync(circle, circle);
