@@ -1,6 +1,6 @@
 // imprimatur doctor: looks at everything a node rests on and says a line about each, with what to do; changes nothing, beside a node that runs or not.
 import { ConfigError } from "#shared/arguments.ts";
-import { wordsOf } from "#shared/fault.ts";
+import { codeOf, reasonOf, wordsOf } from "#shared/fault.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { bad, type Check, type Finding } from "./doctor/finding.ts";
 import * as machine from "./doctor/machine.ts";
@@ -33,14 +33,19 @@ const checks: Record<string, Check> = {
 };
 
 type Line = Finding & { check: string };
-const REMEDIES: Record<string, string> = {
-  EACCES: "run it as the user that the cloud runs as, or see IMPRIMATUR_DATA_DIR",
-};
-const faultOf = (error: Error & { code?: string; todo?: string }): Finding => {
-  const { message, code = "", cause, todo } = error;
+const REMEDIES: [RegExp, string][] = [
+  [/^(EACCES|SQLITE_CANTOPEN)/, "run it as the user that the cloud runs as, or see IMPRIMATUR_DATA_DIR"],
+  [/^(ENOSPC|SQLITE_(FULL|IOERR))/, "make room; where there is some, see what is wrong with the disk"],
+];
+/** Of the disk or the folder, by the code of the innermost fault. */
+const diskRemedyOf = (error: unknown): string | undefined =>
+  error instanceof Error ? (diskRemedyOf(error.cause) ?? REMEDIES.find(([codes]) => codes.test(codeOf(error)))?.[1]) : undefined;
+const faultOf = (error: Error & { todo?: string }): Finding => {
+  const { message, cause, todo } = error;
+  const says = cause instanceof Error && !message.includes(wordsOf(cause)) ? `${message}: ${wordsOf(cause)}` : message;
   return bad(
-    cause instanceof Error && !message.includes(wordsOf(cause)) ? `${message}: ${wordsOf(cause)}` : message,
-    todo ?? REMEDIES[code] ?? remedyOf(error) ?? "see what it names",
+    codeOf(error) === "STORE_UNAVAILABLE" ? reasonOf(error) : says, // a store's refusal is worded for callers of the API
+    todo ?? diskRemedyOf(error) ?? remedyOf(error) ?? "see what it names",
   );
 };
 

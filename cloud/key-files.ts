@@ -1,5 +1,5 @@
 // The private halves of signing keys: files of the data folder, each sealed. What an earlier version left in clear is read, and then sealed too.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably } from "./files.ts";
 import { keyIdOf, type Opener, type Seal } from "./seal.ts";
@@ -8,7 +8,7 @@ export const keyFolder = (dataDir: string): string => join(dataDir, "keys");
 
 /** Their names begin with the instant they were made; oldest first. */
 export const keyFilesIn = (folder: string): string[] =>
-  (existsSync(folder) ? readdirSync(folder) : [])
+  (statSync(folder, { throwIfNoEntry: false }) ? readdirSync(folder) : [])
     .filter((name) => /^\d+\.pem$/.test(name))
     .toSorted((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
 

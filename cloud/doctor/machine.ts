@@ -101,7 +101,7 @@ export const sync: Check = ({ config: { DATA_DIR: dir } }) => {
 };
 
 export const broker: Check = async ({ config: { MQTT_URL, MQTT_PORT } }) => {
-  if (MQTT_URL === undefined) return well(`embedded, on port ${MQTT_PORT === 0 ? "any" : MQTT_PORT}`);
+  if (MQTT_URL === undefined) return well(`embedded, on ${MQTT_PORT === 0 ? "any free port" : `port ${MQTT_PORT}`}`);
   const { connectAsync } = await import("mqtt"); // only who names a broker loads it
   const { address, signIn } = brokerAt(MQTT_URL);
   try {

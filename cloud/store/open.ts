@@ -1,5 +1,5 @@
 // Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
-import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
+import { accessSync, constants, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -103,14 +103,15 @@ const isBusy = (error: unknown): boolean => codeOf(error) === "SQLITE_BUSY";
 /** Whether a process works in the folder. */
 export function isClaimed(dataDir: string): boolean {
   const file = join(dataDir, "lock");
-  if (!existsSync(file)) return false;
-  const lock = new Database(file, { timeout: 0 });
+  if (!statSync(file, { throwIfNoEntry: false })) return false;
+  const untaken = (cause: Error) => new Error(`the lock ${file} can't be taken`, { cause });
+  const lock = openLock(dataDir, untaken);
   try {
     lock.exec("BEGIN EXCLUSIVE");
     return false;
   } catch (error) {
     if (isBusy(error)) return true;
-    throw new Error(`the lock ${file} can't be taken`, { cause: error });
+    throw untaken(error as Error);
   } finally {
     lock.close();
   }

@@ -27,6 +27,7 @@ import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
+import { smallDisk } from "../../fixtures/tmpfs.ts";
 import { freshDatabase } from "../world.ts";
 
 const root = mkdtempSync(join(tmpdir(), "imprimatur-doctor-"));
@@ -278,7 +279,7 @@ test("nothing fails in a store of the version before: what it kept otherwise is 
 
 test.each<[Record<string, string>, string, string]>([
   [{ IMPRIMATUR_PROT: "1" }, "settings", "did you mean IMPRIMATUR_PORT?"],
-  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "database", "ECONNREFUSED"],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "database", "connect ECONNREFUSED 127.0.0.1:1"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "signing key", "can't be looked at without the database"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x" }, "cloud", "isn't known"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x", IMPRIMATUR_PORT: "2" }, "cloud", "ECONNREFUSED"],
@@ -287,6 +288,7 @@ test.each<[Record<string, string>, string, string]>([
 ])("with %j the check of the %s says so", async (env, check, says) => {
   const said = await doctor({ ...settings(dataDir), ...env });
   expect(notOk(said)).toContainEqual(expect.objectContaining({ check, says: expect.stringContaining(says) }));
+  expect(said.out).not.toContain("The store can't answer now"); // worded for callers of the API
 });
 
 test.runIf(process.getuid?.() === 0)("another user's folder isn't said to be empty", async () => {
@@ -294,8 +296,37 @@ test.runIf(process.getuid?.() === 0)("another user's folder isn't said to be emp
   const out = await new Promise<string>((resolve) =>
     execFile(process.execPath, ["cloud/doctor.ts"], nobody, (_, stdout) => resolve(stdout)),
   );
-  for (const check of ["data folder", "database"])
+  for (const check of ["data folder", "database", "signing key", "cloud"])
     expect(out).toMatch(new RegExp(`FAIL ${check}: EACCES: [^\n]*${dataDir}[^\n]*; run it as the user that the cloud runs as`));
+});
+
+test.runIf(process.getuid?.() === 0)("nor is one that may be looked into, but not written", async () => {
+  const folder = mkdtempSync(join(root, "shown-"));
+  cpSync(dataDir, folder, { recursive: true });
+  chmodSync(folder, 0o755);
+  chmodSync(join(folder, "imprimatur.db"), 0o644);
+  chmodSync(root, 0o755);
+  const nobody = { uid: 65_534, gid: 65_534, env: { ...process.env, ...settings(folder) }, encoding: "utf8" } as const;
+  const { stdout } = spawnSync(process.execPath, ["cloud/doctor.ts"], nobody);
+  chmodSync(root, 0o700);
+  for (const named of [`database: ${folder}/imprimatur.db can't be opened`, `cloud: the lock ${folder}/lock can't be taken`])
+    expect(stdout).toMatch(new RegExp(`FAIL ${named}[^\n]*; run it as the user that the cloud runs as`));
+});
+
+test("on a disk without room each line says to make some", async (t) => {
+  const disk = smallDisk(16);
+  if (typeof disk === "string") return t.skip(disk);
+  try {
+    const folder = join(disk.folder, "node");
+    cpSync(dataDir, folder, { recursive: true });
+    for (const end of ["-shm", "-wal"]) rmSync(join(folder, `imprimatur.db${end}`), { force: true }); // as a cloud that ended leaves it
+    disk.fill();
+    const said = await doctor(settings(folder));
+    for (const check of ["disk", "fsync", "database", "cloud"])
+      expect(said.lines).toContainEqual(expect.objectContaining({ check, mark: "FAIL", todo: expect.stringContaining("make room") }));
+  } finally {
+    disk.end();
+  }
 });
 
 test.runIf(process.getuid?.() === 0)("what a copy or a start as another user has left behind is named", async () => {
