@@ -37,12 +37,17 @@ export function install(argv: string[]): Promise<number> {
       : [system("systemctl", `--root=${resolve(root)}`, "enable", SERVICE)]),
   ];
   const note = existsSync(kept)
-    ? `the buffer ${kept} isn't moved: end that agent first, and copy the file to ${join(STATE_DIR, BUFFER_FILE)} if anything in it waits`
+    ? `the buffer ${kept} isn't moved: ${moveOf(kept)}`
     : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
   const unseen = isOutOfSight() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
   const unheard = variablesSet().length > 0 ? `; ${notForIt()}` : "";
   return carryOut(steps, yes, `${note}${unseen}${unheard}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
 }
+
+/** The files beside it say what was begun and not yet put in; once the service has run, systemd leaves what root lays there to root. */
+const moveOf = (kept: string): string =>
+  `if anything in it waits, end that agent, systemctl stop ${SERVICE}, mkdir -p ${STATE_DIR} && cp ${kept}* ${STATE_DIR}/ && ` +
+  `chown --reference=${STATE_DIR}/. ${STATE_DIR}/*, and start the service`;
 
 /** The file alone: a service has nothing of the environment that it is installed from. */
 function settingsOfService(file: string): AgentConfig {

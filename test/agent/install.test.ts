@@ -1,7 +1,7 @@
 // imprimatur agent install: what it would do is said first, the unit is hardened and drives what the settings name, and it goes away again.
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -43,6 +43,18 @@ test("without --yes it only says what it would do", async () => {
   expect([code, existsSync(root)]).toEqual([0, false]);
   expect(out).toMatch(
     /^would write .*imprimatur-agent\.service\nwould run systemctl .*enable imprimatur-agent\.service\n[^]*nothing is done yet/,
+  );
+});
+
+test("a buffer that is there already is told how to come along: whole, and as the service's own user's", async () => {
+  const [settled, kept] = [join(folder, "settled.json"), join(folder, "kept")];
+  mkdirSync(kept);
+  writeFileSync(join(kept, "station.db"), "");
+  writeFileSync(settled, JSON.stringify({ ...network, dataDir: kept }));
+  const { out } = await installWith({}, "--config", settled);
+  const place = "/var/lib/imprimatur-agent";
+  expect(out).toContain(
+    `end that agent, systemctl stop imprimatur-agent.service, mkdir -p ${place} && cp ${kept}/station.db* ${place}/ && chown --reference=${place}/. ${place}/*`,
   );
 });
 
