@@ -75,6 +75,15 @@ const broker = (value: string): string | undefined => {
   refuseHalfEncoded(parsed);
   return parsed;
 };
+/** The driver's, and what it leaves to servers' own programs. */
+const TLS_PARAMETERS =
+  "ssl sslmode sslrootcert sslcert sslkey sslnegotiation sslpassword sslcertmode sslcrl sslcrldir sslsni sslcompression ssl_min_protocol_version ssl_max_protocol_version".split(" "); // oxfmt-ignore
+/** A name that the driver overlooks would leave the connection open to all who listen. */
+function refuseUnheeded(parsed: string): void {
+  for (const name of new URL(parsed).searchParams.keys())
+    if (/ssl|tls/i.test(name) && !TLS_PARAMETERS.includes(name))
+      throw new Error(`has ${name} in it, which nothing heeds; did you mean ${nearest(name, TLS_PARAMETERS)}?`);
+}
 /** What libpq takes and our driver doesn't is told apart from a typing error. */
 const database = (value: string): string | undefined => {
   if (/^postgres(ql)?:/.test(value)) {
@@ -86,7 +95,9 @@ const database = (value: string): string | undefined => {
       );
   }
   const parsed = url("postgres", "postgresql")(value);
-  if (parsed !== undefined) refuseHalfEncoded(parsed);
+  if (parsed === undefined) return undefined;
+  refuseHalfEncoded(parsed);
+  refuseUnheeded(parsed);
   return parsed;
 };
 /** A header has to carry it: ASCII, and spaces only inside. */

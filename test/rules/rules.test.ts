@@ -54,7 +54,21 @@ test.each([
   [{ IMPRIMATUR_MQTT_URL: "mqtt://cloud:100%@broker.example" }, "percent-encoded"],
   [{ IMPRIMATUR_MQTT_PUBLIC_URL: "mqtt://cloud:secret@broker.example" }, "no user or password"],
   [{ IMPRIMATUR_PROT: "1" }, "did you mean IMPRIMATUR_PORT"],
+  [
+    { IMPRIMATUR_DATABASE_URL: "postgres://db.example/x?ssl_mode=verify-full" },
+    "ssl_mode in it, which nothing heeds; did you mean sslmode?",
+  ],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://db.example/x?SSLMODE=require" }, "did you mean sslmode?"],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://db.example/x?tls=true" }, "did you mean ssl?"],
 ])("the setting %j is refused by name", (env, words) => expect(() => configFrom(env)).toThrow(words));
+
+test.each(["sslmode=verify-full&sslrootcert=ca.pem", "ssl=true", "sslsni=0&ssl_min_protocol_version=TLSv1.3", "application_name=a"])(
+  "what a server's own programs know is taken: %s",
+  (query) => {
+    const url = `postgres://db.example/x?${query}`;
+    expect(configFrom({ IMPRIMATUR_DATABASE_URL: url }).DATABASE_URL).toBe(url);
+  },
+);
 
 test("places are named outside of quotes only", () => {
   expect(placed(`SELECT "a?" FROM t WHERE b = ? AND c = 'it''s ?' AND d = ?`, (n) => `$${n}`)).toBe(
