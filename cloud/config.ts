@@ -114,6 +114,8 @@ const sealingKeys = (value: string): string[] => {
   const keys = value.split(/\r?\n/).filter((line) => line.trim() !== "");
   const least = limits.BOOTSTRAP_KEY_MIN_LENGTH;
   if (keys.some(({ length }) => length < least)) throw new Error(`must have at least ${least} characters, and in each line a key`);
+  if (keys.some((key) => key.includes(String.raw`\n`)))
+    throw new Error(String.raw`has a \n in a key: put a real line break there (\n is one only in double quotes, in a --config file)`);
   return keys;
 };
 const sealingKeyFile = (value: string): string[] => {

@@ -215,6 +215,7 @@ test.each([
   ["\n  IMPRIMATUR_BOOTSTRAP_KEY = a#b", "line 2: a # begins a comment"],
   ["IMPRIMATUR_BOOTSTRAP_KEY=#correct-horse-battery-staple", "line 1: a # begins a comment"],
   ["IMPRIMATUR_SEALING_KEY='two\nlines'", "line 2 isn't of the form"],
+  ["IMPRIMATUR_SEALING_KEY='the-newest-of-two-keys-0001\\nthe-older-of-two-keys-000002'", "\\n in a key"],
   ["IMPRIMATUR_PORT=1\n\nIMPRIMATUR_PORT=2", "line 3 sets IMPRIMATUR_PORT a second time: leave one"],
 ])("a file with the line %j is refused, because it would be read as something else", (text, says) => {
   expect(() => read(text)).toThrow(says);

@@ -60,6 +60,7 @@ test.each([
   ],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://db.example/x?SSLMODE=require" }, "did you mean sslmode?"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://db.example/x?tls=true" }, "did you mean ssl?"],
+  [{ IMPRIMATUR_SEALING_KEY: String.raw`the-newest-of-two-keys-0001\nthe-older-of-two-keys-000002` }, String.raw`\n in a key`],
 ])("the setting %j is refused by name", (env, words) => expect(() => configFrom(env)).toThrow(words));
 
 test.each(["sslmode=verify-full&sslrootcert=ca.pem", "ssl=true", "sslsni=0&ssl_min_protocol_version=TLSv1.3", "application_name=a"])(
