@@ -252,6 +252,8 @@ function fileSettings(file: string): Given {
     for (const [i, line] of textIn(file, FILE_MAX_BYTES).split(/\r?\n/).entries())
       for (const [name, value] of Object.entries(lineSetting(line, i))) {
         if (Object.hasOwn(given, name)) throw new Error(`line ${i + 1} sets ${name} a second time: leave one`);
+        if (name.startsWith("OTEL_") && !(name in settings))
+          throw new Error(`line ${i + 1}: ${name} counts in the environment alone; of such names a file takes OTEL_EXPORTER_OTLP_ENDPOINT`);
         given[name] = value;
       }
     return given;

@@ -216,6 +216,8 @@ test.each([
   ["IMPRIMATUR_BOOTSTRAP_KEY=#correct-horse-battery-staple", "line 1: a # begins a comment"],
   ["IMPRIMATUR_SEALING_KEY='two\nlines'", "line 2 isn't of the form"],
   ["IMPRIMATUR_SEALING_KEY='the-newest-of-two-keys-0001\\nthe-older-of-two-keys-000002'", "\\n in a key"],
+  ["OTEL_SERVICE_NAME=cloud", "line 1: OTEL_SERVICE_NAME counts in the environment alone"],
+  ["OTEL_EXPORTER_OTLP_ENDPIONT=http://127.0.0.1:4318", "of such names a file takes OTEL_EXPORTER_OTLP_ENDPOINT"],
   ["IMPRIMATUR_PORT=1\n\nIMPRIMATUR_PORT=2", "line 3 sets IMPRIMATUR_PORT a second time: leave one"],
 ])("a file with the line %j is refused, because it would be read as something else", (text, says) => {
   expect(() => read(text)).toThrow(says);
