@@ -1,10 +1,11 @@
 // imprimatur agent install: what it would do is said first, the unit is hardened and drives what the settings name, and it goes away again.
-import { execFile, execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { agentConfigFrom } from "../../agent/config.ts";
 import { unitOf } from "../../agent/unit.ts";
@@ -125,6 +126,18 @@ test("a station of the network sees no device; a wired one only its own, by thei
   expect(unitOf(agentConfigFrom(wired), "/etc/imprimatur.json", 254)).toContain("RestartSec=1\nRestartSteps=6\nRestartMaxDelaySec=60\n");
 });
 
+test("from a path with spaces and letters of all kinds systemd takes it, too", async (t) => {
+  if (!has("systemd-analyze")) return t.skip("this machine has no systemd-analyze");
+  const place = join(folder, "Ünser 100 % Drucker");
+  mkdirSync(join(place, "agent"), { recursive: true });
+  for (const name of ["unit.ts", "port-url.ts"]) copyFileSync(join("agent", name), join(place, "agent", name));
+  const { unitOf: unitThere } = (await import(pathToFileURL(join(place, "agent/unit.ts")).href)) as { unitOf: typeof unitOf };
+  const unit = join(folder, "spaced.service");
+  writeFileSync(unit, unitThere(agentConfigFrom(network), join(place, "my agent.json"), 0));
+  const { status, stdout, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
+  expect([status, stdout, stderr]).toEqual([0, "", ""]);
+});
+
 test.for([
   ["of the network", network],
   ["with devices", wired],
@@ -132,8 +145,8 @@ test.for([
   if (!has("systemd-analyze")) return t.skip("this machine has no systemd-analyze");
   const unit = join(folder, "imprimatur-agent.service");
   writeFileSync(unit, unitOf(agentConfigFrom(settings), file, 0));
-  const said = execFileSync("systemd-analyze", ["verify", unit], { encoding: "utf8", stdio: "pipe" });
-  expect(said).toBe("");
+  const { status, stdout, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
+  expect([status, stdout, stderr]).toEqual([0, "", ""]);
   const judged = execFileSync("systemd-analyze", ["security", "--offline=yes", "--threshold=30", unit], {
     encoding: "utf8",
     stdio: "pipe",
