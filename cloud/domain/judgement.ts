@@ -12,14 +12,12 @@ export type Judgement = Pick<Evaluation, "score" | "status" | "findings">;
 export type OnFault = (obligationId: string, error: unknown) => void;
 
 function valueAt(facts: Facts, pointer: string): unknown {
-  return pointer
-    .split("/")
-    .slice(1)
-    .reduce<unknown>(
-      (value, name) =>
-        typeof value === "object" && value !== null && Object.hasOwn(value, name) ? (value as Facts["product"])[name] : undefined,
-      facts,
-    );
+  let value: unknown = facts;
+  for (const name of pointer.split("/").slice(1)) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = (value as Facts["product"])[name];
+  }
+  return value;
 }
 const isAbsent = (facts: Facts, pointer: string) => (valueAt(facts, pointer) ?? null) === null;
 
