@@ -1,4 +1,4 @@
-// What leaves: an answer as its route gave it, as it is kept for a replay, and, in tests, whether its document knows it.
+// Answers on their way out: as the route gave them, as they are kept for a replay, and, in tests, whether the document knows them.
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import type { Answer } from "./domain/idempotency.ts";
@@ -14,8 +14,10 @@ export function answerOf(route: Route, { status, body, headers = {}, isIdle = fa
   if (body === undefined) return { status, headers, body: null, isIdle };
   if (typeof body === "string") return { status, headers, body, isIdle };
   const answer: Answer = { status, headers, body: JSON.stringify(body), isIdle };
-  if (route.replay && "hide" in route.replay) answer.keep = JSON.stringify(hidden(body, route.replay.hide));
-  return answer;
+  if (!route.replay || !("hide" in route.replay)) return answer;
+  let shown = body; // by a replay: null stands where a secret was
+  for (const path of route.replay.hide) shown = without(shown, path.split("."));
+  return { ...answer, keep: JSON.stringify(shown) };
 }
 
 /** The same thing need not travel twice; whether it is the same is asked every time. */
@@ -26,9 +28,7 @@ export function unlessKnown(route: Route, sent: Sent, known: string | undefined)
   return tags.has(etag) || tags.has("*") ? { status: 304, headers: { etag }, body: null } : sent;
 }
 
-/** A copy in which the paths are null: what a replay of a mint shows. */
-const hidden = (body: object, paths: readonly string[]): object => paths.reduce((copy, path) => without(copy, path.split(".")), body);
-
+/** A copy in which the path leads to null. */
 function without(value: object, [name = "", ...rest]: string[]): object {
   if (!Object.hasOwn(value, name)) return value; // a device that was given a key has none of its own to show
   const inner = (value as Record<string, object>)[name] ?? {};
