@@ -77,7 +77,7 @@ export function jointUnits(transaction: Run, alone: Run): Joint {
     });
 }
 
-/** The store's, not the unit's: to run it again wouldn't help, but where its connection broke before the commit was asked for. */
+/** A fault of the store's and not of the unit's: running the unit again wouldn't mend it, unless its connection broke before the commit was asked for. */
 const isFault = (error: unknown): boolean => error instanceof Refusal && error.status >= 500;
 
 type Kind = "reads" | "writes" | "needs to be alone";
@@ -112,7 +112,7 @@ function askingAsOne(): typeof asOne {
   };
 }
 
-/** A session in which is seen what writes. Others would wait for a lock as well, and there is one savepoint for all: whoever needs that is told, even when there are no others just now. */
+/** A session that notes what writes, and refuses locks, for which all others of the transaction would wait, and savepoints, which they would share: also where there are no others just now. */
 function looking(session: Session, wrote: () => void, asker?: typeof asOne): Session {
   const over =
     (execute: Execute): Execute =>

@@ -54,7 +54,7 @@ export function linesOn(client: PoolClient): Lines {
   let begun: { call: Call; line: object }[] = [];
   let isOver = false;
   let cause: unknown;
-  /** What comes behind a statement that failed is only told that one did: whoever is to judge whether to try again hears of that one. */
+  /** Of a statement behind one that failed the server says only that one did: what failed first tells whether to try again. */
   const causeOf = (error: unknown): unknown => {
     const isAfterAnother = codeOf(error) === IN_FAILED_TRANSACTION;
     if (!isAfterAnother) cause = error;

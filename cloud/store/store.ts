@@ -63,7 +63,7 @@ export type Sequence = { last: string; nth: number };
 export type Tx = {
   /** The only time there is: the moment this unit began, by the store's clock. */
   now: number;
-  /** How late it has become since, by that clock, and the latest id that this node made by it: for the order in which things were made. */
+  /** What time it is now by that clock, and the last id that this node made by it: for what has to sort in the order in which it was made. */
   moment(): number;
   made: Sequence;
   db: Db;
@@ -82,7 +82,7 @@ export type Store = Pick<Engine, "sole"> & {
   engine: Engine["name"];
   read: Begin;
   write: Begin;
-  /** For short units that come in great numbers: see `transact`. What only reads is one statement, and knows its moment when that is answered. */
+  /** Short units that come in great numbers share a transaction (see `transact`). One that reads is a single statement, and has its `now` once that is answered. */
   joint: { read: Begin; write: Begin };
   pending(): number;
   close(): Promise<void>;
@@ -112,7 +112,7 @@ export function run(sql: string, params: unknown[], method: Method): Promise<Row
 }
 type Db = typeof db;
 
-/** Works on all at once, each a line of its own: a server is asked for all of them in one round trip where they ask the same. */
+/** Works on all items at once, each in a line of its own: statements that several lines ask alike go to a server as one. */
 export function eachBeside<Item, T>(items: readonly Item[], work: (item: Item) => Promise<T>): Promise<T[]> {
   const line = running.getStore();
   if (!line) throw new Error("lines of work outside of a unit of work");
@@ -120,7 +120,7 @@ export function eachBeside<Item, T>(items: readonly Item[], work: (item: Item) =
   return together(items.map((item) => running.run({ unit, execute: unit.session.beside() }, () => work(item))));
 }
 
-/** What units of one transaction ask at the same moment is asked once, and answered to all of them; undefined where nobody asks alike, and it isn't asked. */
+/** Asks once what several units of one transaction ask at the same moment, and answers each of them; undefined, and nothing is asked, where only one does. */
 export const asOne = async <T>(what: string, ask: () => Promise<T>): Promise<T | undefined> =>
   running.getStore()?.unit.session.asOne?.(what, ask);
 
