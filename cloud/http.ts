@@ -136,7 +136,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   return write(route, input, keyed());
 }
 
-/** An unfit request whose key stands for another one is refused as that, as a fit one would be. Clients and files aren't known yet. */
+/** Where its idempotency key stands for another request, that is what an unfit one is refused for, as a fit one would be. Not where its client or its file isn't known yet. */
 async function refuseUnfit(
   route: Route,
   { caller }: FastifyRequest,
@@ -201,7 +201,7 @@ function inWordsOf({ headers: { accept } }: Asked, route: Write, answer: Answer)
 
 type Judge = (request: FastifyRequest, parts: Parts, faults: FieldFault[]) => Promise<void>;
 
-/** The route's check, which refuses an unfit body as such only where a fit one might have been taken. */
+/** The route's check. Before it refuses an unfit body the guard is asked, which refuses where no body could be taken, and adds faults that only the store can tell. */
 function judgeOf(route: Route, { store }: Deps): Judge {
   const check = checkOf(route);
   const guard = route.kind === "write" ? route.guard : undefined;
@@ -228,7 +228,7 @@ function isFit(check: () => void): boolean {
   }
 }
 
-/** What a refusal undid includes its audit row: where it has to leave one, that is a unit of its own. */
+/** A refusal undoes its unit, and with it the audit row: where one has to stand it is written in a unit of its own. */
 async function tellOf(error: unknown, store: Store, refused: (tx: Tx, refusal: Refusal) => Promise<void>): Promise<never> {
   if (error instanceof Refusal && error.code === "API_SCOPE_DENIED") await store.write("audit refusal", (tx) => refused(tx, error));
   throw error;

@@ -123,7 +123,7 @@ async function earlier(tx: Tx, request: Once): Promise<Answer | undefined> {
   return { status: row.status, headers: { ...row.headers, ...REPLAYED }, body };
 }
 
-/** For what goes no further: whatever is wrong with it, under a key that stands for another request it is that. */
+/** For a request that is refused anyway: where its key stands for another one, that is what it is refused for. */
 export const refuseOther = async (tx: Tx, request: Once): Promise<void> => void (await earlier(tx, request));
 
 async function keep(tx: Tx, request: Once, answer: Answer): Promise<Answer> {

@@ -11,7 +11,7 @@ import { instant } from "./instant.ts";
 import { type PageQuery, SEQ, wholeOf, wholeReply } from "./page.ts";
 import { waits } from "./wakes.ts";
 
-/** A job; and while a unit that holds it is ahead of what is stored, the revision that is, and all words on the attempt if it heard them itself. */
+/** A job. In a unit that holds it and has moved it on without writing: `stored` is the revision in the store, `said` every word on the attempt, if the unit heard all of them. */
 export type Row = typeof printJobs.$inferSelect & { stored?: number; said?: Said[] };
 export type Said = { toState: JobState; item: BundleItem | null };
 type Actor = { kind: Assertor; id: string | null };
