@@ -58,10 +58,7 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
 async function reprint({ floor, cloud, station }: ActDeps, ref: string, operator: string): Promise<{ job_ref: string }> {
   const [attempt] = floor.store.ofJob(ref);
   if (!attempt) throw new Refusal("NOT_FOUND", saying("no_such_job", { job: ref }));
-  if (attempt.ended !== "sealed")
-    throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_only_sealed"), {
-      allowed: [],
-    });
+  if (attempt.ended !== "sealed") throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_only_sealed"), { allowed: [] });
   const { gtin, serial, needs, template } = attempt.task;
   const reason = station === undefined ? saying("reprint_as_asked", { operator }) : saying("reprint_as_asked_at", { operator, station });
   const wanted = { gtin, serial, needs, template, reprint: true, reason, ...(station === undefined ? {} : { station }) };

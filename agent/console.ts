@@ -208,11 +208,7 @@ function explain({ store, news }: ActDeps["floor"], n: number, words: string): v
   if (store.explain(n, words)) return news.beat();
   const state = store.labelStateOf(n);
   if (state === undefined) throw new Refusal("NOT_FOUND", saying("no_such_label"));
-  if (OPEN_LABELS.includes(state))
-    throw new Refusal("ILLEGAL_TRANSITION", saying("label_not_over"), {
-      state,
-      allowed: [],
-    });
+  if (OPEN_LABELS.includes(state)) throw new Refusal("ILLEGAL_TRANSITION", saying("label_not_over"), { state, allowed: [] });
   throw new Refusal(
     "ILLEGAL_TRANSITION",
     `this label is ${state.replace("_", " ")} (${labelStates[state]}): there is nothing to explain; that can be done of ${OPEN_LABELS.join(", ")}`,

@@ -151,15 +151,8 @@ function drawSymbol(canvas: Canvas, { box, level, moduleMinMm }: Extract<Element
   const leastDots = Math.ceil(canvas.dots(moduleMinMm * 100) / 100 - 0.01); // 0.375 mm is 2.997 dots at 203 dpi: three
   if (moduleDots < leastDots) {
     const [needs, has] = [across * leastDots, Math.min(area.width, area.height)];
-    throw refuse(
-      saying("qr_too_large", {
-        characters: payload.length,
-        needs: canvas.mm(needs),
-        module: moduleMinMm,
-        has: canvas.mm(has),
-        over: canvas.mm(needs - has),
-      }),
-    );
+    const [over, module] = [canvas.mm(needs - has), moduleMinMm];
+    throw refuse(saying("qr_too_large", { characters: payload.length, needs: canvas.mm(needs), module, has: canvas.mm(has), over }));
   }
   const x = area.x + Math.floor((area.width - modules * moduleDots) / 2);
   const y = area.y + Math.floor((area.height - modules * moduleDots) / 2);
@@ -213,15 +206,8 @@ function firstFit(canvas: Canvas, sizesMm: number[], text: string, area: Area, m
     last = fit;
   }
   const room = `${canvas.mm(area.width)} x ${canvas.mm(area.height)} mm`;
-  throw refuse(
-    saying("no_room", {
-      text: JSON.stringify(text),
-      room,
-      size: sizesMm.at(-1) ?? 0,
-      over: canvas.mm(last.shortDots),
-      of: saying(last.of),
-    }),
-  );
+  const said = { text: JSON.stringify(text), room, size: sizesMm.at(-1) ?? 0, over: canvas.mm(last.shortDots), of: saying(last.of) };
+  throw refuse(saying("no_room", said));
 }
 
 function fitAt(sizeDots: number, text: string, area: Area, maxLines: number): Fit | Misfit {

@@ -94,26 +94,15 @@ function tellSent(floor: Floor, attemptId: string, name: string, left: Left): vo
   const printer = floor.printers.find((one) => one.name === name);
   const transport = printer?.port.split(":")[0] ?? "unknown";
   const simulated = printer?.simulated ? { simulated: true } : {};
-  const receipt = {
-    transport,
-    printer: name,
-    ...left,
-    accepted_at: instant(floor.clock),
-    ...simulated,
-  } satisfies Evidence["spool_receipt"];
+  const receipt: Evidence["spool_receipt"] = { transport, printer: name, ...left, accepted_at: instant(floor.clock), ...simulated };
   tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
 }
 function nothingLeft({ store }: Floor, { attemptId, stage, jobRef, ended }: Attempt): boolean {
   if (stage === "sending") store.change(attemptId, { stage: "rendered" });
   if (ended !== null || stage === "orphan") store.relabel(attemptId, MAY_BE_HERE, "not_printed", saying("nothing_left"));
   if (stage !== "orphan") return false;
-  store.reportOrphan({
-    job_ref: jobRef,
-    attempt_id: attemptId,
-    evidence: { outcome: "not_printed" },
-    disposition: "destroyed",
-    actor: DEVICE,
-  });
+  const evidence = { outcome: "not_printed" };
+  store.reportOrphan({ job_ref: jobRef, attempt_id: attemptId, evidence, disposition: "destroyed", actor: DEVICE });
   store.change(attemptId, { ended: "stale" });
   return false;
 }
