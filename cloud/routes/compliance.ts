@@ -53,10 +53,7 @@ export const compliance: Route[] = [
       minimumPriorityLevel: "high",
     },
     replies: { 200: RegulationSelection },
-    run: async ({ tx, body, deps }) => ({
-      status: 200,
-      body: { ...regulations.select(deps.packs, body), evaluatedAt: instant(tx.now) },
-    }),
+    run: async ({ tx, body, deps }) => ({ status: 200, body: { ...regulations.select(deps.packs, body), evaluatedAt: instant(tx.now) } }),
   }),
   serve({
     method: "POST",
@@ -67,10 +64,7 @@ export const compliance: Route[] = [
     body: EvaluationBatch,
     example: { sectors: ["espr", "rohs"], productIds: ["019a0000-0000-7000-8000-000000000000"] },
     replies: { 200: EvaluationBatchResult },
-    run: async ({ by, body, deps }) => ({
-      status: 200,
-      body: await domain.evaluateBatch(deps, by, body),
-    }),
+    run: async ({ by, body, deps }) => ({ status: 200, body: await domain.evaluateBatch(deps, by, body) }),
   }),
   serve({
     ...ofSector,
@@ -78,20 +72,14 @@ export const compliance: Route[] = [
     params: IdParams,
     says: "How the product stands in each sector",
     replies: { 200: EvaluationSummaries },
-    run: async ({ by, params, deps }) => ({
-      status: 200,
-      body: { data: await domain.overview(deps, by, params.id) },
-    }),
+    run: async ({ by, params, deps }) => ({ status: 200, body: { data: await domain.overview(deps, by, params.id) } }),
   }),
   serve({
     ...ofSector,
     path: "/products/{id}/compliance/{sector}/full",
     says: "The product's evaluation in one sector: every rule with its outcome, what it looked at and what would satisfy it",
     replies: { 200: Evaluation },
-    run: async ({ by, params, deps }) => ({
-      status: 200,
-      body: await domain.evaluate(deps, by, params.id, params.sector),
-    }),
+    run: async ({ by, params, deps }) => ({ status: 200, body: await domain.evaluate(deps, by, params.id, params.sector) }),
   }),
   serve({
     ...ofSector,

@@ -43,9 +43,8 @@ const command = (name: keyof typeof commands, says: string): Route =>
     replies: { 200: Passport },
     refusals: ["GUARD_REJECTED"],
     audit: commands[name],
-    run: async ({ tx, by, params, deps }) => {
-      return reply(name === "revise" ? await domain.revise(tx, by, params.id, deps) : await domain.move(tx, by, params.id, name));
-    },
+    run: async ({ tx, by, params, deps }) =>
+      reply(name === "revise" ? await domain.revise(tx, by, params.id, deps) : await domain.move(tx, by, params.id, name)),
   });
 
 export const passports: Route[] = [

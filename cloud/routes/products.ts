@@ -189,10 +189,7 @@ export const products: Route[] = [
     refusals: ["ILLEGAL_TRANSITION", "COMPLIANCE_EVALUATION_UNAVAILABLE"],
     audit: "product.transitioned",
     run: async ({ tx, by, params, body, ifMatch }) =>
-      reply(await domain.transition(tx, by, params.id, body, ifMatch), 200, {
-        to: body.stage,
-        reason: body.reason ?? null,
-      }),
+      reply(await domain.transition(tx, by, params.id, body, ifMatch), 200, { to: body.stage, reason: body.reason ?? null }),
   }),
   write({
     method: "POST",
@@ -208,10 +205,9 @@ export const products: Route[] = [
     sends: ["ETag"],
     refusals: ["ALREADY_VOIDED", "SERIAL_NOT_ALLOCATED"],
     audit: "product.voided",
-    run: async ({ tx, by, params, body, ifMatch, deps }) =>
-      reply(await voidIt(tx, by, params.id, body, deps.origin(), ifMatch), 200, {
-        reason: body.reason,
-        serial: body.serial ?? null,
-      }),
+    run: async ({ tx, by, params, body, ifMatch, deps }) => {
+      const { reason, serial = null } = body;
+      return reply(await voidIt(tx, by, params.id, body, deps.origin(), ifMatch), 200, { reason, serial });
+    },
   }),
 ];
