@@ -57,7 +57,7 @@ export function replyChecker(route: Route): (sent: Sent) => void {
     if (body !== null && !mediaOfReply(shape).includes(type))
       throw new Error(`${labelOf(route)} answered ${type}, which it doesn't document`);
     if (body instanceof Readable) return;
-    const json = isSchema(shape) ? shape : type.endsWith("json") ? route.jsonShape : undefined;
+    const json = isSchema(shape) ? shape : body !== null && type.endsWith("json") ? route.jsonShape : undefined;
     const validate = json && fitting(json);
     if (validate && !validate(JSON.parse(body ?? "null")))
       throw new Error(`${labelOf(route)} answered a shape it doesn't document: ${JSON.stringify(validate.errors)}`);
