@@ -56,23 +56,25 @@ async function isLatest(tx: Tx, tenantId: string, { unknown }: PrintStatusTaken,
   });
 }
 
+type Standing = NonNullable<Awaited<ReturnType<typeof find>>>;
+/** Those serials of a batch that there are, in everybody's order. */
+async function standing(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<Standing[]> {
+  const found = await together(inTurn(results.map(({ serial }) => serial)).map((serial) => find(tx, tenantId, serial)));
+  return found.filter((row) => row !== undefined);
+}
+
 type Before = { jobs: Map<string, jobs.Row>; printed: Set<string> };
 /** The jobs that are open for what was printed elsewhere, which everybody takes before the serials, and what has been printed already. */
-async function holdJobs(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<Before> {
-  const printed = results.filter(({ status }) => status === "printed");
-  const found = await together(printed.map(({ serial }) => find(tx, tenantId, serial)));
+async function holdJobs(tx: Tx, tenantId: string, rows: readonly Standing[], results: readonly Outcome[]): Promise<Before> {
+  const told = new Set(results.flatMap(({ serial, status }) => (status === "printed" ? [serial] : [])));
+  const printed = rows.filter(({ serial }) => told.has(serial));
   const held = await jobs.hold(
     tx,
     tenantId,
-    found.flatMap((row) => row?.openJob ?? []),
+    printed.flatMap(({ openJob }) => openJob ?? []),
   );
-  const isPrinted = (row: (typeof found)[number]) => row !== undefined && (row.printStatus === "printed" || row.sealedJob !== null);
-  return { jobs: held, printed: new Set(found.flatMap((row) => (row && isPrinted(row) ? row.serial : []))) };
-}
-
-/** The first serial that there is, in everybody's order: who says the same at the same time waits here, and finds it said. */
-async function holdFirst(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<void> {
-  for (const serial of inTurn(results.map((one) => one.serial))) if (await hold(tx, tenantId, serial)) return;
+  const before = printed.filter(({ printStatus, sealedJob }) => printStatus === "printed" || sealedJob !== null);
+  return { jobs: held, printed: new Set(before.map(({ serial }) => serial)) };
 }
 
 type Asked = { keyless: boolean; origin: string };
@@ -81,8 +83,10 @@ type Answer = { taken: PrintStatusTaken; replayed: boolean };
 export async function report(tx: Tx, by: By, results: readonly Outcome[], { keyless, origin }: Asked): Promise<Answer> {
   const key = keyOf(results);
   const known = { scope: scopeOf(by.tenantId), key: key.toString("hex"), fingerprint: key };
-  const stood = await holdJobs(tx, by.tenantId, results);
-  await holdFirst(tx, by.tenantId, results);
+  const rows = await standing(tx, by.tenantId, results);
+  const stood = await holdJobs(tx, by.tenantId, rows, results);
+  const [first] = rows;
+  if (first) await hold(tx, by.tenantId, first.serial); // who says the same at the same time waits here, and finds it said
   const before = keyless ? await idempotency.kept(tx, known) : undefined;
   if (typeof before === "string") {
     const taken = JSON.parse(before) as PrintStatusTaken;
