@@ -148,11 +148,12 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       become("ready", waits ?? saying("doesnt_tell"));
       return true;
     }
+    const wasSeen = lookedAt > 0; // over this line
     const status = await at.preflight();
     if (isOver()) return false; // its port may have been closed meanwhile
     lookedAt = clock.now();
     if (status.source.length === 0 && status.ready !== false) {
-      become("offline", saying("no_longer_there"));
+      if (!wasSeen || !at.isHungUp?.()) become("offline", saying("no_longer_there")); // else a new line shows whether it is
       await close();
       return false;
     }

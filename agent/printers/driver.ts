@@ -155,6 +155,8 @@ export type Printer = {
   flush(token?: string): Promise<Flush>;
   /** Lets what was written go out. */
   close(): Promise<void>;
+  /** The other side ended the line, as many do with one that is quiet for long; a queue keeps none. */
+  isHungUp?(): boolean;
 };
 
 /** Beyond printing: it writes tags; tells apart what became of several labels under way; or is a queue, which keeps labels by their names when nobody is connected. */
@@ -178,7 +180,10 @@ export const overBytes = (
   schemes: ["tcp", "serial", "file"],
   can,
   check: (url) => void parsePort(url),
-  open: async (url, profile, { clock = systemClock } = {}) => over(await openPort(url, { clock }), profile, clock),
+  open: async (url, profile, { clock = systemClock } = {}) => {
+    const port = await openPort(url, { clock });
+    return { ...over(port, profile, clock), isHungUp: () => port.closed?.by === "peer" };
+  },
 });
 
 export const NO_COUNTERS: Counters = { labels: null, voids: null };

@@ -215,6 +215,29 @@ test("a print queue that was there and answers nothing when it is opened anew is
   await until(() => wordsAt(station)?.includes("ECONNREFUSED") ?? false);
 });
 
+test("a printer that hangs up on a line that is quiet for long isn't taken for one that is off", async (t) => {
+  const shop = await printShop(w);
+  let url = "";
+  let calls = 0;
+  const between = await startDevice((agent) => {
+    calls += 1;
+    const { hostname, port } = new URL(url);
+    const machine = connect({ host: hostname, port: Number(port), noDelay: true });
+    machine.on("error", () => {});
+    machine.pipe(agent).pipe(machine); // both ends go when either does
+    agent.setTimeout(1_200, () => machine.end());
+  });
+  t.onTestFinished(between.end);
+  const station = await stationOn(await floorOf(t, w.url, shop, { eyes: "hand", port: (to) => ((url = to), between.url) }), {
+    patience: { ...PATIENCE, idleMs: 2_500 },
+  });
+  t.onTestFinished(station.end);
+  await until(() => calls >= 3);
+  const { job_ref: ref } = await shop.issue();
+  await isIn(shop, ref, "PRINTED_ATTESTED");
+  expect(station.lines.filter(isOfPrinter)).toEqual([]);
+});
+
 test("a print queue that refuses a label for now is sent it ever more rarely, until it takes it", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand", language: "ipp" });
