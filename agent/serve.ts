@@ -1,13 +1,16 @@
 // The station as a program: settings, start, one line when ready, and an end that leaves nothing unwritten.
 import { existsSync } from "node:fs";
+import { ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, loadAgentConfig } from "./config.ts";
 import { addFace } from "./font.ts";
 import { type AgentLog, createAgentLog } from "./log.ts";
 import { startStation } from "./station.ts";
+import { loadTemplates, templateFor } from "./template.ts";
 
 export async function serve(file: string | undefined): Promise<void> {
   const config = loadAgentConfig(file);
   for (const font of config.fonts) addFace(font);
+  checkLabels(config);
   const log = createAgentLog(config.logLevel);
   const station = await startStation(config, { log });
   let ending = false;
@@ -25,6 +28,17 @@ export async function serve(file: string | undefined): Promise<void> {
     end(1);
   });
   sayReady(log, config, station.url);
+}
+
+/** Every job would be refused, and its attempts be spent. */
+function checkLabels({ printers }: AgentConfig): void {
+  const templates = loadTemplates();
+  for (const [i, { label }] of printers.entries())
+    try {
+      templateFor(templates, label);
+    } catch (error) {
+      throw new ConfigError(`printers.${i}.label: ${(error as Error).message}`);
+    }
 }
 
 const SAYS_READY = new Set(["trace", "debug", "info"]);

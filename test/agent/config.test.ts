@@ -239,6 +239,11 @@ test.each([
     /json can't be read: it isn't a TrueType or OpenType file: see fonts/,
   ],
   [
+    ["--config", fileOf({ ...least, dataDir: join(folder, "small"), printers: [{ ...printer, label: { widthMm: 20, heightMm: 20 } }] })],
+    1,
+    /: printers\.0\.label: no template fits a label of 20 x 20 mm; there are .*25 x 25 mm/,
+  ],
+  [
     ["--config", fileOf({ ...least, dataDir: join(folder, "own"), console: { host: "192.0.2.1" } })],
     1,
     /192\.0\.2\.1.*: see console\.host/,
