@@ -23,7 +23,7 @@ function refusalsOf(route: Route): ErrorCode[] {
   return [
     "VALIDATION_ERROR", // a query parameter that nobody knows, if nothing else
     "MALFORMED_REQUEST",
-    ...(route.kind === "write" || route.body ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
+    ...(route.method !== "GET" ? (["MALFORMED_JSON", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
     ...(route.params ? (["URI_TOO_LONG"] as const) : []),
     ...(needsCredential(route) ? (["UNAUTHORIZED", route.deniedAs ?? "API_SCOPE_DENIED", "CROSS_SITE"] as const) : []),
     ...(route.scope === "public" || route.evenExpired ? [] : (["SANDBOX_EXPIRED"] as const)),

@@ -391,7 +391,7 @@ test("the documentation page is whole without anything from outside", async () =
   expect((await w.nobody.get("/openapi.json")).body.openapi).toBe("3.1.0");
 });
 
-type Operation = { parameters?: { name: string; in: string }[] };
+type Operation = { parameters?: { name: string; in: string }[]; responses: Record<string, unknown> };
 const document = (await w.nobody.get("/openapi.json")).body as { paths: Record<string, Record<string, Operation>> };
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.keys(methods).map((method) => ({ path, method: method.toUpperCase() })),
@@ -423,8 +423,27 @@ const anyQuery = fc.dictionary(
   { maxKeys: 3 },
 );
 const anyKey = fc.option(fc.stringMatching(/^[\x21-\x7e]{1,40}$/), { nil: undefined });
+const statusesOf = ({ path, method }: (typeof operations)[number]) =>
+  Object.keys(document.paths[path]?.[method.toLowerCase()]?.responses ?? {});
 
-test.each(operations)("generated requests to $method $path are answered in a documented way", async ({ path, method }) => {
+test.each(operations.filter(({ method }) => method !== "GET"))(
+  "a body that $method $path takes nothing of is refused as the document says",
+  async (operation) => {
+    const url = `/${operation.path.replaceAll(/\{\w+\}/g, "x")}`;
+    const unfit = [
+      { body: "<a/>", headers: { "content-type": "text/xml" } },
+      { body: `{"name":"${"x".repeat(1_100_000)}"}`, headers: json },
+      { body: "{", headers: json },
+    ];
+    for (const sending of unfit) {
+      const { status } = await w.admin.send(operation.method, url, sending);
+      expect(statusesOf(operation)).toContain(String(status));
+    }
+  },
+);
+
+test.each(operations)("generated requests to $method $path are answered in a documented way", async (operation) => {
+  const { path, method } = operation;
   await fc.assert(
     fc.asyncProperty(
       fc.string({ maxLength: 30, unit: "binary" }),
@@ -444,6 +463,7 @@ test.each(operations)("generated requests to $method $path are answered in a doc
         const answer = await (known ? w.admin : w.nobody).send(method, url, sending);
         const faults = w.logged().filter((line) => line.includes('"event":"fault"') && !line.includes('"code":"OVERLOADED"')); // shed by a busy machine, and sent again
         expect({ status: answer.status, faults }).toEqual({ status: expect.toSatisfy((status) => status < 500), faults: [] });
+        expect(statusesOf(operation)).toContain(String(answer.status));
         if (answer.status >= 400) expect(answer.body.error).toMatchObject({ code: expect.any(String), message: expect.any(String) });
       },
     ),
