@@ -98,10 +98,17 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
   }
   const clashes: Ready[] = [];
   const around = context ?? [];
+  const same = new Set<Ready>();
+  // Of declared errors each may be taken out again before the next one is looked at; all others stay, and so are looked at together.
+  for (const slice of slicesOf(events.filter((event) => !fresh.has(event) && !isDeclared(event.event)))) {
+    const known = await Promise.all(slice.map((event) => isSame(by.tenantId, event, around)));
+    for (const [n, event] of slice.entries()) if (known[n]) same.add(event);
+    await turn();
+  }
   for (const event of events) {
     const isNew = fresh.has(event);
-    if (isNew ? !isDeclared(event.event) || (await mirrors(by.tenantId, event, around)) : await isSame(by.tenantId, event, around))
-      continue;
+    const fits = isDeclared(event.event) ? await (isNew ? mirrors : isSame)(by.tenantId, event, around) : isNew || same.has(event);
+    if (fits) continue;
     clashes.push(event);
     if (fresh.delete(event)) await remove.run({ tenantId: by.tenantId, eventId: event.key });
   }
@@ -111,7 +118,7 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
       await Promise.all(terms.slice(j, j + SLICE_TERMS).map((term) => insertTerm.run(term)));
       await turn();
     }
-    for (const event of slice) await verifyLabels(tx, by, event);
+    await Promise.all(slice.map((event) => verifyLabels(tx, by, event)));
   }
   return { stored: fresh.size, clashes };
 }

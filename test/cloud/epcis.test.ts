@@ -4,8 +4,10 @@ import { limits } from "#shared/limits.ts";
 import * as domain from "../../cloud/domain/epcis.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { outbox, serials, subscriptions } from "../../cloud/store/schema.ts";
+import { startDistance } from "../../fixtures/distance.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
 import { ask, capture, CONTEXT, document, found, idsOf, job, type Json, observed, refusal, tenantOf, walk } from "../epcis.ts";
-import { world } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const w = await world();
 const tenant = () => tenantOf(w);
@@ -348,3 +350,20 @@ test("where an event is said to be it is, however long its id", async () => {
   expect(made.status).toBe(201);
   expect((await as.get(made.headers.get("location")?.replace("/api/v2", "") ?? "")).status).toBe(200);
 });
+
+test("many inspections come in one capture, and again, also where the store is far away", async () => {
+  const near = await freshDatabase();
+  const distance = near === undefined ? undefined : await startDistance(near, 4);
+  const databaseUrl = near && distance && Object.assign(new URL(near), { host: new URL(distance.url).host }).href;
+  const far = await world({ databaseUrl });
+  const { admin, gtin, allocate } = await printShop(far);
+  const eventList = (await allocate(700)).map((serial) =>
+    observed({ bizStep: "inspecting", epcList: [`https://id.gs1.org/01/${gtin}/21/${serial}`] }),
+  );
+  for (const time of ["first", "again"]) {
+    const answer = await capture(admin, document(eventList));
+    expect([time, answer.status]).toEqual([time, 202]);
+  }
+  await far.close();
+  await distance?.end();
+}, 60_000);
