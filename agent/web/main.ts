@@ -9,8 +9,12 @@ import { begin, state } from "./station.ts";
 import { listenToWedge } from "./wedge.ts";
 
 listenToWedge(document, { scan: (text) => void scanned(text), key: typed });
-document.addEventListener("keydown", ({ key }) => {
-  if (key === "Escape" && result.peek()) hide();
+document.addEventListener("keydown", (event) => {
+  const { key } = event;
+  if (key === "Escape" && result.peek()) {
+    event.preventDefault(); // what lies below it stays open
+    hide();
+  }
   if (key === "Enter" && sheet.peek()?.kind === "sign-in" && isPin() && document.activeElement?.tagName !== "BUTTON") void enterPin();
 });
 effect(() => {

@@ -189,6 +189,10 @@ describe.skipIf(!executable)("the console", async () => {
     await shot(page, "unknown-badge");
     await outcome(page, "bad").click({ timeout: 5_000 }); // nothing lies over it
     await outcome(page, "bad").waitFor({ state: "detached" });
+    await shows(page, ["bad", "Neither a badge"], () => wedge(page, "B-9999"));
+    await page.keyboard.press("Escape");
+    await outcome(page, "bad").waitFor({ state: "detached" });
+    expect(await page.locator("dialog .pad").count()).toBe(1);
     await wedge(page, OPERATOR.badge);
     await expect.poll(() => page.locator(".operator").innerText()).toContain("Ada");
   });
