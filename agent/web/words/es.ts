@@ -123,7 +123,7 @@ export const es: Words = {
   resume: "Seguir",
 
   queueAhead: "En cola",
-  buffer: "Memoria",
+  buffer: "Búfer",
   oldest: (age) => `más antiguo ${age}`,
   nothingWaits: "nada en espera",
   printers: "Impresoras",

@@ -140,7 +140,7 @@ export const es: Words = {
     risk: "Puede existir una etiqueta de un intento anterior: hágala destruir antes de imprimir la siguiente.",
     reprint: "Es una reimpresión.",
     whole: "Tal como se informó",
-    picture: "Lo que vio el escáner",
+    picture: "Lo que vio el lector",
     simulated: "simulado",
     occurred: "ocurrió",
     by: { issuer: "emisor", device: "dispositivo", operator: "operario", system: "sistema" },
