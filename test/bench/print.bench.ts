@@ -1,8 +1,9 @@
 // The print loop over real HTTP, every answer durable: labels a second from claim to seal, what a million jobs change, serials and exports.
 import { manyJobs } from "../../fixtures/many-jobs.ts";
+import { onServer, startPostgres } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { leanClient, well } from "./lean-client.ts";
-import { inFull, type Line, percentile, rate, residentMb } from "./measure.ts";
+import { inFull, type Line, percentile, rate, ratioLine, residentMb } from "./measure.ts";
 import { BATCH, cloudOn, freshFolder, inBatches, issue, oneByOne } from "./print-cloud.ts";
 
 const LINES = 64; // stations at once
@@ -116,4 +117,35 @@ async function exports(): Promise<Line> {
     met: rows === EXPORTED && most - before <= 64,
   };
 }
-export const printBench = async (): Promise<Line[]> => [...(await wholeLabels()), await claims(), await exports()];
+
+/** A server that has never looked at its tables, as after an upgrade or a restore, against the same once it has. */
+async function onYoungServer(): Promise<Line> {
+  const server = await startPostgres();
+  const url = await server.createDatabase("young");
+  await onServer(url, "ALTER SYSTEM SET autovacuum = off");
+  await onServer(url, "SELECT pg_reload_conf()");
+  const cloud = await cloudOn(freshFolder(), { IMPRIMATUR_DATABASE_URL: url });
+  const shop = await printShop(cloud);
+  const { post, end } = leanClient(cloud.url, shop.device.secret);
+  const perSecond = async (count: number): Promise<number> => {
+    const began = performance.now();
+    await issue(shop, count);
+    for (let done = 0; done < count;) done += await inBatches(post);
+    return (count / (performance.now() - began)) * 1000;
+  };
+  await perSecond(ISSUED / 10); // warm
+  const young = await perSecond(ISSUED / 2);
+  await onServer(url, "ANALYZE");
+  const known = await perSecond(ISSUED / 2);
+  end();
+  await cloud.end();
+  await server.stop();
+  return ratioLine(
+    "print: labels in batches on a PostgreSQL that knows nothing of its tables, against one that has analyzed them",
+    { rates: [young, known], ratio: young / known },
+    0.8,
+    "labels",
+  );
+}
+
+export const printBench = async (): Promise<Line[]> => [...(await wholeLabels()), await claims(), await exports(), await onYoungServer()];
