@@ -197,7 +197,7 @@ export const epcis: Route[] = [
     judge: queryFaults,
     method: "GET",
     path: "/epcis/events",
-    says: "Events by the parameters of the EPCIS query language (SimpleEventQuery); EQ_bizTransaction_, EQ_source_ and EQ_destination_ take a type behind them",
+    says: "Events by the parameters of the EPCIS query language (SimpleEventQuery); EQ_bizTransaction_, EQ_source_ and EQ_destination_ take a type behind them, GE_quantity_ and GE_value_ a unit, EQ_ILMD_ and EXISTS_ an extension's name",
     query: EventQuery,
     ...documents,
     sends: [...SPOKEN, "GS1-EPC-Format"],
