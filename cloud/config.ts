@@ -75,14 +75,13 @@ const broker = (value: string): string | undefined => {
   refuseHalfEncoded(parsed);
   return parsed;
 };
-/** The driver's, and what it leaves to servers' own programs. */
-const TLS_PARAMETERS =
-  "ssl sslmode sslrootcert sslcert sslkey sslnegotiation sslpassword sslcertmode sslcrl sslcrldir sslsni sslcompression ssl_min_protocol_version ssl_max_protocol_version".split(" "); // oxfmt-ignore
-/** A name that the driver overlooks would leave the connection open to all who listen. */
+/** Those that our driver heeds. */
+const TLS_PARAMETERS = ["ssl", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslnegotiation"];
+/** One that it overlooks would leave the connection open to all who listen, or to whom it was to keep out. */
 function refuseUnheeded(parsed: string): void {
   for (const name of new URL(parsed).searchParams.keys())
     if (/ssl|tls/i.test(name) && !TLS_PARAMETERS.includes(name))
-      throw new Error(`has ${name} in it, which nothing heeds; did you mean ${nearest(name, TLS_PARAMETERS)}?`);
+      throw new Error(`has ${name} in it, which nothing here heeds: what is heeded of TLS is ${TLS_PARAMETERS.join(", ")}`);
 }
 /** What libpq takes and our driver doesn't is told apart from a typing error. */
 const database = (value: string): string | undefined => {
@@ -114,8 +113,11 @@ const sealingKeys = (value: string): string[] => {
   const keys = value.split(/\r?\n/).filter((line) => line.trim() !== "");
   const least = limits.BOOTSTRAP_KEY_MIN_LENGTH;
   if (keys.some(({ length }) => length < least)) throw new Error(`must have at least ${least} characters, and in each line a key`);
-  if (keys.some((key) => key.includes(String.raw`\n`)))
-    throw new Error(String.raw`has a \n in a key: put a real line break there (\n is one only in double quotes, in a --config file)`);
+  const isSeveral = (key: string) => key.includes(String.raw`\n`) && key.split(String.raw`\n`).every(({ length }) => length >= least);
+  if (keys.some(isSeveral))
+    throw new Error(
+      String.raw`has a \n between what look like two keys: put a line break there (\n is one only in double quotes, in a --config file)`,
+    );
   return keys;
 };
 const sealingKeyFile = (value: string): string[] => {
@@ -246,13 +248,13 @@ function lineSetting(line: string, i: number): Given {
 }
 
 /** A file of NAME=value lines; what the environment says wins. */
-function fileSettings(file: string): Given {
+function fileSettings(file: string, env: Given): Given {
   try {
     const given: Given = {};
     for (const [i, line] of textIn(file, FILE_MAX_BYTES).split(/\r?\n/).entries())
       for (const [name, value] of Object.entries(lineSetting(line, i))) {
         if (Object.hasOwn(given, name)) throw new Error(`line ${i + 1} sets ${name} a second time: leave one`);
-        if (name.startsWith("OTEL_") && !(name in settings))
+        if (name.startsWith("OTEL_") && !(name in settings) && env[name] === undefined)
           throw new Error(`line ${i + 1}: ${name} counts in the environment alone; of such names a file takes OTEL_EXPORTER_OTLP_ENDPOINT`);
         given[name] = value;
       }
@@ -266,5 +268,5 @@ function fileSettings(file: string): Given {
 export function loadConfig(argv: string[] = process.argv.slice(2), defaults: Given = {}, env: Given = process.env): Config {
   const { config } = argumentsOf("imprimatur cloud [--config FILE]", { config: { type: "string" } }, argv);
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== "")); // set to nothing is not set
-  return configFrom({ ...defaults, ...(config === undefined ? {} : fileSettings(config)), ...set });
+  return configFrom({ ...defaults, ...(config === undefined ? {} : fileSettings(config, env)), ...set });
 }
