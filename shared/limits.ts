@@ -65,6 +65,7 @@ export const limitTable = {
   EPCIS_PAGE_DEFAULT_ITEMS: [30, "Events of a page when `perPage` is absent"],
   EPCIS_PAGE_MAX_ITEMS: [1_000, "Events of the largest page, however many `perPage` asks for"],
   EPCIS_VALUES_MAX_ITEMS: [100, "Values of one query parameter, parted by `|`"],
+  EPCIS_LOOKS_MAX_ITEMS: [10, "Amounts, sensor readings and extensions that one query may ask for"],
   EPCIS_LOOKED_MAX_EVENTS: [
     20_000,
     "Events that are looked into for one answer, where amounts, sensor readings or extensions are asked for",

@@ -1,6 +1,7 @@
 // Parameters of the query language that look into the events themselves: amounts, sensor readings, extensions. No index holds what they ask for.
 import { isObject } from "#shared/object.ts";
 import { InstantOrDay } from "#shared/wire/common.ts";
+import { eventSchemas } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
 import { type Json, objectsIn } from "./epcis-rules.ts";
 
@@ -28,19 +29,24 @@ const ORDERS: Record<string, (its: number, asked: number) => boolean> = {
 };
 type Test = (value: unknown) => boolean;
 
-/** What an operator asks of a value; undefined where it can't be asked that. */
-function testOf(operator: string, text: string): Test | undefined {
+type Kind = "number" | "time" | "any";
+const WANTED: Record<Kind, string> = {
+  number: "must be a number",
+  time: "must be an instant with its offset, such as 2026-11-21T09:00:00Z, or a day",
+  any: "must be a number, an instant with its offset, such as 2026-11-21T09:00:00Z, or a day",
+};
+/** What an operator asks of a value of that kind; undefined where it can't be asked that. */
+function testOf(operator: string, text: string, kind: Kind): Test | undefined {
   if (operator === "EXISTS") return () => true;
+  const fits = (asked: Amount | undefined): asked is Amount => asked !== undefined && (kind === "any" || asked.of === kind);
   const inOrder = ORDERS[operator];
-  if (!inOrder) return isOneOf(text.split("|"));
+  if (!inOrder) return kind === "any" || text.split("|").map(amountOf).every(fits) ? isOneOf(text.split("|")) : undefined;
   const asked = amountOf(text);
-  return (
-    asked &&
-    ((value) => {
-      const its = amountOf(value);
-      return its?.of === asked.of && inOrder(its.amount, asked.amount);
-    })
-  );
+  if (!fits(asked)) return undefined;
+  return (value) => {
+    const its = amountOf(value);
+    return its?.of === asked.of && inOrder(its.amount, asked.amount);
+  };
 }
 /** The same text, the same number, or the same instant however it is spelt. */
 function isOneOf(texts: string[]): Test {
@@ -91,7 +97,7 @@ function extensionsIn(event: Json, [, , inner, room, asked = ""]: Match, uriOf: 
 }
 
 type Match = (string | undefined)[];
-type Family = readonly [shape: RegExp, valuesIn: (event: Json, match: Match, uriOf: UriOf) => unknown[]];
+type Family = readonly [shape: RegExp, kind: Kind, valuesIn: (event: Json, match: Match, uriOf: UriOf) => unknown[]];
 const inReports = (event: Json, [, , field = ""]: Match): unknown[] => reportsIn(event).map((report) => report[field]);
 const inSensors = (event: Json, [, , field = ""]: Match): unknown[] =>
   [...metadataIn(event), ...reportsIn(event)].map((sensed) => sensed[field]);
@@ -100,19 +106,22 @@ const inSensors = (event: Json, [, , field = ""]: Match): unknown[] =>
 const FAMILIES: readonly Family[] = [
   [
     /^(EQ|GT|GE|LT|LE)_quantity(?:_([A-Z0-9]{2,3}))?$/,
+    "number",
     (event, [, , unit]) => quantitiesIn(event).flatMap(({ quantity, uom }) => (unit === undefined || uom === unit ? [quantity] : [])),
   ],
   [
     /^(EQ|GT|GE|LT|LE)_(value|minValue|maxValue|meanValue|sDev|percValue)_([A-Z0-9]{2,4})$/,
+    "number",
     (event, [, , field = "", unit]) => reportsIn(event).flatMap((report) => (report["uom"] === unit ? [report[field]] : [])),
   ],
-  [/^(EQ|GT|GE|LT|LE)_(percRank)$/, inReports],
-  [/^(EQ)_(stringValue|booleanValue|hexBinaryValue|uriValue)$/, inReports],
-  [/^(EQ)_(deviceMetadata|rawData)$/, inSensors],
-  [/^(GE|LT)_(time|startTime|endTime)$/, inSensors],
+  [/^(EQ|GT|GE|LT|LE)_(percRank)$/, "number", inReports],
+  [/^(EQ)_(stringValue|booleanValue|hexBinaryValue|uriValue)$/, "any", inReports],
+  [/^(EQ)_(deviceMetadata|rawData)$/, "any", inSensors],
+  [/^(GE|LT)_(time|startTime|endTime)$/, "time", inSensors],
   // Names of one's own have a namespace, but for what stands inside another, and what senses has the standard's own fields.
   [
     /^(EQ|GT|GE|LT|LE|EXISTS)_(?=INNER_|SENSORMETADATA_|SENSORREPORT_|.*:)(INNER_)?(?:(ILMD|ERROR_DECLARATION|SENSORELEMENT|SENSORMETADATA|SENSORREPORT|readPoint|bizLocation)_)?([^_].*)$/s,
+    "any",
     extensionsIn,
   ],
 ];
@@ -123,13 +132,22 @@ export const lookNames = [
   ...["time", "startTime", "endTime"].flatMap((field) => [`GE_${field}`, `LT_${field}`]),
 ];
 
+const FIELDS = new Set([
+  ...Object.values(eventSchemas).flatMap(({ properties }) => Object.keys(properties)),
+  ...lookNames.map((name) => name.slice("EQ_".length)),
+]);
+/** With something behind a colon it is no extension's name, but mistyped. */
+const isField = (name: string): boolean =>
+  FIELDS.has(name) || /^(quantity|value|minValue|maxValue|meanValue|sDev|percValue)_[A-Z0-9]{2,4}$/.test(name);
+
 /** Undefined for what is no parameter of these. */
 export function lookOf(name: string, text: string): { look: Look } | { fault: string } | undefined {
-  for (const [shape, valuesIn] of FAMILIES) {
+  for (const [shape, kind, valuesIn] of FAMILIES) {
     const match = shape.exec(name);
-    if (!match) continue;
-    const test = testOf(match[1] ?? "", text);
-    if (!test) return { fault: "must be a number, an instant with its offset, such as 2026-11-21T09:00:00Z, or a day" };
+    const [field = "", ...more] = match?.at(-1)?.split(":") ?? [];
+    if (!match || (more.length > 0 && isField(field))) continue;
+    const test = testOf(match[1] ?? "", text, kind);
+    if (!test) return { fault: WANTED[kind] };
     return { look: (event, uriOf) => valuesIn(event, match, uriOf).some((value) => value !== undefined && test(value)) };
   }
   return undefined;

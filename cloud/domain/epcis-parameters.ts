@@ -184,9 +184,12 @@ export const pageSize = (asked: number = limits.EPCIS_PAGE_DEFAULT_ITEMS): numbe
 /** What is wrong with a query beyond the shape of its counts. */
 export function queryFaults(query: Query): FieldFault[] {
   const faults: FieldFault[] = [];
+  let looks = 0;
   for (const [name, value] of asked(query)) {
     const made = conditionOf(name, value);
     if ("fault" in made) faults.push(faulty(name, made.fault));
+    if ("look" in made && (looks += 1) > limits.EPCIS_LOOKS_MAX_ITEMS)
+      faults.push(faulty(name, `is one more than the ${limits.EPCIS_LOOKS_MAX_ITEMS} things that events are looked into for`));
   }
   const { orderBy = "eventTime", orderDirection = "DESC" } = query;
   if (orderBy !== "eventTime" && orderBy !== "recordTime") faults.push(faulty("orderBy", "must be eventTime or recordTime"));

@@ -92,60 +92,100 @@ const isNarrow = ({ on, values }: OnEvent, { by }: Order): boolean =>
 
 const FIRST_EVENTS = 10;
 const LOOKED_AT_ONCE = 200;
+/** Events that are read in one unit; more of them where they are small, one where it is larger than that. */
+const READ_MAX_BYTES = 4_194_304;
+/** What is looked into before others get a turn. */
+const LOOK_MAX_BYTES = 262_144;
+
+/** `next`: where the events behind these begin, if there are more. */
+type Piece = { read: Found[]; meant: Found[]; next: Page | undefined };
+/** From the plan's page on, as many a unit as are asked for then. */
+async function* piecesOf(store: Store, search: Search, most: () => number): AsyncGenerator<Piece> {
+  const { order } = search.plan;
+  let from = search.plan.page;
+  do {
+    const here = { ...search, plan: { ...search.plan, page: from } };
+    const { rows, isAll, end, contexts } = await store.read("epcis events", async (tx) => {
+      const end = await endOf(store, tx, here);
+      const { rows, isAll } = await fetch(tx, here, most(), end);
+      const contexts = looksOf(search.plan).length > 0 ? await contextsOf(tx, search.tenantId, rows) : undefined;
+      return { rows, isAll, end, contexts };
+    });
+    const last = isAll ? undefined : rows.at(-1);
+    from = last ? placeOf(last, order) : end;
+    yield { read: rows, meant: contexts ? await looking(search, rows, contexts) : rows, next: from };
+    await turn();
+  } while (from);
+}
+const placeOf = (row: Pick<Found, "eventId" | Order["by"]>, { by }: Order): Page => ({ at: row[by], eventId: row.eventId, left: null });
+const bytesOf = (rows: readonly Found[]): number => rows.reduce((sum, row) => sum + row.bytes, 0);
+
 /** `rest`: where the next page has to begin, if this one ended before it was full. */
 type Part = { rows: Found[]; rest?: Page | undefined };
 /**
  * A page ends where it has enough bytes, too: nearly all events are small, and some dozens of the largest are more than one answer can hold. And where
- * enough events were looked into, however few of them were meant.
+ * enough was looked into, however little of it was meant.
  */
 async function fetchPage(store: Store, search: Search, size: number): Promise<Part> {
-  const looks = looksOf(search.plan);
+  const isLooking = looksOf(search.plan).length > 0;
   const rows: Found[] = [];
-  let bytes = 0;
-  let looked = 0;
-  let from = search.plan.page;
-  for (let count = FIRST_EVENTS; rows.length < size; count *= 5) {
-    const here = { ...search, plan: { ...search.plan, page: from } };
-    const most = looks.length > 0 ? LOOKED_AT_ONCE : Math.min(count, size - rows.length);
-    const { some, meant, end } = await store.read("epcis events", async (tx) => {
-      const end = await endOf(store, tx, here);
-      const some = await fetch(tx, here, most, end);
-      return { some, meant: looks.length > 0 ? await looking(tx, here, some) : some, end };
-    });
-    const more = meant.slice(0, size - rows.length);
-    rows.push(...more);
-    bytes += more.reduce((sum, row) => sum + row.bytes, 0);
-    looked += looks.length > 0 ? some.length : 0;
-    const last = some.length < most ? undefined : some.at(-1);
-    if (!last && !end) return { rows };
-    from = last ? placeOf(last, search.plan.order) : end;
-    if (bytes >= limits.EPCIS_PAGE_MAX_BYTES || looked >= limits.EPCIS_LOOKED_MAX_EVENTS) return { rows, rest: from };
-    await turn();
+  let [bytes, looked, count] = [0, 0, FIRST_EVENTS];
+  for await (const { read, meant, next } of piecesOf(store, search, () =>
+    isLooking ? LOOKED_AT_ONCE : Math.min(count, size - rows.length),
+  )) {
+    rows.push(...meant.slice(0, size - rows.length));
+    bytes += bytesOf(read);
+    looked += isLooking ? read.length : 0;
+    count *= 5;
+    if (rows.length >= size) break;
+    if (bytes >= limits.EPCIS_PAGE_MAX_BYTES || looked >= limits.EPCIS_LOOKED_MAX_EVENTS) return { rows, rest: next };
   }
   return { rows };
 }
-const placeOf = (row: Found, { by }: Order): Page => ({ at: row[by], eventId: row.eventId, left: null });
 
 /** Those among them that are meant by what they say themselves. */
-async function looking(tx: Tx, { tenantId, plan }: Search, some: Found[]): Promise<Found[]> {
-  const contexts = await contextsOf(tx, tenantId, some);
-  return some.filter(({ contextId, body }) => {
-    const uriOf = spellerOf([...(contexts.get(contextId ?? "") ?? []), ...extrasOf(body["@context"])]);
-    return looksOf(plan).every((look) => look(body, uriOf));
-  });
+async function looking({ plan }: Search, rows: Found[], contexts: Map<string, unknown[]>): Promise<Found[]> {
+  const looks = looksOf(plan);
+  const meant: Found[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    const uriOf = spellerOf([...(contexts.get(row.contextId ?? "") ?? []), ...extrasOf(row.body["@context"])]);
+    let fits = 0;
+    while (fits < looks.length && looks[fits]?.(row.body, uriOf)) {
+      fits += 1;
+      bytes += row.bytes;
+      if (bytes > LOOK_MAX_BYTES) await turn();
+      if (bytes > LOOK_MAX_BYTES) bytes = 0;
+    }
+    if (fits === looks.length) meant.push(row);
+  }
+  return meant;
 }
 
-async function fetch(tx: Tx, search: Search, limit: number, end: Page | undefined): Promise<Found[]> {
-  const columns = sql`${column("eventId")}, ${column("eventTime")}, ${column("recordTime")}, ${column("contextId")}, ${column("body")}`;
-  const rows = await tx.db.values<[string, number, number, string | null, string]>(selection(search, columns, limit, end));
-  return rows.map(([eventId, eventTime, recordTime, contextId, body]) => ({
-    eventId,
-    eventTime,
-    recordTime,
-    contextId,
-    body: JSON.parse(body) as Json,
-    bytes: Buffer.byteLength(body),
-  }));
+type Head = Omit<Found, "body">;
+/** In their order; fewer than there are where together they are large. */
+async function fetch(tx: Tx, search: Search, limit: number, end: Page | undefined): Promise<{ rows: Found[]; isAll: boolean }> {
+  const columns = sql`${column("eventId")}, ${column("eventTime")}, ${column("recordTime")}, ${column("contextId")}, octet_length(${column("body")})`;
+  const found = await tx.db.values<[string, number, number, string | null, number]>(selection(search, columns, limit, end));
+  const heads: Head[] = [];
+  let room = READ_MAX_BYTES;
+  for (const [eventId, eventTime, recordTime, contextId, bytes] of found) {
+    room -= bytes;
+    if (room < 0 && heads.length > 0) break;
+    heads.push({ eventId, eventTime, recordTime, contextId, bytes });
+  }
+  const bodies = await bodiesOf(tx, search.tenantId, heads);
+  const rows = heads.map((head) => ({ ...head, body: bodies.get(head.eventId) as Json }));
+  return { rows, isAll: found.length < limit && heads.length === found.length };
+}
+async function bodiesOf(tx: Tx, tenantId: string, heads: readonly Head[]): Promise<Map<string, Json>> {
+  const ids = heads.map(({ eventId }) => eventId);
+  if (ids.length === 0) return new Map();
+  const rows = await tx.db
+    .select({ eventId: epcisEvents.eventId, body: epcisEvents.body })
+    .from(epcisEvents)
+    .where(and(eq(epcisEvents.tenantId, tenantId), inArray(epcisEvents.eventId, ids)));
+  return new Map(rows.map(({ eventId, body }) => [eventId, body]));
 }
 
 /** The contexts of these events by their ids, each once. */
@@ -162,10 +202,14 @@ async function contextsOf(tx: Tx, tenantId: string, found: Found[]): Promise<Map
 async function refuseMany(store: Store, search: Search, ceiling: number): Promise<void> {
   const tooLarge = (message: string) => new Refusal("QUERY_TOO_LARGE", message, { epcisType: "epcisException:QueryTooLargeException" });
   if (looksOf(search.plan).length > 0) {
-    const { rows, rest } = await fetchPage(store, search, ceiling + 1);
-    if (rows.length > ceiling) throw tooLarge(`more than ${ceiling} events match`);
-    if (rest)
-      throw tooLarge("too many events would have to be looked into to count those that match: ask for less, such as a shorter time");
+    let [matches, looked] = [0, 0];
+    for await (const { read, meant } of piecesOf(store, search, () => LOOKED_AT_ONCE)) {
+      matches += meant.length;
+      looked += read.length;
+      if (matches > ceiling) throw tooLarge(`more than ${ceiling} events match`);
+      if (looked > limits.EPCIS_LOOKED_MAX_EVENTS)
+        throw tooLarge("too many events would have to be looked into to count those that match: ask for less, such as a shorter time");
+    }
     return;
   }
   let found = 0;

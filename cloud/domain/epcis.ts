@@ -64,25 +64,30 @@ const rowOf = (tx: Tx, tenantId: string, event: Json, eventId: string, contextId
   body: event,
 });
 
+type Sighting = { gtin: string; serial: string; at: string; eventId: string };
 /** Inspecting a label is verifying it: each of this tenant's serials in sight is a scan. Saying that it was an error isn't. */
-async function verifyLabels(tx: Tx, by: By, { event, eventId }: Ready): Promise<void> {
-  if (isDeclared(event)) return;
-  if (event["type"] !== "ObjectEvent" || event["action"] !== "OBSERVE" || word(event["bizStep"]) !== "inspecting") return;
+function sightingsIn({ event, eventId }: Ready): Sighting[] {
+  if (isDeclared(event)) return [];
+  if (event["type"] !== "ObjectEvent" || event["action"] !== "OBSERVE" || word(event["bizStep"]) !== "inspecting") return [];
   const at = new Date(String(event["eventTime"])).toISOString();
   const named = textsIn(event["epcList"]).flatMap((epc) => itemOf(epc) ?? []);
   const items = [...new Map(named.map((item) => [`${item.gtin}/${item.serial}`, item])).values()]; // a link and a URN may name the same one
-  for (let i = 0; i < items.length; i += SLICE_TERMS)
+  return items.map(({ gtin, serial }) => ({ gtin, serial, at, eventId }));
+}
+async function verifyLabels(tx: Tx, by: By, events: readonly Ready[]): Promise<void> {
+  for (const some of slicesOf(events.flatMap(sightingsIn), SLICE_TERMS))
     await Promise.all(
-      items.slice(i, i + SLICE_TERMS).map(async (item) => {
-        const known = await carriers.find(tx, by.tenantId, item.serial);
-        if (known?.gtin !== item.gtin) return;
-        await emit(tx, by, "scan.recorded", { ...item, productId: known.productId, at, source: "epcis", eventId });
+      some.map(async ({ gtin, serial, at, eventId }) => {
+        const known = await carriers.find(tx, by.tenantId, serial);
+        if (known?.gtin !== gtin) return;
+        await emit(tx, by, "scan.recorded", { gtin, serial, productId: known.productId, at, source: "epcis", eventId });
       }),
     );
 }
 
 const SLICE_EVENTS = 100;
 const SLICE_TERMS = 500;
+const SLICE_JUDGED = 10; // each is compared with what is kept, which may have megabytes
 const EXISTS = "epcisException:ResourceAlreadyExistsException";
 
 /** Stores what isn't there yet. Statements of a slice don't wait for one another, and others get a turn between slices. */
@@ -96,35 +101,40 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
     for (const [n, event] of slice.entries()) if (rows[n]) fresh.add(event);
     await turn();
   }
-  const clashes: Ready[] = [];
   const around = context ?? [];
-  const same = new Set<Ready>();
-  // Of declared errors each may be taken out again before the next one is looked at; all others stay, and so are looked at together.
-  for (const slice of slicesOf(events.filter((event) => !fresh.has(event) && !isDeclared(event.event)))) {
-    const known = await Promise.all(slice.map((event) => isSame(by.tenantId, event, around)));
-    for (const [n, event] of slice.entries()) if (known[n]) same.add(event);
-    await turn();
-  }
-  for (const event of events) {
-    const isNew = fresh.has(event);
-    const fits = isDeclared(event.event) ? await (isNew ? mirrors : isSame)(by.tenantId, event, around) : isNew || same.has(event);
-    if (fits) continue;
-    clashes.push(event);
+  const clashing = new Set<Ready>();
+  async function judge(event: Ready): Promise<void> {
+    if (await (fresh.has(event) ? mirrors : isSame)(by.tenantId, event, around)) return;
+    clashing.add(event);
     if (fresh.delete(event)) await remove.run({ tenantId: by.tenantId, eventId: event.key });
   }
+  // A declared error may be taken out again: if another of this capture has its key, that one is looked at behind it. All else is looked at together.
+  const toJudge = Map.groupBy(
+    events.filter((event) => !fresh.has(event) || isDeclared(event.event)),
+    ({ key }) => key,
+  );
+  for (const some of slicesOf([...toJudge.values()], SLICE_JUDGED)) {
+    await Promise.all(
+      some.map(async (ofOneKey) => {
+        for (const event of ofOneKey) await judge(event);
+      }),
+    );
+    await turn();
+  }
+  const clashes = events.filter((event) => clashing.has(event));
   for (const slice of slicesOf(events.filter((event) => fresh.has(event)))) {
     const terms = slice.flatMap(({ terms, key }) => terms.map(([kind, value]) => ({ tenantId: by.tenantId, kind, value, eventId: key })));
     for (let j = 0; j < terms.length; j += SLICE_TERMS) {
       await Promise.all(terms.slice(j, j + SLICE_TERMS).map((term) => insertTerm.run(term)));
       await turn();
     }
-    await Promise.all(slice.map((event) => verifyLabels(tx, by, event)));
+    await verifyLabels(tx, by, slice);
   }
   return { stored: fresh.size, clashes };
 }
 
-const slicesOf = (events: readonly Ready[]): Ready[][] =>
-  Array.from({ length: Math.ceil(events.length / SLICE_EVENTS) }, (_, n) => events.slice(n * SLICE_EVENTS, (n + 1) * SLICE_EVENTS));
+const slicesOf = <T>(all: readonly T[], size = SLICE_EVENTS): T[][] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, n) => all.slice(n * size, (n + 1) * size));
 
 /** An event as it is kept, with what its document declared around it. */
 async function kept(tenantId: string, eventId: string) {

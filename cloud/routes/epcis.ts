@@ -77,7 +77,7 @@ const linkTo = (origin: string, path: string, query: object, token: string | nul
   return { link: `<${origin}${API}${path}?${search}>; rel="next"` };
 };
 
-const documents = { replies: { 200: ["application/json", JSON_LD] }, jsonShape: EventAnswer };
+const documents = { headers: { vary: "Accept" }, replies: { 200: ["application/json", JSON_LD] }, jsonShape: EventAnswer };
 const answer = (body: object, { headers: { accept } }: Asked, more: Record<string, string> = {}): Reply => ({
   status: 200,
   body,

@@ -210,6 +210,16 @@ test.each([
   ["a unit there can't be", { GE_quantity_kilo: "1" }, "GE_quantity_kilo"],
   ["an extension without a namespace", { EQ_ILMD_colour: "red" }, "EQ_ILMD_colour"],
   ["an order of what has none", { "GT_mill:comment": "abc" }, "GT_mill:comment"],
+  ["an instant where an amount is asked for", { GE_quantity_KGM: "2026-11-21" }, "GE_quantity_KGM"],
+  ["a number where an instant is asked for", { GE_time: "5" }, "GE_time"],
+  ["a word where an amount is", { EQ_percRank: "5|high" }, "EQ_percRank"],
+  ["a field of the standard's with something behind it", { "EQ_bizStep:x": "shipping" }, "EQ_bizStep:x"],
+  ["a reading with something behind it", { "EQ_value_CEL:x": "1" }, "EQ_value_CEL:x"],
+  [
+    "one thing too many to look into events for",
+    Object.fromEntries(Array.from({ length: 11 }, (_, n) => [`EXISTS_mill:${n}`, ""])),
+    "EXISTS_mill:10",
+  ],
   ["what asks for master data", { HASATTR_bizLocation: "mill:hall" }, "HASATTR_bizLocation"],
   ["too many values", { EQ_eventID: Array.from({ length: 101 }, (_, n) => u(n)).join("|") }, "EQ_eventID"],
 ])("%s is refused by name", async (_what, query, field) => {
@@ -295,8 +305,12 @@ test("a page ends where it has bytes enough, and the next one goes on", async ()
   const sent = Array.from({ length: 62 }, () => observed({ "urn:x:note": "x".repeat(1_000_000) }));
   for (const event of sent) await as.post("/epcis/events", event);
   const pages = await walk(w.url, as, "perPage=1000");
-  expect(pages.map(({ length }) => length)).toEqual([60, 2]);
+  expect(pages.map(({ length }) => length)).toEqual([36, 26]);
   expect(new Set(pages.flat())).toEqual(new Set(idsOf(sent)));
+  expect(await walk(w.url, as, "perPage=1000&EXISTS_urn:x:note=")).toEqual(pages);
+  expect(await walk(w.url, as, "perPage=1000&EXISTS_urn:x:nothing=")).toEqual([[], []]);
+  expect(refusal(await as.get("/epcis/events?EXISTS_urn:x:note=&maxEventCount=61")).slice(0, 2)).toEqual([413, "QUERY_TOO_LARGE"]);
+  expect(found(await as.get("/epcis/events?EXISTS_urn:x:note=&maxEventCount=62")).length).toBeGreaterThan(0);
 });
 
 test.each([

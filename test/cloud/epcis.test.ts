@@ -7,10 +7,12 @@ import { outbox, serials, subscriptions } from "../../cloud/store/schema.ts";
 import { startDistance } from "../../fixtures/distance.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { ask, capture, CONTEXT, document, found, idsOf, job, type Json, observed, refusal, tenantOf, walk } from "../epcis.ts";
-import { freshDatabase, world } from "../world.ts";
+import { engine, freshDatabase, world } from "../world.ts";
 
 const w = await world();
 const tenant = () => tenantOf(w);
+const scans = (of: string) =>
+  w.store.read("outbox", async ({ db }) => db.select().from(outbox).where(eq(outbox.tenantId, of)).orderBy(outbox.id));
 
 test("a bare event is captured either way, needs no context, and gets an id where it has none", async () => {
   const { as } = await tenant();
@@ -291,7 +293,6 @@ test("inspecting a label of ours is verifying it: a scan is told of once, and of
     "urn:epc:id:sgtin:9506000.013436.777",
   ];
   const event = observed({ bizStep: "inspecting", epcList: labels });
-  const scans = (of: string) => w.store.read("outbox", async ({ db }) => db.select().from(outbox).where(eq(outbox.tenantId, of)));
   for (const client of [as, stranger.as, as]) await job(client, await capture(client, document([event])));
   expect((await scans(tenantId)).map(({ body }) => JSON.parse(body))).toMatchObject([
     {
@@ -351,19 +352,42 @@ test("where an event is said to be it is, however long its id", async () => {
   expect((await as.get(made.headers.get("location")?.replace("/api/v2", "") ?? "")).status).toBe(200);
 });
 
-test("many inspections come in one capture, and again, also where the store is far away", async () => {
-  const near = await freshDatabase();
-  const distance = near === undefined ? undefined : await startDistance(near, 4);
-  const databaseUrl = near && distance && Object.assign(new URL(near), { host: new URL(distance.url).host }).href;
-  const far = await world({ databaseUrl });
-  const { admin, gtin, allocate } = await printShop(far);
-  const eventList = (await allocate(700)).map((serial) =>
-    observed({ bizStep: "inspecting", epcList: [`https://id.gs1.org/01/${gtin}/21/${serial}`] }),
+test.runIf(engine === "postgres")(
+  "many inspections, and declared errors, come in one capture, and again, where the store is far away",
+  async (t) => {
+    const near = (await freshDatabase()) ?? "";
+    const distance = await startDistance(near, 4);
+    t.onTestFinished(distance.end);
+    const far = await world({ databaseUrl: Object.assign(new URL(near), { host: new URL(distance.url).host }).href });
+    t.onTestFinished(far.close);
+    const { admin, gtin, allocate } = await printShop(far);
+    const inspected = (await allocate(700)).map((serial) =>
+      observed({ bizStep: "inspecting", epcList: [`https://id.gs1.org/01/${gtin}/21/${serial}`] }),
+    );
+    const declared = inspected.map((event) => ({ ...event, errorDeclaration: { declarationTime: "2026-11-22T09:00:00Z" } }));
+    for (const [what, events] of Object.entries({ inspected, again: inspected, declared, "declared again": declared })) {
+      const answer = await capture(admin, document(events));
+      expect([what, answer.status]).toEqual([what, 202]);
+    }
+  },
+  120_000,
+);
+
+test("scans are told of in the order of their events, however many things each names", async () => {
+  const { admin, gtin, allocate, tenantId } = await printShop(w);
+  const all = await allocate(20);
+  const other = (n: number) => `https://id.gs1.org/01/09506000134376/21/${n}`;
+  const events = all.map((serial, n) =>
+    observed({
+      bizStep: "inspecting",
+      epcList: [...(n % 10 === 0 ? Array.from({ length: 600 }, (_, i) => other(1 + i)) : []), `https://id.gs1.org/01/${gtin}/21/${serial}`],
+    }),
   );
-  for (const time of ["first", "again"]) {
-    const answer = await capture(admin, document(eventList));
-    expect([time, answer.status]).toEqual([time, 202]);
-  }
-  await far.close();
-  await distance?.end();
-}, 60_000);
+  await w.store.write(
+    "somebody listens",
+    async ({ db }) => void (await db.insert(subscriptions).values({ tenantId, type: "scan.recorded", webhookId: tenantId })),
+  );
+  expect((await capture(admin, document(events))).status).toBe(202);
+  const told = await scans(tenantId);
+  expect(told.map(({ body }) => (JSON.parse(body) as { data: { serial: string } }).data.serial)).toEqual(all);
+});
