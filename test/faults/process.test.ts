@@ -215,7 +215,7 @@ test.each([
   ["\n  IMPRIMATUR_BOOTSTRAP_KEY = a#b", "line 2: a # begins a comment"],
   ["IMPRIMATUR_BOOTSTRAP_KEY=#correct-horse-battery-staple", "line 1: a # begins a comment"],
   ["IMPRIMATUR_SEALING_KEY='two\nlines'", "line 2 isn't of the form"],
-  ["IMPRIMATUR_SEALING_KEY='the-newest-of-two-keys-0001\\nthe-older-of-two-keys-000002'", "\\n in a key"],
+  ["IMPRIMATUR_SEALING_KEY='the-newest-of-two-keys-0001\\nthe-older-of-two-keys-000002'", "\\n between what look like two keys"],
   ["OTEL_SERVICE_NAME=cloud", "line 1: OTEL_SERVICE_NAME counts in the environment alone"],
   ["OTEL_EXPORTER_OTLP_ENDPIONT=http://127.0.0.1:4318", "of such names a file takes OTEL_EXPORTER_OTLP_ENDPOINT"],
   ["IMPRIMATUR_PORT=1\n\nIMPRIMATUR_PORT=2", "line 3 sets IMPRIMATUR_PORT a second time: leave one"],
