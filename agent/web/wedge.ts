@@ -12,6 +12,8 @@ type Heard = {
 export function listenToWedge(target: Document, heard: Heard): void {
   let text = "";
   let last = -Infinity;
+  /** When the last burst was ended. */
+  let ended = -Infinity;
   /** Keys that a person may have pressed, until it shows. */
   let untold = "";
   let alone: ReturnType<typeof setTimeout> | undefined;
@@ -37,7 +39,12 @@ export function listenToWedge(target: Document, heard: Heard): void {
       text = "";
       if (whole.length >= LEAST_LENGTH) untold = "";
       tell();
-      if (whole.length === 0) return; // a person's Enter presses what is in focus, as ever
+      if (whole.length === 0) {
+        // A person's Enter presses what is in focus, once; a scanner may end its scan with two.
+        if (key === "Enter" && (event.repeat || timeStamp - ended <= GAP_MAX_MS)) swallow(event);
+        return;
+      }
+      ended = timeStamp;
       swallow(event);
       if (whole.length >= LEAST_LENGTH) heard.scan(whole);
       return;

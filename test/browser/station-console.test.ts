@@ -66,10 +66,10 @@ describe.skipIf(!executable)("the console", async () => {
   }
   const shot = (page: Page, name: string, fullPage = false) => picture(page, `station/${name}`, fullPage);
   /** As a scanner that plays keyboard does: keys come with the times at which they were pressed, however busy the machine is that presses them. */
-  const wedge = async (page: Page, text: string, end: keyof typeof ENDS = "Enter") => {
+  const wedge = async (page: Page, text: string, ends: readonly (keyof typeof ENDS)[] = ["Enter"]) => {
     const keyboard = await page.context().newCDPSession(page);
     const began = Date.now();
-    const keys = [...text.split("").map((key) => ({ key, text: key })), ENDS[end]];
+    const keys = [...text.split("").map((key) => ({ key, text: key })), ...ends.map((end) => ENDS[end])];
     await Promise.all(
       keys.flatMap((key, i) =>
         (["keyDown", "keyUp"] as const).map((type, up) =>
@@ -161,7 +161,7 @@ describe.skipIf(!executable)("the console", async () => {
     await until(() => station.floor.scanner?.listeners() === 1);
     const { page } = await visit(t, station);
     const wrong = link.replace(/\d$/, (digit: string) => String((Number(digit) + 1) % 10));
-    await shows(page, ["bad", /Wrong label[^]*another serial number/], () => wedge(page, wrong, "Tab"));
+    await shows(page, ["bad", /Wrong label[^]*another serial number/], () => wedge(page, wrong, ["Tab"]));
     await shot(page, "wrong");
     await outcome(page, "bad").click();
     await outcome(page, "bad").waitFor({ state: "detached" });
@@ -947,6 +947,28 @@ describe.skipIf(!executable)("the console", async () => {
       await button(page, "Sign in").focus();
       await page.keyboard.press("Tab");
       expect(await page.evaluate("document.activeElement?.className")).toBe("language");
+    });
+    test("Enter that is held down presses once", async (t) => {
+      const { page, requests } = await visit(t, station);
+      await button(page, "Pause").click({ trial: true });
+      await button(page, "Pause").focus();
+      await page.keyboard.down("Enter");
+      await button(page, "Resume").click({ trial: true }); // it can be pressed
+      for (let repeats = 0; repeats < 5; repeats += 1) await page.keyboard.down("Enter");
+      await sleep(500);
+      expect(requests.filter((one) => /\/api\/(pause|resume)$/.test(one)).length).toBe(1);
+      await page.keyboard.up("Enter");
+      await page.keyboard.press("Enter");
+      await button(page, "Pause").waitFor();
+    });
+    test("a scanner that ends a scan twice presses nothing with the second", async (t) => {
+      const { page, requests } = await visit(t, station);
+      await button(page, "Pause").click({ trial: true });
+      await button(page, "Pause").focus();
+      await wedge(page, OPERATOR.badge, ["Enter", "Enter"]);
+      await page.locator(".operator", { hasText: "Ada" }).waitFor();
+      await sleep(500);
+      expect(requests.filter((one) => one.endsWith("/api/pause"))).toEqual([]);
     });
   });
 
