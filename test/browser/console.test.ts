@@ -945,6 +945,25 @@ describe.skipIf(!executable)("the console", async () => {
     end();
   });
 
+  test("Enter that is held down asks once, though the button can be pressed again once that is refused", async () => {
+    const { id, end } = await refused();
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      let asked = 0;
+      await page.route("**/redeliver", (route) => {
+        asked += 1;
+        return route.fulfill({ status: 409, json: { error: { code: "ILLEGAL_TRANSITION", message: "not now" } } });
+      });
+      await goTo(page, `/webhooks/${id}`);
+      await page.locator("main table button").focus();
+      await page.keyboard.down("Enter");
+      await page.locator("main table [role=status]", { hasText: /./ }).waitFor();
+      for (let repeats = 0; repeats < 5; repeats += 1) await page.keyboard.down("Enter");
+      await page.waitForTimeout(500);
+      expect(asked).toBe(1);
+    });
+    end();
+  });
+
   test("a list of more pages than a sandbox may ask for at once comes to its end", async () => {
     const strict = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
     const shop = await printShop(strict);

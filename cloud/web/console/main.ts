@@ -126,6 +126,11 @@ function skip(event: Event): void {
   document.querySelector<HTMLElement>("main h1")?.focus();
 }
 
+/** Held down, it would press again as soon as there is an answer. */
+document.addEventListener("keydown", (event) => {
+  if (event.repeat && event.key === "Enter" && (event.target as Element).closest("button")) event.preventDefault();
+});
+
 const root = document.querySelector("#console");
 if (!root) throw new Error("the page has no place for the console");
 render(h(Page, null), root);
