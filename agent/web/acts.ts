@@ -102,10 +102,10 @@ export const seenTo = (n: number): void =>
 export const tested = signal<Record<string, string | No | undefined>>({});
 export function printTest(printer: string): void {
   const keep = (said: string | No | undefined) => void (tested.value = { ...tested.peek(), [printer]: said });
-  const go = () => {
-    keep(undefined); // what the one before came to isn't said of this one
+  const go = () =>
     void once(
       async () => {
+        keep(undefined); // what the one before came to isn't said of this one
         const said = await api.test(printer);
         keep(said.ok ? said.value.words : said);
         return said;
@@ -113,7 +113,6 @@ export function printTest(printer: string): void {
       undefined,
       go,
     );
-  };
   signedIn(() => confirmed({ title: say().testLabel, words: say().confirm.test, go }));
 }
 

@@ -12,7 +12,7 @@ listenToWedge(document, { scan: (text) => void scanned(text), key: typed });
 document.addEventListener("keydown", (event) => {
   const { key } = event;
   if (key === "Escape" && result.peek()) {
-    event.preventDefault(); // what lies below it stays open
+    if (!result.peek()?.frame) event.preventDefault(); // what lies below it stays open
     hide();
   }
   if (key === "Enter" && sheet.peek()?.kind === "sign-in" && isPin() && document.activeElement?.tagName !== "BUTTON") void enterPin();

@@ -1,6 +1,6 @@
 // What stands over the page: who are you, are you sure, what was it; and the result in its colour.
 import { type Children, h, useRef } from "#shared/web/dom.ts";
-import { busy, closeSheet, enterPin, explain, pin, pinFault, sheet, type Sheet } from "./acts.ts";
+import { closeSheet, enterPin, explain, isHeld, pin, pinFault, sheet, type Sheet } from "./acts.ts";
 import { Button, covered, Refused, shape, Theirs, useCover, useRead } from "./parts.ts";
 import { hide, result, type Result } from "./results.ts";
 import { say, wordFor } from "./speech.ts";
@@ -92,7 +92,7 @@ function Confirm({ sheet: { title, words, job, go } }: { sheet: Extract<Sheet, {
       "div",
       { class: "answers" },
       h(Button, { title: say().back, onPress: closeSheet }),
-      h(Button, { title: say().confirmYes, tone: "warn", disabled: busy.value || !isRead, onPress: go }),
+      h(Button, { title: say().confirmYes, tone: "warn", disabled: isHeld() || !isRead, onPress: go }),
     ),
   );
 }
@@ -116,7 +116,7 @@ function Explain({ n }: { n: number }) {
         h(Button, {
           key: name,
           title: words.explanations[name],
-          disabled: busy.value || !isRead,
+          disabled: isHeld() || !isRead,
           onPress: () => explain(n, IN_THE_LEDGER[name]),
         }),
       ),

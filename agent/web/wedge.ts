@@ -49,13 +49,13 @@ export function listenToWedge(target: Document, heard: Heard): void {
       if (whole.length >= LEAST_LENGTH) heard.scan(whole);
       return;
     }
-    if (key === "Backspace") {
+    if (key === "Backspace" && !(goesOn && text.length >= LEAST_LENGTH)) {
       text = "";
       tell();
       return heard.key(key);
     }
     if (key.length !== 1 || event.metaKey || ((event.ctrlKey || event.altKey) && !event.getModifierState("AltGraph"))) {
-      if (goesOn) last = timeStamp; // Shift, within a scan
+      if (goesOn) last = timeStamp; // Shift, or what else a scanner presses within a scan
       return;
     }
     if (!goesOn && key === " ") {

@@ -193,8 +193,13 @@ describe.skipIf(!executable)("the console", async () => {
     await page.keyboard.press("Escape");
     await outcome(page, "bad").waitFor({ state: "detached" });
     expect(await page.locator("dialog .pad").count()).toBe(1);
-    await wedge(page, OPERATOR.badge);
-    await expect.poll(() => page.locator(".operator").innerText()).toContain("Ada");
+    await inThatMoment(page, async () => {
+      await wedge(page, OPERATOR.badge);
+      await page.locator(".operator", { hasText: "Ada" }).click();
+      await page.locator("dialog .frame").waitFor();
+      await page.keyboard.press("Escape"); // a frame covers nothing
+      await page.locator("dialog").waitFor({ state: "detached", timeout: 5_000 });
+    });
   });
 
   test("cartons that a keyboard scanner reads keep nobody out, and the page says what the station says of them", async (t) => {
@@ -350,9 +355,15 @@ describe.skipIf(!executable)("the console", async () => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, HAND);
     station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
-    const { page } = await visit(t, station);
+    const { page } = await visit(t, station, {}, "#upkeep");
+    await wedge(page, OPERATOR.badge);
+    await button(page, "Print a test label").click();
+    await button(page, "Yes, so it is").click({ trial: true });
     await station.end();
     await page.getByText("This page has lost the station").waitFor();
+    expect(await button(page, "Yes, so it is").isDisabled()).toBe(true);
+    await page.keyboard.press("Escape");
+    await page.goto(`${station.url}/#line`);
     expect(await button(page, "Pause").isDisabled()).toBe(true);
     await shot(page, "lost");
     for (const [view, name] of [["labels", "Explain"], ["upkeep", "Print a test label"]] as const) {
@@ -960,6 +971,12 @@ describe.skipIf(!executable)("the console", async () => {
       await page.keyboard.up("Enter");
       await page.keyboard.press("Enter");
       await button(page, "Pause").waitFor();
+    });
+    test("what else a scanner presses within a scan is no end of it", async (t) => {
+      const { page } = await visit(t, station);
+      await page.evaluate(`for (const key of [..."${OPERATOR.badge.slice(0, 4)}", "Backspace", ..."${OPERATOR.badge.slice(4)}", "Enter"])
+        document.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }))`);
+      await expect.poll(() => page.locator(".operator").innerText()).toContain("Ada");
     });
     test("a scanner that ends a scan twice presses nothing with the second", async (t) => {
       const { page, requests } = await visit(t, station);
