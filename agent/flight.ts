@@ -21,7 +21,6 @@ import { can } from "./printers/index.ts";
 import { fail, unlessRefused } from "./ends.ts";
 import { isOver } from "./floor.ts";
 import { type Dropped, dropped } from "./orphans.ts";
-import { pauseAfter } from "./reconnecting.ts";
 import * as steps from "./steps.ts";
 
 export type Lease = "alive" | "lost" | "unknown";
@@ -41,7 +40,6 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   const { patience, become, durable, waitFor, counter } = press;
   const mayHold = config.inFlight ?? 1;
   const isQueue = can(config, "queue");
-  let refusals = 0; // in a row
 
   async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
     floor.hungry();
@@ -93,13 +91,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       }),
     );
     news.beat();
-    if (left) refusals = 0;
     if (left) return submission;
     if (!submission.retryable) fail(floor, attempt, submission.fault ?? saying("printer_refused"), { disposition: "not_printed" });
     else if (!isBehind) {
       become("offline", submission.fault ?? saying("nothing_sent"));
       await press.close();
-      await waitFor(press.isOver, pauseAfter(refusals++, patience.retryMs));
+      await waitFor(press.isOver, patience.retryMs[0] ?? LOOK_MS);
     }
     return undefined;
   }

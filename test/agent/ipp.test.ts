@@ -105,7 +105,6 @@ describe("a label through a queue", () => {
     ["document-refused", "failed", "Unsupported document-format"],
     ["not-accepting", "failed", "nothing of the label reached the queue"],
     ["busy", "failed", "nothing of the label reached the queue"],
-    ["forbidden", "failed", "nothing of the label reached the queue"],
     ["forgets", "unknown", "no longer knows job 1"],
     ["lost-before-taken", "unknown", ""],
     ["lost-reply", "unknown", "no proof"],
@@ -127,16 +126,13 @@ describe("a label through a queue", () => {
     },
   );
 
-  test("a refusal of the label isn't tried again", async () => {
+  test("a refusal for good isn't tried again", async () => {
     expect((await printed("document-refused")).submission).toMatchObject({ retryable: false, bytesAccepted: 0 });
   });
 
-  test.each(["busy", "too-many-jobs", "forbidden"] as const)(
-    "%s says nothing against the label: no attempt is spent on it",
-    async (fault) => {
-      expect((await printed(fault)).submission).toMatchObject({ retryable: true, bytesAccepted: 0 });
-    },
-  );
+  test.each(["busy", "too-many-jobs"] as const)("%s says nothing against the label: no attempt is spent on it", async (fault) => {
+    expect((await printed(fault)).submission).toMatchObject({ retryable: true, bytesAccepted: 0 });
+  });
 });
 
 test("as long as a queue's words may be, a person's word with them is evidence that the cloud takes", () => {

@@ -238,21 +238,6 @@ test("a printer that hangs up on a line that is quiet for long isn't taken for o
   expect(station.lines.filter(isOfPrinter)).toEqual([]);
 });
 
-test("a print queue that refuses a label for now is sent it ever more rarely, until it takes it", async (t) => {
-  const shop = await printShop(w);
-  const floor = await floorOf(t, w.url, shop, { eyes: "hand", language: "ipp" });
-  floor.queue?.set("too-many-jobs");
-  const station = await stationOn(floor, { patience: { ...PATIENCE, retryMs: [20, 20, 2_500] } });
-  t.onTestFinished(station.end);
-  const { job_ref: ref } = await shop.issue();
-  await until(() => wordsAt(station)?.includes("Too many active jobs") ?? false);
-  await sleep(1_500);
-  expect(station.lines.filter((line) => line.includes("Too many active jobs")).length).toBeLessThan(5);
-  floor.queue?.set("none");
-  await until(() => asked(station, ref) === "attest");
-  expect(floor.queue?.jobs()).toHaveLength(1);
-});
-
 describe.concurrent("while a person is asked for a label", () => {
   async function unknown(t: Ends, idleMs = PATIENCE.idleMs) {
     const line = await heardLine(t);
