@@ -40,6 +40,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   const { patience, become, durable, waitFor, counter } = press;
   const mayHold = config.inFlight ?? 1;
   const isQueue = can(config, "queue");
+  let unsent = 0; // in a row
 
   async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
     floor.hungry();
@@ -91,12 +92,16 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       }),
     );
     news.beat();
-    if (left) return submission;
+    if (left) {
+      unsent = 0;
+      return submission;
+    }
     if (!submission.retryable) fail(floor, attempt, submission.fault ?? saying("printer_refused"), { disposition: "not_printed" });
     else if (!isBehind) {
-      become("offline", submission.fault ?? saying("nothing_sent"));
+      const wasQuiet = unsent++ === 0 && at.isHungUp?.() === true; // hung up while the label was drawn: a new line shows whether it is there
+      if (!wasQuiet) become("offline", submission.fault ?? saying("nothing_sent"));
       await press.close();
-      await waitFor(press.isOver, patience.retryMs[0] ?? LOOK_MS);
+      if (!wasQuiet) await waitFor(press.isOver, patience.retryMs[0] ?? LOOK_MS);
     }
     return undefined;
   }

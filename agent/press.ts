@@ -108,6 +108,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     return at;
   }
   async function tryOpen(): Promise<Printer | undefined> {
+    if (printer?.isHungUp?.()) await close(); // a new line shows whether it is there
     if (printer) return printer;
     try {
       printer = await openPrinter(config, { timing, clock });

@@ -9,7 +9,21 @@ import { startDevice } from "../../fixtures/device.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, HASTY, jobAt, type Running, say, sealed, stateInCloud, stationOn, statuses, until } from "./floor.ts";
+import {
+  ask,
+  asked,
+  floorOf,
+  HASTY,
+  jobAt,
+  type Running,
+  say,
+  sealed,
+  sessionAt,
+  stateInCloud,
+  stationOn,
+  statuses,
+  until,
+} from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -215,27 +229,76 @@ test("a print queue that was there and answers nothing when it is opened anew is
   await until(() => wordsAt(station)?.includes("ECONNREFUSED") ?? false);
 });
 
-test("a printer that hangs up on a line that is quiet for long isn't taken for one that is off", async (t) => {
-  const shop = await printShop(w);
-  let url = "";
-  let calls = 0;
-  const between = await startDevice((agent) => {
-    calls += 1;
-    const { hostname, port } = new URL(url);
-    const machine = connect({ host: hostname, port: Number(port), noDelay: true });
-    machine.on("error", () => {});
-    machine.pipe(agent).pipe(machine); // both ends go when either does
-    agent.setTimeout(1_200, () => machine.end());
+describe.concurrent("a printer that hangs up on a line that is quiet for long isn't taken for one that is off", () => {
+  const QUIET_MS = 1_000;
+  async function hangingUp(t: Ends, idleMs: number) {
+    const shop = await printShop(w);
+    let url = "";
+    let calls = 0;
+    let hungUp = 0;
+    let isEndedAtNext = false;
+    const between = await startDevice((agent) => {
+      calls += 1;
+      const { hostname, port } = new URL(url);
+      const machine = connect({ host: hostname, port: Number(port), noDelay: true });
+      machine.on("error", () => {});
+      machine.pipe(agent).pipe(machine); // both ends go when either does
+      agent.on("data", () => {
+        if (isEndedAtNext) agent.end();
+        isEndedAtNext = false;
+      });
+      agent.setTimeout(QUIET_MS, () => {
+        hungUp += 1;
+        machine.end();
+      });
+    });
+    t.onTestFinished(between.end);
+    const station = await stationOn(await floorOf(t, w.url, shop, { eyes: "hand", port: (to) => ((url = to), between.url) }), {
+      patience: { ...PATIENCE, idleMs, retryMs: [100] },
+    });
+    t.onTestFinished(station.end);
+    await until(() => statuses(station) === "ready");
+    return { shop, station, calls: () => calls, hungUp: () => hungUp, endAtNext: () => (isEndedAtNext = true) };
+  }
+
+  test("when it is looked at", async (t) => {
+    const { shop, station, calls } = await hangingUp(t, 2.5 * QUIET_MS);
+    await until(() => calls() >= 3);
+    const { job_ref: ref } = await shop.issue();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect(station.lines.filter(isOfPrinter)).toEqual([]);
   });
-  t.onTestFinished(between.end);
-  const station = await stationOn(await floorOf(t, w.url, shop, { eyes: "hand", port: (to) => ((url = to), between.url) }), {
-    patience: { ...PATIENCE, idleMs: 2_500 },
+
+  test("when a label is sent", async (t) => {
+    const { shop, station, hungUp } = await hangingUp(t, 100_000);
+    await until(() => hungUp() > 0);
+    const { job_ref: ref } = await shop.issue();
+    station.wake();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect(station.lines.filter(isOfPrinter)).toEqual([]);
   });
-  t.onTestFinished(station.end);
-  await until(() => calls >= 3);
-  const { job_ref: ref } = await shop.issue();
-  await isIn(shop, ref, "PRINTED_ATTESTED");
-  expect(station.lines.filter(isOfPrinter)).toEqual([]);
+
+  test("while a label is drawn", async (t) => {
+    const { shop, station, endAtNext } = await hangingUp(t, 100_000);
+    endAtNext();
+    const { job_ref: ref } = await shop.issue();
+    station.wake();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect(station.lines.filter(isOfPrinter)).toEqual([]);
+  });
+
+  test("when a test label is asked for", async (t) => {
+    const { station, hungUp } = await hangingUp(t, 100_000);
+    const session = await sessionAt(station);
+    for (let presses = 0; presses < 2; presses += 1) {
+      const before = hungUp();
+      await until(() => hungUp() > before);
+      await sleep(100); // for the station to hear of it
+      const { status, body } = await ask(station, "POST", "/api/printers/printer/test", { session });
+      expect([status, body]).toEqual([200, { words: expect.stringMatching(/^confirmed: /) }]);
+    }
+    expect(station.lines.filter(isOfPrinter)).toEqual([]);
+  });
 });
 
 describe.concurrent("while a person is asked for a label", () => {
