@@ -44,9 +44,10 @@ export function install(argv: string[]): Promise<number> {
   return carryOut(steps, yes, `${note}${unseen}${unheard}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
 }
 
+const inShell = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`;
 /** The files beside it say what was begun and not yet put in; once the service has run, systemd leaves what root lays there to root. */
 const moveOf = (kept: string): string =>
-  `if anything in it waits, end that agent, systemctl stop ${SERVICE}, mkdir -p ${STATE_DIR} && cp ${kept}* ${STATE_DIR}/ && ` +
+  `if anything in it waits, end that agent, systemctl stop ${SERVICE}, mkdir -p ${STATE_DIR} && cp ${inShell(kept)}* ${STATE_DIR}/ && ` +
   `chown --reference=${STATE_DIR}/. ${STATE_DIR}/*, and start the service`;
 
 /** The file alone: a service has nothing of the environment that it is installed from. */

@@ -69,7 +69,7 @@ export function unitOf(config: AgentConfig, file: string, version: number): stri
   return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.
 [Unit]
 Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%")}
-Documentation=${new URL("../README.md", import.meta.url).href.replaceAll("%", "%%")}
+Documentation=${new URL("../README.md", import.meta.url).href.replaceAll("'", "%27").replaceAll("%", "%%")}
 Wants=network-online.target
 After=network-online.target time-sync.target
 StartLimitIntervalSec=0

@@ -48,14 +48,14 @@ test("without --yes it only says what it would do", async () => {
 });
 
 test("a buffer that is there already is told how to come along: whole, and as the service's own user's", async () => {
-  const [settled, kept] = [join(folder, "settled.json"), join(folder, "kept")];
+  const [settled, kept] = [join(folder, "settled.json"), join(folder, "Ada's kept")];
   mkdirSync(kept);
   writeFileSync(join(kept, "station.db"), "");
   writeFileSync(settled, JSON.stringify({ ...network, dataDir: kept }));
   const { out } = await installWith({}, "--config", settled);
   const place = "/var/lib/imprimatur-agent";
   expect(out).toContain(
-    `end that agent, systemctl stop imprimatur-agent.service, mkdir -p ${place} && cp ${kept}/station.db* ${place}/ && chown --reference=${place}/. ${place}/*`,
+    `end that agent, systemctl stop imprimatur-agent.service, mkdir -p ${place} && cp '${folder}/Ada'\\''s kept/station.db'* ${place}/ && chown --reference=${place}/. ${place}/*`,
   );
 });
 
@@ -128,7 +128,7 @@ test("a station of the network sees no device; a wired one only its own, by thei
 
 test("from a path with spaces and letters of all kinds systemd takes it, too", async (t) => {
   if (!has("systemd-analyze")) return t.skip("this machine has no systemd-analyze");
-  const place = join(folder, "Ünser 100 % Drucker");
+  const place = join(folder, "Ünser 100 % Druckers' Platz");
   mkdirSync(join(place, "agent"), { recursive: true });
   for (const name of ["unit.ts", "port-url.ts"]) copyFileSync(join("agent", name), join(place, "agent", name));
   const { unitOf: unitThere } = (await import(pathToFileURL(join(place, "agent/unit.ts")).href)) as { unitOf: typeof unitOf };
