@@ -10,8 +10,8 @@ import { loadTemplates, templateFor } from "./template.ts";
 export async function serve(file: string | undefined): Promise<void> {
   const config = loadAgentConfig(file);
   for (const font of config.fonts) addFace(font);
-  checkLabels(config);
   const log = createAgentLog(config.logLevel);
+  checkLabels(config, log);
   const station = await startStation(config, { log });
   let ending = false;
   const end = (code: number) => {
@@ -30,15 +30,19 @@ export async function serve(file: string | undefined): Promise<void> {
   sayReady(log, config, station.url);
 }
 
-/** Every job would be refused, and its attempts be spent. */
-function checkLabels({ printers }: AgentConfig): void {
+/** A job for a printer with such labels would be refused, and spend its attempts; where there is no other printer, each would. */
+function checkLabels({ printers }: AgentConfig, { logger }: AgentLog): void {
   const templates = loadTemplates();
-  for (const [i, { label }] of printers.entries())
+  const unfit = printers.flatMap(({ name, label }, i) => {
     try {
       templateFor(templates, label);
+      return [];
     } catch (error) {
-      throw new ConfigError(`printers.${i}.label: ${(error as Error).message}`);
+      return [{ name, words: `printers.${i}.label: ${(error as Error).message}` }];
     }
+  });
+  if (unfit.length === printers.length) throw new ConfigError(unfit[0]?.words ?? "");
+  for (const { name, words } of unfit) logger.warn({ event: "label", printer: name }, words);
 }
 
 const SAYS_READY = new Set(["trace", "debug", "info"]);

@@ -1,8 +1,9 @@
 // The station's settings: what may be in the file, what the environment adds, and one line that names what is wrong.
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { afterAll, expect, test } from "vitest";
 import { agentConfigFrom, loadAgentConfig } from "../../agent/config.ts";
 
@@ -265,4 +266,24 @@ test.each([
   expect(code).toBe(exitCode);
   expect(stderr).toMatch(says);
   expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+});
+
+test("a printer whose labels no template fits is told of, and keeps no other from its work", async (t) => {
+  const small = { ...printer, name: "small", port: "tcp://127.0.0.1:9101", label: { widthMm: 20, heightMm: 20 } };
+  const settings = {
+    ...least,
+    cloud: "http://127.0.0.1:1",
+    dataDir: join(folder, "mixed"),
+    console: { port: 0 },
+    printers: [printer, small],
+  };
+  const child = spawn(process.execPath, ["agent/main.ts", "--config", fileOf(settings)], { stdio: ["ignore", "pipe", "inherit"] });
+  t.onTestFinished(() => void child.kill());
+  const warnings: string[] = [];
+  for await (const line of createInterface(child.stdout)) {
+    const { level, event, msg } = JSON.parse(line) as { level: string; event: string; msg: string };
+    if (level === "warn") warnings.push(msg);
+    if (event === "ready") break;
+  }
+  expect(warnings).toContainEqual(expect.stringMatching(/^printers\.1\.label: no template fits a label of 20 x 20 mm; there are /));
 });
