@@ -14,7 +14,7 @@ export const pin = signal("");
 /** In words, or as the station refused it. */
 export const pinFault = signal<string | No | undefined>(undefined);
 /** While the station hasn't answered, nothing is said twice. */
-export const busy = signal(false);
+const busy = signal(false);
 /** Nothing can be said to the station now. */
 export const isHeld = (): boolean => busy.value || isCut.value;
 
