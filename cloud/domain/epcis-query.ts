@@ -150,14 +150,17 @@ async function looking({ plan }: Search, rows: Found[], contexts: Map<string, un
   let bytes = 0;
   for (const row of rows) {
     const uriOf = spellerOf([...(contexts.get(row.contextId ?? "") ?? []), ...extrasOf(row.body["@context"])]);
-    let fits = 0;
-    while (fits < looks.length && looks[fits]?.(row.body, uriOf)) {
-      fits += 1;
+    let isMeant = true;
+    for (const look of looks) {
       bytes += row.bytes;
-      if (bytes > LOOK_MAX_BYTES) await turn();
-      if (bytes > LOOK_MAX_BYTES) bytes = 0;
+      if (bytes > LOOK_MAX_BYTES) {
+        bytes = 0;
+        await turn();
+      }
+      isMeant &&= look(row.body, uriOf);
+      if (!isMeant) break;
     }
-    if (fits === looks.length) meant.push(row);
+    if (isMeant) meant.push(row);
   }
   return meant;
 }
