@@ -137,8 +137,7 @@ const FIELDS = new Set([
   ...lookNames.map((name) => name.slice("EQ_".length)),
 ]);
 /** With something behind a colon it is no extension's name, but mistyped. */
-const isField = (name: string): boolean =>
-  FIELDS.has(name) || /^(quantity|value|minValue|maxValue|meanValue|sDev|percValue)_[A-Z0-9]{2,4}$/.test(name);
+const isField = (name: string): boolean => FIELDS.has(name) || FAMILIES.some(([shape]) => shape.test(`GE_${name}`));
 
 /** Undefined for what is no parameter of these. */
 export function lookOf(name: string, text: string): { look: Look } | { fault: string } | undefined {
