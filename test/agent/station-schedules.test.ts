@@ -84,7 +84,7 @@ test("the search finds a driver that takes bytes handed over for a label printed
   );
   expect(found.failed).toBe(true);
   // It attests, or seals once scanned, what isn't there; or what it left in the printer, called done, stops the line, where an honest one would have asked.
-  expect(String(found.errorInstance)).toMatch(/attested, and 0 labels lie there|that nobody destroyed: expected \+0 to be 1|not so after/);
+  expect(String(found.errorInstance)).toMatch(/attested, and 0 labels lie there|that nobody destroyed|not so after/);
 });
 
 /** As most print servers are: what was sent is done. */
