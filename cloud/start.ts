@@ -105,7 +105,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       notReady: async () => [
         ...(draining ? ["draining"] : []),
         ...(await storeFault(store)),
-        ...(workers.length > 0 && workers.every((worker) => worker.runs()) ? [] : ["workers"]),
+        ...(draining || (workers.length > 0 && workers.every((worker) => worker.runs())) ? [] : ["workers"]), // a drain ends them itself
       ],
       anchor: config.ANCHOR === "log" || config.ANCHOR === "off" ? config.ANCHOR : anchorAt(config.ANCHOR),
       registry: config.REGISTRY_URL === undefined ? undefined : registryAt(config.REGISTRY_URL),
