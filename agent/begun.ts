@@ -1,7 +1,7 @@
 // Beside the buffer, a line for each label that was begun: what a buffer that was put back to how it was, or lost, doesn't know any more stands here.
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { syncFolder } from "./terminal.ts";
+import { syncFolder } from "./folder.ts";
 
 /** An act as the buffer has it, and whose label it is. */
 export type Begun = {

@@ -10,7 +10,7 @@ import { stages } from "./attempt.ts";
 import { labelStates } from "./buffer-labels.ts";
 import { isDamage } from "./buffer-sql.ts";
 import { type Clock, instant } from "./clock.ts";
-import { makeFolder, syncFolder } from "./terminal.ts";
+import { makeFolder, syncFolder } from "./folder.ts";
 
 /** What each version added; a file of a later version is refused, for this agent would lose what it can't know. */
 const VERSIONS = [

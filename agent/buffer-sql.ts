@@ -5,7 +5,7 @@ import { Refusal } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
 import { saying } from "#shared/sayings.ts";
 import type { Clock } from "./clock.ts";
-import { inodeOf } from "./terminal.ts";
+import { inodeOf } from "./folder.ts";
 
 export type Row = Record<string, unknown>;
 /** Places for so many values. */

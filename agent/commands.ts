@@ -1,8 +1,7 @@
 // What imprimatur agent is told to do: run the station, or one of its commands. Whatever goes wrong ends in one line and an exit code.
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { Refusal } from "#shared/errors.ts";
 import { nearest } from "#shared/nearest.ts";
-import { argumentsOf } from "./terminal.ts";
 
 type Command = { says: string; run(argv: string[]): Promise<number> };
 const commands: Record<string, Command> = {

@@ -1,5 +1,5 @@
 // imprimatur agent doctor: everything a station needs, looked at once, a line each. A running agent isn't disturbed: what it holds, it is asked about.
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { urlAt } from "#shared/url-at.ts";
 import ky from "ky";
 import { resolve } from "node:path";
@@ -9,7 +9,6 @@ import { type Line, linesOf } from "./doctor-line.ts";
 import { bufferLine, configLine, diskLine, eyeLine } from "./doctor-local.ts";
 import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import type { State } from "./state.ts";
-import { argumentsOf } from "./terminal.ts";
 import { bufferOfService, SERVICE } from "./unit.ts";
 
 const ANSWER_MAX_MS = 2_000;

@@ -3,14 +3,13 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
 import { text } from "node:stream/consumers";
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import type { Device, DeviceCreate, Station } from "#shared/wire/devices.ts";
 import { needNames } from "#shared/wire/jobs.ts";
 import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
 import { agentConfigFrom, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
 import { reserve, type Reserved } from "./settings-file.ts";
-import { argumentsOf } from "./terminal.ts";
 
 const OPTIONS = {
   cloud: { type: "string" },

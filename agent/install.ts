@@ -2,10 +2,10 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, BUFFER_FILE, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import { isOutOfSight, SERVICE, STATE_DIR, unitOf } from "./unit.ts";
-import { argumentsOf, makeFolder } from "./terminal.ts";
+import { makeFolder } from "./folder.ts";
 
 const OPTIONS = {
   config: { type: "string" },

@@ -3,7 +3,7 @@ import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSyn
 import { dirname } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
 import { codeOf } from "#shared/fault.ts";
-import { makeFolder, syncFolder } from "./terminal.ts";
+import { makeFolder, syncFolder } from "./folder.ts";
 
 export type Reserved = {
   write(settings: object): void;

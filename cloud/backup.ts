@@ -1,10 +1,9 @@
 // imprimatur backup --to FILE, of a node that goes on working; --verify FILE says whether a backup could be restored.
 import { tmpdir } from "node:os";
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { verifyBackup } from "./backup/restore.ts";
 import { takeBackup } from "./backup/take.ts";
-import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur backup --to FILE [--config FILE] | imprimatur backup --verify FILE";
 const OPTIONS = { to: { type: "string" }, verify: { type: "string" }, config: { type: "string" } } as const;

@@ -1,13 +1,12 @@
 // Settings: one table of what there is, what it means and what it may be; everything else reads the result.
 import { isIP } from "node:net";
 import { parseEnv } from "node:util";
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
 import { nearest } from "#shared/nearest.ts";
 import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
 import { textIn } from "./files.ts";
-import { argumentsOf } from "./arguments.ts";
 
 const FILE_MAX_BYTES = 1_048_576;
 type Setting = { default: string; says: string; parse: (text: string) => unknown };

@@ -1,5 +1,5 @@
 // imprimatur doctor: looks at everything a node rests on and says a line about each, with what to do; changes nothing, beside a node that runs or not.
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { codeOf, reasonOf, wordsOf } from "#shared/fault.ts";
 import { type Config, loadConfig } from "./config.ts";
 import { bad, type Check, type Finding } from "./doctor/finding.ts";
@@ -9,7 +9,6 @@ import * as secrets from "./doctor/secrets.ts";
 import { createLog } from "./log.ts";
 import { openToLook } from "./store/open.ts";
 import { remedyOf } from "./store/remedies.ts";
-import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur doctor [--json] [--config FILE]";
 const checks: Record<string, Check> = {

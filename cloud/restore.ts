@@ -1,9 +1,8 @@
 // imprimatur restore --from FILE --data DIR: a backup becomes the data folder of a node, if nothing about it is wrong. --set-back: a PostgreSQL that its
 // own means set back gets what such a folder gets.
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { restoreBackup, settleDatabase } from "./backup/restore.ts";
-import { argumentsOf } from "./arguments.ts";
 
 const USAGE = "imprimatur restore --from FILE --data DIR [--force] | imprimatur restore --set-back [--config FILE]";
 const OPTIONS = {

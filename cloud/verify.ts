@@ -6,7 +6,7 @@ import { linesOf } from "./verify/evidence.ts";
 import { readJson } from "./verify/json.ts";
 import { ringFrom } from "./verify/keys.ts";
 import { type Line, unusable } from "./verify/said.ts";
-import { argumentsOf } from "./arguments.ts";
+import { argumentsOf } from "#shared/arguments.ts";
 
 const USAGE = "imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
 const OPTIONS = {

@@ -1,5 +1,5 @@
 // What was typed after a command: every option is known, or the line says which one was meant; --help says what there is.
-import type { parseArgs } from "node:util";
+import { parseArgs } from "node:util";
 import { nearest } from "./nearest.ts";
 
 /** A fault of the operator's: shown as one line, without a stack. */
@@ -20,25 +20,26 @@ export type Given<O extends Options> = {
 /** A key whose --key was forgotten isn't shown again, in a log of a script maybe. */
 const shown = (word: string): string => (word.startsWith("imp_") ? "a key" : `"${word}"`);
 
-/** Made by each program of what it has: Node's parser, and a way to show the usage and end. */
-export const argumentsWith = (parse: typeof parseArgs, help: (usage: string) => never) =>
-  /** The options' values, and the words between them: at most so many. */
-  function argumentsOf<O extends Options>(usage: string, options: O, argv: string[], words = 0): Given<O> & { words: string[] } {
-    if (argv.includes("--help") || argv.includes("-h")) help(usage);
-    const typo = (says: string) => new ConfigError(`${says} (usage: ${usage})`, 2);
-    const { tokens } = parse({ args: argv, options, strict: false, allowPositionals: true, tokens: true });
-    for (const token of tokens) {
-      if (token.kind !== "option") continue;
-      if (!Object.hasOwn(options, token.name))
-        throw typo(`there is no option ${token.rawName}; did you mean --${nearest(token.name, Object.keys(options))}?`);
-      if (token.value === "") throw typo(`${token.rawName} has nothing behind it`); // what a script says with a variable that isn't set
-    }
-    try {
-      const { values, positionals } = parse({ args: argv, options, strict: true, allowPositionals: true });
-      const [extra] = positionals.slice(words);
-      if (extra !== undefined) throw new Error(`${shown(extra)} is one word too many`);
-      return { ...(values as Given<O>), words: positionals };
-    } catch (error) {
-      throw typo((error as Error).message.replaceAll(/\s+/g, " "));
-    }
-  };
+/** The options' values, and the words between them: at most so many. */
+export function argumentsOf<O extends Options>(usage: string, options: O, argv: string[], words = 0): Given<O> & { words: string[] } {
+  if (argv.includes("--help") || argv.includes("-h")) {
+    process.stdout.write(`usage: ${usage}\n`);
+    process.exit(0);
+  }
+  const typo = (says: string) => new ConfigError(`${says} (usage: ${usage})`, 2);
+  const { tokens } = parseArgs({ args: argv, options, strict: false, allowPositionals: true, tokens: true });
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    if (!Object.hasOwn(options, token.name))
+      throw typo(`there is no option ${token.rawName}; did you mean --${nearest(token.name, Object.keys(options))}?`);
+    if (token.value === "") throw typo(`${token.rawName} has nothing behind it`); // what a script says with a variable that isn't set
+  }
+  try {
+    const { values, positionals } = parseArgs({ args: argv, options, strict: true, allowPositionals: true });
+    const [extra] = positionals.slice(words);
+    if (extra !== undefined) throw new Error(`${shown(extra)} is one word too many`);
+    return { ...(values as Given<O>), words: positionals };
+  } catch (error) {
+    throw typo((error as Error).message.replaceAll(/\s+/g, " "));
+  }
+}

@@ -14,7 +14,7 @@ const imports = (text: string) => [...text.matchAll(/(?:from|import|require)\s*\
 
 type Law = { of: string; except?: string[]; never: RegExp };
 const laws: Law[] = [
-  { of: "shared/**/*.ts", never: /cloud\/|agent\/|fixtures\/|^fastify|^node:(?!crypto)|^better-sqlite3|^pg$/ },
+  { of: "shared/**/*.ts", never: /cloud\/|agent\/|fixtures\/|^fastify|^node:(?!crypto|util)|^better-sqlite3|^pg$/ },
   { of: "cloud/**/*.ts", never: /agent\/|fixtures\/|test\// },
   { of: "agent/**/*.ts", never: /cloud\/|fixtures\/|test\// },
   { of: "agent/**/*.ts", except: ["agent/port.ts"], never: /^serialport|^node:(net|tls|dgram)/ },
