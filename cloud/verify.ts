@@ -5,7 +5,7 @@ import { bytesIn } from "./files.ts";
 import { linesOf } from "./verify/evidence.ts";
 import { readJson } from "./verify/json.ts";
 import { ringFrom } from "./verify/keys.ts";
-import { type Line, unusable } from "./verify/said.ts";
+import type { Line } from "./verify/said.ts";
 import { argumentsOf } from "#shared/arguments.ts";
 
 const USAGE = "imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
@@ -19,7 +19,7 @@ const [HOLDS, FAILS, UNUSABLE] = [0, 1, 2] as const;
 
 function textIn(file: string): string {
   const content = bytesIn(file, limits.VERIFY_FILE_MAX_BYTES);
-  if (!isUtf8(content)) throw unusable(`${file} isn't UTF-8 (PowerShell's > writes UTF-16): save it as that`);
+  if (!isUtf8(content)) throw new Error(`${file} isn't UTF-8 (PowerShell's > writes UTF-16): save it as that`);
   return new TextDecoder().decode(content).trim();
 }
 
@@ -28,16 +28,16 @@ function jsonIn(file: string): unknown {
   try {
     return readJson(text);
   } catch (cause) {
-    throw unusable(`${file} ${cause instanceof SyntaxError ? "isn't JSON" : "can't be used"}: ${(cause as Error).message}`);
+    throw new Error(`${file} ${cause instanceof SyntaxError ? "isn't JSON" : "can't be used"}: ${(cause as Error).message}`, { cause });
   }
 }
 
 async function judge(argv: string[]): Promise<{ lines: Line[]; file: string }> {
   const { words, ...values } = argumentsOf(USAGE, OPTIONS, argv, 1);
   const [file] = words;
-  if (file === undefined) throw unusable(`FILE is missing (usage: ${USAGE})`);
+  if (file === undefined) throw new Error(`FILE is missing (usage: ${USAGE})`);
   if (values.consistency !== undefined && values.checkpoint === undefined)
-    throw unusable(`--consistency goes with --checkpoint, the head that you know (usage: ${USAGE})`);
+    throw new Error(`--consistency goes with --checkpoint, the head that you know (usage: ${USAGE})`);
   const json = (name: string | undefined): unknown => (name === undefined ? undefined : jsonIn(name));
   const lines = await linesOf(textIn(file), {
     now: Date.now(),

@@ -11,7 +11,7 @@ import { credentialLines } from "./credential.ts";
 import { readJson } from "./json.ts";
 import { type Ring, ringFrom } from "./keys.ts";
 import { headLine, inclusionLines, knownNote, sameLogLine } from "./log.ts";
-import { type Line, said, unusable } from "./said.ts";
+import { type Line, said } from "./said.ts";
 
 export type Given = {
   now: number;
@@ -45,12 +45,12 @@ export async function linesOf(text: string, given: Given): Promise<Line[]> {
   const isPrint = has("items", "sha256");
   const isProof = has("entry", "checkpoint");
   if ([isPrint, isProof, has("credential")].filter(Boolean).length > 1)
-    throw unusable("the file is several things at once, each judged in its own way: verify them one by one");
+    throw new Error("the file is several things at once, each judged in its own way: verify them one by one");
   if (isPrint) return [...printLines(fitted(PrintFile, file, "print evidence"), given), ...unseenLines(file, PrintFile)];
   if (isProof) return proofLines(fitted(LogProof, file, "a proof"), given, undefined);
   if (has("credential"))
     return [...(await passportLines(fitted(PassportFile, file, "a passport's file"), given)), ...unseenLines(file, PassportFile)];
-  throw unusable("the file is none that can be verified: a credential, a passport's or a log's proof, or a print's evidence");
+  throw new Error("the file is none that can be verified: a credential, a passport's or a log's proof, or a print's evidence");
 }
 
 const UNSEEN_SHOWN = 20;
@@ -68,15 +68,15 @@ function parsed(text: string): object {
     const value = readJson(text);
     if (typeof value === "object" && value !== null) return value;
   } catch (cause) {
-    if (!(cause instanceof SyntaxError)) throw unusable(`the file can't be judged: ${(cause as Error).message}`);
-    throw unusable(`the file is neither a credential nor JSON (was it cut off?): ${cause.message}`);
+    if (!(cause instanceof SyntaxError)) throw new Error(`the file can't be judged: ${(cause as Error).message}`, { cause });
+    throw new Error(`the file is neither a credential nor JSON (was it cut off?): ${cause.message}`, { cause });
   }
-  throw unusable("the file is JSON, but no object");
+  throw new Error("the file is JSON, but no object");
 }
 
 function fitted<Schema extends TSchema>(schema: Schema, value: unknown, what: string): Type.Static<Schema> {
   const [fault] = Value.Errors(schema, value);
-  if (fault) throw unusable(`the file looks like ${what}, but ${fault.instancePath || "it"} ${fault.message}`);
+  if (fault) throw new Error(`the file looks like ${what}, but ${fault.instancePath || "it"} ${fault.message}`);
   return value as Type.Static<Schema>;
 }
 

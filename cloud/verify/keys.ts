@@ -1,6 +1,5 @@
 // The keys that one is willing to believe: read from a DID document, a key set or a single key, found by the names that signatures give.
 import { createPublicKey, type KeyObject } from "node:crypto";
-import { unusable } from "./said.ts";
 
 type Key = { kid: string; key: KeyObject; publicBytes: Buffer };
 export type Ring = {
@@ -22,7 +21,8 @@ export function ringFrom(file: unknown): Ring {
   const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
   const did = typeof id === "string" && verificationMethod ? id : undefined;
   const jwks = Array.isArray(verificationMethod) ? verificationMethod.map(jwkOf) : (keys ?? (kty ? [file] : []));
-  if (!Array.isArray(jwks) || jwks.length === 0) throw unusable("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
+  if (!Array.isArray(jwks) || jwks.length === 0)
+    throw new Error("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
   const ring = jwks.map(keyFrom);
   return {
     did,
@@ -37,11 +37,11 @@ export function ringFrom(file: unknown): Ring {
 
 function keyFrom(jwk: unknown): Key {
   const { kty, crv, x, kid } = (jwk ?? {}) as Record<string, string>;
-  if (kty !== "OKP" || crv !== "Ed25519" || !x) throw unusable(`the key ${kid ?? "without a name"} isn't an Ed25519 key`);
+  if (kty !== "OKP" || crv !== "Ed25519" || !x) throw new Error(`the key ${kid ?? "without a name"} isn't an Ed25519 key`);
   try {
     const key = createPublicKey({ key: { kty, crv, x }, format: "jwk" });
     return { kid: String(kid).split("#").at(-1) ?? "", key, publicBytes: Buffer.from(x, "base64url") };
   } catch (cause) {
-    throw unusable(`the key ${kid} can't be read: ${(cause as Error).message}`);
+    throw new Error(`the key ${kid} can't be read: ${(cause as Error).message}`, { cause });
   }
 }

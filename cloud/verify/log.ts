@@ -6,13 +6,13 @@ import { EMPTY_ROOT, isConsistent, isIncluded, leafHash } from "#shared/merkle.t
 import { type Head, keyHash, type Note, parseNote } from "#shared/note.ts";
 import type { LogConsistency, LogProof } from "#shared/wire/log.ts";
 import type { Ring } from "./keys.ts";
-import { type Line, said, unusable } from "./said.ts";
+import { type Line, said } from "./said.ts";
 
 const bytes = (hex: string) => Buffer.from(hex, "hex");
 
 export function knownNote(text: string): Note {
   const note = parseNote(text);
-  if (!note) throw unusable("the checkpoint given isn't a log's checkpoint (a signed note: origin, size, root, signature)");
+  if (!note) throw new Error("the checkpoint given isn't a log's checkpoint (a signed note: origin, size, root, signature)");
   return note;
 }
 

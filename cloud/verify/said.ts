@@ -3,6 +3,3 @@
 /** holds and fails say what is; unknown is what would need more than was given; a note is what to keep in mind. */
 export type Line = { mark: "holds" | "fails" | "unknown" | "note"; text: string };
 export const said = (mark: Line["mark"], text: string): Line => ({ mark, text });
-
-/** For input that nothing can be said of. */
-export const unusable = (message: string): Error => new Error(message);
