@@ -4,7 +4,7 @@ import { saying } from "#shared/sayings.ts";
 import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, isLying, paperMayExist, type Verdict, type Work } from "./attempt.ts";
 import { becameOf, endOrphan, fail, REASONS } from "./ends.ts";
 import { instant } from "./clock.ts";
-import { actorOf, type Floor, MAY_BE_HERE } from "./floor.ts";
+import { actorOf, type Floor, isOver, MAY_BE_HERE } from "./floor.ts";
 import { type Dropped, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
 import { attested, useEarly } from "./steps.ts";
 
@@ -108,7 +108,7 @@ const answers: Record<Ask | "scan", Answer> = {
     const { store, clock } = floor;
     // Whichever job they came from: what lies there carries the serial, and no job.
     for (const earlier of store.allOfLink(task.digital_link)) {
-      if (earlier.stage !== "orphan" && earlier.ended === null) {
+      if (!isOver(earlier)) {
         // What is on its way by now has a label of its own, and its own questions, unless this is one of them; a later label is no earlier one.
         if (maySkip(earlier) || askOf(earlier) === "destroy_earlier")
           store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });

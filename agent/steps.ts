@@ -97,9 +97,10 @@ function tellSent(floor: Floor, attemptId: string, name: string, left: Left): vo
   const receipt: Evidence["spool_receipt"] = { transport, printer: name, ...left, accepted_at: instant(floor.clock), ...simulated };
   tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
 }
-function nothingLeft({ store }: Floor, { attemptId, stage, jobRef, ended }: Attempt): boolean {
+function nothingLeft({ store }: Floor, attempt: Attempt): boolean {
+  const { attemptId, stage, jobRef } = attempt;
   if (stage === "sending") store.change(attemptId, { stage: "rendered" });
-  if (ended !== null || stage === "orphan") store.relabel(attemptId, MAY_BE_HERE, "not_printed", saying("nothing_left"));
+  if (isOver(attempt)) store.relabel(attemptId, MAY_BE_HERE, "not_printed", saying("nothing_left"));
   if (stage !== "orphan") return false;
   const evidence = { outcome: "not_printed" };
   store.reportOrphan({ job_ref: jobRef, attempt_id: attemptId, evidence, disposition: "destroyed", actor: DEVICE });
