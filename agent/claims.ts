@@ -10,7 +10,7 @@ import type { LeaseDeps } from "./leases.ts";
 import { startRounds } from "./rounds.ts";
 import type { CloudTime } from "./cloud-time.ts";
 import type { Standing } from "./standing.ts";
-import { takersOf } from "./takers.ts";
+import { takersOf } from "./template.ts";
 
 const POLL_MS = 2_000; // until the cloud has said otherwise
 const INFO_MS = 300_000;

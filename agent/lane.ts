@@ -7,7 +7,7 @@ import { type Flight, type FlightFloor, flights } from "./flight.ts";
 import { LOOK_MS, openPress, type PressOptions, type PressState } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
 import * as steps from "./steps.ts";
-import { takersOf } from "./takers.ts";
+import { takersOf } from "./template.ts";
 import { testLabels } from "./test-label.ts";
 
 export type Lane = {

@@ -1,10 +1,14 @@
-// Label templates are data: a file each, in millimetres, so that one layout serves every resolution. Chosen by name, or by the label in the printer.
+// Label templates are data: a file each, in millimetres, so that one layout serves every resolution. A job names one, or the label in the printer
+// decides; and so a template decides which printers a job may go to.
 import { readdirSync, readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
 import { Refusal } from "#shared/errors.ts";
 import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { closed } from "#shared/wire/common.ts";
+import type { Attempt } from "./attempt.ts";
+import type { PrinterConfig } from "./config.ts";
+import type { Floor } from "./floor.ts";
 
 const Mm = Type.Number({ exclusiveMinimum: 0, maximum: 500 });
 const Place = Type.Number({ minimum: 0, maximum: 500 });
@@ -85,6 +89,11 @@ export function templateFor(templates: Template[], label: Size, name = ANY_TEMPL
   return largest;
 }
 
-/** Whether there is one for this label. */
-export const fits = (templates: Template[], label: Size, name: string): boolean =>
-  templates.some((template) => (name === ANY_TEMPLATE || template.name === name) && onLabel(template, label));
+/** The printers that a job may go to: those that write its tag, and have labels on which its template has room. */
+export function takersOf({ templates, printers }: Pick<Floor, "templates" | "printers">, { task }: Pick<Attempt, "task">): PrinterConfig[] {
+  const fits = ({ label }: PrinterConfig) =>
+    templates.some((template) => (task.template === ANY_TEMPLATE || template.name === task.template) && onLabel(template, label));
+  const able = printers.filter(({ rfid }) => rfid || !task.needs.includes("rfid"));
+  const fitting = able.filter(fits);
+  return fitting.length > 0 ? fitting : able; // where it fits nowhere, any of them says why
+}
