@@ -1,11 +1,12 @@
 // A job's life: every step with who says so, the evidence that came with it, the pictures, and the proof that anybody can recompute.
-import { h } from "#shared/web/dom.ts";
+import { h, signal } from "#shared/web/dom.ts";
+import type { Device } from "#shared/wire/devices.ts";
 import type { EvidenceBundle, Job, JobHistory } from "#shared/wire/jobs.ts";
-import { addressOf } from "../api.ts";
-import { DeviceName } from "../device-name.ts";
+import { addressOf, get } from "../api.ts";
 import { count, moment, words } from "../language.ts";
 import { useLoaded } from "../loading.ts";
 import { Card, code, Facts, Moment, Shown, StateBadge, theirs, Title, told, toneIcon, toneOf } from "../parts.ts";
+import { devices } from "../state.ts";
 import { Proof } from "./proof.ts";
 
 type Step = JobHistory["data"][number];
@@ -41,6 +42,20 @@ function Evidence({ name, said }: { name: string; said: Record<string, unknown> 
     typeof picture === "string" && h(Picture, { sha256: picture }),
     h("details", null, h("summary", null, whole), h("pre", { tabIndex: 0 }, JSON.stringify(said, null, 2))),
   );
+}
+
+const names = signal<ReadonlyMap<string, string>>(new Map());
+const asked = new Set<string>(); // once each
+async function askName(id: string): Promise<void> {
+  asked.add(id);
+  const { data } = await get<Device>(`/devices/${encodeURIComponent(id)}`);
+  if (data) names.value = new Map(names.value).set(id, data.name);
+}
+/** A station by the name that people know it by. */
+function DeviceName({ id }: { id: string }) {
+  const name = devices.value.get(id)?.name ?? names.value.get(id);
+  if (name === undefined && !asked.has(id)) void askName(id);
+  return name === undefined ? code(id) : h("span", { title: id }, theirs(name));
 }
 
 function Moments({ step, item }: { step: Step; item: Item | undefined }) {
