@@ -100,8 +100,6 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], { keyl
 type Given = { batch: Buffer; stood: Before; origin: string };
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, stood, origin }: Given): Promise<PrintStatusTaken> {
   const last = lastWords(results);
-  const updated: Printed[] = [];
-  const unknown: string[] = [];
   const productOf = new Map<string, string>();
   const inOrder = inTurn(last.keys()).flatMap((serial) => last.get(serial) ?? []);
   const all = await together(
@@ -119,11 +117,8 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, sto
     if (!job) throw overtaken(`the serial ${serial}`);
     await warnOfOther(tx, job);
   }
-  for (const outcome of last.values()) {
-    if (productOf.has(outcome.serial)) updated.push(outcome);
-    else unknown.push(outcome.serial);
-  }
   for (const productId of new Set([...productOf.values()].toSorted())) await products.nowPrinted(tx, by.tenantId, productId);
+  const { updated = [], unknown = [] } = Object.groupBy(last.values(), ({ serial }) => (productOf.has(serial) ? "updated" : "unknown"));
   const printed = updated.filter(({ status }) => status === "printed");
   const failed = updated.filter(({ status }) => status === "failed");
   const reportedAt = instant(tx.now);
@@ -138,5 +133,12 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, sto
     const webhooksNotified = await emit(tx, by, "print.failed", { serials: serialsOf(failed), failures, reportedAt });
     events.push({ type: "print.failed", webhooksNotified });
   }
-  return { updated: serialsOf(updated), unknown, printed: serialsOf(printed), failed: serialsOf(failed), reportedAt, events };
+  return {
+    updated: serialsOf(updated),
+    unknown: serialsOf(unknown),
+    printed: serialsOf(printed),
+    failed: serialsOf(failed),
+    reportedAt,
+    events,
+  };
 }
