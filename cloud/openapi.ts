@@ -158,6 +158,28 @@ function completed(document: Document, routes: readonly Route[]): Document {
 const DOCS_CSP =
   "default-src 'self'; base-uri 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; object-src 'none'";
 
+/** What routes are grouped by. */
+const TAGS = {
+  tenants: "The door that everything else stands behind",
+  credentials: "API keys, OAuth clients, access tokens",
+  products: "Commercial items on their way to a passport",
+  schemas: "What a category asks for, as validation reads it",
+  passports: "What is said in public about a product, signed",
+  carriers: "Serials, the print file, and what was reported of it",
+  "print jobs": "Labels from claim to seal, with the evidence of each stage",
+  devices: "Stations, their keys, how they are",
+  public: "What a label's link leads to: the GS1 Digital Link resolver and the passport's page",
+  "verifiable credentials": "The signed form of a passport's versions: judged, looked at, revoked",
+  "EN 18222": "Published passports as any other system's look: the mandatory reads of the European standard",
+  epcis: "What happened to things, in EPCIS 2.0: captured once, found by what they name",
+  compliance: "Law as data, judged fail-closed; no legal advice",
+  console: "The floor console at /console: its session and its stream",
+  log: "The transparency log: what was signed for, provable to anybody",
+  webhooks: "Who is told what, by signed messages that arrive at least once",
+  audit: "Who did what, in a chain that anybody can recompute",
+  operations: "Health, figures, discovery",
+};
+
 export async function describe(app: FastifyInstance, routes: readonly Route[], limit: Limit): Promise<void> {
   app.addSchema({ ...ErrorReply, $id: "Error" });
   app.addSchema({ ...ProblemReply, $id: "Problem" });
@@ -172,26 +194,7 @@ export async function describe(app: FastifyInstance, routes: readonly Route[], l
         license: { name: "Proprietary" },
       },
       servers: [{ url: "/" }],
-      tags: [
-        { name: "tenants", description: "The door that everything else stands behind" },
-        { name: "credentials", description: "API keys, OAuth clients, access tokens" },
-        { name: "products", description: "Commercial items on their way to a passport" },
-        { name: "schemas", description: "What a category asks for, as validation reads it" },
-        { name: "passports", description: "What is said in public about a product, signed" },
-        { name: "carriers", description: "Serials, the print file, and what was reported of it" },
-        { name: "print jobs", description: "Labels from claim to seal, with the evidence of each stage" },
-        { name: "devices", description: "Stations, their keys, how they are" },
-        { name: "public", description: "What a label's link leads to: the GS1 Digital Link resolver and the passport's page" },
-        { name: "verifiable credentials", description: "The signed form of a passport's versions: judged, looked at, revoked" },
-        { name: "EN 18222", description: "Published passports as any other system's look: the mandatory reads of the European standard" },
-        { name: "epcis", description: "What happened to things, in EPCIS 2.0: captured once, found by what they name" },
-        { name: "compliance", description: "Law as data, judged fail-closed; no legal advice" },
-        { name: "console", description: "The floor console at /console: its session and its stream" },
-        { name: "log", description: "The transparency log: what was signed for, provable to anybody" },
-        { name: "webhooks", description: "Who is told what, by signed messages that arrive at least once" },
-        { name: "audit", description: "Who did what, in a chain that anybody can recompute" },
-        { name: "operations", description: "Health, figures, discovery" },
-      ],
+      tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
       components: {
         securitySchemes: {
           bearer: { type: "http", scheme: "bearer", description: "An API key or an OAuth access token" },
