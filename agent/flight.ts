@@ -154,7 +154,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     }
   }
 
-  /** How many labels came out with one whose own end the counter leaves open: which of them is ours is asked, that there are others isn't. */
+  /** How many labels came out besides one whose outcome is unknown, by the counter: that there are others is certain, and only which one is ours is asked. */
   function beside({ outcome, evidence: { before, after, voids = 0 } }: Completion): number {
     return outcome === "unknown" && before !== undefined && after !== undefined ? Math.max(0, after - before - voids - 1) : 0;
   }
@@ -181,7 +181,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     news.beat();
   }
 
-  /** It was sent to another printer than the one that stands here now: what this one has counted, or holds, says nothing of it. */
+  /** Whether another printer than this one was sent it: then what this one has counted, or holds, says nothing of it. */
   const isOfAnother = ({ work: { sentTo } }: Attempt): boolean => sentTo !== undefined && isOther(press.identity() ?? sentTo, sentTo);
   /** Where the counter stands; null where there is none, or it doesn't say, or is another printer's. */
   async function counterNow(attempt: Attempt, at: Printer): Promise<number | null> {
@@ -189,13 +189,13 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     await waitFor(() => false, SETTLE_MS); // a label that was moving has come out by then
     return (await at.preflight()).counters.labels;
   }
-  /** Where nobody knows how it stood before (behind another label, or while it didn't say, or set back since), it may have. */
+  /** Whether a label may have come out since: also where the counter was set back, or it isn't known how it stood (behind another label, or while it told nothing). */
   const hasMoved = ({ work }: Attempt, now: number | null): now is number => now !== null && now !== work.counter;
 
   const watched = new Set<string>();
   /**
-   * While a person looks, the counter tells of what comes out meanwhile: where nobody knows how it stood before, and where the station begins anew (`isAnew`).
-   * Tried once: who answers sooner is asked again.
+   * Notes where the counter stands while a person is asked, to see what comes out meanwhile: where its stand before the label isn't known, and after a start
+   * (`isAnew`). Tried once for each label; a person who answers before that is asked again.
    */
   async function watch(attempt: Attempt, isAnew: boolean): Promise<void> {
     const { attemptId, stage, work } = attempt;
@@ -217,7 +217,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     if (!at) return { at, flushed: { clean: false, words: saying("cant_be_asked") } };
     return { at, flushed: isOfAnother(attempt) ? EXCHANGED : await at.flush(nameOf(attempt)) };
   }
-  /** Its job went on while the printer may have held it: nothing of it may come out any more, whoever has looked already. */
+  /** The job went on while the printer may have held its label, which must not come out any more, even if somebody has looked already. */
   async function drop(orphan: Attempt): Promise<void> {
     const { at, flushed } = await flush(orphan);
     const now = at ? await counterNow(orphan, at) : null;

@@ -33,7 +33,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   const tests = testLabels(floor, config, press, stop.signal);
 
   const isMine = (attempt: Attempt) => attempt.printer === config.name;
-  /** Tags are written one at a time, so that void labels belong to somebody. */
+  /** Labels with a tag go one at a time, so that it is known whose the void ones are. */
   const isPlain = ({ task }: Attempt) => !task.needs.includes("rfid");
   /** Whoever may yet be asked for the label of an earlier attempt must not find the next one's instead. */
   const isUnsettled = (earlier: Attempt) =>
@@ -48,7 +48,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     return open.find((one) => isMine(one) && canStart(one)) ?? open.find(canStart);
   }
 
-  /** What it drew and can't print now others may, where they draw the very same label: what was said of it stays true. */
+  /** What is drawn and can't be printed here now goes to the other printers, where all that may take it draw the very same label: what was reported of it stays true. */
   function share(): void {
     const drawing = JSON.stringify(drawnBy(config));
     for (const one of store.inHand()) {
@@ -60,7 +60,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     }
   }
 
-  /** A label, and as long as there are more of them the next behind it, so that the printer needn't stop between two. */
+  /** Prints a label and, as long as there are more of them, sends the next one behind it, so that the printer needn't stop between two. */
   async function work(attempt: Attempt, at: Printer): Promise<void> {
     let flying = await flight.dispatch(attempt, at);
     while (flying) {

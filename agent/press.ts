@@ -1,4 +1,4 @@
-// The printer of a lane, as far as it is one's own: opened and opened again, asked how it is, told of once; and its counter, which tells of labels that nobody sent.
+// A lane's printer: opened, and opened again after it was away; asked how it is, with each change told once; and its label counter, which shows labels that nobody here sent.
 import { saying } from "#shared/sayings.ts";
 import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
@@ -44,7 +44,7 @@ export type Patience = {
   /** For a label's end, from a printer that never tells one. */
   muteMs: number;
   retryMs: readonly number[];
-  /** A printer that didn't answer when it was asked what it can is asked again at the next opening after this. */
+  /** A printer that didn't answer when it was asked what it can do is asked again when it is opened after this time. */
   probeAgainMs: number;
 };
 export const PATIENCE: Patience = {
@@ -186,7 +186,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     return !isStuck(state);
   }
 
-  /** Whatever the disk says: what was done is written down before anything else is. */
+  /** Writes down what was done before anything else is done: tried again for as long as the disk takes nothing. */
   async function durable<T>(act: () => T): Promise<T> {
     for (let tries = 1; ; tries += 1)
       try {
@@ -200,7 +200,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
 
   const isHeld = (attempt: Attempt) => attempt.printer === name && paperMayExist(attempt);
 
-  // Labels that came out without a job of ours move the counter; null: one whose end isn't known may move it yet.
+  // Where the label counter should stand: labels without a job of ours move it beyond that. Null while a label whose outcome isn't known may still move it.
   const odometer = `odometer:${name}` as const;
   const counted = `counts:${name}` as const;
   const counter = {
@@ -208,8 +208,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     expect: (labels: number | null) => store.setMeta(odometer, JSON.stringify(labels)),
   };
   /**
-   * A printer that has told its counter has one, whatever it says later, and its answer alone attests no label: another run may have heard it.
-   * One that gives itself another name is another printer, and to one that says nothing at all nothing is sent: what lies in it people are asked about.
+   * A printer that told its label counter once, perhaps to an earlier run, has one: while it keeps it back, its answers alone attest no label.
+   * One that gives itself another name is another printer, of which that isn't known.
    */
   function hasFallenSilent({ counter: counts, identity, ceiling }: Capabilities): boolean {
     const known = store.kept(counted);
@@ -226,7 +226,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       });
     return known !== null && !counts && attests(ceiling) && !isExchanged;
   }
-  /** Many take one connection at a time, and the next one's label when the first has gone. */
+  /** Many printers heed one connection at a time: this one may be another program's, and would print our label once that one has gone. */
   const hasGoneSilent = (now: Capabilities): boolean =>
     !can(config, "queue") && saysNothing(now) && (hasAnswered || store.kept(counted) !== null);
   function watchCounter({ counters: { labels } }: Status): void {

@@ -222,7 +222,7 @@ export function attested(
 
 // --- SCAN_VERIFIED and SEALED
 
-/** Whether a scan tells that a label came out of which nobody knows. */
+/** Whether a scan decides that a label came out, where nobody knows. */
 const decides = (floor: Floor, attempt: Attempt, scan: GoodScan): boolean =>
   askOf(attempt) === "unknown_outcome" && mayDecide(scan) && !hasTwin(floor, attempt);
 const mayDecide = ({ source, actor }: GoodScan): boolean => source === "scanner" || actor.kind === "operator";

@@ -11,7 +11,7 @@ export type Dialogue<Answer> = {
   hear<T>(pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined>;
   /** Hears what is answered to it; undefined as well where it can't be sent. */
   ask<T>(question: Uint8Array | string, pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined>;
-  /** Answers carry no name, and what comes late answers an earlier question: until none has come for so long. False where there is no end to them. */
+  /** Waits until no late answer to an earlier question has come for so long, since answers don't say to which they are. False where there is no end to them. */
   silence(isLate: (answer: Answer) => boolean, ms: number): Promise<boolean>;
   /** Nothing but time; shorter when the port closes. */
   pause(ms: number): Promise<void>;

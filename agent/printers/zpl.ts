@@ -48,7 +48,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   });
   const alone = lane();
   const silences = { labels: 0, voids: 0 };
-  const told = { labels: false, voids: false }; // once told, a counter has to agree from then on, and silence isn't the want of one
+  const told = { labels: false, voids: false }; // a counter that was told once has to agree from then on: silence no longer means that there is none
   let fenceSeen = false;
   const mayHold = profile.inFlight ?? 1;
   const inFlight: string[] = []; // in the order in which they come out
