@@ -59,7 +59,10 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     return "taken";
   }
 
-  /** A buffer that was put back to how it was, as by a disk that lost its last writes, doesn't know what it has told: asked before anything is printed, or a label is taken for one whose job went on. */
+  /**
+   * A buffer that was restored from a copy, or whose disk lost its last writes, doesn't know all that it has told the cloud. So the cloud is asked before anything
+   * of the attempt is printed, and before its label is taken for an orphan.
+   */
   async function catchUp({ jobRef, attemptId, task, work }: Attempt): Promise<"known" | Exclude<Lease, "alive"> | "stumbled"> {
     const said = await cloud.evidence(jobRef);
     uplink.heard(said);
@@ -74,7 +77,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
   }
 
   let stumblesSince: number | undefined;
-  /** The others don't wait for what the cloud can't say: whoever prints it next here is asked for its label first. */
+  /** What the cloud can't tell about keeps nobody waiting: its label is open in the ledger, so that who prints the serial next here is asked for it first. */
   function leave(
     { job_ref: jobRef, attempt_id: attemptId, serial }: Left,
     why: "buffer_lost_nor_cloud" | "buffer_lost_job_went_on",
@@ -85,7 +88,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     say("error", { event: "not_adopted", job_ref: jobRef }, `${jobRef}: ${words}`);
   }
 
-  /** Labels of attempts that this buffer has lost and the cloud no longer lets us hold: of those that it has heard the end of, nothing is asked. False where it can't say now. */
+  /** Labels of attempts that this buffer has lost and that we no longer hold in the cloud. Nothing is asked about those of which it knows the end. False where it can't say now. */
   async function takeBegun(): Promise<boolean> {
     for (const begun of store.kept("begun_elsewhere") ?? []) {
       const isAccountedFor = store.attempt(begun.attempt_id) !== undefined || (await hasHeardTheEnd(begun));
@@ -197,7 +200,7 @@ function printedWork(items: BundleItem[]): Work {
   return completion ? tagIn(completion) : {};
 }
 
-/** Without the envelope: it is never printed from, only asked about, over the line that we claim on. */
+/** From the cloud's answer and not from an envelope, so nothing is ever printed from it: it is only asked about. */
 function taskOf(job: Job): Task {
   const { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, needs, template, duplicate_risk, reprint } = job;
   const named = { job_ref, attempt, gtin, serial, digital_link, sgtin96_epc, product_name: null };

@@ -47,7 +47,7 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
           state, words, clock.now(), attemptId, ...from,
         ).changes, // oxfmt-ignore
     ),
-  /** Only what is open, and no question of a job's: what was sealed, destroyed or explained stays as it was told, and what is under way has its end before it. */
+  /** Only an open label whose attempt is over: what was sealed, destroyed or explained stays so, and what is under way will be told of by its attempt. */
   explain: (n: number, words: string): boolean =>
     write(
       () =>

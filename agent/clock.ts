@@ -19,7 +19,10 @@ export const instant = (clock: Pick<Clock, "now">): string => new Date(clock.now
 
 const SLICES = 10;
 
-/** Like `after`, for an answer's time: while this process stood still (stopped, starved, behind a slow disk) it could hear nobody, and each slice of the time counts once at most. */
+/**
+ * Like `after`, for the time within which an answer has to come. While this process stands still (stopped, starved, behind a slow disk) it hears no answer,
+ * so the time is counted in slices: however long it stood still, that costs one slice at most.
+ */
 export function afterHearing(clock: Pick<Clock, "after">, ms: number, act: () => void): () => void {
   let cancel: () => void;
   const wait = (slices: number) => void (cancel = clock.after(ms / SLICES, () => (slices > 1 ? wait(slices - 1) : act())));
@@ -27,7 +30,7 @@ export function afterHearing(clock: Pick<Clock, "after">, ms: number, act: () =>
   return () => cancel();
 }
 
-/** Asked whether its time is up, which a clock that is set forward brings no nearer. */
+/** `act` may ask whether its time is up; setting the clock forward brings that no nearer. */
 export async function inTime<T>(clock: Pick<Clock, "after">, ms: number, act: (isUp: () => boolean) => Promise<T>): Promise<T> {
   let up = false;
   const cancel = afterHearing(clock, ms, () => void (up = true));
@@ -44,7 +47,7 @@ export type SteadyClock = Clock & {
   /** It goes on from there at the earliest: what is written down can't lie in the future. */
   atLeast(ms: number): void;
 };
-const CLOSING = 0.05; // of the time that passes, until it is the clock's again
+const CLOSING = 0.05; // of the time that passes: by so much it falls back, until it is the clock's again
 const TOLD_FROM_MS = 1_000;
 
 /** Time that never goes back, whoever sets the clock behind it: leases end when they end, and what came later is later. */

@@ -42,7 +42,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   const tags: Tag[] = [];
   const lastWords = new Map<string, ScanNews>();
   const lastText = new Map<string, string>();
-  /** The last look of each scanner that told nothing new; it does once a label of that serial is under way. */
+  /** The last look of each scanner, where it told nothing new and so wasn't written down: it is as soon as a label is under way. */
   const unsaid = new Map<string, Sighting>();
   /** Labels whose symbol was right and whose tag has to be read, by their attempt: each printer may have one. */
   const awaiting = new Map<string, { seen: Sighting; operator: string | undefined; cancel(): void }>();

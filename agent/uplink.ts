@@ -36,17 +36,17 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   let online: boolean | undefined;
   let stopped: string | null = null;
   let over = false;
-  /** The cloud's own word, on any of the calls that are under way at once. */
+  /** Until when the cloud asked us to wait (Retry-After), on any of the calls that are under way at once. */
   let notBefore = 0;
   const attemptsAside = asides(clock, pauses.mostMs);
   const picturesAside = asides(clock, pauses.mostMs);
-  /** How often each report has left. What left before, perhaps in the run before this one, may be answered as it was then: that renews no lease. */
+  /** How often each report was sent. One that was sent before, perhaps by the run before this one, may get the answer of that time again: that renews no lease. */
   const departures = new Map<number, number>();
   const earlier = store.lastReport();
   const isFirst = ({ n }: ReportRow) => n > earlier && departures.get(n) === 1;
   const depart = (rows: readonly ReportRow[]) => rows.forEach(({ n }) => departures.set(n, 1 + (departures.get(n) ?? 0)));
   let strange = "";
-  /** Reports in one call, which is one unit of the cloud's: one that is too much for it now would be too much each time. */
+  /** Reports in one call, which the cloud takes in one unit: a call that is too large for it would be so each time. */
   let chunk: number = limits.RESULTS_MAX_ITEMS;
   let isTooMuch = false;
   const stop = pulse(clock);
@@ -83,7 +83,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     if (!said.ok) notBefore = Math.max(notBefore, clock.now() + (said.retryAfterMs ?? 0));
   }
 
-  /** Says whether it has to be said again: same attempt, later report, not before the earlier one is settled. */
+  /** True where it has to be sent again: until it is settled, later reports of its attempt wait. */
   function settle(row: ReportRow, said: Answer, askedAt: number): boolean {
     if (said.ok) {
       taken(row, askedAt);
@@ -112,7 +112,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     store.change(attemptId, { ended: `quarantined: ${code}` });
   }
 
-  /** The cloud has renewed the lease, at the earliest when it was asked, unless this isn't the first time. */
+  /** The cloud has it, and renewed the lease, not before it was asked; unless it was sent before, and this is the answer of that time. */
   function taken(row: ReportRow, askedAt: number): void {
     store.write(() => {
       store.settle(row.n, "taken", null);
@@ -265,7 +265,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   };
 }
 
-/** What the cloud stumbles over, by its id, until it is asked about it again: nobody else waits for that. When it stumbles over everything it is the cloud that waits. */
+/** What the cloud had an internal error over, by its id, until it is tried again; all else goes first. A few at most: over more the cloud itself is at fault, and all wait. */
 function asides(clock: Clock, ms: number) {
   const untilOf = new Map<string, number>();
   return {
