@@ -35,7 +35,7 @@ export function lockout(now: () => number = () => performance.now()): Lockout {
   const { waitMs, add } = tallies(now);
   const proven = new Set<string>();
   const pairOf = (who = "", address: string) => `${address} as ${who}`;
-  // One broken client must not shut out its neighbours behind the same address, nor a stranger the client that has proved itself, or all who have keys.
+  // One broken client must not shut out its neighbours behind the same address, and a stranger must shut out neither a client that has proved itself nor all who have keys.
   const rules = (who: string | undefined, address: string) => {
     const pair = { name: pairOf(who, address), most: limits.WRONG_SECRETS_PAIR_MAX };
     const wide = [address, ...(who === undefined ? [] : [`all as ${who}`])].map((name) => ({ name, most: limits.WRONG_SECRETS_WIDE_MAX }));

@@ -54,7 +54,7 @@ const record = prepared(
     }),
 );
 
-/** Answers to what was asked in vain, the latest of them: ten thousand stations with nothing to do would write 400 million rows a day. */
+/** The latest answers to what was asked in vain, kept by this node alone: in the store ten thousand stations at rest would make 400 million rows a day of them. */
 const inVain = new Map<string, { fingerprint: Buffer; answer: Answer; until: number }>();
 const IN_VAIN_KEPT = 10_000;
 const nameOf = ({ scope, key }: Once): string => `${scope.toString("latin1")} ${key}`;

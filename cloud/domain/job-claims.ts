@@ -164,7 +164,7 @@ export const stale = ({ attemptId, state }: jobs.Row, message?: string): Refusal
     state,
   });
 
-/** A lease that begins anew. The reaper looks when the one before would have ended, and sees: so what renews it, at every report, moves nothing in the index of looks. */
+/** A lease that begins anew. The reaper still looks when the earlier one would have ended, and sees then: so the renewal at each report moves nothing in the index of looks. */
 export const renewed = ({ lookAt }: jobs.Row, leaseSeconds: number, now: number) => {
   const leaseExpiresAt = now + leaseSeconds * 1000;
   return { leaseSeconds, leaseExpiresAt, pool: false, lookAt: Math.min(lookAt ?? leaseExpiresAt, leaseExpiresAt) };

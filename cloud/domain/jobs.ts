@@ -11,7 +11,7 @@ import { instant } from "./instant.ts";
 import { type PageQuery, SEQ, wholeOf, wholeReply } from "./page.ts";
 import { waits } from "./wakes.ts";
 
-/** A job. In a unit that holds it and has moved it on without writing: `stored` is the revision in the store, `said` every word on the attempt, if the unit heard all of them. */
+/** A job's row. In a unit that holds the job and writes it last: `stored` is the revision that the store still has, `said` all that was said of the attempt, if the unit heard all. */
 export type Row = typeof printJobs.$inferSelect & { stored?: number; said?: Said[] };
 export type Said = { toState: JobState; item: BundleItem | null };
 type Actor = { kind: Assertor; id: string | null };

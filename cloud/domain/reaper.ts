@@ -68,7 +68,7 @@ async function act(tx: Tx, row: jobs.Row): Promise<void> {
 }
 const lookNext = async (row: jobs.Row, at: number | null): Promise<void> => void (await lookAgain.run({ ...row, at }));
 
-/** What renews a lease leaves the moment of the next look: only now is it asked how long it goes, and how long the tenant waits for word of paper. */
+/** Renewing a lease doesn't move the look: only now is it asked how long the lease goes, and how long the tenant waits after it for word of a label. */
 async function grantedUntil(tx: Tx, row: jobs.Row): Promise<number> {
   const end = row.leaseExpiresAt ?? tx.now;
   if (end > tx.now || leaseOf(row.state) !== "uncertain") return end;
