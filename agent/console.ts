@@ -60,7 +60,7 @@ export async function tryAddress({ host, port }: { host: string; port: number })
 }
 
 export async function openConsole({ host, port }: { host: string; port: number }, deps: Deps): Promise<Console> {
-  const { floor, state, operators, setPaused } = deps;
+  const { floor } = deps;
   const app = Fastify({
     bodyLimit: BODY_MAX_BYTES,
     forceCloseConnections: true,
@@ -76,11 +76,20 @@ export async function openConsole({ host, port }: { host: string; port: number }
       floor.say("error", { event: "console", stack: error.stack }, `${method} ${url.replace(/\?.*/, "")}: ${error.message}`);
     refuse(reply, refusal);
   });
-  followClicks(app, deps.floor);
-  let metrics: ReturnType<typeof import("./metrics.ts").metricsOf> | undefined;
+  followClicks(app, floor);
   servePages(app);
   serveActs(app, deps);
+  serveStation(app, deps);
+  await app.listen({ host, port });
+  const at = app.server.address();
+  const bound = typeof at === "object" && at ? at.port : port;
+  return { url: urlAt(host, bound), app, close: () => app.close() };
+}
 
+/** What the station is like, and what is said to it of labels, scans and pauses. */
+function serveStation(app: FastifyInstance, deps: Deps): void {
+  const { floor, state, operators, setPaused } = deps;
+  let metrics: ReturnType<typeof import("./metrics.ts").metricsOf> | undefined;
   app.get("/api/state", () => state());
   app.get("/api/events", (request, reply) => events(request, reply, deps));
   app.post("/api/operator", (request) => operators.arrive(bodyOf(bodies.arrival, request.body)));
@@ -121,11 +130,6 @@ export async function openConsole({ host, port }: { host: string; port: number }
     metrics ??= (await import("./metrics.ts")).metricsOf(state); // 115 files, for stations that are watched
     return reply.type(metrics.contentType).send(await metrics.text());
   });
-
-  await app.listen({ host, port });
-  const at = app.server.address();
-  const bound = typeof at === "object" && at ? at.port : port;
-  return { url: urlAt(host, bound), app, close: () => app.close() };
 }
 
 function takeJson(app: FastifyInstance): void {
