@@ -15,9 +15,7 @@ import { verdicts } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
 import { asClick, clickId } from "./click.ts";
 import { labelStates, OPEN_LABELS } from "./buffer-labels.ts";
-import type { Clock } from "./clock.ts";
 import { servePages } from "./pages.ts";
-import type { Pulse } from "./pulse.ts";
 import { bodyOf, Text } from "./request-body.ts";
 import { typedAs } from "./scanners/keyboard.ts";
 import type { ScanAnswer, Scans } from "./scans.ts";
@@ -32,8 +30,6 @@ type Deps = ActDeps & {
   /** What is typed here comes from it. */
   keyboard: ScannerSettings;
   setPaused(is: boolean): void;
-  news: Pulse;
-  clock: Clock;
 };
 
 const BODY_MAX_BYTES = 65_536;
@@ -202,9 +198,9 @@ function isOurName(given: string | undefined, host: string): boolean {
   return /^[\d.]+$|:/.test(name) || ["localhost", host, hostname()].some((ours) => ours.toLowerCase() === name);
 }
 
-function typed({ operators, scans, keyboard, clock }: Deps, text: string, session: string | undefined): ScanAnswer {
+function typed({ floor, operators, scans, keyboard }: Deps, text: string, session: string | undefined): ScanAnswer {
   const operator = session === undefined ? undefined : operators.who(session).id;
-  const seen = typedAs(keyboard, text, clock);
+  const seen = typedAs(keyboard, text, floor.clock);
   return "words" in seen ? { moved: false, words: seen.words, job_ref: null, why: "not_text" } : scans.sighting(seen, operator);
 }
 
@@ -231,7 +227,8 @@ function labelOf({ floor, lanes }: Deps, ref: string, attemptId: string | undefi
 }
 
 /** The whole state: at once after a change, a few times a second while there are many. */
-function events(request: FastifyRequest, reply: FastifyReply, { floor, state, news, clock }: Deps): void {
+function events(request: FastifyRequest, reply: FastifyReply, { floor, state }: Deps): void {
+  const { clock, news, say } = floor;
   const first = state(); // where it can't be told, the answer says why
   void reply.hijack();
   const { raw } = reply;
@@ -255,7 +252,7 @@ function events(request: FastifyRequest, reply: FastifyReply, { floor, state, ne
     try {
       tell(state());
     } catch (error) {
-      floor.say("error", { event: "console" }, `the page can't be told how the station is: ${(error as Error).message}`);
+      say("error", { event: "console" }, `the page can't be told how the station is: ${(error as Error).message}`);
       off();
       raw.end(); // it asks again
     }

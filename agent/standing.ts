@@ -1,12 +1,10 @@
 // Who we are for the cloud, by whose keys it speaks, and what it is told of us; kept in the buffer, so that a start without a network knows it.
 import type { JSONWebKeySet } from "jose";
 import type { Station as StationInfo, StationReport } from "#shared/wire/devices.ts";
-import type { Store } from "./buffer.ts";
-import type { Clock } from "./clock.ts";
 import type { CloudClient } from "./cloud.ts";
 import { startRounds } from "./rounds.ts";
 import type { State } from "./state.ts";
-import type { Say } from "./floor.ts";
+import type { Floor } from "./floor.ts";
 import type { Uplink } from "./uplink.ts";
 import { readable } from "./words.ts";
 
@@ -18,7 +16,7 @@ export type Standing = {
 };
 export type Talks = { cloud: CloudClient; uplink: Uplink };
 
-export function standingOf({ cloud, store, uplink, say }: Talks & { store: Store; say: Say }): Standing {
+export function standingOf({ cloud, uplink, floor: { store, say } }: Talks & { floor: Floor }): Standing {
   let info = store.kept("station");
   let keys = store.kept("jwks");
   return {
@@ -54,12 +52,12 @@ export const reportOf = ({ status, version, buffer_depth, printers }: State): St
   })),
 });
 
-type TellDeps = Talks & { say: Say; clock: Clock; report(): State };
+type TellDeps = Talks & { floor: Floor; report(): State };
 
 const TELL_MS = 20_000;
 
 /** What is new, soon; that it is still there, now and then. */
-export function tellingOf({ cloud, clock, uplink, report, say }: TellDeps) {
+export function tellingOf({ cloud, uplink, floor: { clock, say }, report }: TellDeps) {
   let told = "";
   let toldAt = -Infinity;
   let fault = "";

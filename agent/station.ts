@@ -50,8 +50,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const say: Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
   const clock = steadyClock(options.clock, say);
   const store = openBuffer(config.dataDir, clock);
-  const news = pulse(clock);
-  const floor: Floor = { store, clock, news, say, templates: loadTemplates(), printers: config.printers };
+  const floor: Floor = { store, clock, news: pulse(clock), say, templates: loadTemplates(), printers: config.printers };
   const time = cloudTime(clock, say);
   const client = cloudClient(config.cloud, config.key, {
     heard: { now: clock.now, date: time.heard },
@@ -69,7 +68,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   let over = false;
   const pause = pauseOf(floor);
   const uplink = startUplink(floor, cloud, options.pauses);
-  const standing = standingOf({ cloud, store, say, uplink });
+  const standing = standingOf({ cloud, uplink, floor });
   const adoption = adoptionOf({ cloud, uplink, floor, leaseSeconds: config.claim.leaseSeconds });
   const leases = leasesOf({ config, cloud, uplink, floor, adoption });
   const working = () => lanes.filter((lane) => isWorking(lane.state())).map((lane) => lane.config);
@@ -77,7 +76,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const laneFloor = { ...floor, paused: () => pause.isOn() || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) => startLane(laneFloor, printer, options));
   const scans = scansOf(floor, { independentReader: config.scanners.some(({ driver }) => driver === "rfid") });
-  const scanners = openScanners(config, scans, news.beat, clock, say);
+  const scanners = openScanners(config, scans, floor);
   const operators = operatorsOf(config.operators, clock);
   const setPaused = (is: boolean) => {
     pause.set(is);
@@ -119,11 +118,11 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     store.close();
   };
   const line = startWake({ settings: config, cloud: client, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
-  const telling = tellingOf({ cloud, clock, uplink, report: state, say });
-  const forgetting = forgettingOf({ store, clock, time, say });
+  const telling = tellingOf({ cloud, uplink, floor, report: state });
+  const forgetting = forgettingOf(floor, time);
   try {
     const web = await openConsole(config.console, {
-      floor, state, operators, scans, lanes, cloud, station: config.station, keyboard: keyboardOf(config), setPaused, news, clock,
+      floor, state, operators, scans, lanes, cloud, station: config.station, keyboard: keyboardOf(config), setPaused,
     }); // oxfmt-ignore
     say(
       "info",
@@ -185,7 +184,7 @@ function takeUp(floor: Floor): void {
 const keyboardOf = ({ scanners }: AgentConfig) => ({ name: "console", port: "", ...scanners.find(({ driver }) => driver === "keyboard") });
 
 /** The settings' scanners. */
-function openScanners(config: AgentConfig, scans: Scans, changed: () => void, clock: Clock, say: Say): Scanner[] {
+function openScanners({ scanners }: AgentConfig, scans: Scans, { clock, news, say }: Floor): Scanner[] {
   /** What can't be written down hasn't been seen: it has to be scanned again, and nothing else may end by it. */
   const safely =
     <T>(take: (what: T) => unknown) =>
@@ -206,10 +205,8 @@ function openScanners(config: AgentConfig, scans: Scans, changed: () => void, cl
         { event: "scanner", scanner: name, up: link.up },
         link.up ? `${name} is there` : `${name}: ${link.why}`,
       );
-      changed();
+      news.beat();
     },
   };
-  return config.scanners.map(({ name, driver, port = "", simulated = false }) =>
-    openScanner({ name, driver, port, simulated }, told, clock),
-  );
+  return scanners.map(({ name, driver, port = "", simulated = false }) => openScanner({ name, driver, port, simulated }, told, clock));
 }
