@@ -28,7 +28,7 @@ export function unlessKnown(route: Route, sent: Sent, known: string | undefined)
   return tags.has(etag) || tags.has("*") ? { status: 304, headers: { etag }, body: null } : sent;
 }
 
-/** A copy in which the path leads to null. */
+/** A copy with null at the path. */
 function without(value: object, [name = "", ...rest]: string[]): object {
   if (!Object.hasOwn(value, name)) return value; // a device that was given a key has none of its own to show
   const inner = (value as Record<string, object>)[name] ?? {};

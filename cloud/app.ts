@@ -148,7 +148,7 @@ function answerOverdue(app: FastifyInstance): void {
   app.addHook("onClose", () => clearInterval(timer));
 }
 const WATCH_MS = 1_000;
-/** A request that is itself still on its way is Node's to end, with a 408. */
+/** A request that hasn't arrived as a whole isn't counted here: Node ends it, with a 408. */
 const isOverdue = ({ request, elapsedTime }: FastifyReply) => request.raw.complete && elapsedTime > limits.REQUEST_MAX_MS;
 
 /** What fastify and its plugins refuse by themselves, in our words. */

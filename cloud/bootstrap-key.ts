@@ -12,7 +12,7 @@ import type { Store } from "./store/store.ts";
 const ANEW = "remove the file to have a new one made";
 const OTHERWISE =
   "remove the file; the admin key that was made is in the store and none is made anew, but IMPRIMATUR_BOOTSTRAP_KEY sets another";
-/** What is wrong with the key that a data folder keeps, which no start takes, and what to do. */
+/** What is wrong with the key file of a data folder, so that no start takes it, and what to do. */
 export function keptFault(key: string, file: string, isMissing: boolean): { says: string; todo: string } | undefined {
   try {
     bootstrapKey(key || " "); // to a setting nothing is no key, in a file it is a broken one

@@ -19,5 +19,5 @@ export function countedAs(said: string, socket: string | undefined): string {
   return address.kind() === "ipv4" ? address.toString() : ip.IPv6.networkAddressFromCIDR(`${address.toString()}/64`).toString();
 }
 
-/** Some balancers name a caller by address and port: `203.0.113.1:51034`, `[2001:db8::1]:51034`. */
+/** Some balancers add the port to a caller's address: `203.0.113.1:51034`, `[2001:db8::1]:51034`. */
 const withoutPort = (said: string): string => /^(?:\[(.*)\]|([\d.]+))(?::\d+)?$/.exec(said)?.slice(1).find(Boolean) ?? said;

@@ -74,9 +74,9 @@ const broker = (value: string): string | undefined => {
   refuseHalfEncoded(parsed);
   return parsed;
 };
-/** Those that our driver heeds. */
+/** The TLS parameters that our driver heeds. */
 const TLS_PARAMETERS = ["ssl", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslnegotiation"];
-/** One that it overlooks would leave the connection open to all who listen, or to whom it was to keep out. */
+/** With one that the driver ignores, the connection would be less safe than its operator asked for. */
 function refuseUnheeded(parsed: string): void {
   for (const name of new URL(parsed).searchParams.keys())
     if (/ssl|tls/i.test(name) && !TLS_PARAMETERS.includes(name))

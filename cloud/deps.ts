@@ -30,7 +30,7 @@ export type Deps = {
   budgets: Budgets;
   /** Proxies that are believed about who is behind them. */
   trustProxy: string[];
-  /** Who guessed secrets too often. */
+  /** Keeps out those who guessed secrets too often. */
   lockout: Lockout;
   /** Where validations are anchored: in our log, nowhere, or by a service outside. */
   anchor: "log" | "off" | Anchor;
@@ -39,11 +39,11 @@ export type Deps = {
   scans: Scans;
   /** Tells consoles what is new. */
   pulse: Pulse;
-  /** What secrets are sealed with that we have to know again. */
+  /** Seals and opens secrets that we have to read again. */
   seal: Seal;
-  /** Webhooks may go to private addresses. */
+  /** Whether webhooks may go to private addresses. */
   allowPrivate: boolean;
-  /** Where stations are told by MQTT that work waits; what it does is done without it too, later. */
+  /** Tells stations by MQTT that work waits; without it they find it later, by asking. */
   broker: () => Broker;
   tracing?: Tracing | undefined;
   /** The OpenAPI document of the app that these serve. */

@@ -136,7 +136,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   return write(route, input, keyed());
 }
 
-/** Where its idempotency key stands for another request, that is what an unfit one is refused for, as a fit one would be. Not where its client or its file isn't known yet. */
+/** An unfit request whose idempotency key was used for another request is refused for that, as a fit one would be; not where its client or file isn't known yet. */
 async function refuseUnfit(
   route: Route,
   { caller }: FastifyRequest,
@@ -234,7 +234,7 @@ async function tellOf(error: unknown, store: Store, refused: (tx: Tx, refusal: R
   throw error;
 }
 
-/** Where an answer is a secret as a whole, the secret of its request locks the copy that is kept. */
+/** An answer that is all secret is kept encrypted with the secret that its request brought. */
 function lockOf({ replay }: Route, body: unknown): { lockWith?: string; keepMs?: number } {
   if (!replay || !("lockWith" in replay)) return {};
   return { lockWith: String((body as Record<string, unknown>)[replay.lockWith]), keepMs: replay.keepMs };

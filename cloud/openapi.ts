@@ -141,7 +141,7 @@ function asShown(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, asShown(inner)]));
 }
 
-/** With what the plugin says of no route. */
+/** Adds what the plugin leaves out. */
 function completed(document: Document, routes: readonly Route[]): Document {
   for (const route of routes) {
     const { requestBody, responses = {} } = document.paths?.[pathOf(route)]?.[route.method.toLowerCase()] ?? {};

@@ -47,7 +47,7 @@ function looksAt({ applies, requires, conclusive = {}, evidence }: Written): Rul
   return { applies: scope, all: [...new Set([...beyond, ...evidence])] };
 }
 
-/** A reference to nothing would be seen only when the rule is asked. */
+/** Otherwise a reference to a missing definition would show only when the rule is first asked. */
 function refuseDangling(written: Written, $defs: Schema): void {
   const missing = JSON.stringify([written, $defs])
     .matchAll(/"\$ref":"#\/\$defs\/([a-z_]+)"/g)

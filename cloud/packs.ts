@@ -14,7 +14,7 @@ export type Packs = {
   stateOf(pack: Pack, at: number): PackState;
   /** The one that judges a sector at an instant. */
   ofSector(sector: Sector, at: number): Pack | undefined;
-  /** Those in effect that concern what is asked; what isn't said narrows nothing. */
+  /** Those in effect that fit each filter that was given. */
   select(asked: Asked, at: number): Pack[];
 };
 

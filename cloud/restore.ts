@@ -1,5 +1,5 @@
-// imprimatur restore --from FILE --data DIR: a backup becomes the data folder of a node, if nothing about it is wrong. --set-back: a PostgreSQL that its
-// own means set back gets what such a folder gets.
+// imprimatur restore --from FILE --data DIR: a backup that holds becomes the data folder of a node. --set-back: does for a PostgreSQL database, which its
+// own tools set back to an earlier state, what a restored folder gets besides.
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { restoreBackup, settleDatabase } from "./backup/restore.ts";

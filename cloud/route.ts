@@ -105,9 +105,9 @@ type Face<P, Q, B> = {
   replies: Record<number, TSchema | string | readonly string[]>;
   /** The shape of its JSON, where that is one of several media types or has a name of its own. */
   jsonShape?: TSchema;
-  /** Headers of its success that tell something. */
+  /** Headers that each of its successes has. */
   sends?: readonly SentHeader[];
-  /** Those that only some of its successes have: there is no next page, or another form has no language. */
+  /** Headers that only some of its successes have, such as the link to a next page. */
   maySend?: readonly SentHeader[];
   refusals?: readonly ErrorCode[];
   idempotencyKey?: "required";
@@ -119,9 +119,9 @@ type Read<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B> & { tx: Tx }): 
 type Unfit = { tx: Tx; body: unknown; found: readonly FieldFault[] };
 type Write<P, Q, B, R> = Face<P, Q, B> & {
   audit: AuditAction;
-  /** It comes in great numbers and is over soon: on a server many of them share a transaction (see `Store.joint`). */
+  /** Frequent and short: on PostgreSQL many such requests share a transaction (see `Store.joint`). */
   isJoint?: true;
-  /** Bodies with which it isn't over soon: then it has a transaction of its own. */
+  /** Bodies that take long: such a request has a transaction of its own. */
   runsAlone?(body: Of<B>): boolean;
   /** Asked where a body is unfit. What stands in the way of any body at all is told before that; faults that only the store can tell, beside it. */
   guard?(input: Pick<Input<P, Q, B>, "caller" | "params"> & Unfit): Promise<FieldFault[] | void>;

@@ -8,7 +8,7 @@ import { sealingKeys } from "./store/schema.ts";
 import type { Store } from "./store/store.ts";
 
 export type Opener = {
-  /** Undefined where it was closed with a key that isn't here, or changed since. */
+  /** Undefined where it was sealed with a key that isn't here, or was changed since. */
   open(sealed: string): string | undefined;
   /** Names the keys that open, the newest first. */
   ids: string[];

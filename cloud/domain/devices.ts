@@ -25,7 +25,7 @@ const SEEN_EVERY_MS = 10_000; // how exactly it is known when a device was last 
 const POLL_INTERVAL_MS = 2_000;
 const CHANGES_MAX_ROWS = 2_000; // of one look, which comes every second
 
-/** What it says of itself counts while it is heard of; who is heard of after it was said to be offline isn't. */
+/** Its own report counts for as long as it is heard from; one that was heard from after a report that it is offline is online. */
 function statusOf({ report: { status = "online", statusAt = 0 }, lastSeenAt }: Row, now: number): Device["status"] {
   if (lastSeenAt === null || now - lastSeenAt > limits.DEVICE_SILENCE_MAX_MS) return "offline";
   return status === "offline" && lastSeenAt > statusAt ? "online" : status;
@@ -167,7 +167,7 @@ const hearing: Finale<{ tenantId: string; id: string; now: number }> = {
     await together(inOrder.map((each) => touch.run(each)));
   },
 };
-/** Heard of now. Written every few seconds only: a line that seals labels would else write its device's row at each of them. */
+/** Notes that the device was heard from; stored every few seconds only, as else each label that a line seals would write its device's row. */
 export function seen(tx: Tx, tenantId: string, id: string): void {
   const before = heardAt.get(id);
   if (before !== undefined && tx.now >= before && tx.now - before < SEEN_EVERY_MS) return;

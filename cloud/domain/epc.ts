@@ -84,7 +84,7 @@ const itemNamed = (gtin: string, serial: string): Named => ({
   item: { gtin, serial },
 });
 
-/** As the resolver reads it: one thing is the same whether or not its link names its lot, too. */
+/** Read as the resolver does: a thing's link names the same thing with its lot as without. */
 function gtinLink(path: string, pairs: Pair[]): Reading {
   try {
     const { gtin, serial } = linkKey(`/${path}`);
@@ -155,7 +155,7 @@ function reading(uri: string): Reading {
   return pairs ? link(pairs) : { key: uri };
 }
 
-/** The one form to find it by; a URI that can't be read stands for itself. */
+/** The form that events are found by, the same for all ways to write a name; a URI that can't be read stays as it is. */
 export function keyOf(uri: string): string {
   const read = reading(uri);
   return "key" in read ? read.key : uri;
@@ -174,7 +174,7 @@ export function nameFault(uri: string, level?: Level): string | undefined {
   return level === "item" ? "names a class of things where one thing belongs" : "names one thing where a class belongs";
 }
 
-/** `before`: as a version before kept it, by its whole link. */
+/** `before`: the keys that an earlier version made of it, from the whole link. */
 export type Pattern = { key: string; before?: string[] } | { prefixes: string[] } | { fault: string };
 const PREFIX = /^\d{6,12}$/;
 const indicated = (start: string): string[] => Array.from({ length: 10 }, (_, indicator) => `${HOME}/${start}${indicator}`);

@@ -99,7 +99,7 @@ const LOOK_MAX_BYTES = 262_144;
 
 /** `next`: where the events behind these begin, if there are more. */
 type Piece = { read: Found[]; meant: Found[]; next: Page | undefined };
-/** From the plan's page on, as many a unit as are asked for then. */
+/** The events from the plan's page on, `most()` of them in each read unit. */
 async function* piecesOf(store: Store, search: Search, most: () => number): AsyncGenerator<Piece> {
   const { order } = search.plan;
   let from = search.plan.page;
@@ -252,7 +252,7 @@ export async function query(store: Store, tenantId: string, asked: Query, under:
   };
 }
 
-/** What all contexts together may declare on top of one document, and what is left of each because two mean different things by a name. */
+/** `shared`: declarations that one document may hold for all its events; `left`: those of each context whose name means something else in another. */
 function sharedOf(contexts: Map<string, unknown[]>): { shared: unknown[]; left: Map<string, unknown[]> } {
   const shared = new Map<string, unknown>();
   const meanings = new Map<string, string>();

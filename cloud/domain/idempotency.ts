@@ -9,7 +9,7 @@ import { idempotency } from "../store/schema.ts";
 import { bare, placesOf, prepared } from "../store/prepared.ts";
 import { db, overtaken, type Store, together, type Tx } from "../store/store.ts";
 
-/** An answer ready to leave. `keep` is what a replay shows, where that differs from what is sent now; of what is idle nothing has to outlive the node. */
+/** An answer ready to leave. `keep`: the body that a replay shows, where it is another; `isIdle`: nothing happened, so this node alone remembers it. */
 export type Answer = { status: number; headers: Record<string, string>; body: string | null; keep?: string; isIdle?: boolean };
 export const REPLAYED = { "idempotency-replayed": "true" };
 export type Once = { scope: Buffer; key: string; fingerprint: Buffer; keepMs?: number; lockWith?: string };
@@ -54,7 +54,7 @@ const record = prepared(
     }),
 );
 
-/** The latest answers to what was asked in vain, kept by this node alone: in the store ten thousand stations at rest would make 400 million rows a day of them. */
+/** The latest idle answers, kept by this node alone: in the store those to ten thousand stations at rest would be 400 million rows a day. */
 const inVain = new Map<string, { fingerprint: Buffer; answer: Answer; until: number }>();
 const IN_VAIN_KEPT = 10_000;
 const nameOf = ({ scope, key }: Once): string => `${scope.toString("latin1")} ${key}`;

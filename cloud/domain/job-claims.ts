@@ -74,7 +74,7 @@ function statementOf(make: typeof claimSql, { offered, station }: Wanted): strin
 type Wanted = { tenantId: string; offered: number; station: string | undefined };
 type Taken = { row: jobs.Row; product: Pick<products.Row, "name" | "voidedAt"> };
 
-/** Locks nothing: what is asked for many must not keep from others what it leaves. */
+/** Asked once for many waiting stations, so it locks nothing: the jobs are for others to claim. */
 const isAnyThere = async ({ now }: Tx, wanted: Wanted): Promise<boolean> =>
   (await run(statementOf(lookSql, wanted), placesIn(wanted, now, 1), "all")).rows.length > 0;
 

@@ -71,7 +71,7 @@ function findingOf(rule: Rule, facts: Facts, look: (field: string) => Looked, on
 
 const weightOf = (findings: Finding[]) => findings.reduce((sum, { severity }) => sum + severities[severity].weight, 0);
 
-/** In this order, so that leaving evidence out never leads to a better one. */
+/** In this order, so that no status gets better by leaving evidence out. */
 function statusOf(applicable: Finding[]): ComplianceStatus {
   const some = (outcome: Outcome) => applicable.some((finding) => finding.outcome === outcome);
   if (applicable.some(({ outcome, severity }) => outcome === "violated" && severities[severity].forbids)) return "NonCompliant";

@@ -1,5 +1,5 @@
-// Webhooks are lanes that one node works on at a time: leased as a whole, looked at, let go.
-// So first tries of one webhook begin in order, whoever runs, and a slow one holds up nobody but itself.
+// A webhook's deliveries are a lane, which one node at a time leases, works on and lets go: so the first tries of a webhook begin in order, however many
+// nodes run, and a slow webhook holds up only itself.
 import { and, eq, gt, inArray, isNotNull, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { prepared } from "../store/prepared.ts";
@@ -131,7 +131,7 @@ async function takeUp(tx: Tx, lane: Lane): Promise<Waiting[]> {
   return due(tx, lane);
 }
 
-/** A disabled one: what is due is held, what was sent by hand goes out all the same. */
+/** A disabled webhook: deliveries that are due are held, except those that somebody sent again by hand. */
 async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
   const waiting = await due(tx, lane);
   if (waiting.length === 0) return [];
@@ -145,7 +145,7 @@ async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
   return waiting.filter(({ id }) => !nowHeld.has(id));
 }
 
-/** What waits for its next try is held with the rest, so that it goes out as soon as the webhook is enabled again: at most a slice, and how many. */
+/** Deliveries that wait for their next try are held, too, so that they go out as soon as the webhook is enabled again. A slice of them; answers how many. */
 async function holdLater(tx: Tx, { webhookId }: Lane): Promise<number> {
   const later = sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} AND due_at IS NOT NULL AND due_at > ${tx.now}
     AND ${eq(deliveries.byHand, false)} LIMIT ${SLICE_ROWS})`;

@@ -7,11 +7,11 @@ import type { Store } from "../store/store.ts";
 
 const SLICE_ROWS = 1_000;
 
-/** A complete subtree that waits for its right neighbour. */
+/** A complete subtree, whose right neighbour isn't complete yet. */
 type Subtree = { level: number; n: number; hash: Hash };
 export type LogState = { size: number; root: Hash; /** The first that doesn't hold. */ fault: string | undefined };
 
-/** From the leaf `from` on, where a look at the end is enough; a root is only computed from the first. */
+/** Looks at the leaves from `from` on. Only a look at all of them, from 0, gives a root. */
 export async function recompute(store: Store, from = 0): Promise<LogState> {
   const { size, last } = await store.read("log size", async ({ db }) => ({
     size: (await db.select({ size: logHead.size }).from(logHead).get())?.size ?? 0,

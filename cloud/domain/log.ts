@@ -116,7 +116,7 @@ async function growthOf(old: number, from: number, count: number, whole: boolean
 }
 
 const hex = (hash: Hash) => hash.toString("hex");
-/** What the log is called in its checkpoints. */
+/** The log's name in its checkpoints. */
 export const nameAt = (origin: string): string => `${new URL(origin).host}/log`;
 
 function noteOf(head: Omit<Head, "origin">, signing: Signing): string {

@@ -68,7 +68,7 @@ export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
     toWire,
   });
 
-/** Other grants bring fields of their own: the grant is what is wrong with them. */
+/** Before the fields are judged: a request of another grant has other fields, and should hear about its grant first. */
 export function refuseGrant(body: unknown): void {
   const grant = (body as { grant_type?: unknown } | null)?.grant_type;
   if (typeof grant === "string" && grant !== "client_credentials")

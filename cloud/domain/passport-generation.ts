@@ -9,7 +9,7 @@ import * as products from "./products.ts";
 
 const LEASE_MS = 30_000;
 
-/** Spelled as the index of those that wait has it. */
+/** Spelled like the condition of the index of waiting passports, so that it is used. */
 const isWaiting = sql`${table.state} = 'generating'`;
 
 /** Some passports that wait to be made, for as long as the lease. In the order of that index: in another one all passports would be looked through. */
@@ -32,7 +32,7 @@ export async function generate(tx: Tx, { tenantId, id }: passports.Row, signing:
   await passports.addVersion(tx, row, contentOf(product, signing.origin()), signing);
 }
 
-/** Found in that index as well, and not in the tenant's whole history. */
+/** `|| ''` keeps the tenant's own index out of it: the one of waiting passports is far smaller. */
 export const isGenerating = async (tx: Tx, tenantId: string): Promise<boolean> =>
   (
     await tx.db
@@ -42,7 +42,7 @@ export const isGenerating = async (tx: Tx, tenantId: string): Promise<boolean> =
       .limit(1)
   ).length > 0;
 
-/** A single node that has just begun: whoever held a lease is dead. */
+/** For a single node that has just started: all leases were held by the process before it. */
 export async function releaseAll(tx: Tx): Promise<void> {
   await tx.db
     .update(table)

@@ -64,7 +64,7 @@ async function standing(tx: Tx, tenantId: string, results: readonly Outcome[]): 
 }
 
 type Before = { jobs: Map<string, jobs.Row>; printed: Set<string> };
-/** The jobs that are open for what was printed elsewhere, which everybody takes before the serials, and what has been printed already. */
+/** Locks the open jobs of serials that were printed elsewhere (jobs come before serials, for everybody), and notes which serials were printed before. */
 async function holdJobs(tx: Tx, tenantId: string, rows: readonly Standing[], results: readonly Outcome[]): Promise<Before> {
   const told = new Set(results.flatMap(({ serial, status }) => (status === "printed" ? [serial] : [])));
   const printed = rows.filter(({ serial }) => told.has(serial));

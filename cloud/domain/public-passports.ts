@@ -25,7 +25,7 @@ const byUid = prepared(
     .innerJoin(products, and(eq(products.tenantId, passports.tenantId), eq(products.id, passports.productId)))
     .where(eq(passports.productId, unseen("uid"))),
 );
-/** A product that was voided without ever having a passport; its first event knows whose it is, and is found by the id alone. */
+/** A product that was voided before it had a passport. Its first event, found by the product's id alone, says whose it is. */
 const buried = prepared(
   db
     .select({ at: products.voidedAt })

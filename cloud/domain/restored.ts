@@ -30,7 +30,7 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
 
 const RESTORED = "restored"; // where the reference of a job stands else: that of the job that may have been, nobody knows
 const SLICE_ROWS = 100_000; // PostgreSQL takes a second for them, and a unit of work may take ten
-/** Any serial may have been printed since: its next job begins with the warning, too. A slice at a time; says after which serial the next one begins. */
+/** Any serial may have been printed after the backup was made, so the next job of each begins with the warning. Does one slice; answers its last serial. */
 export async function warnOfSerials(tx: Tx, tenantId: string, after: string): Promise<string | undefined> {
   const rest = and(eq(serials.tenantId, tenantId), gt(serials.serial, after));
   const places = tx.db.select({ serial: serials.serial }).from(serials).where(rest).orderBy(asc(serials.serial));

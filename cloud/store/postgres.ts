@@ -288,7 +288,7 @@ async function refuseReplica(client: PoolClient, done: (error?: Error) => void):
   }
   done();
 }
-/** Where a server may no longer be written to, the next connection may lead to another, or be allowed to: this one stays as it is. */
+/** This connection can't write any more; a new one may lead to another server. */
 const isReadOnly = (error: unknown) => codeOf((error as Error).cause) === READ_ONLY;
 
 /** Says whether the connection is beyond use: one that can't even roll back is, and its transaction dies with it. */

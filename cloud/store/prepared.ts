@@ -19,7 +19,7 @@ export type Prepared<Get, All> = {
   mapped(row: unknown[]): Get;
 };
 
-/** `end` is said after what the builder says, such as LOCKED. */
+/** `end` is SQL to append to what the builder made, such as LOCKED. */
 export function prepared<Get, All>(query: Buildable<Get, All>, end = ""): Prepared<Get, All> {
   const built = query.prepare();
   const { sql: whole, params } = built.getQuery();

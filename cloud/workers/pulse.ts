@@ -44,7 +44,7 @@ type Follower = {
   stream: Readable;
   good(): Promise<boolean>;
   ready: boolean;
-  /** What it has to be told beside the news: it came after the last summary, or missed who knows what. */
+  /** What it has to be told beside the news: the summary when it has just come, all topics when it may have missed some. */
   owed: "nothing" | "summary" | "all";
   readyAt: number;
   saidAt: number;

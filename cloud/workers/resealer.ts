@@ -36,7 +36,7 @@ const tellResealed = (log: Logger, { id }: Seal, moved: object): void =>
     "what lay in clear, or a former sealing key had closed, is closed with the newest",
   );
 
-/** Before anything is asked of the store: who is alone on it seals what the version before left in clear, and leaves no copy of it. */
+/** Before anything else uses the store: a node that is alone on it seals what an earlier version left in clear, and overwrites the clear copies. */
 export async function sealAtStart(store: Store, log: Logger, seal: Seal): Promise<void> {
   store.sole?.overwrites(true);
   try {

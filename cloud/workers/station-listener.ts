@@ -97,7 +97,7 @@ type Word = Place & { said: StationReport; how: Overheard };
 const judge = judgeOf(StationReport);
 const BARE = /^(online|degraded|offline)$/;
 
-/** All that a station said since, as one; nothing where it was all junk. Who is said to be offline, now or earlier, wasn't heard. */
+/** A station's messages since the last time, as one report; none where all of them were junk. Offline may be its last will: such a station wasn't heard. */
 function wordOf({ messages, tenantId, deviceId }: Station): { word: Word | undefined; junk: number } {
   const said: StationReport[] = [];
   let isHeard = false;
