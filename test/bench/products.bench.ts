@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { manyProducts } from "../../fixtures/many-products.ts";
+import { manyProducts } from "../../fixtures/many-rows.ts";
 import { startServer } from "./http.bench.ts";
 import { duel, inFull, type Line, ratioLine, residentMb } from "./measure.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import autocannon from "autocannon";
 import { client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { manySerials } from "../../fixtures/many-serials.ts";
+import { manySerials } from "../../fixtures/many-rows.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
 import { startServer } from "./http.bench.ts";
 import { duel, inFull, type Line, ratioLine } from "./measure.ts";

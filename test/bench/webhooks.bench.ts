@@ -15,7 +15,7 @@ import { openStore } from "../../cloud/store/open.ts";
 import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { productOf } from "../../fixtures/passports.ts";
-import { manyDeliveries } from "../../fixtures/many-deliveries.ts";
+import { manyDeliveries } from "../../fixtures/many-rows.ts";
 import { startServer } from "./http.bench.ts";
 import { duel, inFull, type Line, percentile, ratioLine } from "./measure.ts";
 
