@@ -109,7 +109,7 @@ const answers: Record<Ask | "scan", Answer> = {
     // Whichever job they came from: what lies there carries the serial, and no job.
     for (const earlier of store.allOfLink(task.digital_link)) {
       if (!isOver(earlier)) {
-        // What is on its way by now has a label of its own, and its own questions, unless this is one of them; a later label is no earlier one.
+        // An attempt under way asks about its own label, so it is left alone, unless it asks this very question; so is a label that is later than this one.
         if (maySkip(earlier) || askOf(earlier) === "destroy_earlier")
           store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
         else if (isLying(earlier) && earlier.createdAt < createdAt)

@@ -165,9 +165,9 @@ function faultIn(db: Database.Database, version: number): string | undefined {
   );
   return unread === 0 ? undefined : saying("rows_unread", { count: unread });
 }
-/** What other versions kept by names of their own isn't read, so it damages nothing. */
+/** The names that we read: under others, which other versions may have written, nothing has to be JSON. */
 const KEPT_AS_JSON = { station: 1, jwks: 1, unanswered_claim: 1, set_aside: 1, paused: 1, begun_elsewhere: 1 };
-/** SQLite finds a page that is torn, and no byte that was turned within a value. What is over is read as well, by the console and when its serial comes again. */
+/** SQLite notices a torn page, but no changed byte within a value. Ended attempts count too: the console reads them, and so does the next job of their serial. */
 const UNREADABLE = [
   `attempts WHERE NOT iif(json_valid(task) AND json_valid(work), stage IN (${quoted(stages)})
     AND (ended IS NOT NULL OR (link, serial, job_ref) IS (task ->> 'digital_link', task ->> 'serial', task ->> 'job_ref')), 0)`,

@@ -18,7 +18,7 @@ export const isDamage = (error: unknown): boolean => /^SQLITE_(CORRUPT|NOTADB)/.
 const ROOM = " ".repeat(262_144);
 export const ROOM_MIN_BYTES = 4_194_304; // a label's reports and pictures, and what SQLite writes beside them
 
-/** For this user; what can't be asked is taken for enough. */
+/** Bytes that this user may still write there; endless where that can't be asked. */
 export function freeOn(folder: string): number {
   try {
     const { bavail, bsize } = statfsSync(folder);

@@ -41,7 +41,7 @@ export type CloudClient = ReturnType<typeof cloudClient>;
 const ANSWER_MAX_MS = 10_000;
 const WAIT_MAX_MS = 300_000; // whatever a proxy says: reports wait no longer once the cloud is back, and a timer counts to 24 days only
 const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
-/** The documented example's has some, for one; no header carries them. */
+/** A header can't carry spaces or other signs, as the key of the documented example has. */
 const isKeylike = (key: string): boolean => /^[!-~]+$/.test(key.trim());
 const UNKEYLIKE = saying("key_unlike");
 const ajv = new Ajv({ strict: false, validateFormats: false, meta: false, validateSchema: false });

@@ -1,4 +1,4 @@
-// What the station shares with the other program about folders, made of the disk that this one has.
+// The functions of shared/folder.ts, bound to this machine's disk.
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { folderMaker, folderSyncer, inodeFinder } from "#shared/folder.ts";

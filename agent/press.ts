@@ -1,4 +1,5 @@
-// A lane's printer: opened, and opened again after it was away; asked how it is, with each change told once; and its label counter, which shows labels that nobody here sent.
+// A lane's printer: opened, and opened again after it was away; asked how it is, with each change told once; and its label
+// counter, which shows labels that nobody here sent.
 import { saying } from "#shared/sayings.ts";
 import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";

@@ -207,7 +207,7 @@ function confirmed(floor: Floor, { attemptId }: Attempt, { evidence, reason }: C
   } else store.change(attemptId, { work: { ...work, needsPerson: true } });
 }
 
-/** A person's word, or a scan's where nobody knew. */
+/** The label is there: a person said so, or a scan showed it where nobody knew. */
 export function attested(
   floor: Floor,
   { attemptId, work }: Attempt,

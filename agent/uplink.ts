@@ -207,7 +207,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
               code: outcome?.error?.code ?? "NOT_UNDERSTOOD",
               message: outcome?.error?.message ?? saying("no_outcome"),
             };
-      // What the attempt gains by its reports it gains by the last of them.
+      // Those before an attempt's last report are only marked: the last moves the attempt for all of them.
       if (answer.ok && lastOf.get(row.attemptId) !== i) store.settle(row.n, "taken", null);
       else if (settle(row, answer, askedAt)) held.add(row.attemptId);
     }
@@ -265,7 +265,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   };
 }
 
-/** What the cloud had an internal error over, by its id, until it is tried again; all else goes first. A few at most: over more the cloud itself is at fault, and all wait. */
+/** Reports, by their id, that the cloud answered with an internal error: tried again later, behind all others. A few only: if there are more, the cloud itself is at fault and all wait. */
 function asides(clock: Clock, ms: number) {
   const untilOf = new Map<string, number>();
   return {

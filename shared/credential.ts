@@ -27,7 +27,7 @@ const said = (name: CredentialCheck["name"], outcome: CredentialCheck["outcome"]
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const objectOf = (value: unknown) => (isObject(value) ? value : undefined);
 
-/** What a lenient reader takes for the same bytes (a line break, padding, spare bits) is another text than the one that was given out. */
+/** Base64url may be spelled in several ways (line breaks, padding, spare bits); only the one that we gave out counts. */
 const isExact = (part: string): boolean => Buffer.from(part, "base64url").toString("base64url") === part;
 
 /** Reads without believing; throws for what isn't a compact JWS with JSON in it. */
@@ -47,7 +47,7 @@ export async function openCredential(jws: string): Promise<Opened> {
   };
 }
 
-/** One algorithm and one type: whatever else the header asks for isn't done. `otherwise` is what a key that isn't at hand means. */
+/** Only one algorithm and one type are accepted, whatever the header says. `otherwise`: the result where the key isn't at hand. */
 export async function judgeSignature(
   jws: string,
   { alg, typ, kid }: Opened,

@@ -5,7 +5,7 @@ import type { dirname } from "node:path";
 type Disk = { existsSync: typeof existsSync; mkdirSync: typeof mkdirSync; statSync: typeof statSync };
 type Handles = { closeSync: typeof closeSync; fsyncSync: typeof fsyncSync; openSync: typeof openSync };
 
-/** Makes a folder with all above it; says whether it is new. Node's own way up never ends where a folder takes none, as /proc does (Node 24.21). */
+/** Makes a folder and those above it; answers whether it is new. Node's `recursive` never returns where no folder can be made, as in /proc (Node 24.21). */
 export const folderMaker = (disk: Disk, above: typeof dirname) =>
   function makeFolder(folder: string, mode = 0o777): boolean {
     if (disk.existsSync(folder)) {
@@ -22,7 +22,7 @@ export const folderMaker = (disk: Disk, above: typeof dirname) =>
     }
   };
 
-/** What was renamed into a folder, or out of it, is so after a power cut too. */
+/** Syncs a folder, so that what was renamed in it stays so after a power cut. */
 export const folderSyncer = (disk: Handles, platform: string) =>
   function syncFolder(folder: string): void {
     if (platform === "win32") return; // Windows has no handle to a folder to sync
@@ -31,7 +31,7 @@ export const folderSyncer = (disk: Handles, platform: string) =>
     disk.closeSync(place);
   };
 
-/** Which file a name leads to; 0: none, undefined: it can't be asked. */
+/** The inode that a name leads to; 0: no file, undefined: it can't be told. */
 export const inodeFinder = ({ statSync }: Pick<Disk, "statSync">) =>
   function inodeOf(file: string): number | undefined {
     try {

@@ -41,7 +41,7 @@ export function isConsistent(from: number, to: number, oldRoot: Hash, newRoot: H
   return roots !== undefined && roots.old.equals(oldRoot) && roots.now.equals(newRoot);
 }
 
-/** `whole` while the old tree is a complete left part, whose root the asker knows, so that the proof leaves it out. */
+/** `whole`: the old tree is all of what is looked at here, so the asker knows its root and the proof leaves it out. */
 function rootsFrom(from: number, to: number, proof: readonly Hash[], oldRoot: Hash, whole: boolean): Roots | undefined {
   if (from === to) {
     const known = whole ? oldRoot : proof.at(-1);

@@ -1,4 +1,4 @@
-// JSON that says one thing to everybody: a name that stands in an object twice means its last value to us, and its first to somebody else.
+// Names that stand in a JSON object twice, which is refused: to us the last value would count, to another reader the first.
 /** A string of JSON, and whether it is a name. */
 export const STRING = /("[^"\\]*(?:\\[^][^"\\]*)*"?)(\s*:)?/g;
 

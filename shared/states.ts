@@ -123,7 +123,7 @@ export const jobStateNames = Object.keys(jobStates) as JobState[];
 
 /** The way of one attempt, in order: a device reports its states one by one from the third on. */
 export const jobPath = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTESTED", "SCAN_VERIFIED", "SEALED"] as const;
-/** How far along it a state is; -1 for those beside it, in which the attempt is over. */
+/** A state's place on that path; -1 for a state that isn't on it, in which the attempt is over. */
 export const rankOf = (state: JobState): number => (jobPath as readonly JobState[]).indexOf(state);
 export const PAPER_MAY_EXIST = rankOf("SPOOL_SUBMITTED");
 

@@ -8,5 +8,5 @@ import qr50x25 from "./templates/qr-50x25.json" with { type: "json" };
 export const ANY_TEMPLATE = "default";
 
 const digests = new Map([qr100x50, qr25x25, qr50x25].map((template) => [template.name, digestOf(template)]));
-/** Null for a name that leaves the choice to the station, or that only a station knows. */
+/** Null for ANY_TEMPLATE, and for a template that only a station has. */
 export const templateDigest = (name: string): string | null => digests.get(name) ?? null;

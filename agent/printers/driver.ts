@@ -79,7 +79,7 @@ export type Status = {
 /** A model, and the maker's number of this one, which tells a spare from the one that it stands in for; not all tell it. */
 export const identityOf = (model: string, unit = ""): string => (/^[\w-]{1,40}$/.test(unit.trim()) ? `${model} (${unit.trim()})` : model);
 const NUMBERED = /^(.*) \(([\w-]+)\)$/s;
-/** Who tells no number now, or didn't then, may be the same one. */
+/** Two names of one model are different printers only where both have a unit number. */
 export function isOther(one: string, other: string): boolean {
   const [[, model = one, unit], [, otherModel = other, otherUnit]] = [NUMBERED.exec(one) ?? [], NUMBERED.exec(other) ?? []];
   return model !== otherModel || (unit ?? otherUnit) !== (otherUnit ?? unit);

@@ -124,7 +124,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return (await ask(askPaper, (answer) => (answer.kind === "paper" ? true : undefined))) ?? false;
   }
 
-  /** The answer doesn't say to which of the questions. */
+  /** An answer doesn't say which question it answers, so old ones have to be over before the first is asked. */
   async function statusOf(n: 1 | 2 | 3 | 4): Promise<number | undefined> {
     if (!inStep) statuses.expectMore();
     inStep ||= await talk.silence((answer) => answer.kind === "realtime", timing.answerMs);

@@ -102,7 +102,7 @@ export const flagsOf = (lines: HostStatus): Fault[] =>
 export const warningsOf = (flags: ErrorFlags | undefined): string[] =>
   WARNING_BITS.filter(([bit]) => flags && (flags.warnings & bit) !== 0n).map(([, words]) => words);
 
-/** Labels in it: formats received, one begun, and what remains of a batch. */
+/** How many labels wait in it: formats that arrived whole, one that arrives, and the rest of a batch. */
 export function waitingIn(lines: HostStatus): number | null {
   if (!lines[1]) return null;
   const waiting = Number(lines[1][FORMATS_WAITING]) + Number(lines[1][PARTIAL_FORMAT]) + Number(lines[2]?.[REMAINING] ?? 0);

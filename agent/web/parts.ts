@@ -54,7 +54,7 @@ export const Button = ({ title, sub, tone = "plain", big = false, disabled = fal
   );
 
 const READ_MS = 600;
-/** Nobody has read yet what came up this moment: a tap in its place, or the second of two, was meant for what stood there before. */
+/** The question, once it has stood long enough to be read: an earlier tap was meant for what stood there before, or was the second of two. */
 export function useRead(question: string): boolean {
   const read = useSignal<string | undefined>(undefined);
   useEffect(() => {

@@ -1,6 +1,6 @@
 // A scanner that plays keyboard, anywhere on the page: a burst of keys that ends with Enter or Tab is a scan, and presses no button on its way.
 
-/** Between two keys of one scan; people are slower, and Bluetooth wedges not by much faster. */
+/** The longest pause between two keys of one scan: people pause longer, and Bluetooth scanners only a little less. */
 const GAP_MAX_MS = 90;
 const LEAST_LENGTH = 3;
 type Heard = {

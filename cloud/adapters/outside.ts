@@ -53,7 +53,7 @@ async function textOf(response: KyResponse): Promise<string> {
 
 const LATE = "it didn't answer in time";
 type Again = ReturnType<KyInstance["retry"]>;
-/** The answer with its body in hand: at most so much of it, and asked for anew where the line broke in the middle. */
+/** The answer with its whole body, if that isn't too large; asked for again where the connection broke in the middle. */
 async function whole(response: KyResponse, line: AbortController, again: (cause: Error) => Again): Promise<Response | Again> {
   const chunks: Uint8Array[] = [];
   let size = 0;

@@ -38,7 +38,7 @@ export const folder: Check = ({ config: { DATA_DIR: dir } }) => {
   return found.length > 0 ? found : well(`${dir} is its owner's alone`);
 };
 
-/** What SQLite opens to write; that the folder itself takes a file, the sync shows. */
+/** The files that SQLite has to write; whether the folder takes new ones the check of the sync shows. */
 const WRITTEN = /^(imprimatur\.db|lock)/;
 function shutAmong(paths: string[]): Finding[] {
   const shut = paths.filter((path) => {

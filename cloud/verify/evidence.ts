@@ -54,7 +54,7 @@ export async function linesOf(text: string, given: Given): Promise<Line[]> {
 }
 
 const UNSEEN_SHOWN = 20;
-/** What stands in the file beside what is judged holds nothing. */
+/** Members of the file that nothing here checks are named, so that nobody trusts them. */
 function unseenLines(file: object, { properties }: { properties: object }): Line[] {
   const names = Object.keys(file).filter((name) => !Object.hasOwn(properties, name));
   const shown = names.slice(0, UNSEEN_SHOWN).map((name) => name.slice(0, 100));

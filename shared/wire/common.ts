@@ -10,7 +10,7 @@ export const closed = <Properties extends TProperties>(
   options: { description?: string; minProperties?: number } = {},
 ) => Type.Object(properties, { additionalProperties: false, ...options });
 
-/** An object of whose members nothing is said: without a word on them generated clients take it for one that has none. */
+/** An object with any members. It says so, as else generated clients take it for one that has none. */
 export const AnyObject = Type.Object({}, { additionalProperties: Type.Unknown() });
 
 export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);

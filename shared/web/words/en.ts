@@ -1,4 +1,4 @@
-// What both consoles say of the sentences that others keep, in English: as they are kept, but for those that are kept as a code.
+// The kept sentences (see shared/sayings.ts) in English, for both consoles: shown as they are kept, except those that are kept as a code.
 import { sayings } from "../../sayings.ts";
 import type { Told } from "../telling.ts";
 
