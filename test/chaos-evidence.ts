@@ -15,8 +15,8 @@ export type Known = {
   acknowledged: string[];
   allocated: number;
   heads: Head[];
-  before: Figures;
-  after: Figures;
+  before: Figures[];
+  after: Figures[];
   walMaxBytes: number;
   /** Deliveries that a person sent again. */
   byHand: ReadonlySet<string>;
@@ -191,9 +191,9 @@ async function growthsOf(client: Client, heads: readonly Head[]): Promise<Growth
 }
 
 /** Nothing is asked of it any more: what waits for the store is done in a moment. */
-export async function atRest({ figures }: Site): Promise<Figures> {
+export async function atRest({ figures }: Site): Promise<Figures[]> {
   let now = await figures();
-  for (let tries = 0; now.queued > 0 && tries < 50; tries += 1) now = await figures();
+  for (let tries = 0; now.some(({ queued }) => queued > 0) && tries < 50; tries += 1) now = await figures();
   return now;
 }
 

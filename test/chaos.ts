@@ -19,7 +19,7 @@ export type Plan = Pick<SiteOptions, "postgres" | "nodes"> & {
   walMaxBytes?: number;
   onLook?: (look: Look) => void;
 };
-export type Look = { seconds: number; figures: Figures; backlog: number; issued: number; sealed: number };
+export type Look = { seconds: number; figures: Figures[]; backlog: number; issued: number; sealed: number };
 export type Outcome = { broken: string[]; told: string[]; history: History; looks: Look[]; seconds: number };
 
 const WAL_MAX_BYTES = 64 * 1_048_576;
@@ -212,8 +212,9 @@ export async function runChaos(plan: Plan): Promise<Outcome> {
     quiet = true;
     await Promise.all(meanwhile);
     const rest = await atRest(site); // before the evidence is gathered, which is a load of its own
-    const walBytes = Math.max(rest.walBytes, ...looks.map(({ figures }) => figures.walBytes));
-    const history = await gathered(site, { ...made, heads, before, after: { ...rest, walBytes }, walMaxBytes, byHand });
+    const walMost = (n: number) => Math.max(...[...looks.map(({ figures }) => figures), rest].map((of) => of[n]?.walBytes ?? 0));
+    const after = rest.map((figures, n) => ({ ...figures, walBytes: walMost(n) }));
+    const history = await gathered(site, { ...made, heads, before, after, walMaxBytes, byHand });
     const broken = [...site.cloud.fallen(), ...site.ear.odd.map((what) => `I13: ${what}`), ...brokenHistory(history)];
     return { broken, told: [...told, ...stuck], history, looks, seconds: (performance.now() - began) / 1_000 };
   } finally {

@@ -31,7 +31,8 @@ export type Arrival = { deliveryId: string; eventId: string; body: string; fault
 type Sighting = { of: string; by: string; where: string };
 /** A good label as it came out of a printer, on the clock that the store goes by. */
 export type Print = { station: string; link: string; at: number };
-type Bounds = { before: Figures; after: Figures; walMaxBytes: number };
+/** Of each node. */
+type Bounds = { before: readonly Figures[]; after: readonly Figures[]; walMaxBytes: number };
 /** A station at the end: what it still has to say, what it holds, what it counts. */
 export type Line = {
   name: string;
@@ -205,14 +206,18 @@ const sightingFaults = ({ sightings }: History): string[] =>
   sightings.filter(({ of, by }) => of !== by).map(({ of, by, where }) => `I12: something of ${of} was shown to ${by} in ${where}`);
 
 function boundFaults({ bounds: { before, after, walMaxBytes } }: History): string[] {
-  return [
-    ...(after.fds > before.fds + FDS_SLACK ? [`I14: ${after.fds} files are open, and ${before.fds} were`] : []),
-    ...(after.queued > 0 ? [`I14: ${after.queued} units still wait for the store`] : []),
-    ...(after.rssBytes > before.rssBytes + RSS_SLACK_BYTES
-      ? [`I14: ${Math.round(after.rssBytes / MIB)} MiB are held, and ${Math.round(before.rssBytes / MIB)} were`]
-      : []),
-    ...(Math.max(before.walBytes, after.walBytes) > walMaxBytes ? [`I14: the WAL has ${after.walBytes} bytes`] : []),
-  ];
+  return after.flatMap((now, n) => {
+    const then = before[n] ?? now;
+    const told = [
+      ...(now.fds > then.fds + FDS_SLACK ? [`${now.fds} files are open, and ${then.fds} were`] : []),
+      ...(now.queued > 0 ? [`${now.queued} units still wait for the store`] : []),
+      ...(now.rssBytes > then.rssBytes + RSS_SLACK_BYTES
+        ? [`${Math.round(now.rssBytes / MIB)} MiB are held, and ${Math.round(then.rssBytes / MIB)} were`]
+        : []),
+      ...(Math.max(then.walBytes, now.walBytes) > walMaxBytes ? [`the WAL has ${now.walBytes} bytes`] : []),
+    ];
+    return told.map((fault) => `I14: node ${n + 1}: ${fault}`);
+  });
 }
 
 /** I15: healed, everything comes to its end; and what stations hold, count and have to say agrees with it. */

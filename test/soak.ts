@@ -13,17 +13,20 @@ const WARM_UP = 0.25;
 const GAIN_MAX_BYTES = { heap: 16 * MIB, resident: 32 * MIB };
 
 export type Gains = Record<keyof typeof GAIN_MAX_BYTES, number>;
-export type Soaked = Outcome & { gains: Gains };
-type Options = Pick<Plan, "seed" | "postgres" | "onLook"> & { minutes: number };
+/** Of each node. */
+export type Soaked = Outcome & { gains: Gains[] };
+type Options = Pick<Plan, "seed" | "postgres" | "nodes" | "onLook"> & { minutes: number };
 
-export async function soak({ minutes, ...plan }: Options): Promise<Soaked> {
+export async function soak({ minutes, nodes = 1, ...plan }: Options): Promise<Soaked> {
   const forMs = minutes * MINUTE_MS;
   const sparedFrom = forMs * (1 - LIFE);
-  const outcome = await runChaos({ ...plan, pace: { ...PACE, forMs, sparedFrom }, load: { share: SHARE } });
+  const outcome = await runChaos({ ...plan, nodes, pace: { ...PACE, forMs, sparedFrom }, load: { share: SHARE } });
   const warmFrom = (sparedFrom + forMs * LIFE * WARM_UP) / 1_000;
   const isWarm = ({ seconds }: Look) => seconds > warmFrom && seconds < forMs / 1_000;
-  const gains = gainsOf(outcome.looks.filter(isWarm).map(({ figures }) => figures));
-  return { ...outcome, gains, broken: [...outcome.broken, ...tooMuch(gains)] };
+  const warm = outcome.looks.filter(isWarm);
+  const gains = Array.from({ length: nodes }, (_, n) => gainsOf(warm.flatMap(({ figures }) => figures[n] ?? [])));
+  const leaks = gains.flatMap((of, n) => tooMuch(of).map((fault) => `I14: node ${n + 1}: ${fault}`));
+  return { ...outcome, gains, broken: [...outcome.broken, ...leaks] };
 }
 
 /** Memory goes up until garbage is collected, and a process keeps for a while what it was given: a leak is what neither of the two explains. */
@@ -39,4 +42,4 @@ export function gainsOf(figures: readonly Pick<Figures, "heapBytes" | "rssBytes"
 export const tooMuch = (gains: Gains): string[] =>
   (["heap", "resident"] as const)
     .filter((name) => gains[name] > GAIN_MAX_BYTES[name])
-    .map((name) => `I14: once warm, ${name} memory still grew by ${Math.round(gains[name] / MIB)} MiB`);
+    .map((name) => `once warm, ${name} memory still grew by ${Math.round(gains[name] / MIB)} MiB`);

@@ -12,7 +12,7 @@ test(
   async () => {
     const { broken, told, history, looks, gains, seconds } = await soak({ seed: SEED, minutes: MINUTES });
     process.stderr.write(
-      `soak: seed ${SEED}: ${told.length} misfortunes, ${history.jobs.length} labels, heap and RSS gained ${Object.values(gains)
+      `soak: seed ${SEED}: ${told.length} misfortunes, ${history.jobs.length} labels, heap and RSS gained ${Object.values(gains[0] ?? {})
         .map((bytes) => Math.round(bytes / MIB))
         .join(" and ")} MiB, ${Math.round(seconds)} s\n`,
     );

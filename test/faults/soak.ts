@@ -1,9 +1,10 @@
-// npm run soak: the long forms of chaos. --minutes 30 works at 60 % of what the floor can do with a misfortune every 5 s, and watches the cloud's memory;
-// --seeds 50 runs one seed after another, with --nodes 3 on several nodes. Ends 1 where an invariant breaks, or where memory, WAL or files grow.
+// npm run soak: the long forms of chaos. --minutes 30 works at 60 % of what the floor can do with a misfortune every 5 s, and watches each node's memory;
+// --seeds 50 runs one seed after another. Either on several nodes with --engine postgres --nodes 3. Ends 1 where an invariant breaks, or where memory, WAL or files grow.
 import { parseArgs } from "node:util";
+import type { Figures } from "../../fixtures/chaos/site.ts";
 import { type Postgres, startPostgres } from "../../fixtures/postgres.ts";
 import { type Look, runChaos } from "../chaos.ts";
-import { MIB, SHARE, soak, type Soaked } from "../soak.ts";
+import { type Gains, MIB, SHARE, soak, type Soaked } from "../soak.ts";
 
 const SEED_PACE = { everyMs: 500, lastsMs: 1_200, forMs: 8_000 };
 
@@ -29,19 +30,20 @@ function optionsFrom(args: string[]): Options {
   const { engine } = values;
   if (engine !== "sqlite" && engine !== "postgres") throw new Error("--engine is sqlite or postgres");
   const [minutes, seeds, seed, nodes] = [number("minutes"), number("seeds"), number("seed"), number("nodes")];
-  if (nodes !== 1 && (nodes === 0 || seeds === 0 || engine === "sqlite")) throw new Error("--nodes wants --seeds and --engine postgres");
+  if (nodes === 0 || (nodes > 1 && engine === "sqlite")) throw new Error("--nodes is 1, or more with --engine postgres");
   return { minutes, seeds, seed, nodes, engine };
 }
 
 const mib = (bytes: number) => `${Math.round(bytes / MIB)} MiB`;
-const line = ({ seconds, figures, backlog, issued, sealed }: Look) =>
-  say(
-    `${String(seconds).padStart(5)} s  ${sealed}/${issued} labels  RSS ${mib(figures.rssBytes)}  heap ${mib(figures.heapBytes)}  WAL ${mib(figures.walBytes)}  ${figures.fds} files  ${figures.queued} units  ${backlog} reports`,
-  );
+const line = ({ seconds, figures, backlog, issued, sealed }: Look) => {
+  say(`${String(seconds).padStart(5)} s  ${sealed}/${issued} labels  ${backlog} reports`);
+  for (const { rssBytes, heapBytes, walBytes, fds, queued } of figures)
+    say(`         RSS ${mib(rssBytes)}  heap ${mib(heapBytes)}  WAL ${mib(walBytes)}  ${fds} files  ${queued} units`);
+};
 
 function table({ looks, told, history, seconds, gains }: Soaked): void {
-  const of = (value: (look: Look) => number) => looks.map(value);
-  const rss = of(({ figures }) => figures.rssBytes).toSorted((a, b) => a - b);
+  const of = (n: number, value: (figures: Figures) => number) => looks.flatMap(({ figures }) => figures.slice(n, n + 1).map(value));
+  const most = (values: number[]) => Math.max(0, ...values);
   const rows = {
     seconds: Math.round(seconds),
     misfortunes: told.length,
@@ -49,13 +51,21 @@ function table({ looks, told, history, seconds, gains }: Soaked): void {
     labels: history.jobs.length,
     "calls, retried": `${history.calls.length}, ${history.calls.filter(({ tries }) => tries.length > 1).length}`,
     "deliveries, arrivals": `${history.deliveries.length}, ${history.arrivals.length}`,
-    "RSS, median and most": `${mib(rss[Math.floor(rss.length / 2)] ?? 0)}, ${mib(rss.at(-1) ?? 0)}`,
-    "heap and RSS, gained once warm": `${mib(gains.heap)}, ${mib(gains.resident)}`,
-    "WAL, most": mib(Math.max(...of(({ figures }) => figures.walBytes))),
-    "files, most": Math.max(...of(({ figures }) => figures.fds)),
-    "reports waiting, most": Math.max(...of(({ backlog }) => backlog)),
+    "reports waiting, most": most(looks.map(({ backlog }) => backlog)),
   };
-  for (const [name, value] of Object.entries(rows)) say(`${name.padEnd(30)}${String(value).padStart(20)}`);
+  const rowsOf = ({ heap, resident }: Gains, n: number) => {
+    const rss = of(n, ({ rssBytes }) => rssBytes).toSorted((a, b) => a - b);
+    return {
+      "RSS, median and most": `${mib(rss[Math.floor(rss.length / 2)] ?? 0)}, ${mib(rss.at(-1) ?? 0)}`,
+      "heap and RSS, gained once warm": `${mib(heap)}, ${mib(resident)}`,
+      "WAL, most": mib(most(of(n, ({ walBytes }) => walBytes))),
+      "files, most": most(of(n, ({ fds }) => fds)),
+    };
+  };
+  const named = gains.flatMap((gain, n) =>
+    Object.entries(rowsOf(gain, n)).map(([name, value]) => [gains.length > 1 ? `node ${n + 1}: ${name}` : name, value] as const),
+  );
+  for (const [name, value] of [...Object.entries(rows), ...named]) say(`${name.padEnd(40)}${String(value).padStart(20)}`);
 }
 
 async function onPostgres<T>(
@@ -71,9 +81,11 @@ async function onPostgres<T>(
   }
 }
 
-async function oneLong({ minutes, seed, engine }: Options): Promise<string[]> {
-  say(`soak: seed ${seed}, ${minutes} minutes on ${engine}, at ${SHARE * 100} % of what the floor can do`);
-  const soaked = await onPostgres(engine, (postgres) => soak({ seed, minutes, onLook: line, ...(postgres ? { postgres } : {}) }));
+async function oneLong({ minutes, seed, nodes, engine }: Options): Promise<string[]> {
+  say(
+    `soak: seed ${seed}, ${minutes} minutes on ${engine}${nodes > 1 ? `, ${nodes} nodes` : ""}, at ${SHARE * 100} % of what the floor can do`,
+  );
+  const soaked = await onPostgres(engine, (postgres) => soak({ seed, minutes, nodes, onLook: line, ...(postgres ? { postgres } : {}) }));
   if (soaked.broken.length > 0) for (const one of soaked.told) say(`  ${one}`);
   table(soaked);
   return soaked.broken;

@@ -112,7 +112,7 @@ function good(): Truth {
       ["request-2", 1],
     ]),
     sightings: [],
-    bounds: { before: figures, after: { ...figures }, walMaxBytes: 64 * 1_048_576 },
+    bounds: { before: [figures, figures], after: [{ ...figures }, { ...figures }], walMaxBytes: 64 * 1_048_576 },
     lines: [{ name: "A 1", backlog: 0, inHand: [], quarantined: [], sealedInLedger: 2, sealedOnFloor: 2, ledger: "" }],
     prints: [1, 2].map((n) => ({ station: "A 1", link: `http://labels.example/s${n}`, at: AT + 6 * STEP_MS })),
   };
@@ -266,10 +266,13 @@ const lies: Record<string, [by: RegExp, lie: (truth: Truth) => unknown]> = {
     /^I12: something of A was shown to B/,
     ({ sightings }) => sightings.push({ of: "A", by: "B", where: "GET /x" }),
   ],
-  "files that nobody closes": [/^I14: 400 files/, ({ bounds }) => Object.assign(bounds.after, { fds: 400 })],
-  "memory that nobody gives back": [/^I14: 954 MiB/, ({ bounds }) => Object.assign(bounds.after, { rssBytes: 1_000_000_000 })],
-  "a WAL without end": [/^I14: the WAL/, ({ bounds }) => Object.assign(bounds.after, { walBytes: 65 * 1_048_576 })],
-  "units that nobody does": [/^I14: 3 units/, ({ bounds }) => Object.assign(bounds.after, { queued: 3 })],
+  "files that nobody closes": [/^I14: node 2: 400 files/, ({ bounds }) => Object.assign(bounds.after[1] ?? {}, { fds: 400 })],
+  "memory that nobody gives back": [
+    /^I14: node 1: 954 MiB/,
+    ({ bounds }) => Object.assign(bounds.after[0] ?? {}, { rssBytes: 1_000_000_000 }),
+  ],
+  "a WAL without end": [/^I14: node 1: the WAL/, ({ bounds }) => Object.assign(bounds.after[0] ?? {}, { walBytes: 65 * 1_048_576 })],
+  "units that nobody does": [/^I14: node 2: 3 units/, ({ bounds }) => Object.assign(bounds.after[1] ?? {}, { queued: 3 })],
   "a report that nobody hears": [/^I15: A 1 still has 2 reports/, ({ lines }) => Object.assign(lines[0] ?? {}, { backlog: 2 })],
   "a label that is still asked for": [
     /^I15: A 1 still has in hand: pj_3, orphan/,
