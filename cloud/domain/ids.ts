@@ -27,9 +27,9 @@ export const newIdIn = ({ moment, made }: Tx): string => next(made, instantAt(mo
 
 const LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"; // Crockford's: nothing that is read for something else
 
-/** A print job's name: the bits of an id in 26 letters that sort like it. */
-export function jobRef(): string {
-  let bits = BigInt(`0x${newId().replaceAll("-", "")}`);
+/** A print job's name: the bits of an id in 26 letters that sort like it. The oldest job is claimed first, whichever node it was asked of. */
+export function jobRef(tx: Tx): string {
+  let bits = BigInt(`0x${newIdIn(tx).replaceAll("-", "")}`);
   let text = "";
   for (let i = 0; i < 26; i += 1, bits >>= 5n) text = LETTERS[Number(bits & 31n)] + text;
   return `pj_${text}`;

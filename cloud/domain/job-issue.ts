@@ -86,7 +86,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
   if (needs.includes("rfid") && "fault" in named) throw new Refusal("EPC_UNAVAILABLE", named.fault);
   const row: jobs.Row = {
     tenantId: by.tenantId,
-    jobRef: jobRef(),
+    jobRef: jobRef(tx),
     state: "QUEUED",
     fromState: null,
     reached: 0,

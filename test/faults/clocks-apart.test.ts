@@ -3,10 +3,11 @@ import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, type TestContext } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { aheadBy, faketimeMissing } from "../../fixtures/faketime.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -24,10 +25,9 @@ const product = (n: number) => ({
   extensions: {},
 });
 
-if (faketimeMissing) process.stderr.write(`skipped: nodes whose clocks are apart: ${faketimeMissing}\n`);
-test.skipIf(faketimeMissing).each([HOUR_S, 0.02])("a node is %f s ahead of the other: a webhook hears of a product's changes in their order", async (seconds) => {
+/** A node that is so far ahead, and one that isn't; called with the key where no other is given. */
+async function nodesApart(seconds: number, t: TestContext) {
   const databaseUrl = await freshDatabase("postgres");
-  const after: (() => unknown)[] = [];
   const start = async (clock: Record<string, string>) => {
     const folder = mkdtempSync(join(tmpdir(), "imprimatur-apart-"));
     const node = await startProgram("cloud/main.ts", {
@@ -41,23 +41,36 @@ test.skipIf(faketimeMissing).each([HOUR_S, 0.02])("a node is %f s ahead of the o
       IMPRIMATUR_RATE_LIMIT: "off",
       ...clock,
     });
-    after.push(() => node.end("SIGKILL").then(() => rmSync(folder, { recursive: true })));
-    return client(() => node.url, { authorization: `Bearer ${KEY}` });
+    t.onTestFinished(() => node.end("SIGKILL").then(() => rmSync(folder, { recursive: true })));
+    const as = (secret = KEY) => client(() => node.url, { authorization: `Bearer ${secret}` });
+    return { url: node.url, admin: as(), as };
   };
-  try {
-    const [ahead, here] = [await start(aheadBy(seconds)), await start({})];
-    const receiver = await startReceiver();
-    after.push(receiver.end);
-    await ahead.post("/webhooks", { url: receiver.url, events: ["product.created", "product.updated"] });
-    const { id } = (await ahead.post("/products", product(931_000))).body;
-    for (let n = 1; n <= CHANGES; n += 1)
-      expect((await (n % 2 ? here : ahead).patch(`/products/${id}`, { name: `Kettle ${n}` })).status).toBe(200);
-    const versions = () => [...new Set(receiver.received.map(({ event }) => event.data["version"]))];
-    await expect.poll(() => versions().length).toBe(CHANGES + 1);
-    expect(versions()).toEqual(Array.from({ length: CHANGES + 1 }, (_, n) => n + 1));
-  } finally {
-    for (const act of after.toReversed()) await act();
-  }
+  return { ahead: await start(aheadBy(seconds)), here: await start({}) };
+}
+
+if (faketimeMissing) process.stderr.write(`skipped: nodes whose clocks are apart: ${faketimeMissing}\n`);
+test.skipIf(faketimeMissing).for([HOUR_S, 0.02])("a node is %f s ahead of the other: a webhook hears of a product's changes in their order", async (seconds, t) => {
+  const { ahead, here } = await nodesApart(seconds, t);
+  const receiver = await startReceiver();
+  t.onTestFinished(receiver.end);
+  await ahead.admin.post("/webhooks", { url: receiver.url, events: ["product.created", "product.updated"] });
+  const { id } = (await ahead.admin.post("/products", product(931_000))).body;
+  for (let n = 1; n <= CHANGES; n += 1)
+    expect((await (n % 2 ? here : ahead).admin.patch(`/products/${id}`, { name: `Kettle ${n}` })).status).toBe(200);
+  const versions = () => [...new Set(receiver.received.map(({ event }) => event.data["version"]))];
+  await expect.poll(() => versions().length).toBe(CHANGES + 1);
+  expect(versions()).toEqual(Array.from({ length: CHANGES + 1 }, (_, n) => n + 1));
+}); // oxfmt-ignore
+
+test.skipIf(faketimeMissing)("a node is an hour ahead of the other: jobs are claimed, and listed, in the order in which they were asked for", async (t) => {
+  const { ahead, here } = await nodesApart(HOUR_S, t);
+  const shop = await printShop(here);
+  const serials = await shop.allocate(4);
+  for (const [n, serial] of serials.entries())
+    expect((await (n % 2 ? here : ahead).as(shop.adminKey).post("/aidc/jobs", { gtin: shop.gtin, serial })).status).toBe(201);
+  const listed = (await shop.admin.get("/aidc/jobs")).body.data as { serial: string }[];
+  expect(listed.map(({ serial }) => serial)).toEqual(serials.toReversed());
+  for (const serial of serials) expect((await shop.device.claim()).job).toMatchObject({ serial });
 }); // oxfmt-ignore
 
 test("an event's id is of the store's moment that the event has, not of the node's clock", async (t) => {
