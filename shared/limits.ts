@@ -61,6 +61,7 @@ export const limitTable = {
     "Bytes of events, or of what was wrong with captured ones, after which a page of an answer ends, however few they are",
   ],
   EPCIS_KEY_MAX_LENGTH: [512, "One such key, an event id among them"],
+  EPCIS_EVENT_MAX_BYTES: [2_097_152, "One event, as JSON without spaces; a larger one is 400 VALIDATION_ERROR, by its place"],
   EPCIS_CONTEXT_MAX_BYTES: [16_384, "The `@context` of an EPCIS document, as JSON"],
   EPCIS_PAGE_DEFAULT_ITEMS: [30, "Events of a page when `perPage` is absent"],
   EPCIS_PAGE_MAX_ITEMS: [1_000, "Events of the largest page, however many `perPage` asks for"],

@@ -48,8 +48,11 @@ export function contentOf(event: Json, around: readonly unknown[]): string {
 
 export function contextFault(context: unknown): string | undefined {
   if (contextShape(context).length > 0) return "must be a URL, an object that declares prefixes, or a list of these, each once";
-  const bytes = Buffer.byteLength(JSON.stringify(context));
-  return bytes > limits.EPCIS_CONTEXT_MAX_BYTES ? `has ${bytes} bytes where ${limits.EPCIS_CONTEXT_MAX_BYTES} may be` : undefined;
+  return sizeFault(context, limits.EPCIS_CONTEXT_MAX_BYTES);
+}
+function sizeFault(value: unknown, mostBytes: number): string | undefined {
+  const bytes = Buffer.byteLength(JSON.stringify(value));
+  return bytes > mostBytes ? `has ${bytes} bytes where ${mostBytes} may be` : undefined;
 }
 
 export function prefixesOf(context: unknown, outer: Prefixes = KNOWN_PREFIXES): Prefixes {
@@ -203,6 +206,8 @@ export function eventFaults(event: unknown, declared: Prefixes, prefix: string):
   }
   faults.push(...(isEventType(type) ? shapes[type] : extendedShape)(event, prefix));
   if (isUnfathomed(faults)) return faults;
+  const size = sizeFault(event, limits.EPCIS_EVENT_MAX_BYTES);
+  if (size) faults.push({ field: prefix || "body", rule: "size", message: size });
   const context = event["@context"];
   const fault = context === undefined ? undefined : contextFault(context);
   if (fault) found("@context", "context", fault);

@@ -135,9 +135,13 @@ export const EpcisQueryDocument = open({
   epcisBody: results(list(Type.Unknown())),
 });
 
-export const OneEvent = Type.Union([...Object.values(eventSchemas), ExtendedEvent], { description: "One event of EPCIS 2.0 in JSON" });
+export const OneEvent = Type.Union([...Object.values(eventSchemas), ExtendedEvent], {
+  description: `One event of EPCIS 2.0 in JSON, of ${limits.EPCIS_EVENT_MAX_BYTES} bytes at most`,
+});
 /** Events inside a document are judged one by one, as if they came alone. */
-export const Captured = Type.Union([EpcisDocument, EpcisQueryDocument, OneEvent], { description: "A document of EPCIS 2.0, or one event" });
+export const Captured = Type.Union([EpcisDocument, EpcisQueryDocument, OneEvent], {
+  description: `A document of EPCIS 2.0, or one event; each event has ${limits.EPCIS_EVENT_MAX_BYTES} bytes at most`,
+});
 
 const Count = Type.Integer({ minimum: 1, maximum: 1_000_000_000 });
 const PerPage = Type.Integer({ minimum: 1, maximum: 1_000_000_000, default: limits.EPCIS_PAGE_DEFAULT_ITEMS });

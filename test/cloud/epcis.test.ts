@@ -257,6 +257,28 @@ test("more than one capture takes is 413 with the limits in headers", async () =
   expect(wide.status).toBe(400);
 });
 
+test("an event that is larger than one may be is refused by its place, and with proceed the others are captured", async () => {
+  const { as } = await tenant();
+  const bytes = limits.EPCIS_EVENT_MAX_BYTES;
+  const sized = (size: number): Json => {
+    const note = `ü${"x".repeat(size - JSON.stringify(observed({ "urn:x:note": "" })).length - 2)}`; // the ü has two
+    return observed({ "urn:x:note": note });
+  };
+  const [fits, large] = [sized(bytes), sized(bytes + 1)];
+  const refused = await capture(as, document([observed(), large]));
+  expect(refusal(refused)).toEqual([400, "VALIDATION_ERROR", "epcisException:ValidationException"]);
+  expect(refused.body.error.details.fields).toEqual([
+    { field: "epcisBody.eventList.1", rule: "size", message: `has ${bytes + 1} bytes where ${bytes} may be` },
+  ]);
+  expect((await as.post("/epcis/events", large)).body.error.details.fields).toMatchObject([{ field: "body", rule: "size" }]);
+  const done = await job(as, await capture(as, document([large, fits]), { "gs1-capture-error-behaviour": "proceed" }));
+  expect(done).toMatchObject({
+    success: false,
+    errors: [{ type: "epcisException:ValidationException", detail: expect.stringContaining("epcisBody.eventList.0: has") }],
+  });
+  expect(idsOf(await ask(as, {}))).toEqual([fits.eventID]);
+});
+
 test("a page of capture jobs ends where it has enough bytes of errors, and its link goes on from there", async () => {
   const { as } = await tenant();
   const wrong = observed({ epcList: Array.from({ length: 50 }, (_, n) => `no name ${n}`) });
