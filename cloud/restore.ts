@@ -4,7 +4,7 @@ import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { restoreBackup, settleDatabase } from "./backup/restore.ts";
 
-const USAGE = "imprimatur restore --from FILE --data DIR [--force] | imprimatur restore --set-back [--config FILE]";
+const USAGE = "imprimatur restore --from FILE --data DIR [--force] | imprimatur restore --set-back [--config FILE], with all nodes ended";
 const OPTIONS = {
   from: { type: "string" },
   data: { type: "string" },

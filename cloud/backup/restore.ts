@@ -9,7 +9,7 @@ import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
-import { claimFolder, CUT_OFF, DATABASE, openStore, UNPACKED } from "../store/open.ts";
+import { claimFolder, CUT_OFF, DATABASE, openStore, refuseWhileUsed, UNPACKED } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
 import { type Manifest, unpack } from "./archive.ts";
@@ -97,6 +97,7 @@ export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: database
     });
   } finally {
     await store.close();
+  await refuseWhileUsed(databaseUrl, log);
   }
 }
 

@@ -6,6 +6,7 @@ import Database from "better-sqlite3";
 import type { Logger } from "pino";
 import { ConfigError } from "#shared/arguments.ts";
 import { codeOf } from "#shared/fault.ts";
+import { sql } from "./drizzle.ts";
 import { openToRead } from "./copy.ts";
 import { fileFault } from "./file-fault.ts";
 import { migrate, migrationsIn } from "./migrate.ts";
@@ -97,6 +98,27 @@ export async function durabilityFaultsOf(databaseUrl: string | undefined): Promi
     await engine.close();
   }
 }
+
+const OTHERS = sql`SELECT coalesce(host(client_addr), 'its own machine'), count(*) FROM pg_stat_activity
+  WHERE application_name = current_setting('application_name') AND datname = current_database() AND pid <> pg_backend_pid() GROUP BY 1 ORDER BY 1`;
+const LEAVING_MS = 2_000;
+
+/** Throws where somebody has sessions on a server's database under the name that ours have; who is just ending is waited for. */
+export async function refuseWhileUsed(databaseUrl: string, log: Logger): Promise<void> {
+  const store = storeOn((await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 }), log);
+  try {
+    for (let waited = 0; ; waited += 100) {
+      const others = await store.read("sessions", ({ db }) => db.values<[string, number]>(OTHERS));
+      if (others.length === 0) return;
+      if (waited < LEAVING_MS) await sleep(100);
+      else throw new Error(usedBy(others));
+    }
+  } finally {
+    await store.close();
+  }
+}
+const usedBy = (others: [from: string, sessions: number][]): string =>
+  `an Imprimatur cloud works on this database (${others.map(([from, sessions]) => `${sessions} sessions from ${from}`).join(", ")}): end all nodes first; sessions that a machine or a pooler left behind end with pg_terminate_backend`;
 
 const isBusy = (error: unknown): boolean => codeOf(error) === "SQLITE_BUSY";
 

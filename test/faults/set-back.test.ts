@@ -37,7 +37,7 @@ const imprimatur = (command: string, args: string[], more: Record<string, string
 const copy = (from: string, to: string) => promisify(execFile)("cp", ["-a", from, to]);
 const allOf = (serials: string[], others: string[]) => serials.filter((serial) => others.includes(serial));
 
-test("after restore --set-back no serial comes twice, open jobs are looked for, every tenant is told, and the chains hold", { timeout: 120_000 }, async () => {
+test("after restore --set-back no serial comes twice, open jobs are looked for, every tenant is told, and the chains hold", { timeout: 240_000 }, async () => {
   const first = await start();
   let url = first.url;
   const as = (secret: string) => client(() => url, { authorization: `Bearer ${secret}` });
@@ -71,6 +71,12 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
   await careless.end();
 
   await setBack();
+  const toWatch = await start();
+  expect(await imprimatur("restore", ["--set-back"])).toEqual({
+    code: 1,
+    out: expect.stringMatching(/^imprimatur: an Imprimatur cloud works on this database \(\d+ sessions from 127\.0\.0\.1\): end all nodes first; [^\n]*\n$/),
+  });
+  await toWatch.end();
   const { code, out } = await imprimatur("restore", ["--set-back"]);
   expect([code, out]).toEqual([0, expect.stringMatching(/^the database goes to \d{4}-.*Z, with a log of \d+ leaves; every tenant is told\./)]);
   const third = await start();
