@@ -47,10 +47,11 @@ const OF_THE_DISK = "lost+found";
 
 export async function restoreBackup({ from, dataDir, force, log, now }: Options): Promise<Restored> {
   const isOurs = makeFolder(dataDir, 0o700);
+  refuseForeign(dataDir);
   const release = await claimFolder(dataDir, { waitMs: 0, evenCutOff: true });
   try {
-    const there = readdirSync(dataDir).filter((name) => !name.startsWith("lock") && name !== OF_THE_DISK);
-    if (there.length > 0 && !force) throw new Error(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
+    if (thingsIn(dataDir).length > 0 && !force)
+      throw new Error(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
     for (const name of readdirSync(dataDir).filter((left) => left.startsWith(UNPACKED))) rmSync(join(dataDir, name), { recursive: true });
     return await inScratch(join(dataDir, UNPACKED), async (fresh) => {
       const manifest = await checked(from, fresh, log);
@@ -64,6 +65,17 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
     if (isOurs && isBare) rmSync(dataDir, { recursive: true }); // nothing came of it; as long as it is ours alone
     release();
   }
+}
+
+const thingsIn = (dataDir: string): string[] => readdirSync(dataDir).filter((name) => !name.startsWith("lock") && name !== OF_THE_DISK);
+const OURS = new Set([DATABASE, "sealing-key", "bootstrap-key", CUT_OFF]);
+/** By a slip of the pen, and root's --force, half a machine would be put aside, or everybody's home. */
+function refuseForeign(dataDir: string): void {
+  const there = thingsIn(dataDir);
+  if (there.length === 0 || there.some((name) => OURS.has(name) || name.startsWith(UNPACKED))) return;
+  throw new Error(
+    `${dataDir} holds what isn't a cloud's (${there.slice(0, 3).join(", ")}): name a folder that is empty, or isn't there yet`,
+  );
 }
 
 const onFatal = (line: string, cause: unknown) => {
@@ -85,6 +97,7 @@ async function settle(fresh: string, { takenAt, log: head }: Manifest, log: Logg
 /** The same for a database that was set back by its own means; how far it goes is its last word. */
 export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: databaseUrl }: Config, log: Logger): Promise<WentBack> {
   if (databaseUrl === undefined) throw new Error("IMPRIMATUR_DATABASE_URL isn't set: a SQLite node comes back with --from FILE --data DIR");
+  await refuseWhileUsed(databaseUrl, log);
   const store = await openStore({ dataDir, databaseUrl, log, onFatal });
   try {
     await warn(store);
@@ -97,7 +110,6 @@ export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: database
     });
   } finally {
     await store.close();
-  await refuseWhileUsed(databaseUrl, log);
   }
 }
 

@@ -244,6 +244,16 @@ test("a folder that holds something is refused without --force; with it, what wa
   expect(readdirSync(join(folder, aside))).toEqual(expect.arrayContaining(["imprimatur.db", "keys"]));
 });
 
+test("a folder of other things isn't put aside, --force or not, and nothing is left in it", async () => {
+  const folder = join(root, "home");
+  mkdirSync(join(folder, "letters"), { recursive: true });
+  for (const more of [[], ["--force"]]) {
+    const { code, out } = await imprimatur(["restore", "--from", file, "--data", folder, ...more]);
+    expect([code, out]).toEqual([1, expect.stringMatching(/holds what isn't a cloud's \(letters\): name a folder that is empty/)]);
+  }
+  expect(readdirSync(folder)).toEqual(["letters"]);
+});
+
 test("what root restores into another user's folder is that user's", async (t) => {
   if (process.getuid?.() !== 0) return t.skip("only root restores for others");
   const folder = join(root, "anothers");
@@ -260,6 +270,7 @@ test("root gives away and overwrites nothing that lies outside of that folder, w
   if (process.getuid?.() !== 0) return t.skip("only root can give files away");
   const [folder, outside] = [join(root, "with-links"), join(root, "outside")];
   for (const made of [folder, outside]) mkdirSync(made);
+  writeFileSync(join(folder, "imprimatur.db"), "");
   writeFileSync(join(outside, "shadow"), "root's own");
   symlinkSync(outside, join(folder, "to-a-folder"));
   symlinkSync(join(outside, "shadow"), join(folder, "to-a-file"));
