@@ -4,8 +4,20 @@ import { passportStates } from "../states.ts";
 import { Registration } from "./trust.ts";
 import { closed, Id, Instant, MoreCursor, nullable, PageQuery, type Static } from "./common.ts";
 
-const Content = Type.Record(Type.String(), Type.Unknown(), { description: "The credential's subject: a UNTP ProductPassport in JSON-LD" });
+const description = "The credential's subject: a UNTP ProductPassport in JSON-LD";
+const Content = Type.Record(Type.String(), Type.Unknown(), { description });
 const State = Type.Enum([...passportStates]);
+const [Thing, List] = [Type.Optional(Type.Record(Type.String(), Type.Unknown())), Type.Optional(Type.Array(Type.Unknown()))];
+/** The sections of UNTP's ProductPassport 0.6.0, each a thing or a list; what else is said beside them is free. */
+export const passportSections = {
+  conformityClaim: List,
+  emissionsScorecard: Thing,
+  traceabilityInformation: List,
+  circularityScorecard: Thing,
+  dueDiligenceDeclaration: Thing,
+  materialsProvenance: List,
+};
+const OwnContent = Type.Object(passportSections, { description, additionalProperties: true });
 
 export const PassportGenerate = closed({ productId: Id });
 export const PassportTaken = closed({ data: closed({ id: Id, uid: Id, status: State }) });
@@ -48,8 +60,8 @@ export const PassportVersionQuery = closed({
     }),
   ),
 });
-export const PassportPatch = closed({ content: Content });
-export const PassportCreate = closed({ productId: Id, content: Type.Optional(Content) });
+export const PassportPatch = closed({ content: OwnContent });
+export const PassportCreate = closed({ productId: Id, content: Type.Optional(OwnContent) });
 
 const Validation = closed({
   eventId: Id,

@@ -266,6 +266,24 @@ test("content of one's own has a URL for its id, as the credential's subject mus
   }
 });
 
+test("content of one's own has UNTP's sections as UNTP has them, each a thing or a list, and all that is wrong is named", async () => {
+  const { id } = (await w.admin.post("/dpps", { productId: await ready() })).body;
+  const lists = ["conformityClaim", "traceabilityInformation", "materialsProvenance"];
+  const things = ["emissionsScorecard", "circularityScorecard", "dueDiligenceDeclaration"];
+  const sections = (list: unknown, thing: unknown) =>
+    Object.fromEntries([...lists.map((name) => [name, list]), ...things.map((name) => [name, thing])]);
+  const edit = (content: object) => w.admin.patch(`/passports/${id}`, { content });
+  expect((await edit({ ...sections([{ a: 1 }], { a: 1 }), note: "text" })).status).toBe(200);
+  for (const wrong of [
+    { ...sections({}, []), type: [] },
+    { ...sections("text", 5), type: "ProductPassport" },
+  ]) {
+    const { status, body } = await edit(wrong);
+    const fields = body.error?.details.fields.map(({ field }: { field: string }) => field).toSorted();
+    expect([status, fields]).toEqual([400, [...lists, ...things].map((name) => `content.${name}`).toSorted()]);
+  }
+});
+
 test("content is kept under the names that it was sent with, whatever a stranger sent before; names that need an escape are refused", async () => {
   const { body } = await w.admin.post("/dpps", { productId: await ready() });
   const raw = (json: string) => ({ body: json, headers: { "content-type": "application/json" } });
