@@ -41,11 +41,15 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
   }
   const remains = ({ leaseUntil, leaseSeconds }: Attempt) => (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
 
-  const { end } = startRounds(clock, async (isOver) => {
+  let doubts: (string | undefined)[] = [];
+  const isDoubted = (jobRef: string | undefined, one: Attempt) => (jobRef === undefined ? !paperMayExist(one) : one.jobRef === jobRef);
+  const { wake, end } = startRounds(clock, async (isOver) => {
+    const doubted = doubts;
+    doubts = [];
     try {
       for (const attempt of store.inHand()) {
         if (isOver()) break;
-        if (remains(attempt) > 0.5) continue;
+        if (remains(attempt) > 0.5 && !doubted.some((jobRef) => isDoubted(jobRef, attempt))) continue;
         if ((await beat(attempt)) === "unknown") break;
       }
     } catch (error) {
@@ -54,6 +58,11 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     return ROUND_MS;
   });
   return {
+    /** Asks soon, whatever is left of its lease: of the job that is named, or of all that aren't begun. */
+    doubt: (jobRef?: string): void => {
+      doubts.push(jobRef);
+      wake();
+    },
     holds: async (attempt: Attempt): Promise<Lease> => {
       const now = store.attempt(attempt.attemptId);
       if (!now || now.ended !== null) return "lost";

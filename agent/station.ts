@@ -117,7 +117,15 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     client.end(); // what nobody waits for
     store.close();
   };
-  const line = startWake({ settings: config, cloud: client, onWake: claims.wake, report: () => reportOf(state()), log: log.logger, clock });
+  const line = startWake({
+    settings: config,
+    cloud: client,
+    onWake: claims.wake,
+    onDoubt: leases.doubt,
+    report: () => reportOf(state()),
+    log: log.logger,
+    clock,
+  });
   const telling = tellingOf({ cloud, uplink, floor, report: state });
   const forgetting = forgettingOf(floor, time);
   try {

@@ -1,4 +1,4 @@
-// The station's line to the MQTT broker: it hears that work waits sooner than it would by polling, and says how it is. Without a broker nothing is lost but time.
+// The station's line to the MQTT broker: it hears that work waits, or was cancelled, sooner than it would by polling, and says how it is. Without a broker nothing is lost but time.
 import { once } from "node:events";
 import type { MqttClient } from "mqtt";
 import type { Logger } from "pino";
@@ -19,8 +19,10 @@ export type WakeOptions = {
   settings: WakeSettings;
   /** The cloud says where its broker is. */
   cloud: Pick<CloudClient, "station">;
-  /** Work may wait: at each hint, and whenever the line is up again, for hints may have been missed. */
+  /** Work may wait: at each hint that names no job, and whenever the line is up again, for hints may have been missed. */
   onWake: () => void;
+  /** That job may have been cancelled; without a name, any. */
+  onDoubt: (jobRef?: string) => void;
   /** How the station is, asked whenever it is said. */
   report: () => StationReport;
   log: Pick<Logger, "info" | "warn">;
@@ -40,7 +42,7 @@ const FAREWELL_MAX_MS = 1_000;
 const HEADERS_BYTES = 512;
 const OFFLINE = "offline"; // the bare word, as whoever else listens there knows a last will
 
-export function startWake({ settings, cloud, onWake, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
+export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
   let line: Line | undefined;
   let failures = 0;
   let over = false;
@@ -67,7 +69,7 @@ export function startWake({ settings, cloud, onWake, report, log, clock = system
       // Asked anew each time: a broker that was restarted may be elsewhere.
       const place = await Promise.race([placeOf(settings, cloud), left]);
       if (!place || over) return;
-      line = await connect(place, onWake, leaving.signal);
+      line = await connect(place, (named) => (named === "" ? onWake() : onDoubt(named)), leaving.signal);
     } catch (error) {
       tell({ up: false, why: reasonOf(error as Error) });
       return later();
@@ -84,6 +86,7 @@ export function startWake({ settings, cloud, onWake, report, log, clock = system
     if (over) return; // stop() waits for us, and leaves
     sayHow();
     onWake();
+    onDoubt();
   };
   /** Now, and from time to time. */
   const sayHow = () => {
@@ -135,7 +138,7 @@ type Line = {
   ended: Promise<string>;
 };
 
-async function connect(place: BrokerPlace, onWake: () => void, leaving: AbortSignal): Promise<Line> {
+async function connect(place: BrokerPlace, hear: (named: string) => void, leaving: AbortSignal): Promise<Line> {
   const { url, username, password, deviceId, topics } = place;
   const mqtt = await import("mqtt");
   const client = mqtt.connect(url, {
@@ -155,8 +158,8 @@ async function connect(place: BrokerPlace, onWake: () => void, leaving: AbortSig
   client.on("error", (error) => {
     why = wordsOf(error) || why;
   });
-  client.on("message", (topic) => {
-    if (topic === topics.wake) onWake();
+  client.on("message", (topic, payload) => {
+    if (topic === topics.wake) hear(payload.toString("utf8"));
   });
   const ended = new Promise<string>((resolve) => client.once("close", () => resolve(why))).finally(() => client.end(true));
   const up = new Promise<void>((resolve) => client.once("connect", () => resolve()));

@@ -12,8 +12,8 @@ export type Broker = {
   /** Where stations find it; undefined where there is none. */
   url(): string | undefined;
   isUp(): boolean;
-  /** Says on a topic that there is something; nothing more, and nothing is kept for who doesn't listen now. */
-  hint(topic: string): void;
+  /** Says on a topic that there is something, and at most its name; nothing is kept for who doesn't listen now. */
+  hint(topic: string, name?: string): void;
   end(): Promise<void>;
 };
 export type Surroundings = {

@@ -72,7 +72,7 @@ export async function embeddedBroker(at: { host: string; port: number }, around:
   return {
     url: () => (port === undefined ? undefined : `mqtt://${new URL(origin()).hostname}:${port}`),
     isUp: () => port !== undefined,
-    hint: (topic) => aedes?.publish({ cmd: "publish", topic, payload: "", qos: 0, retain: false, dup: false }, () => {}),
+    hint: (topic, name = "") => aedes?.publish({ cmd: "publish", topic, payload: name, qos: 0, retain: false, dup: false }, () => {}),
     end: async () => {
       await gate.end();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -54,10 +54,10 @@ export async function externalBroker(url: string, { hear, log }: Pick<Surroundin
   return {
     url: () => shown,
     isUp: () => listens,
-    hint: (topic) => {
+    hint: (topic, name = "") => {
       // A hint that doesn't get through is made up for by the next poll.
       if (client.connected)
-        client.publish(topic, "", { qos: 0 }, (error) => error && log.debug({ event: "hint-lost", err: error }, "a hint was lost"));
+        client.publish(topic, name, { qos: 0 }, (error) => error && log.debug({ event: "hint-lost", err: error }, "a hint was lost"));
     },
     end: async () => {
       clearTimeout(asking);

@@ -1,7 +1,7 @@
 // Print jobs that end: sealed, cancelled, given up; what is known of the print from then on is kept with the serial.
 import { and, eq, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
-import { hasEnded, type JobState, mayCancel, openStates } from "#shared/states.ts";
+import { hasEnded, type JobState, leaseOf, mayCancel, openStates } from "#shared/states.ts";
 import type { Job } from "#shared/wire/jobs.ts";
 import { prepared } from "../store/prepared.ts";
 import { printJobs, serials } from "../store/schema.ts";
@@ -10,6 +10,7 @@ import type { By } from "./events.ts";
 import { countEnd } from "./job-hours.ts";
 import * as jobs from "./jobs.ts";
 import { leftBy } from "./stray-labels.ts";
+import { tellCancelled } from "./wakes.ts";
 
 const itsSerial = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));
 /** The job of which a label may lie about stays named where the one that ends has nothing to say to it (see `leftBy`). */
@@ -46,12 +47,14 @@ export async function ended(
 ): Promise<jobs.Row> {
   const { tenantId, serial, jobRef: ref } = row;
   const isSealed = to === "SEALED";
+  const isTakenAway = to === "CANCELLED" && leaseOf(row.state) !== null;
   const left = { tenantId, serial, ...(await leftBy(tx, row, isSealed)) };
   const [moved] = await together([
     jobs.move(tx, row, to, word, { pool: false, lookAt: null, ...changes }),
     outcome ? settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null }) : close.run(left),
   ]);
   countEnd(tx, tenantId, to);
+  if (isTakenAway && row.deviceId !== null) tellCancelled(tx, { tenantId, deviceId: row.deviceId, jobRef: ref });
   return moved;
 }
 

@@ -1,4 +1,4 @@
-// A broker that dies costs a station time and nothing else: labels go on to be sealed by polling, and it is woken again when the broker is back, whoever's it is.
+// What a broker is good for, and that one that dies costs a station time and nothing else: labels go on to be sealed by polling, and it is woken again when the broker is back.
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
@@ -6,7 +6,7 @@ import { freePort } from "../../fixtures/free-port.ts";
 import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type WorldOptions } from "../../fixtures/world.ts";
-import { running, type Running, sealed, until } from "./floor.ts";
+import { ask, jobAt, running, type Running, sealed, until } from "./floor.ts";
 
 if (mosquittoMissing) process.stdout.write(`skipped: a station beside an external MQTT broker: ${mosquittoMissing}\n`);
 async function aShop(options: WorldOptions = {}) {
@@ -65,6 +65,30 @@ async function outlives(station: Running, shop: Shop, broker: { die(): Promise<u
   return { ...meanwhile, labels: (await station.floor.links()).length };
 }
 const WELL = { up: 1, labels: 3 };
+
+test("jobs that a station holds and hasn't begun are dropped as soon as they are cancelled, by hint and after one was missed", async () => {
+  const { w, shop } = await aShop();
+  const { mqtt } = (await shop.device.api.get("/aidc/station")).body;
+  const line = await lineTo(Number(new URL(mqtt.url).port));
+  const settings = { mqtt: line.url, claim: { ahead: 3, leaseSeconds: 600 } }; // by its lease it would hear in five minutes
+  const station = await running({ onTestFinished }, w.url, shop, { eyes: "hand", settings });
+  await until(() => told(station, "wake-up") === 1);
+  const first = await shop.issue();
+  await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED");
+  const [hinted, missed, kept] = [await shop.issue(), await shop.issue(), await shop.issue()];
+  const cancel = (ref: string) => shop.admin.post(`/aidc/jobs/${ref}/cancel`, {});
+  await until(() => [hinted, missed, kept].every(({ job_ref }) => jobAt(station, job_ref) !== undefined));
+  await cancel(hinted.job_ref);
+  await until(() => jobAt(station, hinted.job_ref) === undefined, 10_000);
+  await line.cut();
+  await until(() => told(station, "wake-down") === 1);
+  await cancel(missed.job_ref);
+  await line.mend();
+  await until(() => jobAt(station, missed.job_ref) === undefined, 30_000);
+  await ask(station, "POST", "/api/scan", { text: first.digital_link });
+  await until(() => jobAt(station, kept.job_ref)?.state === "PRINTED_ATTESTED");
+  expect(await station.floor.links()).toEqual([first.digital_link, kept.digital_link]);
+});
 
 test("with the cloud's own broker cut off, labels are sealed by polling, and by hints again when it is back", async () => {
   const { w, shop } = await aShop();

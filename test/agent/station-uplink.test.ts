@@ -836,7 +836,7 @@ test("a cloud that can't be reached is told of with the reason, and so is its br
   const message = `${settings.cloud} doesn't answer: connect ECONNREFUSED ${settings.cloud.slice(7)}`;
   const cloud = cloudClient(settings.cloud, settings.key);
   expect(await cloud.station()).toMatchObject({ status: 0, message });
-  const wake = startWake({ settings, cloud, onWake: () => {}, report: () => ({}), log: quietLog().log.logger });
+  const wake = startWake({ settings, cloud, onWake: () => {}, onDoubt: () => {}, report: () => ({}), log: quietLog().log.logger });
   t.onTestFinished(wake.stop);
   await expect.poll(wake.link).toEqual({ up: false, why: message });
 });

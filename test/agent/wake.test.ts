@@ -16,17 +16,27 @@ if (mosquittoMissing) process.stderr.write(`skipped: a station at an external MQ
 const SOON = { timeout: 30_000, interval: 20 };
 /** It says how it is after 100 ms again; its farewell has the time that it needs. */
 const hurried: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms > 10_000 ? ms / 300 : ms, act) };
-type Station = { wake: Wake; wakes: () => number; lines: string[]; state: StationReport };
+type Station = { wake: Wake; wakes: () => number; doubts: (string | undefined)[]; lines: string[]; state: StationReport };
 function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: readonly number[] = [20, 50]): Station {
   const lines: string[] = [];
   const state: StationReport = { status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd", status: "ready" }] };
   let wakes = 0;
+  const doubts: (string | undefined)[] = [];
   const note = (_line: object, words: string) => void lines.push(words);
   const log = { info: note, warn: note } as never;
   const cloud = cloudClient(settings.cloud, settings.key);
-  const wake = startWake({ settings, cloud, onWake: () => (wakes += 1), report: () => state, log, clock, pausesMs });
+  const wake = startWake({
+    settings,
+    cloud,
+    onWake: () => (wakes += 1),
+    onDoubt: (ref) => doubts.push(ref),
+    report: () => state,
+    log,
+    clock,
+    pausesMs,
+  });
   onTestFinished(() => wake.stop());
-  return { wake, wakes: () => wakes, lines, state };
+  return { wake, wakes: () => wakes, doubts, lines, state };
 }
 async function aWorld(options: WorldOptions = {}): Promise<{ w: World; shop: Shop }> {
   const w = await startWorld(options);
@@ -55,6 +65,17 @@ describe("at the cloud's own broker", () => {
     await shop.issue({ station: "line-9" });
     await shop.issue();
     await expect.poll(it.wakes, SOON).toBe(3);
+  });
+
+  test("a job that it holds and that is cancelled is named to it; after a line that was down any may be", async () => {
+    const { w, shop } = await aWorld();
+    await shop.issue();
+    const { job } = await shop.device.claim();
+    const it = station({ cloud: w.url, key: shop.device.secret });
+    await expect.poll(() => it.doubts, SOON).toEqual([undefined]);
+    expect((await shop.admin.post(`/aidc/jobs/${job.job_ref}/cancel`, {})).status).toBe(200);
+    await expect.poll(() => it.doubts, SOON).toEqual([undefined, job.job_ref]);
+    expect(it.wakes()).toBe(1); // that is no work
   });
 
   test("it says how it is: a kept status, telemetry, both again by itself, and that it goes", async () => {

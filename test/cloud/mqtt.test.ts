@@ -116,6 +116,23 @@ test("work that waits is a hint to those who can take it, to nobody else, and te
   expect(peers[0]?.heard[0]).toEqual({ topic: topics(shop, device).wake, text: "", isRetained: false });
 });
 
+test("a job that is cancelled, or voided, while a device holds it is named to that device, and to nobody where none does", async () => {
+  const shop = await printShop(w);
+  const other = await shop.newDevice("line 1b");
+  const peers = [await connected(shop.device), await connected(other)];
+  for (const [i, one] of [shop.device, other].entries()) await peers[i]?.subscribe(topics(shop, one).wake);
+  const named = () => peers.map(({ heard }) => heard.flatMap(({ text }) => (text === "" ? [] : text)));
+  const issued = await shop.issue();
+  const [cancelled, voided] = [await shop.device.claim(), (await shop.issue(), await shop.device.claim())];
+  const waiting = await shop.issue();
+  for (const ref of [waiting.job_ref, cancelled.job.job_ref])
+    expect((await shop.admin.post(`/aidc/jobs/${ref}/cancel`, {})).status).toBe(200);
+  expect(issued.job_ref).toBe(cancelled.job.job_ref);
+  await shop.device.upTo(voided, "SPOOL_SUBMITTED");
+  await shop.admin.post(`/products/${voided.job.product_id}/void`, { serial: voided.job.serial, reason: "wrong lot" });
+  await expect.poll(named, SOON).toEqual([[cancelled.job.job_ref, voided.job.job_ref], []]);
+});
+
 test("a batch is a hint or two, not a thousand", async () => {
   const shop = await printShop(w);
   const one = await connected(shop.device);
