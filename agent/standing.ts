@@ -3,7 +3,7 @@ import type { JSONWebKeySet } from "jose";
 import type { Station as StationInfo, StationReport } from "#shared/wire/devices.ts";
 import type { CloudClient } from "./cloud.ts";
 import { startRounds } from "./rounds.ts";
-import type { State } from "./state.ts";
+import { conditionOf, type State } from "./state.ts";
 import type { Floor } from "./floor.ts";
 import type { Uplink } from "./uplink.ts";
 import { readable } from "./words.ts";
@@ -40,11 +40,11 @@ export function standingOf({ cloud, uplink, floor: { store, say } }: Talks & { f
 }
 
 /** The station in the words of the cloud, the same over HTTP and MQTT. */
-export const reportOf = ({ status, version, buffer_depth, printers }: State): StationReport => ({
-  status,
-  version,
-  buffer_depth,
-  printers: printers.map(({ name, status, words, ceiling, simulated }) => ({
+export const reportOf = (state: State): StationReport => ({
+  status: conditionOf(state),
+  version: state.version,
+  buffer_depth: state.buffer_depth,
+  printers: state.printers.map(({ name, status, words, ceiling, simulated }) => ({
     name,
     status: readable(`${status}: ${words}`, 200),
     ceiling,

@@ -9,7 +9,7 @@ import type { AgentConfig } from "./config.ts";
 import { markOf } from "./drawing.ts";
 import type { Lane } from "./lane.ts";
 import type { Notice } from "./notices.ts";
-import { isWorking } from "./press.ts";
+import { isWorking, type PressState } from "./press.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import type { Link } from "./reconnecting.ts";
 import type { Scans } from "./scans.ts";
@@ -30,6 +30,11 @@ export type StateDeps = {
   notices(): Notice[];
   broker(): Link;
 };
+type Condition = { printers: readonly Pick<PressState, "status">[]; stopped: string | null; notices: readonly Notice[] };
+/** What the cloud is told, whichever way it hears it. */
+export const conditionOf = ({ printers, stopped, notices }: Condition): "online" | "degraded" =>
+  printers.every(isWorking) && stopped === null && notices.length === 0 ? "online" : "degraded";
+
 const SHOWN = 50;
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 
@@ -52,17 +57,18 @@ export function stateOf({
   const open = [...store.inHand(), ...store.orphans()].toSorted((a, b) => a.createdAt - b.createdAt);
   const { count, oldestAt, pictures } = store.depth();
   const printers = lanes.map((lane) => printerOf(lane, open));
-  const isWell = printers.every(isWorking) && uplink.stopped() === null && notices.length === 0;
+  const stopped = uplink.stopped() ?? store.fault();
   return {
     station: config.station ?? null,
     device_id: standing.info()?.device.id ?? null,
     version: program.version,
     cloud: config.cloud,
     online: uplink.online(),
-    status: isWell ? ("online" as const) : ("degraded" as const),
+    /** In the cloud's word for its devices. */
+    status: uplink.online() ? conditionOf({ printers, stopped, notices }) : "offline",
     paused: paused(),
     /** Why no jobs are claimed, where it isn't for want of any. */
-    stopped: uplink.stopped() ?? store.fault(),
+    stopped,
     notices,
     /** Hints by MQTT; without them it polls. */
     broker: linkOf(broker()),

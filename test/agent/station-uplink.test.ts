@@ -144,7 +144,7 @@ describe.concurrent("an answer stalls behind its head", () => {
 describe.concurrent("the cloud is away", () => {
   test("what was claimed is printed and sealed here; the burst afterwards is heard in order, once", async (t) => {
     const { shop, net, station, jobs } = await eightSealedAway(t);
-    expect(station.state()).toMatchObject({ online: false, recent: [] });
+    expect(station.state()).toMatchObject({ online: false, status: "offline", recent: [] });
     expect(station.state().jobs.map(({ state, stage }) => [state, stage])).toEqual(jobs.map(() => ["SCAN_VERIFIED", "sealing"])); // the cloud seals
     expect(station.state().buffer_depth).toBe(8 * 5);
     expect(station.state().buffer.oldest_age_ms).toBeGreaterThan(0);

@@ -129,7 +129,7 @@ test("a job that is cancelled, or voided, while a device holds it is named to th
     expect((await shop.admin.post(`/aidc/jobs/${ref}/cancel`, {})).status).toBe(200);
   expect(issued.job_ref).toBe(cancelled.job.job_ref);
   await shop.device.upTo(voided, "SPOOL_SUBMITTED");
-  await shop.admin.post(`/products/${voided.job.product_id}/void`, { serial: voided.job.serial, reason: "wrong lot" });
+  await shop.admin.post(`/products/${voided.job.product_id as string}/void`, { serial: voided.job.serial, reason: "wrong lot" });
   await expect.poll(named, SOON).toEqual([[cancelled.job.job_ref, voided.job.job_ref], []]);
 });
 
