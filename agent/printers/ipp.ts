@@ -50,7 +50,11 @@ const PRINTER_ATTRIBUTES = [
 ];
 const NOT_FOUND = 0x0406;
 const MAY_HAVE_BEGUN = new Set([0x0500, 0x0504, 0x0508]); // internal-error, device-error, job-canceled: there may be a job all the same
-const BUSY = new Set([0x0404, 0x0502, 0x0505, 0x0506, 0x0507]); // not-possible (CUPS: too many jobs), service-unavailable, temporary-error, not-accepting-jobs, busy
+/** Of how the queue is, or of who asks, and nothing against the label. */
+const NOT_NOW = new Set([
+  0x0401, 0x0402, 0x0403, // forbidden, not-authenticated, not-authorized
+  0x0404, 0x0502, 0x0505, 0x0506, 0x0507, // not-possible (CUPS: too many jobs), service-unavailable, temporary-error, not-accepting-jobs, busy
+]); // oxfmt-ignore
 
 export const driver: Driver = {
   name: "ipp",
@@ -127,7 +131,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
         const [there] = await forgiving(named(token));
         return there ? taken(there.id) : { ...offered, bytesAccepted: bytes.length, retryable: false, fault: answer.fault };
       }
-      if (answer.fault !== undefined) return nothingSent(saying("queue_refused_why", { why: answer.fault }), BUSY.has(answer.code));
+      if (answer.fault !== undefined) return nothingSent(saying("queue_refused_why", { why: answer.fault }), NOT_NOW.has(answer.code));
       const id = firstOf(answer.jobs[0], "job-id", "number");
       return id === undefined ? { ...offered, bytesAccepted: bytes.length, retryable: false, fault: saying("queue_no_id") } : taken(id);
     } catch (error) {

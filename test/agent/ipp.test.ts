@@ -105,6 +105,7 @@ describe("a label through a queue", () => {
     ["document-refused", "failed", "Unsupported document-format"],
     ["not-accepting", "failed", "nothing of the label reached the queue"],
     ["busy", "failed", "nothing of the label reached the queue"],
+    ["forbidden", "failed", "nothing of the label reached the queue"],
     ["forgets", "unknown", "no longer knows job 1"],
     ["lost-before-taken", "unknown", ""],
     ["lost-reply", "unknown", "no proof"],
@@ -130,7 +131,7 @@ describe("a label through a queue", () => {
     expect((await printed("document-refused")).submission).toMatchObject({ retryable: false, bytesAccepted: 0 });
   });
 
-  test.each(["busy", "too-many-jobs"] as const)("%s says nothing against the label: no attempt is spent on it", async (fault) => {
+  test.each(["busy", "too-many-jobs", "forbidden"] as const)("%s says nothing against the label: no attempt is spent on it", async (fault) => {
     expect((await printed(fault)).submission).toMatchObject({ retryable: true, bytesAccepted: 0 });
   });
 });

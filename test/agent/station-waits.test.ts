@@ -229,6 +229,26 @@ test("a print queue that was there and answers nothing when it is opened anew is
   await until(() => wordsAt(station)?.includes("ECONNREFUSED") ?? false);
 });
 
+test("a print queue that says it is ready and takes labels from nobody is blocked, in its own words, until it takes one", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand", language: "ipp" });
+  const station = await stationOn(floor, { patience: { ...PATIENCE, retryMs: [50, 100, 200] } });
+  t.onTestFinished(station.end);
+  await until(() => statuses(station) === "ready");
+  floor.queue?.set("forbidden");
+  const { job_ref: ref } = await shop.issue();
+  await until(() => wordsAt(station)?.includes("Not allowed to print") ?? false);
+  const seen = new Set<string>();
+  for (let looks = 0; looks < 400; looks += 1, await sleep(5)) seen.add(`${statuses(station)}: ${wordsAt(station)}`);
+  const isTold = (line: string) => isOfPrinter(line) && line.includes("Not allowed to print");
+  expect([[...seen].filter((one) => !/^blocked: .*Not allowed to print/.test(one)), station.lines.filter(isTold).length]).toEqual([[], 1]);
+  expect(await stateInCloud(shop, ref)).toBe("RENDERED");
+  floor.queue?.set("none");
+  await until(() => asked(station, ref) === "attest");
+  await until(() => statuses(station) === "ready");
+  expect([jobAt(station, ref)?.attempt, floor.queue?.jobs().length]).toEqual([1, 1]);
+});
+
 describe.concurrent("a printer that hangs up on a line that is quiet for long isn't taken for one that is off", () => {
   const QUIET_MS = 1_000;
   async function hangingUp(t: Ends, idleMs: number) {
@@ -237,15 +257,23 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
     let calls = 0;
     let hungUp = 0;
     let isEndedAtNext = false;
+    let endedBeforeLabel = 0;
     const between = await startDevice((agent) => {
       calls += 1;
       const { hostname, port } = new URL(url);
       const machine = connect({ host: hostname, port: Number(port), noDelay: true });
       machine.on("error", () => {});
       machine.pipe(agent).pipe(machine); // both ends go when either does
-      agent.on("data", () => {
+      let counts = 0; // since it was last looked at: the second is asked just before a label
+      agent.on("data", (bytes: Buffer) => {
+        const text = bytes.toString("latin1");
         if (isEndedAtNext) agent.end();
         isEndedAtNext = false;
+        if (text.includes("~HS")) counts = 0;
+        if (text.includes("odometer")) counts += 1;
+        if (counts < 2 || endedBeforeLabel === 0) return;
+        endedBeforeLabel -= 1;
+        agent.end();
       });
       agent.setTimeout(QUIET_MS, () => {
         hungUp += 1;
@@ -258,7 +286,14 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
     });
     t.onTestFinished(station.end);
     await until(() => statuses(station) === "ready");
-    return { shop, station, calls: () => calls, hungUp: () => hungUp, endAtNext: () => (isEndedAtNext = true) };
+    return {
+      shop,
+      station,
+      calls: () => calls,
+      hungUp: () => hungUp,
+      endAtNext: () => (isEndedAtNext = true),
+      endBeforeLabel: (times: number) => (endedBeforeLabel = times),
+    };
   }
 
   test("when it is looked at", async (t) => {
@@ -285,6 +320,16 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
     station.wake();
     await isIn(shop, ref, "PRINTED_ATTESTED");
     expect(station.lines.filter(isOfPrinter)).toEqual([]);
+  });
+
+  test("but from the second time in a row that nothing of a label could be sent it is", async (t) => {
+    const { shop, station, endBeforeLabel } = await hangingUp(t, 100_000);
+    endBeforeLabel(3);
+    const { job_ref: ref } = await shop.issue();
+    station.wake();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    const told = station.lines.filter(isOfPrinter).map((line) => (JSON.parse(line) as { status: string }).status);
+    expect(told).toEqual(["offline", "ready", "offline", "ready"]);
   });
 
   test("when a test label is asked for", async (t) => {
