@@ -225,6 +225,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** The job went on while the printer may have held its label, which must not come out any more, even if somebody has looked already. */
   async function drop(orphan: Attempt): Promise<void> {
     const { at, flushed } = await flush(orphan);
+    if (!at && press.isOver()) return; // the next start does
     const now = at ? await counterNow(orphan, at) : null;
     const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
@@ -238,6 +239,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
     const { at, flushed } = await flush(attempt);
+    if (!at && press.isOver()) return;
     const { closing, stood = Infinity } = attempt.work;
     const now = at && closing?.verdict !== "misprint" ? await counterNow(attempt, at) : null;
     const isProven = now !== null || flushed.untouched === true;

@@ -23,12 +23,12 @@ const drawnBy = ({ label: { widthMm, heightMm }, dpi, simulated }: PrinterConfig
 export function startLane(floor: FlightFloor, config: PrinterConfig, options: PressOptions): Lane {
   const { store, clock, news, say } = floor;
   const stop = new AbortController();
+  const leaving = new AbortController();
   const mayHold = config.inFlight ?? 1;
-  let over = false;
   let hasLooked = false;
   let isResting = false;
-  const press = openPress(floor, config, options, () => over);
-  const { become, durable, isHeld } = press;
+  const press = openPress(floor, config, options, leaving.signal);
+  const { become, durable, isHeld, isOver } = press;
   const flight = flights(floor, config, press, stop.signal);
   const tests = testLabels(floor, config, press, stop.signal);
 
@@ -87,7 +87,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   /** The next label, sent while this one moves; undefined where this one is out before there is one. */
   async function goBehind({ attemptId }: Flight, at: Printer, isOut: AbortSignal): Promise<Flight | undefined> {
     if (!press.capabilities()?.counter || !isPlain(store.must(attemptId))) return undefined;
-    while (!isOut.aborted && !over) {
+    while (!isOut.aborted && !isOver()) {
       const inHand = store.inHand();
       const held = inHand.filter(isHeld);
       const isFree = held.length < mayHold && held.every((one) => askOf(one) === null) && press.state().status === "printing";
@@ -144,7 +144,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     if (!next) press.takes(); // as far as it says
     if (press.isStale(next !== undefined) && !(await press.isReady(at))) {
       share();
-      return press.waitFor(press.isOver, LOOK_MS);
+      return press.waitFor(isOver, LOOK_MS);
     }
     if (next) {
       await work(next, at);
@@ -157,13 +157,13 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   }
 
   async function rounds(): Promise<void> {
-    while (!over)
+    while (!isOver())
       try {
         await round();
       } catch (error) {
         say("error", { event: "lane", printer: config.name, stack: (error as Error).stack }, `${config.name}: ${(error as Error).message}`);
         become("blocked", (error as Error).message);
-        await press.waitFor(press.isOver, LOOK_MS);
+        await press.waitFor(isOver, LOOK_MS);
       }
     tests.drop();
     await press.close();
@@ -174,7 +174,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     state: press.state,
     test: tests.ask,
     end: async () => {
-      over = true;
+      leaving.abort();
       const cancel = clock.after(press.patience.drainMs, () => stop.abort());
       news.beat();
       if (isResting) await press.close(); // nobody waits for what it answers to a look

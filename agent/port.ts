@@ -10,18 +10,22 @@ import { type Clock, systemClock } from "./clock.ts";
 import { type Closed, duplex, type Port, type Sink, type Wire, type Written } from "./duplex.ts";
 import { type Address, parsePort } from "./port-url.ts";
 
-export type PortOptions = { clock?: Clock };
+export type PortOptions = {
+  clock?: Clock;
+  /** Nobody waits for it to open any more. */
+  leaving?: AbortSignal;
+};
 type At<K extends Address["kind"]> = Extract<Address, { kind: K }>;
 
-const CONNECT_MS = 3_000;
+export const CONNECT_MS = 3_000;
 const KEEPALIVE_MS = 10_000; // a scanner only ever speaks: without a question nobody would notice that it is gone
 
 /** Opens what the URL names; rejects with a sentence for the operator. Every call opens anew. */
-export async function openPort(url: string, { clock = systemClock }: PortOptions = {}): Promise<Port> {
+export async function openPort(url: string, { clock = systemClock, leaving }: PortOptions = {}): Promise<Port> {
   const address = parsePort(url);
   switch (address.kind) {
     case "tcp":
-      return openTcp(address, clock);
+      return openTcp(address, clock, leaving);
     case "serial":
       return openSerial(address, clock);
     case "file":
@@ -68,18 +72,24 @@ const endedByUs: Closed = { by: "us", words: saying("closed_by_agent") };
 
 // --- TCP
 
-function openTcp({ host, port, shown }: At<"tcp">, clock: Clock): Promise<Port> {
+function openTcp({ host, port, shown }: At<"tcp">, clock: Clock, leaving?: AbortSignal): Promise<Port> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_MS });
     const refuse = (error: Error) => {
-      cancel();
+      settled();
       socket.destroy();
       reject(inWords(shown, error));
     };
+    const leave = () => refuse(new Error(endedByUs.words));
+    const settled = () => {
+      cancel();
+      leaving?.removeEventListener("abort", leave);
+    };
+    leaving?.addEventListener("abort", leave);
     const cancel = clock.after(CONNECT_MS, () => refuse(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
     socket.once("error", refuse);
     socket.once("connect", () => {
-      cancel();
+      settled();
       socket.off("error", refuse);
       resolve(duplex(clock, (sink) => tcpWire(socket, shown, sink)));
     });

@@ -70,10 +70,11 @@ const UNEXPLAINED_MAX = 20;
 const NO_LONGER_ANSWERS = saying("no_longer_answers");
 const NO_LONGER_COUNTS = saying("no_longer_counts");
 
-export function openPress(floor: PressFloor, config: PrinterConfig, { timing, patience: given }: PressOptions, isOver: () => boolean) {
+export function openPress(floor: PressFloor, config: PrinterConfig, { timing, patience: given }: PressOptions, leaving: AbortSignal) {
   const { store, clock, news, say } = floor;
   const patience = { ...PATIENCE, ...given };
   const { name } = config;
+  const isOver = () => leaving.aborted;
   let printer: Printer | undefined;
   let capabilities: Capabilities | null = null;
   let probedAt = -Infinity;
@@ -115,7 +116,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     if (printer?.isHungUp?.()) await close(); // a new line shows whether it is there
     if (printer) return printer;
     try {
-      printer = await openPrinter(config, { timing, clock });
+      printer = await openPrinter(config, { timing, clock, leaving });
       // What never answers is spared the questions for a while; it may only have been starting up.
       if (!capabilities || attests(capabilities.ceiling) || clock.now() - probedAt > patience.probeAgainMs) {
         const found = await printer.probe();

@@ -39,11 +39,12 @@ export function linkTold(why: string, onChange: (link: Link) => void) {
   };
 }
 
-export function reconnecting(open: () => Promise<Port>, options: ReconnectOptions): Reconnecting {
+export function reconnecting(open: (leaving: AbortSignal) => Promise<Port>, options: ReconnectOptions): Reconnecting {
   const { clock = systemClock, pausesMs = PAUSES_MS, onPort, onLink } = options;
   let port: Port | undefined;
   let failures = 0;
   let over = false;
+  const leaving = new AbortController();
   let cancel = () => {};
   let opening: Promise<void> = Promise.resolve();
 
@@ -58,7 +59,7 @@ export function reconnecting(open: () => Promise<Port>, options: ReconnectOption
     failures += 1;
   };
   const attempt = async () => {
-    const opened = await open().catch((error: Error) => {
+    const opened = await open(leaving.signal).catch((error: Error) => {
       tell({ up: false, why: error.message });
       later();
     });
@@ -83,6 +84,7 @@ export function reconnecting(open: () => Promise<Port>, options: ReconnectOption
     end: async () => {
       over = true;
       cancel();
+      leaving.abort();
       await opening;
       await port?.end();
     },

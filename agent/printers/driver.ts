@@ -7,7 +7,7 @@ import type { Bitmap } from "../bitmap.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Dpi } from "../label.ts";
 import type { Closed, Port } from "../duplex.ts";
-import { openPort } from "../port.ts";
+import { openPort, type PortOptions } from "../port.ts";
 import { parsePort } from "../port-url.ts";
 
 /** Whether a device attests with it; else a person has to. */
@@ -167,7 +167,7 @@ export type Driver = {
   can: readonly Ability[];
   /** Throws a sentence that names what is wrong with an address of one of its schemes. */
   check(url: string): void;
-  open(url: string, profile: Profile, options?: { clock?: Clock }): Promise<Printer>;
+  open(url: string, profile: Profile, options?: PortOptions): Promise<Printer>;
 };
 
 /** A language that is spoken over any duplex of bytes. */
@@ -180,8 +180,9 @@ export const overBytes = (
   schemes: ["tcp", "serial", "file"],
   can,
   check: (url) => void parsePort(url),
-  open: async (url, profile, { clock = systemClock } = {}) => {
-    const port = await openPort(url, { clock });
+  open: async (url, profile, options = {}) => {
+    const port = await openPort(url, options);
+    const { clock = systemClock } = options;
     return { ...over(port, profile, clock), isHungUp: () => port.closed?.by === "peer" };
   },
 });

@@ -15,10 +15,10 @@ export const whoCan = (what: Ability): string =>
     .filter((driver) => can({ driver }, what))
     .join(" or ");
 
-type Means = { timing?: Partial<Timing> | undefined; clock?: Clock };
+type Means = { timing?: Partial<Timing> | undefined; clock?: Clock; leaving?: AbortSignal };
 /** The printer of some settings, in its language. */
-export async function openPrinter(config: PrinterConfig, { timing, clock }: Means = {}): Promise<Printer> {
+export async function openPrinter(config: PrinterConfig, { timing, ...means }: Means = {}): Promise<Printer> {
   const driver = drivers[config.driver];
   if (!driver) throw new Error(`there is no driver ${config.driver}`);
-  return driver.open(config.port, { ...config, ...(timing ? { timing } : {}) }, clock ? { clock } : {});
+  return driver.open(config.port, { ...config, ...(timing ? { timing } : {}) }, means);
 }

@@ -9,7 +9,7 @@ import type { News, Scanner, ScannerSettings } from "./scanner.ts";
 export function linePort({ name, port: url }: ScannerSettings, news: News, clock: Clock, line: (text: string) => void): Scanner {
   parsePort(url); // a typo stops the start; only a device may be away
   const trouble: LineNews["trouble"] = (words, why) => news.trouble({ scanner: name, at: instant(clock), words, ...(why ? { why } : {}) });
-  const connection = reconnecting(() => openPort(url, { clock }), {
+  const connection = reconnecting((leaving) => openPort(url, { clock, leaving }), {
     clock,
     onLink: (link) => news.link(name, link),
     onPort: (port) => {

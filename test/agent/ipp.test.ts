@@ -131,9 +131,12 @@ describe("a label through a queue", () => {
     expect((await printed("document-refused")).submission).toMatchObject({ retryable: false, bytesAccepted: 0 });
   });
 
-  test.each(["busy", "too-many-jobs", "forbidden"] as const)("%s says nothing against the label: no attempt is spent on it", async (fault) => {
-    expect((await printed(fault)).submission).toMatchObject({ retryable: true, bytesAccepted: 0 });
-  });
+  test.each(["busy", "too-many-jobs", "forbidden"] as const)(
+    "%s says nothing against the label: no attempt is spent on it",
+    async (fault) => {
+      expect((await printed(fault)).submission).toMatchObject({ retryable: true, bytesAccepted: 0 });
+    },
+  );
 });
 
 test("as long as a queue's words may be, a person's word with them is evidence that the cloud takes", () => {

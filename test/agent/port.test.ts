@@ -10,6 +10,7 @@ import type { Port } from "../../agent/duplex.ts";
 import { openPort } from "../../agent/port.ts";
 import { parsePort } from "../../agent/port-url.ts";
 import { type Link, reconnecting } from "../../agent/reconnecting.ts";
+import { startDeaf } from "../../fixtures/deaf.ts";
 import { startDevice } from "../../fixtures/device.ts";
 import { hasSocat, plugIn } from "../../fixtures/pty.ts";
 
@@ -114,6 +115,19 @@ describe("over TCP", () => {
     const opening = openPort("tcp://192.0.2.1:9100", { clock }); // a documentation address: nobody answers, or there is no way to it
     for (const act of due) act();
     await expect(opening).rejects.toThrow(/doesn't answer|no way to it/);
+  });
+
+  test("a device that doesn't answer is left at once by who goes", async () => {
+    const deaf = await startDeaf();
+    onTestFinished(deaf.end);
+    const clock: Clock = { now: () => 0, after: () => () => {} }; // the connect timer never comes
+    const leaving = new AbortController();
+    const opening = openPort(deaf.url, { clock, leaving: leaving.signal });
+    const line = reconnecting((signal) => openPort(deaf.url, { clock, leaving: signal }), { clock, onPort: () => {} });
+    leaving.abort();
+    await expect(opening).rejects.toThrow("closed by the agent");
+    await line.end();
+    expect(line.link().up).toBe(false);
   });
 
   test("a reset before the first byte leaves nothing accepted", async () => {

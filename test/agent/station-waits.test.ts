@@ -3,8 +3,10 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../agent/clock.ts";
+import { CONNECT_MS } from "../../agent/port.ts";
 import { LOOK_MS } from "../../agent/press.ts";
 import type { StationOptions } from "../../agent/station.ts";
+import { startDeaf } from "../../fixtures/deaf.ts";
 import { startDevice } from "../../fixtures/device.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
@@ -161,6 +163,20 @@ describe.concurrent("while a label waits for its scan", () => {
     await sealed(shop, ref);
     await station.end();
     expect(performance.now() - began).toBeLessThan(20_000);
+    expect(station.lines.filter(isOfPrinter)).toEqual([]);
+  });
+
+  test("nor does the end of a station wait for a printer that doesn't answer its call", async (t) => {
+    const deaf = await startDeaf();
+    t.onTestFinished(deaf.end);
+    const shop = await printShop(w);
+    let isCalled = false;
+    const after: Clock["after"] = (ms, act) => (ms === CONNECT_MS ? ((isCalled = true), () => {}) : systemClock.after(ms, act));
+    const floor = await floorOf(t, w.url, shop, { eyes: "hand", port: () => deaf.url });
+    const station = await stationOn(floor, { clock: { ...systemClock, after } });
+    t.onTestFinished(station.end);
+    await until(() => isCalled);
+    await station.end();
     expect(station.lines.filter(isOfPrinter)).toEqual([]);
   });
 
