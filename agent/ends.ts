@@ -61,7 +61,14 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     store.dropReports(attemptId, why);
     const isGivenUp = attempt.ended === "failed"; // here; the cloud hadn't heard it in time
     if (isOver(attempt) && !isGivenUp) return;
-    if (!paperMayExist(attempt) && !attempt.work.begun) return void store.change(attemptId, { ended: attempt.ended ?? "stale" });
+    if (!paperMayExist(attempt) && !attempt.work.begun) {
+      store.change(attemptId, { ended: attempt.ended ?? "stale" });
+      return say(
+        "info",
+        { event: "stale", job_ref: attempt.jobRef },
+        `${attempt.jobRef} isn't ours any more (${why}): nothing of it was printed`,
+      );
+    }
     const lying = store.relabel(attemptId, ["unknown", "printed"], "orphan", why);
     if (isGivenUp && lying === 0) return reportGone(floor, attempt);
     if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);

@@ -80,6 +80,7 @@ test("jobs that a station holds and hasn't begun are dropped as soon as they are
   await until(() => [hinted, missed, kept].every(({ job_ref }) => jobAt(station, job_ref) !== undefined));
   await cancel(hinted.job_ref);
   await until(() => jobAt(station, hinted.job_ref) === undefined, 10_000);
+  expect(station.lines.some((line) => line.includes(`${hinted.job_ref} isn't ours any more`) && line.includes("CANCELLED"))).toBe(true);
   await line.cut();
   await until(() => told(station, "wake-down") === 1);
   await cancel(missed.job_ref);
