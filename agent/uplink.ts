@@ -109,6 +109,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     const attempt = store.attempt(attemptId);
     if (attempt?.ended !== null) return;
     if (attempt.stage === "sending") store.label(attempt.printer ?? "", "unknown", saying("refused_meanwhile"), attempt);
+    else store.relabel(attemptId, ["unknown"], "unknown", saying("refused_meanwhile"));
     store.change(attemptId, { ended: `quarantined: ${code}` });
   }
 

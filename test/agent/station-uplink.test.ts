@@ -381,6 +381,20 @@ describe.concurrent("the cloud refuses", () => {
     expect(station.state().ledger.open).toMatchObject(open);
   });
 
+  test("a label's drawing once all of it has left: the ledger says what to do about it", async (t) => {
+    const { shop, net, station } = await behind(t, { eyes: "hand" });
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("slow-reader", { bytes: 256, ms: 100 });
+    const sent = Promise.withResolvers<Fate>();
+    net.rule((passing) => (statusOf(passing) === "RENDERED" ? sent.promise : "pass"));
+    const { job_ref: ref } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "sent");
+    sent.resolve({ status: 422, code: "EVIDENCE_INVALID" });
+    await until(() => station.state().quarantine.length === 1);
+    const words = expect.stringMatching(/: look for it, and explain it here$/);
+    expect(station.state().ledger.open).toMatchObject([{ job_ref: ref, state: "unknown", words }]);
+  });
+
   test("a job while its label is on its way to a printer that takes nothing: it is told of, and that it never came out", async (t) => {
     const shop = await printShop(w);
     const { station, net, job } = await begunInVain(t, w.url, shop, 15_000);
