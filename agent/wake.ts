@@ -40,6 +40,7 @@ const KEEPALIVE_S = 20; // a cable that is pulled out shows as offline after hal
 const TELEMETRY_EVERY_MS = 30_000;
 const FAREWELL_MAX_MS = 1_000;
 const HEADERS_BYTES = 512;
+const JOB = /^pj_\w{26}$/; // a hint that says anything else says that work waits
 const OFFLINE = "offline"; // the bare word, as whoever else listens there knows a last will
 
 export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
@@ -69,7 +70,7 @@ export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock
       // Asked anew each time: a broker that was restarted may be elsewhere.
       const place = await Promise.race([placeOf(settings, cloud), left]);
       if (!place || over) return;
-      line = await connect(place, (named) => (named === "" ? onWake() : onDoubt(named)), leaving.signal);
+      line = await connect(place, (said) => (JOB.test(said) ? onDoubt(said) : onWake()), leaving.signal);
     } catch (error) {
       tell({ up: false, why: reasonOf(error as Error) });
       return later();
