@@ -3,7 +3,6 @@ import type { KeyObject } from "node:crypto";
 import { Type } from "typebox";
 import { isObject } from "./object.ts";
 import { granularities } from "./states.ts";
-import { passportSections } from "./wire/passports.ts";
 import type { CredentialCheck, CredentialVerdict } from "./wire/trust.ts";
 
 const VC = "https://www.w3.org/ns/credentials/v2";
@@ -99,7 +98,7 @@ const Shape = Type.Object({
 const PassportShape = Type.Object({
   id: Type.String(),
   issuer: Named,
-  credentialSubject: Type.Object({ ...passportSections, granularityLevel: Type.Enum([...granularities]), product: Named }),
+  credentialSubject: Type.Object({ granularityLevel: Type.Enum([...granularities]), product: Named }),
 });
 
 const TYPES_MAX_ITEMS = 100; // each would be a fault of its own, and a megabyte holds 300,000

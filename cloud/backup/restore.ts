@@ -68,11 +68,12 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
 }
 
 const thingsIn = (dataDir: string): string[] => readdirSync(dataDir).filter((name) => !name.startsWith("lock") && name !== OF_THE_DISK);
-const OURS = new Set([DATABASE, "sealing-key", "bootstrap-key", CUT_OFF]);
+const BEFORE = "before-restore-";
+const OURS = [DATABASE, "keys", "sealing-key", "bootstrap-key", CUT_OFF, UNPACKED, BEFORE];
 /** By a slip of the pen, and root's --force, half a machine would be put aside, or everybody's home. */
 function refuseForeign(dataDir: string): void {
   const there = thingsIn(dataDir);
-  if (there.length === 0 || there.some((name) => OURS.has(name) || name.startsWith(UNPACKED))) return;
+  if (there.length === 0 || there.some((name) => OURS.some((ours) => name.startsWith(ours)))) return;
   throw new Error(
     `${dataDir} holds what isn't a cloud's (${there.slice(0, 3).join(", ")}): name a folder that is empty, or isn't there yet`,
   );
@@ -94,23 +95,24 @@ async function settle(fresh: string, { takenAt, log: head }: Manifest, log: Logg
   for (const name of readdirSync(fresh).filter((file) => file.startsWith("lock"))) rmSync(join(fresh, name));
 }
 
-/** The same for a database that was set back by its own means; how far it goes is its last word. */
+/** The same for a database that was set back by its own means; how far it goes is its last word. Nothing holds a node off that starts meanwhile: it is looked for again. */
 export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: databaseUrl }: Config, log: Logger): Promise<WentBack> {
   if (databaseUrl === undefined) throw new Error("IMPRIMATUR_DATABASE_URL isn't set: a SQLite node comes back with --from FILE --data DIR");
-  await refuseWhileUsed(databaseUrl, log);
+  await refuseWhileUsed(databaseUrl, log, "end all nodes first");
   const store = await openStore({ dataDir, databaseUrl, log, onFatal });
-  try {
-    await warn(store);
-    return await store.write("after a restore", async (tx) => {
-      const [size, last] = [await sizeOfLog(tx), await lastInstant(tx)];
-      if (last === undefined) throw new Error("nothing was ever written in this database: it wasn't set back");
-      const takenAt = new Date(last).toISOString();
-      await afterRestore(tx, { takenAt, logSize: size });
-      return { takenAt, logSize: size };
-    });
-  } finally {
-    await store.close();
-  }
+  const wentBack = await setBack(store).finally(() => store.close());
+  await refuseWhileUsed(databaseUrl, log, "a node was started meanwhile, so end it and say this again");
+  return wentBack;
+}
+async function setBack(store: Store): Promise<WentBack> {
+  await warn(store);
+  return store.write("after a restore", async (tx) => {
+    const [logSize, last] = [await sizeOfLog(tx), await lastInstant(tx)];
+    if (last === undefined) throw new Error("nothing was ever written in this database: it wasn't set back");
+    const takenAt = new Date(last).toISOString();
+    await afterRestore(tx, { takenAt, logSize });
+    return { takenAt, logSize };
+  });
 }
 
 async function warn(store: Store): Promise<void> {
@@ -156,7 +158,6 @@ function putInPlace(fresh: string, dataDir: string, now: number): string | undef
   return before;
 }
 
-const BEFORE = "before-restore-";
 const STAYS = ["lock", UNPACKED, BEFORE];
 /** All of it or nothing: a folder of another user's can't be moved. */
 function putAside(dataDir: string, now: number): string | undefined {

@@ -99,26 +99,27 @@ export async function durabilityFaultsOf(databaseUrl: string | undefined): Promi
   }
 }
 
-const OTHERS = sql`SELECT coalesce(host(client_addr), 'its own machine'), count(*) FROM pg_stat_activity
-  WHERE application_name = current_setting('application_name') AND datname = current_database() AND pid <> pg_backend_pid() GROUP BY 1 ORDER BY 1`;
+/** Whatever a node's address or a pooler calls its sessions, they are of the same role. */
+const OTHERS = sql`SELECT coalesce(nullif(application_name, ''), 'without a name') || coalesce(' from ' || host(client_addr), ''), count(*) FROM pg_stat_activity
+  WHERE backend_type = 'client backend' AND usename = current_user AND datname = current_database() AND pid <> pg_backend_pid() GROUP BY 1 ORDER BY 1`;
 const LEAVING_MS = 2_000;
 
-/** Throws where somebody has sessions on a server's database under the name that ours have; who is just ending is waited for. */
-export async function refuseWhileUsed(databaseUrl: string, log: Logger): Promise<void> {
+/** Throws where our role has other sessions on a server's database; who is just ending is waited for. */
+export async function refuseWhileUsed(databaseUrl: string, log: Logger, todo: string): Promise<void> {
   const store = storeOn((await import("./postgres.ts")).openPostgres({ url: databaseUrl, connections: 1 }), log);
   try {
     for (let waited = 0; ; waited += 100) {
       const others = await store.read("sessions", ({ db }) => db.values<[string, number]>(OTHERS));
       if (others.length === 0) return;
       if (waited < LEAVING_MS) await sleep(100);
-      else throw new Error(usedBy(others));
+      else throw new Error(`${usedBy(others)}: ${todo}; sessions that a machine or a pooler left behind end with pg_terminate_backend`);
     }
   } finally {
     await store.close();
   }
 }
-const usedBy = (others: [from: string, sessions: number][]): string =>
-  `an Imprimatur cloud works on this database (${others.map(([from, sessions]) => `${sessions} sessions from ${from}`).join(", ")}): end all nodes first; sessions that a machine or a pooler left behind end with pg_terminate_backend`;
+const usedBy = (others: [whose: string, sessions: number][]): string =>
+  `somebody works on this database (sessions of its role: ${others.map(([whose, sessions]) => `${sessions} ${whose}`).join(", ")})`;
 
 const isBusy = (error: unknown): boolean => codeOf(error) === "SQLITE_BUSY";
 

@@ -1,4 +1,4 @@
-// Tells stations over MQTT that work waits, or which job was taken from them: at once after the commit, then once a window and device, and off everybody's way. Who misses it polls.
+// Tells stations over MQTT that work waits, at once after the commit, then once a window and device; and each job that was taken from them. Who misses it polls.
 import { type Place, topicsOf } from "#shared/mqtt.ts";
 import { limits } from "#shared/limits.ts";
 import type { Broker } from "../adapters/broker.ts";

@@ -71,10 +71,10 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
   await careless.end();
 
   await setBack();
-  const toWatch = await start();
+  const toWatch = await startProgram("cloud/main.ts", { ...env, IMPRIMATUR_DATABASE_URL: `${env.IMPRIMATUR_DATABASE_URL}?application_name=node-1` });
   expect(await imprimatur("restore", ["--set-back"])).toEqual({
     code: 1,
-    out: expect.stringMatching(/^imprimatur: an Imprimatur cloud works on this database \(\d+ sessions from 127\.0\.0\.1\): end all nodes first; [^\n]*\n$/),
+    out: expect.stringMatching(/^imprimatur: somebody works on this database \(sessions of its role: \d+ node-1 from 127\.0\.0\.1\): end all nodes first; [^\n]*\n$/),
   });
   await toWatch.end();
   const { code, out } = await imprimatur("restore", ["--set-back"]);

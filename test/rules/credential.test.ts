@@ -40,9 +40,7 @@ test.each([
   [{ type: ["VerifiableCredential"], issuer: did, credentialSubject: {} }, "passed"],
   [{ credentialSubject: { granularityLevel: "box", product: payload.credentialSubject.product } }, "failed"],
   [{ credentialSubject: { granularityLevel: "item" } }, "failed"],
-  [{ credentialSubject: { ...payload.credentialSubject, conformityClaim: [], circularityScorecard: {} } }, "passed"],
-  [{ credentialSubject: { ...payload.credentialSubject, conformityClaim: {} } }, "failed"],
-  [{ credentialSubject: { ...payload.credentialSubject, circularityScorecard: 5 } }, "failed"],
+  [{ credentialSubject: { ...payload.credentialSubject, conformityClaim: "of before this was asked" } }, "passed"],
 ])("with %o its shape has %s", async (more, outcome) => {
   expect((await judgeSchema(await openCredential(made(more)))).outcome).toBe(outcome);
 });
