@@ -19,7 +19,6 @@ import {
 } from "./printers/driver.ts";
 import { can } from "./printers/index.ts";
 import { fail, unlessRefused } from "./ends.ts";
-import { pauseAfter } from "./reconnecting.ts";
 import { isOver } from "./floor.ts";
 import { type Dropped, dropped } from "./orphans.ts";
 import * as steps from "./steps.ts";
@@ -95,18 +94,14 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     news.beat();
     if (left) {
       unsent = 0;
-      press.takes();
-      if (!isBehind) become("printing", saying("prints", { job: attempt.jobRef }));
       return submission;
     }
     if (!submission.retryable) fail(floor, attempt, submission.fault ?? saying("printer_refused"), { disposition: "not_printed" });
     else if (!isBehind) {
       const wasQuiet = unsent++ === 0 && at.isHungUp?.() === true; // hung up while the label was drawn: a new line shows whether it is there
-      const why = submission.fault ?? saying("nothing_sent");
-      if (isQueue) press.refuses(why);
-      else if (!wasQuiet) become("offline", why);
+      if (!wasQuiet) become("offline", submission.fault ?? saying("nothing_sent"));
       await press.close();
-      if (!wasQuiet) await waitFor(press.isOver, pauseAfter(unsent - 1, patience.retryMs));
+      if (!wasQuiet) await waitFor(press.isOver, patience.retryMs[0] ?? LOOK_MS);
     }
     return undefined;
   }

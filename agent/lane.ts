@@ -4,7 +4,7 @@ import { maySkip } from "./answers.ts";
 import { askOf, type Attempt, isLying, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { type Flight, type FlightFloor, flights } from "./flight.ts";
-import { isWorking, LOOK_MS, openPress, type PressOptions, type PressState } from "./press.ts";
+import { LOOK_MS, openPress, type PressOptions, type PressState } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
 import * as steps from "./steps.ts";
 import { takersOf } from "./template.ts";
@@ -141,16 +141,11 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     }
     if (tests.isAsked()) return tests.answer(at);
     const next = pick(inHand);
-    if (!next) press.takes(); // as far as it says
     if (press.isStale(next !== undefined) && !(await press.isReady(at))) {
       share();
       return press.waitFor(isOver, LOOK_MS);
     }
-    if (next) {
-      await work(next, at);
-      if (!isWorking(press.state())) share();
-      return;
-    }
+    if (next) return work(next, at);
     const { status, words } = press.state();
     if (status === "printing" || words.startsWith("waits for")) become("ready", saying("ready"));
     return news.next(LOOK_MS);

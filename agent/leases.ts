@@ -41,16 +41,19 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
   }
   const remains = ({ leaseUntil, leaseSeconds }: Attempt) => (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
 
-  let doubts: (string | undefined)[] = [];
+  let doubts = new Set<string | undefined>(); // until the cloud has said what is true of them
   const isDoubted = (jobRef: string | undefined, one: Attempt) => (jobRef === undefined ? !paperMayExist(one) : one.jobRef === jobRef);
   const { wake, end } = startRounds(clock, async (isOver) => {
-    const doubted = doubts;
-    doubts = [];
+    const doubted = [...doubts];
+    doubts = new Set();
     try {
       for (const attempt of store.inHand()) {
         if (isOver()) break;
         if (remains(attempt) > 0.5 && !doubted.some((jobRef) => isDoubted(jobRef, attempt))) continue;
-        if ((await beat(attempt)) === "unknown") break;
+        if ((await beat(attempt)) === "unknown") {
+          doubts = new Set([...doubted, ...doubts]);
+          break;
+        }
       }
     } catch (error) {
       floor.say("error", { event: "leases" }, (error as Error).message);
@@ -60,7 +63,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
   return {
     /** Asks soon, whatever is left of its lease: of the job that is named, or of all that aren't begun. */
     doubt: (jobRef?: string): void => {
-      doubts.push(jobRef);
+      doubts.add(jobRef);
       wake();
     },
     holds: async (attempt: Attempt): Promise<Lease> => {

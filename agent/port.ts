@@ -93,6 +93,7 @@ function openTcp({ host, port, shown }: At<"tcp">, clock: Clock, leaving?: Abort
       socket.off("error", refuse);
       resolve(duplex(clock, (sink) => tcpWire(socket, shown, sink)));
     });
+    if (leaving?.aborted) leave(); // before we listened
   });
 }
 

@@ -91,11 +91,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     faults: [],
   };
 
-  /** Why it took no label although it says that it could print: that is how it is until it takes one, or none is left to try it with. */
-  let refusal: string | undefined;
   /** A change is told once. */
   function become(status: PressState["status"], words: string, warnings: string[] = [], faults: Fault[] = []): void {
-    if (refusal !== undefined && isWorking({ status })) return become("blocked", refusal, warnings);
     const isNews = status !== state.status || words !== state.words;
     if (isNews && isStuck({ status })) say("warn", { event: "printer", printer: name, status }, `${name}: ${words}`);
     if (isNews && status === "ready" && isStuck(state)) say("info", { event: "printer", printer: name, status }, `${name} is ready again`);
@@ -265,11 +262,6 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     counter,
     unexplained,
     become,
-    refuses: (words: string): void => {
-      refusal = words;
-      become("blocked", words);
-    },
-    takes: (): void => void (refusal = undefined),
     open,
     close,
     waitFor,

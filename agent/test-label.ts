@@ -54,7 +54,6 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
     press.become("printing", saying("prints_test"));
     const submission = await at.submit(encoded);
     if (submission.bytesAccepted === 0) throw new Refusal("NOT_READY", submission.fault ?? saying("nothing_sent"));
-    press.takes();
     const completion = await at.awaitCompletion(submission, { signal, withinMs: TEST_MS });
     if (completion.outcome !== "confirmed") await at.flush(encoded.token);
     press.counter.expect(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null);

@@ -212,7 +212,7 @@ export const sayings = {
   too_many_badges: "too many wrong badges: wait a minute",
   session_over: "this session is over: show your badge again",
   badge_first: "show your badge first: POST /api/operator",
-  refused_meanwhile: "the cloud refused its job while it was sent to the printer: look for it, and explain it here",
+  refused_meanwhile: "the cloud refused what it was told of this label: look for it, and explain it here",
   no_outcome: "no outcome for this report",
   buffer_lost: "this station's buffer was lost, and whether the label came out isn't known",
   buffer_lost_job_went_on: "{why}, and the cloud hasn't heard what became of it: look for it, and explain it here",

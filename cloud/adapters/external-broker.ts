@@ -55,7 +55,7 @@ export async function externalBroker(url: string, { hear, log }: Pick<Surroundin
     url: () => shown,
     isUp: () => listens,
     hint: (topic, name = "") => {
-      // A hint that doesn't get through is made up for by the next poll.
+      // A hint that doesn't get through is made up for by the next poll, or heartbeat.
       if (client.connected)
         client.publish(topic, name, { qos: 0 }, (error) => error && log.debug({ event: "hint-lost", err: error }, "a hint was lost"));
     },

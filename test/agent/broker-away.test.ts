@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../fixtures/free-port.ts";
 import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
+import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type WorldOptions } from "../../fixtures/world.ts";
 import { ask, jobAt, running, type Running, sealed, until } from "./floor.ts";
@@ -71,15 +72,22 @@ test("jobs that a station holds and hasn't begun are dropped as soon as they are
   const { mqtt } = (await shop.device.api.get("/aidc/station")).body;
   const line = await lineTo(Number(new URL(mqtt.url).port));
   const settings = { mqtt: line.url, claim: { ahead: 3, leaseSeconds: 600 } }; // by its lease it would hear in five minutes
-  const station = await running({ onTestFinished }, w.url, shop, { eyes: "hand", settings });
+  const net = await startNetwork(() => w.url);
+  onTestFinished(net.end);
+  const station = await running({ onTestFinished }, net.url, shop, { eyes: "hand", settings });
   await until(() => told(station, "wake-up") === 1);
   const first = await shop.issue();
   await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED");
   const [hinted, missed, kept] = [await shop.issue(), await shop.issue(), await shop.issue()];
   const cancel = (ref: string) => shop.admin.post(`/aidc/jobs/${ref}/cancel`, {});
   await until(() => [hinted, missed, kept].every(({ job_ref }) => jobAt(station, job_ref) !== undefined));
+  let beats = 0; // the first is answered by a cloud that has too much to do
+  net.rule(({ path }) =>
+    path.endsWith(`${hinted.job_ref}/heartbeat`) && (beats += 1) === 1 ? { status: 503, code: "OVERLOADED" } : "pass",
+  );
   await cancel(hinted.job_ref);
   await until(() => jobAt(station, hinted.job_ref) === undefined, 10_000);
+  expect(beats).toBeGreaterThan(1);
   expect(station.lines.some((line) => line.includes(`${hinted.job_ref} isn't ours any more`) && line.includes("CANCELLED"))).toBe(true);
   await line.cut();
   await until(() => told(station, "wake-down") === 1);

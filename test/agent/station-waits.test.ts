@@ -245,26 +245,6 @@ test("a print queue that was there and answers nothing when it is opened anew is
   await until(() => wordsAt(station)?.includes("ECONNREFUSED") ?? false);
 });
 
-test("a print queue that says it is ready and takes labels from nobody is blocked, in its own words, until it takes one", async (t) => {
-  const shop = await printShop(w);
-  const floor = await floorOf(t, w.url, shop, { eyes: "hand", language: "ipp" });
-  const station = await stationOn(floor, { patience: { ...PATIENCE, retryMs: [50, 100, 200] } });
-  t.onTestFinished(station.end);
-  await until(() => statuses(station) === "ready");
-  floor.queue?.set("forbidden");
-  const { job_ref: ref } = await shop.issue();
-  await until(() => wordsAt(station)?.includes("Not allowed to print") ?? false);
-  const seen = new Set<string>();
-  for (let looks = 0; looks < 400; looks += 1, await sleep(5)) seen.add(`${statuses(station)}: ${wordsAt(station)}`);
-  const isTold = (line: string) => isOfPrinter(line) && line.includes("Not allowed to print");
-  expect([[...seen].filter((one) => !/^blocked: .*Not allowed to print/.test(one)), station.lines.filter(isTold).length]).toEqual([[], 1]);
-  expect(await stateInCloud(shop, ref)).toBe("RENDERED");
-  floor.queue?.set("none");
-  await until(() => asked(station, ref) === "attest");
-  await until(() => statuses(station) === "ready");
-  expect([jobAt(station, ref)?.attempt, floor.queue?.jobs().length]).toEqual([1, 1]);
-});
-
 describe.concurrent("a printer that hangs up on a line that is quiet for long isn't taken for one that is off", () => {
   const QUIET_MS = 1_000;
   async function hangingUp(t: Ends, idleMs: number) {

@@ -215,7 +215,7 @@ export const de: ToldAbroad = {
     too_many_badges: "zu viele falsche Ausweise: eine Minute warten",
     session_over: "diese Anmeldung ist abgelaufen: den Ausweis noch einmal zeigen",
     badge_first: "zuerst den Ausweis zeigen",
-    refused_meanwhile: "die Cloud lehnte den Auftrag ab, während das Etikett zum Drucker ging: suchen und hier erklären",
+    refused_meanwhile: "die Cloud lehnte ab, was ihr zu diesem Etikett gemeldet wurde: suchen und hier erklären",
     no_outcome: "kein Ergebnis zu dieser Meldung",
     buffer_lost: "der Puffer dieser Station ging verloren, und ob das Etikett herauskam, ist nicht bekannt",
     buffer_lost_job_went_on: "{why}, und die Cloud hat nicht gehört, was aus ihm wurde: suchen und hier erklären",

@@ -212,7 +212,7 @@ export const es: ToldAbroad = {
     too_many_badges: "demasiadas tarjetas erróneas: espere un minuto",
     session_over: "esta sesión ha terminado: muestre su tarjeta otra vez",
     badge_first: "muestre primero su tarjeta",
-    refused_meanwhile: "la nube rechazó el trabajo mientras se enviaba a la impresora: búsquela y explíquela aquí",
+    refused_meanwhile: "la nube rechazó lo que se le comunicó de esta etiqueta: búsquela y explíquela aquí",
     no_outcome: "sin resultado para este informe",
     buffer_lost: "se perdió el búfer de esta estación y no se sabe si salió la etiqueta",
     buffer_lost_job_went_on: "{why}, y la nube no ha oído qué fue de ella: búsquela y explíquela aquí",

@@ -209,7 +209,7 @@ export const zh: ToldAbroad = {
     too_many_badges: "工牌错误次数过多：请等一分钟",
     session_over: "登录已过期：请重新出示工牌",
     badge_first: "请先出示工牌",
-    refused_meanwhile: "发送到打印机期间云端拒绝了任务：请查找并在此说明",
+    refused_meanwhile: "云端拒绝了关于此标签的报告：请查找并在此说明",
     no_outcome: "该报告没有结果",
     buffer_lost: "本工位的缓冲丢失，不知道标签是否出来",
     buffer_lost_job_went_on: "{why}，云端也不知道它的结果：请查找并在此说明",
