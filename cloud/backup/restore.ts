@@ -99,20 +99,23 @@ async function settle(fresh: string, { takenAt, log: head }: Manifest, log: Logg
 export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: databaseUrl }: Config, log: Logger): Promise<WentBack> {
   if (databaseUrl === undefined) throw new Error("IMPRIMATUR_DATABASE_URL isn't set: a SQLite node comes back with --from FILE --data DIR");
   await refuseWhileUsed(databaseUrl, log, "end all nodes first");
-  const store = await openStore({ dataDir, databaseUrl, log, onFatal });
-  const wentBack = await setBack(store).finally(() => store.close());
+  const wentBack = await setBack(await openStore({ dataDir, databaseUrl, log, onFatal }));
   await refuseWhileUsed(databaseUrl, log, "a node was started meanwhile, so end it and say this again");
   return wentBack;
 }
 async function setBack(store: Store): Promise<WentBack> {
-  await warn(store);
-  return store.write("after a restore", async (tx) => {
-    const [logSize, last] = [await sizeOfLog(tx), await lastInstant(tx)];
-    if (last === undefined) throw new Error("nothing was ever written in this database: it wasn't set back");
-    const takenAt = new Date(last).toISOString();
-    await afterRestore(tx, { takenAt, logSize });
-    return { takenAt, logSize };
-  });
+  try {
+    await warn(store);
+    return await store.write("after a restore", async (tx) => {
+      const [logSize, last] = [await sizeOfLog(tx), await lastInstant(tx)];
+      if (last === undefined) throw new Error("nothing was ever written in this database: it wasn't set back");
+      const takenAt = new Date(last).toISOString();
+      await afterRestore(tx, { takenAt, logSize });
+      return { takenAt, logSize };
+    });
+  } finally {
+    await store.close();
+  }
 }
 
 async function warn(store: Store): Promise<void> {

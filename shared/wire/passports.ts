@@ -9,7 +9,7 @@ const Content = Type.Record(Type.String(), Type.Unknown(), { description });
 const State = Type.Enum([...passportStates]);
 const [Thing, List] = [Type.Optional(Type.Record(Type.String(), Type.Unknown())), Type.Optional(Type.Array(Type.Unknown()))];
 /** The sections of UNTP's ProductPassport 0.6.0, each a thing or a list; what else is said beside them is free. */
-export const passportSections = {
+const passportSections = {
   conformityClaim: List,
   emissionsScorecard: Thing,
   traceabilityInformation: List,
