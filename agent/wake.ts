@@ -1,5 +1,4 @@
 // The station's line to the MQTT broker: it hears that work waits, or was cancelled, sooner than it would by polling, and says how it is. Without a broker nothing is lost but time.
-import { once } from "node:events";
 import type { MqttClient } from "mqtt";
 import type { Logger } from "pino";
 import { reasonOf, wordsOf } from "#shared/fault.ts";
@@ -49,7 +48,6 @@ export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock
   let over = false;
   let callOff = () => {};
   const leaving = new AbortController();
-  const left = once(leaving.signal, "abort").then(() => undefined);
 
   const { link, tell } = linkTold("not connected yet", (news) => {
     if (over) return;
@@ -68,7 +66,7 @@ export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock
   const attempt = async () => {
     try {
       // Asked anew each time: a broker that was restarted may be elsewhere.
-      const place = await Promise.race([placeOf(settings, cloud), left]);
+      const place = await unlessLeft(placeOf(settings, cloud), leaving.signal);
       if (!place || over) return;
       line = await connect(place, (said) => (JOB.test(said) ? onDoubt(said) : onWake()), leaving.signal);
     } catch (error) {
@@ -111,6 +109,18 @@ export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock
       await line?.leave(clock);
     },
   };
+}
+
+/** Undefined once the station leaves, which is listened for anew each time: one promise raced against at every attempt would keep something of each. */
+async function unlessLeft<T>(asked: Promise<T>, leaving: AbortSignal): Promise<T | undefined> {
+  const left = Promise.withResolvers<undefined>();
+  const leave = () => left.resolve(undefined);
+  leaving.addEventListener("abort", leave);
+  try {
+    return await Promise.race([asked, left.promise]);
+  } finally {
+    leaving.removeEventListener("abort", leave);
+  }
 }
 
 type BrokerPlace = { url: string; username: string; password: string; deviceId: string; topics: Topics };

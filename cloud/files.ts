@@ -33,12 +33,17 @@ export function writeDurably(file: string, text: string): void {
   rmSync(beside, { force: true }); // of a process that had our number and died
   const fd = openSync(beside, "wx", 0o600); // anew, so that no link leads root elsewhere
   try {
-    writeSync(fd, text);
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
+    try {
+      writeSync(fd, text);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(beside, file);
+  } catch (error) {
+    rmSync(beside, { force: true }); // it may hold half a key
+    throw error;
   }
-  renameSync(beside, file);
   syncFolder(folder);
 }
 

@@ -1,5 +1,7 @@
 // The station's line to the broker, against a real cloud with its broker and a real mosquitto: hints come, breaks heal, and nothing waits for it.
 import { createServer, type Server } from "node:http";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { topicsOf } from "#shared/mqtt.ts";
 import type { Station as Told, StationReport } from "#shared/wire/devices.ts";
@@ -248,6 +250,30 @@ describe("without a broker", () => {
     const before = asked;
     await new Promise((resolve) => setTimeout(resolve, 150));
     expect(asked).toBe(before);
+  });
+
+  test("however often it is tried in vain, nothing of it is kept", async () => {
+    const TRIES = 40_000; // 20 MB when each kept what one promise for all of them keeps
+    let tries = 0;
+    const clock: Clock = { now: () => 0, after: (_ms, act) => (tries < TRIES && setImmediate(act), () => {}) };
+    const cloud = { station: async () => ((tries += 1), { ok: false, message: "away" }) } as never;
+    const log = { info: () => {}, warn: () => {} } as never;
+    setFlagsFromString("--expose-gc");
+    const heapOf = () => (runInNewContext("gc")(), process.memoryUsage().heapUsed);
+    const [heap, settings] = [heapOf(), { cloud: "http://127.0.0.1:9", key: "k" }];
+    const wake = startWake({
+      settings,
+      cloud,
+      onWake: () => {},
+      onDoubt: () => {},
+      report: () => ({}) as never,
+      log,
+      clock,
+      pausesMs: [1],
+    });
+    await expect.poll(() => tries, SOON).toBe(TRIES);
+    expect((heapOf() - heap) / TRIES).toBeLessThan(200);
+    await wake.stop();
   });
 
   test.each(["never answers", "never lets anybody in"])("a broker that %s doesn't keep a station from ending", async (what) => {

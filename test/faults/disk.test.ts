@@ -1,9 +1,10 @@
 // The disk fails in every way that a disk can: full for a while, full for real, broken in a write, broken in a sync. Nothing is answered that isn't kept.
-import { mkdtempSync, renameSync, rmSync, statSync, truncateSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, expect, test } from "vitest";
+import { writeDurably } from "../../cloud/files.ts";
 import { type Answer, client } from "../../fixtures/client.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { straceMissing, tamper } from "../../fixtures/strace.ts";
@@ -161,6 +162,19 @@ test("where the thread can't do it, the writer works off its log alone", async (
 const disk = smallDisk(24);
 afterAll(() => typeof disk === "string" || disk.end());
 if (typeof disk === "string") process.stdout.write(`skipped: ${disk}; the test of a disk that is really full needs one\n`);
+
+test.skipIf(typeof disk === "string")("a key that doesn't fit on the disk leaves nothing of itself there", () => {
+  const small = disk as Exclude<typeof disk, string>;
+  const folder = join(small.folder, "keys");
+  mkdirSync(folder);
+  small.fill();
+  try {
+    expect(() => writeDurably(join(folder, "seal.key"), "k".repeat(9_000))).toThrow("ENOSPC");
+    expect(readdirSync(folder)).toEqual([]);
+  } finally {
+    small.free();
+  }
+});
 
 test.skipIf(typeof disk === "string")("a start on a disk without room says how much there is, and what to do", async () => {
   if (typeof disk === "string") return;

@@ -68,7 +68,7 @@ export const de: Words = {
 
   says: {
     waiting: "Wartet auf den Drucker",
-    rendered: "Erstellt und geprüft, geht gleich zum Drucker",
+    rendered: "Erstellt und geprüft, wartet auf den Drucker",
     sending: "Geht zum Drucker",
     sent: "Im Drucker",
     closing: "Der Drucker verwirft, was er noch hält",

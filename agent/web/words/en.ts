@@ -67,7 +67,7 @@ export const en = {
 
   says: {
     waiting: "Waits for the printer",
-    rendered: "Drawn and checked, goes to the printer next",
+    rendered: "Drawn and checked, waits for the printer",
     sending: "Goes to the printer",
     sent: "In the printer",
     closing: "The printer drops what it still holds",

@@ -68,7 +68,7 @@ export const es: Words = {
 
   says: {
     waiting: "Espera a la impresora",
-    rendered: "Dibujada y comprobada, pasa a la impresora",
+    rendered: "Dibujada y comprobada, espera a la impresora",
     sending: "Va a la impresora",
     sent: "En la impresora",
     closing: "La impresora descarta lo que aún tiene",

@@ -68,7 +68,7 @@ export const zh: Words = {
 
   says: {
     waiting: "等待打印机",
-    rendered: "已生成并核对，即将打印",
+    rendered: "已生成并核对，等待打印机",
     sending: "正在发往打印机",
     sent: "在打印机中",
     closing: "打印机正在清除剩余内容",
