@@ -9,6 +9,8 @@ const MINUTE_MS = 60_000;
 /** Of the run: so long the cloud isn't killed any more, at the end; and of that life, so long it may warm up. */
 const LIFE = 0.6;
 const WARM_UP = 0.25;
+/** Fewer say nothing of what grows. */
+const LOOKS_MIN = 10;
 /** Allowed from one half of the warm life to the other: to what is left after the best collection of garbage, and to the most that the process has held. */
 const GAIN_MAX_BYTES = { heap: 16 * MIB, resident: 32 * MIB };
 
@@ -26,7 +28,8 @@ export async function soak({ minutes, nodes = 1, ...plan }: Options): Promise<So
   const warm = outcome.looks.filter(isWarm);
   const gains = Array.from({ length: nodes }, (_, n) => gainsOf(warm.flatMap(({ figures }) => figures[n] ?? [])));
   const leaks = gains.flatMap((of, n) => tooMuch(of).map((fault) => `I14: node ${n + 1}: ${fault}`));
-  return { ...outcome, gains, broken: [...outcome.broken, ...leaks] };
+  const blind = warm.length < LOOKS_MIN ? [`I14: it could be looked at only ${warm.length} times once warm`] : [];
+  return { ...outcome, gains, broken: [...outcome.broken, ...leaks, ...blind] };
 }
 
 /** Memory goes up until garbage is collected, and a process keeps for a while what it was given: a leak is what neither of the two explains. */

@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
-import { type Clock, systemClock } from "../../agent/clock.ts";
+import { afterHearing, type Clock, systemClock } from "../../agent/clock.ts";
 import { CONNECT_MS } from "../../agent/port.ts";
 import { LOOK_MS } from "../../agent/press.ts";
 import type { StationOptions } from "../../agent/station.ts";
@@ -271,10 +271,17 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
         endedBeforeLabel -= 1;
         agent.end();
       });
-      agent.setTimeout(QUIET_MS, () => {
-        hungUp += 1;
-        machine.end();
-      });
+      let cancel = () => {};
+      const stirred = () => {
+        cancel();
+        cancel = afterHearing(systemClock, QUIET_MS, () => {
+          hungUp += 1;
+          machine.end();
+        });
+      };
+      stirred();
+      for (const side of [agent, machine]) side.on("data", stirred);
+      agent.on("close", () => cancel());
     });
     t.onTestFinished(between.end);
     const station = await stationOn(await floorOf(t, w.url, shop, { eyes: "hand", port: (to) => ((url = to), between.url) }), {

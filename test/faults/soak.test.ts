@@ -10,14 +10,13 @@ test(
   `for ${MINUTES} minutes, seed ${SEED}: no invariant breaks, and neither memory, WAL nor files grow`,
   { timeout: 300_000 + MINUTES * 120_000 },
   async () => {
-    const { broken, told, history, looks, gains, seconds } = await soak({ seed: SEED, minutes: MINUTES });
+    const { broken, told, history, gains, seconds } = await soak({ seed: SEED, minutes: MINUTES });
     process.stderr.write(
       `soak: seed ${SEED}: ${told.length} misfortunes, ${history.jobs.length} labels, heap and RSS gained ${Object.values(gains[0] ?? {})
         .map((bytes) => Math.round(bytes / MIB))
         .join(" and ")} MiB, ${Math.round(seconds)} s\n`,
     );
     expect(broken, `CHAOS_SEED=${SEED}\n${told.join("\n")}`).toEqual([]);
-    expect(looks.length).toBeGreaterThan(3);
   },
 );
 
