@@ -63,15 +63,16 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
    * A buffer that was restored from a copy, or whose disk lost its last writes, doesn't know all that it has told the cloud. So the cloud is asked before anything
    * of the attempt is printed, and before its label is taken for an orphan.
    */
-  async function catchUp({ jobRef, attemptId, task, work }: Attempt): Promise<"known" | Exclude<Lease, "alive"> | "stumbled"> {
+  async function catchUp({ jobRef, attemptId, task, stage }: Attempt): Promise<"known" | Exclude<Lease, "alive"> | "stumbled"> {
     const said = await cloud.evidence(jobRef);
     uplink.heard(said);
     const fate = said.ok ? null : fateOf(said);
     if (fate !== null && !settling.has(fate)) return fate === "aside" ? "stumbled" : "unknown";
+    const now = store.must(attemptId);
+    if (isOver(now) || now.stage !== stage) return "lost"; // as another answer said meanwhile
     const own = store.items(attemptId);
     const isAhead = said.ok && said.value.attempt_id === attemptId && said.value.items.length > own.length;
-    if (!isAhead && !work.begun) return "known"; // what became of the job its lease says
-    if (isOver(store.must(attemptId))) return "lost"; // as another answer said meanwhile
+    if (!isAhead && !now.work.begun) return "known"; // what became of the job its lease says
     await adopt(floor, attemptId, task, isAhead ? said.value.items : own, leaseSeconds);
     return "lost"; // as far as it may be begun
   }
@@ -144,9 +145,12 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
 /** The cloud knows what it was told; what the lost buffer hadn't told yet may have happened all the same. */
 async function adopt(floor: Floor, attemptId: string, task: Task, items: BundleItem[], leaseSeconds: number): Promise<void> {
   const { store } = floor;
+  const before = store.attempt(attemptId);
   const printer = printerOf(floor, task, items, store.lastAct(attemptId)?.printer);
   const label = items.length > 0 || !printer ? undefined : await drawing(floor, task, printer);
   store.write(() => {
+    const now = store.attempt(attemptId);
+    if (now?.stage !== before?.stage || now?.ended !== before?.ended) return; // somebody else who asked was faster
     store.take({ attemptId, task, envelope: "", leaseSeconds, leaseUntil: 0, envelopeUntil: floor.clock.now() + ENVELOPE_LIFE_MS });
     store.heardBefore({ attemptId, jobRef: task.job_ref }, items.slice(store.items(attemptId).length));
     store.change(attemptId, { printer: printer?.name ?? null, work: { submittedAt: instant(floor.clock), begun: undefined } });

@@ -291,6 +291,30 @@ test.concurrent.for(["when it was claimed", "before it was claimed", "nothing"] 
   },
 );
 
+test.concurrent("a label that was begun is one label, though its lease is asked for twice at once: to keep it, and to begin it", async (t) => {
+  const { shop, net, job, again } = await putBack(t, w, "when it was claimed");
+  const { job_ref: ref, digital_link: text } = job;
+  const both = Promise.withResolvers<void>();
+  let calls = 0;
+  net.rule(async ({ path }) => {
+    if (!path.endsWith(`${ref}/evidence`)) return "pass" as const;
+    calls += 1;
+    if (calls === 2) both.resolve();
+    await both.promise;
+    return "pass" as const;
+  });
+  const station = await again({ callMs: 100_000 });
+  await until(() => asked(station, ref) === "unknown_outcome");
+  await sleep(500); // until both have heard
+  expect(calls).toBe(2);
+  expect((await say(station, ref, "good")).status).toBe(200);
+  await ask(station, "POST", "/api/scan", { text });
+  await until(() => jobAt(station, ref) === undefined);
+  expect(station.state().quarantine).toEqual([]);
+  await sealed(shop, ref);
+  expect(station.state().ledger.counts).toEqual({ sealed: 2 });
+});
+
 test.concurrent("where its job went on meanwhile, the label that lies there is told of, and the next one of its serial waits for it", async (t) => {
   const own = await startWorld();
   t.onTestFinished(() => own.end());
