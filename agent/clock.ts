@@ -1,9 +1,12 @@
 // Time as the agent asks for it: the system's, or in a test one that moves when told.
+import { uptime } from "node:os";
 
 export type Clock = {
   now(): number;
   /** Calls once, later; what it returns calls it off. */
   after(ms: number, act: () => void): () => void;
+  /** What has passed since some moment, asleep or awake, whoever sets the clock. Where it isn't known, a leap of the clock is taken for time that passed. */
+  uptime?(): number;
 };
 
 export const systemClock: Clock = {
@@ -12,6 +15,7 @@ export const systemClock: Clock = {
     const timer = setTimeout(act, ms);
     return () => clearTimeout(timer);
   },
+  uptime: () => uptime() * 1_000,
 };
 
 /** As everybody else writes it down. */
@@ -50,20 +54,41 @@ export type SteadyClock = Clock & {
 const CLOSING = 0.05; // of the time that passes: by so much it falls back, until it is the clock's again
 const TOLD_FROM_MS = 1_000;
 
-/** Time that never goes back, whoever sets the clock behind it: leases end when they end, and what came later is later. */
+/**
+ * Time that never goes back, whoever sets the clock behind it: leases end when they end, and what came later is later. A clock that is set forward again,
+ * as one that began where the machine was switched off, closes up at once: else what is written down would be dated in the future for weeks.
+ */
 export function steady(clock: Clock, wentBack: (ms: number) => void): SteadyClock {
   let last = clock.now();
   let ahead = 0;
+  let setTo = 0; // of the clock against the uptime, looked at while there is something to close
+  const setting = () => last - (clock.uptime?.() ?? last);
+  function setForward(passed: number): number {
+    const now = setting();
+    const by = now - setTo;
+    if (by >= 0 && by < TOLD_FROM_MS) return 0; // neither is that fine
+    setTo = now;
+    return Math.max(0, Math.min(passed, by));
+  }
   const now = () => {
     const behind = clock.now();
     const passed = behind - last;
     last = behind;
-    if (passed >= 0) ahead -= Math.min(ahead, passed * CLOSING);
-    else ahead -= passed;
+    if (passed < 0) {
+      ahead -= passed;
+      setTo = setting();
+    } else if (ahead > 0) {
+      const leapt = setForward(passed);
+      ahead -= Math.min(ahead, leapt + (passed - leapt) * CLOSING);
+    }
     if (passed <= -TOLD_FROM_MS) wentBack(-passed);
     return Math.floor(behind + ahead);
   };
-  return { now, after: clock.after, ahead: () => ahead, atLeast: (ms) => void (ahead = Math.max(ahead, ms - now() + ahead)) };
+  const atLeast = (ms: number) => {
+    ahead = Math.max(ahead, ms - now() + ahead);
+    setTo = setting();
+  };
+  return { now, after: clock.after, ahead: () => ahead, atLeast };
 }
 
 /** What `promise` brings, or what `late` says (or throws) once the time is up; the promise itself goes on and is no longer awaited. */

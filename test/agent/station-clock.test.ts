@@ -12,10 +12,12 @@ afterAll(() => w.end());
 const H = 3_600_000;
 const LEASE_S = 600; // by itself no lease is renewed while a test waits, nor over on the slowest machine
 
-/** The machine's clock, as wrong as wanted. */
+/** The machine's clock, as wrong as wanted: set by `turn`, while by `pass` time goes by. */
 function wrongBy(ms: number) {
   let off = ms;
-  return { clock: { ...systemClock, now: () => Date.now() + off }, turn: (by: number) => void (off += by) };
+  let passed = 0;
+  const clock = { ...systemClock, now: () => Date.now() + off + passed, uptime: () => performance.now() + passed };
+  return { clock, turn: (by: number) => void (off += by), pass: (by: number) => void (passed += by) };
 }
 
 describe.concurrent("a clock that is off", () => {
@@ -40,7 +42,7 @@ test("a clock that is set back while labels are under way keeps the leases alive
   const shop = await printShop(w);
   const net = await startNetwork(() => w.url);
   t.onTestFinished(net.end);
-  const { clock, turn } = wrongBy(0);
+  const { clock, turn, pass } = wrongBy(0);
   const station = await running(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: LEASE_S } } }, { clock });
   const first = await shop.issue({ priority: 2 });
   const second = await shop.issue({ priority: 1 });
@@ -50,7 +52,7 @@ test("a clock that is set back while labels are under way keeps the leases alive
   const beats = () => net.passed.filter(({ path, status }) => path.endsWith("/heartbeat") && status === 200).length;
   for (let n = 0; n < 2; n += 1) {
     const before = beats();
-    turn(LEASE_S * 600); // more than half of it is over
+    pass(LEASE_S * 600); // more than half of it is over
     await until(() => beats() > before);
   }
   expect(
@@ -62,7 +64,7 @@ test("a clock that is set back while labels are under way keeps the leases alive
   await ask(station, "POST", "/api/scan", { text: first.digital_link });
   await sealed(shop, first.job_ref);
   await until(() => jobAt(station, second.job_ref)?.state === "PRINTED_ATTESTED");
-  turn(2 * H - 2 * LEASE_S * 600);
+  turn(2 * H);
   await ask(station, "POST", "/api/scan", { text: second.digital_link });
   await sealed(shop, second.job_ref);
   expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
@@ -242,7 +244,7 @@ test("a clock that is months behind makes nothing old: what was sealed a moment 
 test("the station's own time never goes back, passes as fast as the clock's, and closes up", () => {
   let wall = 1_000_000;
   const told: number[] = [];
-  const clock = steady({ ...systemClock, now: () => wall }, (ms) => told.push(ms));
+  const clock = steady({ now: () => wall, after: systemClock.after }, (ms) => told.push(ms));
   let last = clock.now();
   const to = (ms: number) => {
     wall = ms;
@@ -264,6 +266,30 @@ test("the station's own time never goes back, passes as fast as the clock's, and
   expect(to(wall)).toBe(wall + 5_000);
   clock.atLeast(0);
   expect(to(wall)).toBe(wall + 5_000);
+});
+
+test("a clock that began where the machine was switched off and is then set right dates nothing in the future", () => {
+  const M = 60_000;
+  let [wall, up] = [1_000 * M, 5 * M];
+  const clock = steady({ ...systemClock, now: () => wall, uptime: () => up }, () => {});
+  const both = (ms: number) => void ([wall, up] = [wall + ms, up + ms]);
+  const pass = (ms: number) => {
+    const before = clock.now();
+    both(ms);
+    return clock.now() - before;
+  };
+  clock.atLeast(1_050 * M); // written before it was switched off
+  expect(pass(20_000)).toBe(19_000);
+  wall += 55 * M; // it was off for five minutes
+  expect(pass(0)).toBeGreaterThanOrEqual(0);
+  expect([clock.now(), clock.ahead()]).toEqual([wall, 0]);
+  wall -= 120 * M;
+  const told = clock.now();
+  expect(told).toBe(wall + 120 * M);
+  wall += 10 * M;
+  expect([clock.now(), clock.ahead()]).toEqual([told, 110 * M]);
+  expect(pass(10 * M)).toBe(9.5 * M); // asleep or awake
+  for (let i = 0; i < 200; i += 1) expect(pass(i % 7)).toBeGreaterThanOrEqual(0);
 });
 
 test.each([
