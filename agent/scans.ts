@@ -1,4 +1,5 @@
 // From what a scanner saw to what it means for the label that was just printed; every scan gets an answer in words.
+import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import { maySkip } from "./answers.ts";
@@ -184,7 +185,12 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
 
   function intendedOf(attempt: Attempt, { symbol }: Sighting): { intended?: { modules: number; dark: Uint8Array } } {
     const printer: PrinterConfig | undefined = floor.printers.find(({ name }) => name === attempt.printer);
-    return symbol && printer ? { intended: drawingOf(floor, attempt, printer).symbol } : {};
+    try {
+      return symbol && printer ? { intended: drawingOf(floor, attempt, printer).symbol } : {};
+    } catch (error) {
+      if (error instanceof Refusal) return {}; // it was printed on other labels than are in the printer now, or by another version's template
+      throw error;
+    }
   }
   function keepPicture({ image, image_sha256: sha256 }: Sighting): void {
     if (!image || sha256 === undefined || image.byteLength > limits.BLOB_MAX_BYTES) return;

@@ -1,5 +1,6 @@
 // One station from claim to seal, against a real cloud and simulated printers on real sockets: what goes well, and what a person is asked.
 import { afterAll, describe, expect, test } from "vitest";
+import { pngOf } from "../../agent/bitmap.ts";
 import { explainLeft } from "../../fixtures/person.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
@@ -131,6 +132,22 @@ describe.concurrent("what goes well", () => {
     const { image_sha256: sha256, source, symbol_check: check } = items[3].evidence.scan_result;
     expect([source, check.module_errors]).toEqual(["camera", 0]);
     await until(async () => (await shop.admin.get(`/aidc/evidence/${sha256}`)).status === 200);
+  });
+
+  test("a label that can't be drawn any more, as other labels are in the printer by now, is seen all the same", async (t) => {
+    const shop = await printShop(w);
+    const { job_ref: ref } = await shop.issue({ template: "qr-50x25" });
+    const floor = await floorOf(t, w.url, shop, { eyes: "camera" });
+    const { camera, machine, config } = floor;
+    camera?.show(() => undefined);
+    const before = await stationOn(floor);
+    await until(() => jobAt(before, ref)?.state === "PRINTED_ATTESTED");
+    await before.end();
+    for (const printer of config.printers) printer.label = { widthMm: 25, heightMm: 25 };
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    camera?.show(() => machine?.labels[0] && pngOf(machine.labels[0].dots));
+    await sealed(shop, ref);
   });
 
   test("with `attest: operator` a person is asked even where the device could know", async (t) => {
