@@ -11,25 +11,35 @@ export const STATE_DIR = `/var/lib/${NAME}`;
 const BACK_OFF_VERSION = 254;
 const launcher = fileURLToPath(new URL("../.runtime/run.mjs", import.meta.url)); // it becomes the agent
 
-/** Which kernel devices are which, by the path that settings name them by, and whose group may open them. */
+/**
+ * Which kernel devices are which, by the path that settings name them by or by being serial, and whose group may open them. Systemd looks a kind up when the
+ * service starts: where the first one is plugged in later, its driver has to be loaded before.
+ */
 const kinds = [
-  { path: /^\/dev\/(usb\/)?lp/, devices: ["char-usb", "char-lp"], groups: ["lp"] },
-  { path: /^\/dev\/tty|^\/dev\/serial\//, devices: ["char-ttyUSB", "char-ttyACM", "char-ttyS"], groups: ["dialout", "uucp"] },
+  { path: /^\/dev\/(usb\/)?lp/, devices: ["char-usb", "char-lp"], groups: ["lp"], drivers: [] },
+  {
+    path: /^\/dev\/tty|^\/dev\/serial\//,
+    isSerial: true,
+    devices: ["char-ttyUSB", "char-ttyACM", "char-ttyS"],
+    groups: ["dialout", "uucp"],
+    drivers: ["usbserial", "cdc_acm"],
+  },
 ];
 
-function devicesOf({ printers, scanners }: AgentConfig): { devices: string[]; groups: string[] } {
+function devicesOf({ printers, scanners }: AgentConfig): { devices: string[]; groups: string[]; drivers: string[] } {
   const ports = [...printers.map(({ port }) => port), ...scanners.map(({ port = "" }) => port)].filter((port) =>
     /^(serial|file):/i.test(port),
   );
-  const paths = ports.flatMap((port) => {
-    const address = parsePort(port);
-    return address.kind === "tcp" ? [] : address.path;
-  });
-  const met = kinds.filter(({ path }) => paths.some((one) => path.test(one)));
+  const wired = ports.map((port) => parsePort(port)).filter((address) => address.kind !== "tcp");
+  const met = kinds.filter(({ path, isSerial }) => wired.some((one) => path.test(one.path) || (isSerial && one.kind === "serial")));
+  const paths = wired.map(({ path }) => path);
+  // A board has serial lines of its own, and calls them as it likes: ttyAMA0, ttymxc2, rfcomm0.
+  const named = paths.flatMap((one) => /^\/dev\/(tty[a-z]+|rfcomm)\d+$/i.exec(one)?.[1] ?? []).map((name) => `char-${name}`);
   const others = paths.filter((one) => one.startsWith("/dev/") && !kinds.some(({ path }) => path.test(one)));
   return {
-    devices: [...met.flatMap(({ devices }) => devices), ...others],
+    devices: [...new Set([...met.flatMap(({ devices }) => devices), ...named, ...others])],
     groups: met.flatMap(({ groups }) => groups.filter(isGroup).slice(0, 1)),
+    drivers: met.flatMap(({ drivers }) => drivers),
   };
 }
 const isGroup = (name: string): boolean =>
@@ -62,7 +72,8 @@ export function bufferOfService(file: string): string | undefined {
 
 /** `version` of systemd: the older ones know no back-off between starts. */
 export function unitOf(config: AgentConfig, file: string, version: number): string {
-  const { devices, groups } = devicesOf(config);
+  const { devices, groups, drivers } = devicesOf(config);
+  const loaded = ["network-online.target", ...drivers.map((driver) => `modprobe@${driver}.service`)].join(" ");
   const needed = [process.execPath, launcher, file, ...config.fonts];
   const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
   const exec = [process.execPath, launcher, "agent", "--config"].map(quoted).join(" ");
@@ -70,8 +81,8 @@ export function unitOf(config: AgentConfig, file: string, version: number): stri
 [Unit]
 Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%")}
 Documentation=${new URL("../README.md", import.meta.url).href.replaceAll("'", "%27").replaceAll("%", "%%")}
-Wants=network-online.target
-After=network-online.target time-sync.target
+Wants=${loaded}
+After=${loaded} time-sync.target
 StartLimitIntervalSec=0
 
 [Service]

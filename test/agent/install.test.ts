@@ -126,6 +126,29 @@ test("a station of the network sees no device; a wired one only its own, by thei
   expect(unitOf(agentConfigFrom(wired), "/etc/imprimatur.json", 254)).toContain("RestartSec=1\nRestartSteps=6\nRestartMaxDelaySec=60\n");
 });
 
+test("a scanner that is plugged in after the start can be opened: the drivers of its kind are there before, or systemd would know of no such kind", () => {
+  const unit = unitOf(agentConfigFrom(wired), "/etc/imprimatur.json", 252);
+  const drivers = "modprobe@usbserial.service modprobe@cdc_acm.service";
+  expect(unit).toContain(`\nWants=network-online.target ${drivers}\nAfter=network-online.target ${drivers} time-sync.target\n`);
+  expect(unitOf(agentConfigFrom(network), "/etc/imprimatur.json", 252)).toContain("\nWants=network-online.target\n");
+});
+
+test.for([
+  ["/dev/ttymxc2", ["char-ttymxc"]],
+  ["/dev/ttyAMA0", ["char-ttyAMA"]],
+  ["/dev/rfcomm0", ["char-rfcomm", "/dev/rfcomm0"]],
+  ["/dev/hand-scanner", ["/dev/hand-scanner"]],
+] as const)("a serial line that is called %s is in the service's sight, and its group's", ([path, own]) => {
+  const unit = unitOf(
+    agentConfigFrom({ ...network, scanners: [{ name: "s", driver: "line", port: `serial:${path}` }] }),
+    "/etc/i.json",
+    252,
+  );
+  const allowed = Array.from(unit.matchAll(/^DeviceAllow=(.*) rw$/gm), ([, device]) => device);
+  expect(allowed).toEqual(["char-ttyUSB", "char-ttyACM", "char-ttyS", ...own]);
+  if (/^(dialout|uucp):/m.test(readFileSync("/etc/group", "utf8"))) expect(unit).toMatch(/^SupplementaryGroups=(dialout|uucp)$/m);
+});
+
 test("from a path with spaces and letters of all kinds systemd takes it, too", async (t) => {
   if (!has("systemd-analyze")) return t.skip("this machine has no systemd-analyze");
   const place = join(folder, "Ünser 100 % Druckers' Platz");
