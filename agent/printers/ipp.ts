@@ -68,6 +68,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
   const alone = lane();
   let last: string | undefined;
+  let atWork: string | undefined; // the label that was seen to have begun, whatever is said of it later
 
   const attributes = async (): Promise<Attributes> =>
     good(await queue.ask("Get-Printer-Attributes", { wants: PRINTER_ATTRIBUTES })).printer[0] ?? {};
@@ -147,18 +148,18 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     const { withinMs = timing.completionMs, signal } = options;
     if (submission.retryable) return verdict("failed", saying("nothing_reached_queue"), { toDestroy: 0 });
     if (submission.bytesAccepted === 0) return verdict("failed", submission.fault ?? saying("queue_refused"), { toDestroy: 0 });
+    const { token } = submission;
     let seen = submission.fault ?? saying("queue_silent");
-    let begun = false;
     return inTime(clock, withinMs, async (isUp) => {
       for (;;) {
         try {
-          const id = submission.spoolId === undefined ? (await named(submission.token))[0]?.id : Number(submission.spoolId);
+          const id = submission.spoolId === undefined ? (await named(token))[0]?.id : Number(submission.spoolId);
           const now = id === undefined ? undefined : await job(id);
           if (!now && id !== undefined) return verdict("unknown", saying("queue_forgot_job", { job: id }));
-          if (now && !isOurs(now, submission.token)) return verdict("unknown", saying("queue_other_job", { job: now.id }));
-          if (now && FINAL.has(now.state)) return ended(now, begun);
-          begun ||= now !== undefined && hasBegun(now);
-          if (now && begun && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
+          if (now && !isOurs(now, token)) return verdict("unknown", saying("queue_other_job", { job: now.id }));
+          if (now && FINAL.has(now.state)) return ended(now, atWork === token);
+          if (now && hasBegun(now)) atWork = token;
+          if (now && atWork === token && (now.state === "pending" || now.state === "pending-held")) return await takenBack(now);
           if (now) seen = saying("job_is", { job: now.id, state: now.state, words: now.words });
           if (now?.state === "pending-held" || now?.state === "processing-stopped")
             return verdict("blocked", seen, { faults: await faultsNow(now) });
@@ -211,7 +212,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
         if (!FINAL.has(before.state)) await queue.ask("Cancel-Job", { jobId: before.id });
         const now = await job(before.id);
         const isUntouched = now !== undefined && isOurs(now, token) && FINAL.has(now.state) && now.wasProcessed === false;
-        if (!isUntouched || hasBegun(before)) begun += 1;
+        if (!isUntouched || hasBegun(before) || atWork === token) begun += 1;
       }
     } catch (error) {
       return { clean: false, waiting: null, words: (error as Error).message };

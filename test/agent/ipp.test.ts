@@ -271,7 +271,7 @@ const jobThat = (name: string, state: number, rest: Written["attributes"] = {}):
   ...rest,
 });
 const NEVER: Written["attributes"] = { "time-at-processing": [TAGS.noValue, ""] };
-const [PENDING, PROCESSING, ABORTED] = [3, 5, 8];
+const [PENDING, PROCESSING, STOPPED, ABORTED] = [3, 5, 6, 8];
 
 describe("a queue's job is never called unprinted unless it is ours and surely wasn't begun", () => {
   test("numbers begin anew where the queue restarts: what it says of another's job isn't said of the label, and that job is left alone", async () => {
@@ -311,6 +311,23 @@ describe("a queue's job is never called unprinted unless it is ours and surely w
       return operation === "Get-Job-Attributes" ? { job: jobThat(TOKEN, (looks += 1) > 1 ? ABORTED : PROCESSING, NEVER) } : {};
     });
     expect(await printer.awaitCompletion(await printer.submit(label))).toMatchObject({ outcome: "unknown", toDestroy: null });
+  });
+  test.each([
+    ["aborted", ABORTED],
+    ["back in its queue", PENDING],
+  ])("nor where it was stopped at work, as by paper that ended, and is %s when it is asked for again", async (_, state) => {
+    let now = STOPPED;
+    const { printer, label, asked } = await queueThatSays((operation) => {
+      if (operation === "Print-Job") return { job: jobThat(TOKEN, PENDING, NEVER) };
+      if (operation === "Cancel-Job") now = ABORTED;
+      return operation === "Get-Printer-Attributes" ? {} : { job: jobThat(TOKEN, now, NEVER) };
+    });
+    const submission = await printer.submit(label);
+    expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "blocked" });
+    now = state;
+    expect(await printer.awaitCompletion(submission, { withinMs: 200 })).toMatchObject({ outcome: "unknown", toDestroy: null });
+    expect(asked.includes("Cancel-Job")).toBe(state === PENDING); // or it would be sent once more, whole
+    expect(await printer.flush(TOKEN)).toMatchObject({ clean: false });
   });
   test("one that was at work when it was cancelled may have come out", async () => {
     let state = PROCESSING;
