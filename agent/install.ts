@@ -4,7 +4,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, BUFFER_FILE, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
-import { isOutOfSight, SERVICE, STATE_DIR, unitOf } from "./unit.ts";
+import { SERVICE, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
 import { makeFolder } from "./folder.ts";
 
 const OPTIONS = {
@@ -39,9 +39,14 @@ export function install(argv: string[]): Promise<number> {
   const note = existsSync(kept)
     ? `the buffer ${kept} isn't moved: ${moveOf(kept)}`
     : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
-  const unseen = isOutOfSight() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
+  const unseen = startsUnseen() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
+  const files = unseenOf(config).map((path) => `; ${path} lies under a /tmp, which no service sees: put it elsewhere`);
   const unheard = variablesSet().length > 0 ? `; ${notForIt()}` : "";
-  return carryOut(steps, yes, `${note}${unseen}${unheard}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`);
+  return carryOut(
+    steps,
+    yes,
+    `${note}${unseen}${files.join("")}${unheard}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`,
+  );
 }
 
 const inShell = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`;

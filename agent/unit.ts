@@ -26,11 +26,20 @@ const kinds = [
   },
 ];
 
-function devicesOf({ printers, scanners }: AgentConfig): { devices: string[]; groups: string[]; drivers: string[] } {
+function wiredTo({ printers, scanners }: AgentConfig) {
   const ports = [...printers.map(({ port }) => port), ...scanners.map(({ port = "" }) => port)].filter((port) =>
     /^(serial|file):/i.test(port),
   );
-  const wired = ports.map((port) => parsePort(port)).filter((address) => address.kind !== "tcp");
+  return ports.map((port) => parsePort(port)).filter((address) => address.kind !== "tcp");
+}
+/** What it reads besides its devices: a font, the file in which a camera leaves its picture. */
+const filesOf = (config: AgentConfig): string[] => [
+  ...config.fonts,
+  ...wiredTo(config).flatMap(({ path }) => (path.startsWith("/dev/") ? [] : path)),
+];
+
+function devicesOf(config: AgentConfig): { devices: string[]; groups: string[]; drivers: string[] } {
+  const wired = wiredTo(config);
   const met = kinds.filter(({ path, isSerial }) => wired.some((one) => path.test(one.path) || (isSerial && one.kind === "serial")));
   const paths = wired.map(({ path }) => path);
   // A board has serial lines of its own, and calls them as it likes: ttyAMA0, ttymxc2, rfcomm0.
@@ -59,7 +68,9 @@ const quoted = (word: string): string =>
 const isUnder = (folder: string, path: string): boolean => path.startsWith(`${folder}/`);
 
 /** A user of its own implies a /tmp of its own: from there nothing could be started. */
-export const isOutOfSight = (): boolean => [process.execPath, launcher].some((path) => isUnder("/tmp", path) || isUnder("/var/tmp", path));
+const isOutOfSight = (path: string): boolean => isUnder("/tmp", path) || isUnder("/var/tmp", path);
+export const startsUnseen = (): boolean => [process.execPath, launcher].some(isOutOfSight);
+export const unseenOf = (config: AgentConfig): string[] => filesOf(config).filter(isOutOfSight);
 
 const credentialOf = (file: string): string => `LoadCredential=config.json:${file.replaceAll("%", "%%")}\n`;
 
@@ -74,7 +85,7 @@ export function bufferOfService(file: string): string | undefined {
 export function unitOf(config: AgentConfig, file: string, version: number): string {
   const { devices, groups, drivers } = devicesOf(config);
   const loaded = ["network-online.target", ...drivers.map((driver) => `modprobe@${driver}.service`)].join(" ");
-  const needed = [process.execPath, launcher, file, ...config.fonts];
+  const needed = [process.execPath, launcher, file, ...filesOf(config)];
   const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
   const exec = [process.execPath, launcher, "agent", "--config"].map(quoted).join(" ");
   return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.

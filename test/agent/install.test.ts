@@ -114,6 +114,17 @@ test("a font is found by the service: in somebody's home it may be read there, a
   expect(homely("/home/ada/noto.ttf")).toMatch(/^ProtectHome=read-only$/m);
 });
 
+test("so is the file in which a camera leaves its picture", async () => {
+  const watched = (path: string) => ({ ...network, scanners: [{ name: "eye", driver: "camera", port: `file:${path}` }] });
+  const unit = unitOf(agentConfigFrom(watched("/home/ada/eye/frame.png")), "/etc/imprimatur.json", 252);
+  expect(unit).toMatch(/^ProtectHome=read-only$/m);
+  expect(unit).toMatch(/^PrivateDevices=yes$/m);
+  const hidden = join(folder, "hidden.json");
+  writeFileSync(hidden, JSON.stringify(watched("/tmp/frame.png")));
+  const { code, out } = await installWith({}, "--config", hidden, "--root", join(folder, "hidden"));
+  expect([code, out]).toEqual([0, expect.stringContaining("/tmp/frame.png lies under a /tmp, which no service sees")]);
+});
+
 test("a station of the network sees no device; a wired one only its own, by their groups", () => {
   const plain = unitOf(agentConfigFrom(network), "/etc/imprimatur.json", 252);
   expect(plain).toMatch(/^PrivateDevices=yes$/m);
