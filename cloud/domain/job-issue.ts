@@ -78,7 +78,7 @@ async function printable(tx: Tx, by: By, input: JobCreate, { obstacles }: Issue)
   return row;
 }
 
-async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promise<jobs.Row> {
+async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: string): Promise<jobs.Row> {
   const { needs = ["qr"], template, priority = 0, station, max_attempts: most, reprint = false, reason = null } = input;
   const [carrier, tenant] = await together([printable(tx, by, input, common), jobs.tenantOf(tx, by.tenantId)]);
   const { gtin, serial, productId, strayJob } = carrier;
@@ -86,7 +86,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
   if (needs.includes("rfid") && "fault" in named) throw new Refusal("EPC_UNAVAILABLE", named.fault);
   const row: jobs.Row = {
     tenantId: by.tenantId,
-    jobRef: jobRef(tx),
+    jobRef: ref,
     state: "QUEUED",
     fromState: null,
     reached: 0,
@@ -129,7 +129,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue): Promis
 }
 
 export const issue = async (tx: Tx, by: By, input: JobCreate, origin: string): Promise<Job> =>
-  jobs.toWire(await issueOne(tx, by, input, { origin, obstacles: new Map() }));
+  jobs.toWire(await issueOne(tx, by, input, { origin, obstacles: new Map() }, jobRef(tx)));
 
 const shape = judgeOf(JobCreate);
 /** As a job that is asked for by itself is judged: all its faults, by the names of its own fields. */
@@ -143,12 +143,13 @@ type Outcome = { index: number; job: Job } | { index: number; error: string };
 /** Each item by itself: what is refused is told with its place, the others stand. Items of one serial stay in order. */
 export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], origin: string): Promise<JobsMade> {
   const common: Issue = { origin, obstacles: new Map() };
-  const judged = items.map((item, index) => ({ index, item: item as JobCreate, faults: faultsOf(item) }));
+  // Named in their order, in which they are claimed: beside one another they are made in any.
+  const judged = items.map((item, index) => ({ index, ref: jobRef(tx), item: item as JobCreate, faults: faultsOf(item) }));
   const bySerial = Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.serial));
   const done = await eachBeside([...bySerial.values()], async (line) => {
     const outcomes: Outcome[] = [];
-    for (const { index, item, faults } of line) {
-      const issued = faults.length > 0 ? invalid(faults) : await refusalOr(() => issueOne(tx, by, item, common));
+    for (const { index, ref, item, faults } of line) {
+      const issued = faults.length > 0 ? invalid(faults) : await refusalOr(() => issueOne(tx, by, item, common, ref));
       outcomes.push(issued instanceof Refusal ? { index, error: issued.line } : { index, job: jobs.toWire(issued) });
     }
     return outcomes;

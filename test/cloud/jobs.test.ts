@@ -218,6 +218,21 @@ test("what a batch of jobs refuses is told in the order of its items", async () 
   expect(jobs).toMatchObject([a, b]);
 });
 
+test("the jobs of a batch are claimed in the order of its items, of whichever products and for whichever serials they are", async () => {
+  const home = await printShop(w);
+  const other = await productMaker(home.admin)({ gtin: gtinOf(690_005) });
+  await home.admin.post(`/passports/${other.passportId}/validations`);
+  const { serials } = (await home.admin.post("/carriers/batch", { productId: other.id, count: 20 })).body as { serials: string[] };
+  const mine = await home.allocate(20);
+  const items = mine.flatMap((serial, i) => [
+    { gtin: home.gtin, serial },
+    { gtin: other.gtin, serial: serials[i] },
+  ]);
+  expect((await home.admin.post("/aidc/jobs/batch", { items })).body).toMatchObject({ created: 40, jobs: items });
+  const { claims } = (await home.device.api.post("/aidc/jobs/claim/batch", { max: 40 })).body as { claims: Claim[] };
+  expect(claims.map(({ job }) => job["serial"])).toEqual(items.map(({ serial }) => serial));
+});
+
 test("a batch of claims takes as many as there are, each with an attempt of its own", async () => {
   const home = await printShop(w);
   const items = (await home.allocate(7)).map((serial) => ({ gtin: home.gtin, serial }));
