@@ -32,6 +32,7 @@ const open = prepared(
         sql`${serials.openJob} IS NULL`,
         sql`${serials.voidedAt} IS NULL`,
         sql`COALESCE(${serials.strayJob}, '') = ${sql.placeholder("seenStray")}`,
+        sql`COALESCE(${serials.printStatus}, '') = ${sql.placeholder("seenStatus")}`,
       ),
     ),
 );
@@ -81,7 +82,7 @@ async function printable(tx: Tx, by: By, input: JobCreate, { obstacles }: Issue)
 async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: string): Promise<jobs.Row> {
   const { needs = ["qr"], template, priority = 0, station, max_attempts: most, reprint = false, reason = null } = input;
   const [carrier, tenant] = await together([printable(tx, by, input, common), jobs.tenantOf(tx, by.tenantId)]);
-  const { gtin, serial, productId, strayJob } = carrier;
+  const { gtin, serial, productId, strayJob, printStatus } = carrier;
   const named = carriers.epcOf(tenant.prefixes, gtin, serial);
   if (needs.includes("rfid") && "fault" in named) throw new Refusal("EPC_UNAVAILABLE", named.fault);
   const row: jobs.Row = {
@@ -118,7 +119,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: st
     updatedAt: tx.now,
   };
   const [opened] = await together([
-    open.run({ ...row, seenStray: strayJob ?? "" }),
+    open.run({ ...row, seenStray: strayJob ?? "", seenStatus: printStatus ?? "" }),
     insertJob.run(row),
     jobs.record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason }),
     products.nowPrinted(tx, by.tenantId, productId),

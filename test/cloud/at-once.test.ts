@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import * as printStatus from "../../cloud/domain/print-status.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
@@ -133,6 +134,21 @@ test("the same outcomes said eight times at once are told of once", async () => 
   expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
   expect(answers.filter(({ headers }) => headers.has("idempotency-replayed"))).toHaveLength(ROUNDS.length - 1);
   await receiver.end();
+});
+
+test("a job that is issued while another system says that it printed the label begins with the warning", async () => {
+  const [serial = ""] = await shop.allocate(1);
+  const by = { tenantId: shop.tenantId, actor: { kind: "api_key", id: null, name: "MES" }, requestId: randomUUID() };
+  const isSaid = Promise.withResolvers<void>();
+  const said = w.store.write("print status", async (tx) => {
+    await printStatus.report(tx, by, [{ serial, status: "printed" }], { keyless: true, origin: w.url });
+    isSaid.resolve();
+    await sleep(200); // as one of a thousand labels takes
+  });
+  await isSaid.promise;
+  const [{ status, body }] = await Promise.all([shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial }), said]);
+  expect([status, body.duplicate_risk]).toEqual([201, true]);
+  await shop.admin.post(`/aidc/jobs/${body.job_ref}/cancel`);
 });
 
 test.each(ROUNDS)("a key becomes one device's, and none's once it is revoked or rotated", async () => {
