@@ -73,7 +73,8 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
     lanes = known;
     toLookAt = asked;
     for (const [webhookId, { lane, tries, again }] of done.looks) {
-      if (!again) toLookAt.delete(webhookId);
+      toLookAt.delete(webhookId);
+      if (again) toLookAt.add(webhookId); // at the end, so that a long one lets others by
       if (lane) lanes.set(webhookId, withTries(lane, tries));
       else lanes.delete(webhookId);
       for (const one of tries) begin(one);

@@ -160,6 +160,21 @@ test("a webhook that is deleted is sent nothing more, and its deliveries go with
   expect([await h.print(), h.receiver.requests()]).toEqual([0, told]);
 });
 
+test("what is held of a webhook that is deleted goes at once, however much it is", async () => {
+  const h = await hooked(w, ["print.confirmed"]);
+  const count = 200;
+  await w.store.write("held at once", async (tx) => {
+    for (let i = 0; i < count; i += 1) await emit(tx, h, "print.confirmed", { serials: [String(i)] });
+    await disable(tx, h.tenantId, h.id, "failing");
+  });
+  const states = () =>
+    w.store.read("states", async ({ db }) => (await db.select().from(table)).filter(({ webhookId }) => webhookId === h.id));
+  await expect.poll(async () => (await states()).filter(({ state }) => state === "held").length, OFTEN).toBe(count);
+  await expect.poll(() => rests(h.id), OFTEN).toBe(true);
+  expect((await h.admin.delete(h.path)).status).toBe(204);
+  await expect.poll(async () => (await states()).length, OFTEN).toBe(0);
+});
+
 test("what came of a try is on record once, though the answer to the commit that says so was lost; a try of somebody else's beside it is noted", async () => {
   const h = await hooked(w, ["print.confirmed"], answering(400));
   await h.print();
