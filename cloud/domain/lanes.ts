@@ -73,6 +73,14 @@ const dueRows = prepared(db.select().from(deliveries).where(isDue).orderBy(deliv
 const dueIds = prepared(
   db.select({ id: deliveries.id }).from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(placeholder("most")),
 );
+const timed = { id: deliveries.id, dueAt: deliveries.dueAt, createdAt: deliveries.createdAt };
+const timedRows = prepared(
+  db.select(timed).from(deliveries).where(isDue).orderBy(deliveries.dueAt, deliveries.id).limit(placeholder("most")),
+);
+const isRetryDue = and(isDue, sql`${deliveries.dueAt} > 0`);
+const retriesDue = prepared(
+  db.select(timed).from(deliveries).where(isRetryDue).orderBy(deliveries.dueAt, deliveries.id).limit(placeholder("most")),
+);
 export type Look = { lane: Lane | undefined; tries: Try[]; again: boolean };
 const gone: Look = { lane: undefined, tries: [], again: false };
 
@@ -102,15 +110,32 @@ async function renewed(tx: Tx, owner: string, lane: Lane): Promise<Lane> {
   return { ...lane, leaseUntil };
 }
 
-/** What waits, in order and at most a slice; whole where it is only a few, as it mostly is. */
+/** What waits, in turn and at most a slice of each; whole where it is only a few, as it mostly is. */
 async function due(tx: Tx, { webhookId, inFlight }: Lane): Promise<Waiting[]> {
   const few = inFlight.size + 2;
   const rows = await dueRows.all({ webhookId, now: tx.now, most: few });
   const found: Waiting[] =
     rows.length < few
       ? rows.map((whole) => ({ id: whole.id, whole }))
-      : await dueIds.all({ webhookId, now: tx.now, most: SLICE_ROWS + inFlight.size });
+      : await manyDue({ webhookId, now: tx.now, most: SLICE_ROWS + inFlight.size });
   return found.filter(({ id }) => !inFlight.has(id));
+}
+
+async function manyDue(asked: { webhookId: string; now: number; most: number }): Promise<Waiting[]> {
+  const retries = await retriesDue.all(asked); // mostly there is none, and an index alone tells the others
+  return retries.length === 0 ? dueIds.all(asked) : inTurn(await timedRows.all({ ...asked, now: 0 }), retries);
+}
+
+type Timed = Pick<typeof deliveries.$inferSelect, keyof typeof timed>;
+/** First tries in their order, among them each retry when it has waited for longer than what follows: else a busy webhook would have none. */
+function inTurn(firsts: readonly Timed[], retries: readonly Timed[]): Timed[] {
+  const left = [...retries];
+  const found: Timed[] = [];
+  for (const first of firsts) {
+    while (left[0] && (left[0].dueAt ?? 0) <= first.createdAt) found.push(...left.splice(0, 1));
+    found.push(first);
+  }
+  return [...found, ...left];
 }
 
 const heldIds = prepared(

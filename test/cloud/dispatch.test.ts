@@ -56,6 +56,23 @@ test("a few events of one webhook arrive one after another, in the order they ha
   expect(tries.most).toBe(1);
 });
 
+test("a retry that is due goes before what happened later, however busy its webhook is", async () => {
+  const held: ServerResponse[] = [];
+  const h = await hooked(w, ["print.confirmed"], (n, response) => void (n === 0 ? response.writeHead(500).end() : held.push(response)));
+  await h.print("failed");
+  await h.latest(tried(1));
+  for (const serial of ["before 1", "before 2"]) await h.print(serial);
+  await expect.poll(async () => [held.length, (await h.deliveries()).length], OFTEN).toEqual([1, 3]);
+  w.later(SCHEDULE_MS[0] * 1.2);
+  await h.print("after");
+  const order = ["before 1", "before 2", "failed", "after"];
+  for (const [nth] of order.entries()) {
+    await expect.poll(() => held.length, OFTEN).toBe(nth + 1);
+    held[nth]?.writeHead(204).end();
+  }
+  await expect.poll(() => serialsOf(h.receiver.received), OFTEN).toEqual(["failed", ...order]);
+});
+
 test("many that wait go several at a time, begun in order and never more than the limit", async () => {
   const tries = atOnce(5);
   const h = await hooked(w, ["print.confirmed"], tries.answer);
