@@ -66,7 +66,10 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
       const room = flying.size < TRIES_MAX;
       const claimed = room ? await claim(tx, owner, Math.min(TURN_ROWS, LANES_MAX - known.size)) : [];
       const due = [...asked].slice(0, TURN_ROWS).flatMap((id) => known.get(id) ?? []);
-      const looks = await Promise.all((room ? [...due, ...claimed] : []).map((lane) => lookAt(tx, lane)));
+      // Among them may be our own whose leases ran out, as by a clock that leapt: what is on its way of those isn't begun again.
+      const ours = claimed.map((lane) => ({ ...lane, inFlight: known.get(lane.webhookId)?.inFlight ?? lane.inFlight }));
+      const each = new Map((room ? [...due, ...ours] : []).map((lane) => [lane.webhookId, lane]));
+      const looks = await Promise.all([...each.values()].map((lane) => lookAt(tx, lane)));
       return { looks, more: more || claimed.length === TURN_ROWS };
     });
     settled = settled.slice(over.length);

@@ -19,6 +19,7 @@ import { engine, freshDatabase, world } from "../world.ts";
 
 const PRIVATE = { IMPRIMATUR_WEBHOOK_PRIVATE: "on" };
 const w = await world({ settings: PRIVATE, clock: "stopped" });
+const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const OFTEN = { interval: 10 };
@@ -317,6 +318,25 @@ test("a clock that is set back delays no first try; one that leaps ahead makes a
   await h.print("after the leap");
   await h.latest(ended);
   expect(serialsOf(h.receiver.received)).toEqual(["after the clock went back", "to be tried again", "to be tried again", "after the leap"]);
+});
+
+test("a clock that leaps ahead doesn't begin again what is on its way", async () => {
+  const held: ServerResponse[] = [];
+  const h = await hooked(w, ["print.confirmed"], (_n, response) => void held.push(response));
+  const other = await receiving();
+  await h.add(other.url);
+  await h.print("1");
+  await expect.poll(() => [held.length, other.received.length], OFTEN).toEqual([1, 1]);
+  w.later(MINUTE_MS);
+  for (const serial of ["2", "3"]) await h.print(serial);
+  await expect.poll(() => other.received.length, OFTEN).toBe(3);
+  expect(held).toHaveLength(1);
+  for (const nth of [0, 1, 2]) {
+    await expect.poll(() => held.length, OFTEN).toBe(nth + 1);
+    held[nth]?.writeHead(204).end();
+  }
+  await h.latest(ended);
+  expect(serialsOf(h.receiver.received)).toEqual(["1", "2", "3"]);
 });
 
 test("a secret that can't be opened with this node's key is told in the delivery, and a rotation mends it", async () => {
