@@ -141,14 +141,19 @@ function sections(content: Facts, told: ReadonlySet<string>, language: Language)
   ];
 }
 
+/** Its Digital Link: nobody may speak for the GTIN of a lot as a whole. */
+const linkTo = ({ gtin, serial, lot }: PublicPassport, origin: string): string =>
+  linkOf(origin, { gtin, ...(serial !== undefined ? { serial } : lot !== undefined ? { lot } : {}) });
+
 /** The same in schema.org's words, for search engines and assistants. */
-function schemaOrg({ gtin, serial, issuer, content, uid }: PublicPassport, origin: string): Html {
+function schemaOrg(passport: PublicPassport, origin: string): Html {
+  const { gtin, serial, issuer, content, uid } = passport;
   const product = objectIn(content, "product");
   const properties = Object.entries(objectIn(product, "characteristics")).filter(([, value]) => typeof value !== "object");
   return jsonScript({
     "@context": "https://schema.org",
     "@type": "Product",
-    "@id": linkOf(origin, { gtin, ...(serial === undefined ? {} : { serial }) }),
+    "@id": linkTo(passport, origin),
     url: passportUrl(origin, uid, serial),
     name: textIn(product, "name") ?? gtin,
     description: textIn(product, "description"),
@@ -179,7 +184,7 @@ export function passportPage(passport: PublicPassport, language: Language, origi
     [say.credential, passportUrl(origin, uid, serial, ".vc")],
     [say.data, passportUrl(origin, uid, serial, ".jsonld")],
     [say.proof, anchored && `${origin}${API}/log/proof?digest=${digest}`],
-    [say.links, `${linkOf(origin, { gtin, ...(serial === undefined ? {} : { serial }) })}?linkType=linkset`],
+    [say.links, `${linkTo(passport, origin)}?linkType=linkset`],
   ];
   const body = html`<header>
       <p class="kicker">${say.passport}</p>

@@ -304,3 +304,13 @@ test("a serial that is voided takes the passport of the item with it, whichever 
   const late = await publishedBy({ gtin: shop.gtin, serialNumber: later, granularity: "item" }, "draft");
   expect(code(await publishBy(late.id))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
 });
+
+test("the page of a lot leads to the links of that lot, and is called by its own link", async () => {
+  const lot = await published({ granularity: "batch", serialNumber: "L/7" });
+  const page = (await at(lot.id, BROWSER)).text;
+  const link = `${w.url}/01/${lot.gtin}/10/L%2F7`;
+  const [href = ""] = /[^"]*(?=\?linkType=linkset")/.exec(page) ?? [];
+  expect(href).toBe(link);
+  expect((await w.nobody.get(`/${new URL(href).pathname}?linkType=linkset`)).status).toBe(200);
+  expect(page).toContain(JSON.stringify({ "@id": link }).slice(1, -1));
+});
