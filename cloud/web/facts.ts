@@ -27,8 +27,10 @@ function kept<Format>(make: (language: Language) => Format): (language: Language
   const made: Partial<Record<Language, Format>> = {};
   return (language) => (made[language] ??= make(language));
 }
-const percents = kept((language) => new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 2 }));
-const numbers = kept((language) => new Intl.NumberFormat(language, { maximumFractionDigits: 3 }));
+/** What is too little for so many digits keeps two of its own: four thousandths of a percent of lead aren't none. */
+const orLess = { maximumSignificantDigits: 2, roundingPriority: "morePrecision" } as const;
+const percents = kept((language) => new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 2, ...orLess }));
+const numbers = kept((language) => new Intl.NumberFormat(language, { maximumFractionDigits: 3, ...orLess }));
 const days = kept((language) => new Intl.DateTimeFormat(language, { dateStyle: "long", timeZone: "UTC" }));
 const regions = kept((language) => new Intl.DisplayNames([language], { type: "region", fallback: "code" }));
 export const percent = (share: number, language: Language): string => percents(language).format(share);

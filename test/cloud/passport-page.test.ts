@@ -314,3 +314,20 @@ test("the page of a lot leads to the links of that lot, and is called by its own
   expect((await w.nobody.get(`/${new URL(href).pathname}?linkType=linkset`)).status).toBe(200);
   expect(page).toContain(JSON.stringify({ "@id": link }).slice(1, -1));
 });
+
+test("what is little is told as little, and never as nothing", async () => {
+  const lead = (concentrationPercentage: number) => ({ name: `lead ${concentrationPercentage}`, concentrationPercentage });
+  const extensions = { hazardousSubstances: [0.0042, 0.000056, 0, 12.345, 0.05].map(lead), annualEnergyConsumptionKwh: 0.00042 };
+  const { id } = await published({ extensions });
+  const shown = async (language: string) => read((await at(id, { ...BROWSER, "accept-language": language })).text);
+  const page = await shown("en");
+  expect(page.match(/lead [\d.e-]+ [\d.]+%/g)).toEqual([
+    "lead 0.0042 0.0042%",
+    "lead 0.000056 0.000056%",
+    "lead 0 0%",
+    "lead 12.345 12.35%",
+    "lead 0.05 0.05%",
+  ]);
+  expect(page).toContain("0.00042 kWh");
+  expect(await shown("de")).toContain("0,0042 %");
+});
