@@ -1,4 +1,5 @@
 // Passports as EN 18222 reads them: found by their own id or by their product's Digital Link, in EN 18223's envelope, over all tenants.
+import { setImmediate as turn } from "node:timers/promises";
 import { and, asc, eq, gt, inArray, isNotNull } from "../store/drizzle.ts";
 import { keyOf, type LinkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -40,11 +41,11 @@ async function find(tx: Tx, where: ReturnType<typeof eq>): Promise<Found> {
 }
 
 /** `urn:uuid:…`, as it is shown, or the id in it. */
-export async function byId(tx: Tx, dppId: string, form: Form, origin: string): Promise<Dpp> {
+export async function byId(tx: Tx, dppId: string, form: Form, origin: string): Promise<Read> {
   return envelope(await find(tx, eq(passports.id, dppId.replace(/^urn:uuid:/, ""))), form, origin);
 }
 
-export async function byProduct(tx: Tx, name: string, form: Form, origin: string): Promise<Dpp> {
+export async function byProduct(tx: Tx, name: string, form: Form, origin: string): Promise<Read> {
   const productId = (await productsOf(tx, [name]))[0] ?? (await ofLabel(tx, name, origin));
   if (productId === undefined) throw absent();
   return envelope(await find(tx, eq(passports.productId, productId)), form, origin);
@@ -138,18 +139,21 @@ async function productsOf(tx: Tx, names: string[]): Promise<string[]> {
 
 const STATUS = { published: "active", suspended: "inactive", archived: "archived", draft: "invalid", generating: "invalid" } as const;
 
+/** An envelope; where it is asked for in full, the data that `inFull` is to write into it. */
+export type Read = { dpp: Dpp; data?: Content };
+
 function envelope(
   { passports: row, products: product, passport_versions: version, issued_credentials: issued }: Found,
   form: Form,
   origin: string,
-): Dpp {
+): Read {
   const isRevoked = row.revokedAt !== null || (issued !== null && issued.revokedAt !== null);
   const dppStatus = isRevoked ? "invalid" : STATUS[row.state];
   const isActive = dppStatus === "active";
   const data = isActive ? version.content : {};
   const full = form.representation === "full" && isActive;
   const { elements: _, ...compressed } = data; // the full form's own name
-  return {
+  const dpp: Dpp = {
     ...(full ? {} : compressed), // first, so that nothing in it can pass for the envelope's own
     digitalProductPassportId: uriOf(row.id),
     uniqueProductIdentifier: linkOf(origin, product),
@@ -159,22 +163,51 @@ function envelope(
     lastUpdated: instant(isActive ? (version.publishedAt ?? row.updatedAt) : row.updatedAt),
     economicOperatorId: uriOf(row.tenantId),
     contentSpecificationIds: [UNTP_DPP],
-    ...(full ? { elements: elementsOf(data) } : {}),
   };
+  return full ? { dpp, data } : { dpp };
+}
+
+const SLICE_CHARACTERS = 65_536;
+/** Data may be thirty times as long in full: it is written while it is sent, and others get a turn in between. */
+export async function* inFull(dpp: Dpp, data: Content): AsyncGenerator<string> {
+  let text = `${JSON.stringify(dpp).slice(0, -1)},"elements":`;
+  for (const piece of elementsOf(data)) {
+    text += piece;
+    if (text.length < SLICE_CHARACTERS) continue;
+    yield text;
+    text = "";
+    await turn();
+  }
+  yield `${text}}`;
+}
+
+function* listed<Item>(items: Iterable<Item>, one: (item: Item) => Iterable<string>): Generator<string> {
+  let before = "[";
+  for (const item of items) {
+    yield before;
+    yield* one(item);
+    before = ",";
+  }
+  yield before === "[" ? "[]" : "]";
 }
 
 const TYPES: Record<string, string> = { string: "xsd:string", number: "xsd:decimal", boolean: "xsd:boolean" };
 const isPlain = (value: unknown): boolean => typeof value !== "object" || value === null;
 
-const elementsOf = (data: Content): DppElement[] =>
-  Object.entries(data).map(([name, value]) => ({ dictionaryReference: UNTP_DPP + name, ...elementOf(name, value) }));
+const elementsOf = (data: Content): Generator<string> =>
+  listed(Object.entries(data), ([name, value]) => elementOf({ dictionaryReference: UNTP_DPP + name, elementId: name }, value));
 
 /** A list of objects is a collection of collections, numbered. */
-function elementOf(elementId: string, value: unknown): DppElement {
-  if (isPlain(value))
-    return { elementId, objectType: "SingleValuedDataElement", valueDataType: TYPES[typeof value] ?? "xsd:string", value };
-  if (!Array.isArray(value)) return { elementId, objectType: "DataElementCollection", value: elementsOf(value as Content) };
-  if (value.every(isPlain))
-    return { elementId, objectType: "MultiValuedDataElement", valueDataType: TYPES[typeof value[0]] ?? "xsd:string", value };
-  return { elementId, objectType: "DataElementCollection", value: value.map((item, i) => elementOf(String(i), item)) };
+function* elementOf(named: Pick<DppElement, "dictionaryReference" | "elementId">, value: unknown): Generator<string> {
+  const whole = (element: Omit<DppElement, "elementId">) => JSON.stringify({ ...named, ...element });
+  if (isPlain(value)) yield whole({ objectType: "SingleValuedDataElement", valueDataType: TYPES[typeof value] ?? "xsd:string", value });
+  else if (Array.isArray(value) && value.every(isPlain))
+    yield whole({ objectType: "MultiValuedDataElement", valueDataType: TYPES[typeof value[0]] ?? "xsd:string", value });
+  else {
+    yield `${JSON.stringify({ ...named, objectType: "DataElementCollection" }).slice(0, -1)},"value":`;
+    yield* Array.isArray(value)
+      ? listed(value.entries(), ([i, item]) => elementOf({ elementId: String(i) }, item))
+      : elementsOf(value as Content);
+    yield "}";
+  }
 }

@@ -1,7 +1,8 @@
 // EN 18222's mandatory reads, at the root and open to all: a passport by its id, by its product, and the ids of many products' passports.
+import { Readable } from "node:stream";
 import { Dpp, DppIds, DppIdsAsked, DppIdsQuery, DppParams, DppProductParams, DppQuery } from "#shared/wire/dpps.ts";
 import * as domain from "../domain/dpps.ts";
-import { read, type Route } from "../route.ts";
+import { read, type Reply, type Route, serve } from "../route.ts";
 
 const [tag, root, scope, open] = ["EN 18222", true, "public", true] as const;
 /** A page that sends JSON asks first. */
@@ -11,8 +12,13 @@ const openToPost = () => ({
   allow: "POST, OPTIONS",
 });
 
+const reply = ({ dpp, data }: domain.Read): Reply => ({
+  status: 200,
+  body: data === undefined ? dpp : Readable.from(domain.inFull(dpp, data)),
+});
+
 export const dpps: Route[] = [
-  read({
+  serve({
     method: "GET",
     path: "/v1/dpps/{dppId}",
     root,
@@ -23,9 +29,10 @@ export const dpps: Route[] = [
     params: DppParams,
     query: DppQuery,
     replies: { 200: Dpp },
-    run: async ({ tx, params, query, deps }) => ({ status: 200, body: await domain.byId(tx, params.dppId, query, deps.origin()) }),
+    run: async ({ params, query, deps }) =>
+      reply(await deps.store.read("dpp", (tx) => domain.byId(tx, params.dppId, query, deps.origin()))),
   }),
-  read({
+  serve({
     method: "GET",
     path: "/v1/dppsByProductId/{productId}",
     root,
@@ -37,7 +44,8 @@ export const dpps: Route[] = [
     query: DppQuery,
     replies: { 200: Dpp },
     refusals: ["SERIAL_VOIDED"],
-    run: async ({ tx, params, query, deps }) => ({ status: 200, body: await domain.byProduct(tx, params.productId, query, deps.origin()) }),
+    run: async ({ params, query, deps }) =>
+      reply(await deps.store.read("dpp", (tx) => domain.byProduct(tx, params.productId, query, deps.origin()))),
   }),
   read({
     method: "POST",
