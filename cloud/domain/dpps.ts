@@ -160,7 +160,7 @@ function envelope(
     granularity: product.granularity,
     dppSchemaVersion: "EN 18223:2026",
     dppStatus,
-    lastUpdated: instant(isActive ? (version.publishedAt ?? row.updatedAt) : row.updatedAt),
+    lastUpdated: instant(Math.max(row.updatedAt, row.revokedAt ?? 0, issued?.revokedAt ?? 0)), // its status above all: a void is no change of the passport's own
     economicOperatorId: uriOf(row.tenantId),
     contentSpecificationIds: [UNTP_DPP],
   };

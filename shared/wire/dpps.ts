@@ -33,7 +33,7 @@ export const Dpp = Type.Object({
   granularity: Type.Enum([...granularities]),
   dppSchemaVersion: Type.Literal("EN 18223:2026"),
   dppStatus: Type.Enum(["active", "inactive", "archived", "invalid"]),
-  lastUpdated: Instant,
+  lastUpdated: { ...Instant, description: "When it last changed: its status, what it says, or what is drafted of that" },
   economicOperatorId: Type.String({ description: "A URI" }),
   contentSpecificationIds: Type.Array(Type.String()),
   elements: Type.Optional(Type.Array(DppElement)),

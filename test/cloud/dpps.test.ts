@@ -131,6 +131,27 @@ test("suspended, archived, voided or revoked it says so and nothing else; a draf
   expect((await w.nobody.delete(`//v1/dpps/${draft.id}`)).body.statusCode).toBe("ClientMethodNotAllowed");
 });
 
+test("who looks again at what was updated since misses nothing: its moment goes on with each change of its status, and never back", async () => {
+  const [it, other] = [await publishedPassport(w.admin, { gtin: next() }), await publishedPassport(w.admin, { gtin: next() })];
+  const now = async ({ id }: { id: string }) => Date.parse((await get(`dpps/${id}`)).lastUpdated);
+  const moments = [await now(it)];
+  const steps = [
+    () => w.admin.post(`/passports/${it.id}/suspend`),
+    () => publish(w.admin, it.productId),
+    () => w.admin.post(`/products/${it.productId}/void`, { reason: "recalled" }),
+  ];
+  for (const step of steps) {
+    w.later(1_000);
+    expect((await step()).status).toBe(200);
+    moments.push(await now(it));
+  }
+  const gaps = moments.slice(1).map((moment, i) => moment - moments[i]! >= 1_000);
+  expect(gaps).toEqual([true, true, true]);
+  const before = await now(other);
+  expect((await w.admin.post(`/credentials/${other.id}/revoke`)).status).toBe(200);
+  expect(await now(other)).toBeGreaterThan(before + 2_000);
+});
+
 test("a link is decoded once, and names what it names: a lot isn't a serial, a model isn't its items", async () => {
   const [gtin, other] = [next(), next()];
   const item = await publishedPassport(w.admin, { gtin, serialNumber: "A%2FB" });
