@@ -121,6 +121,8 @@ export function claimsOf(deps: ClaimDeps) {
   let standsSince: number | undefined;
   /** What waits behind a printer that can't print for so long, or at a station that was paused, others could do. */
   function letGo(): void {
+    for (const attempt of ahead().filter(maySkip))
+      if (takersOf(floor, attempt).length === 0) store.change(attempt.attemptId, { ended: "let go" }); // the settings are others now
     if (!blocked() && !paused()) return void (standsSince = undefined);
     standsSince ??= clock.now();
     for (const attempt of ahead().filter(maySkip))
