@@ -93,7 +93,9 @@ export function claimsOf(deps: ClaimDeps) {
       verifyEnvelope(claimed, { keys: standing.keys() ?? { keys: [] }, deviceId: standing.info()?.device.id ?? "", now: time.now() });
     const first = await judge();
     if (first.good || !first.unknownKey) return first;
-    await standing.refreshKeys();
+    // It is claimed again under the same key, and not called false for want of them.
+    if (!(await standing.refreshKeys()))
+      throw new Error("what is claimed can't be judged yet: the cloud signs with a key that can't be had");
     return judge();
   }
   async function take(claimed: Claimed, leaseUntil: number): Promise<void> {

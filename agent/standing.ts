@@ -12,7 +12,8 @@ export type Standing = {
   info(): StationInfo | null;
   keys(): JSONWebKeySet | null;
   refresh(): Promise<void>;
-  refreshKeys(): Promise<void>;
+  /** False where they can't be had now. */
+  refreshKeys(): Promise<boolean>;
 };
 export type Talks = { cloud: CloudClient; uplink: Uplink };
 
@@ -32,9 +33,13 @@ export function standingOf({ cloud, uplink, floor: { store, say } }: Talks & { f
     refreshKeys: async () => {
       const said = await cloud.jwks();
       uplink.heard(said, "anybody");
-      if (!said.ok) return say("warn", { event: "keys" }, "the cloud's keys can't be had");
+      if (!said.ok) {
+        say("warn", { event: "keys" }, "the cloud's keys can't be had");
+        return false;
+      }
       keys = said.value;
       store.setMeta("jwks", JSON.stringify(keys));
+      return true;
     },
   };
 }

@@ -79,6 +79,21 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
     expect([told, station.state().quarantine]).toEqual([2, []]);
   });
 
+  test("nor where the cloud's new keys can't be had at once: the claim is asked for again", async (t) => {
+    const shop = await printShop(w);
+    const net = await startNetwork(() => w.url);
+    t.onTestFinished(net.end);
+    let told = 0;
+    net.rule(({ path }) => (path.endsWith("/jwks.json") && (told += 1) === 2 ? { status: 503, code: "OVERLOADED" } : "pass"));
+    net.alter(({ path }, answer) =>
+      path.endsWith("/jwks.json") && told === 1 ? answer.replaceAll(/"kid":"[^"]+"/g, '"kid":"yesterday\'s"') : answer,
+    );
+    const station = await running(t, net.url, shop);
+    const { job_ref: ref } = await shop.issue();
+    await sealed(shop, ref);
+    expect([told, station.state().quarantine, (await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt]).toEqual([3, [], 1]);
+  });
+
   test("one for another device", async (t) => {
     const shop = await printShop(w);
     const other = await shop.newDevice("line 2");
