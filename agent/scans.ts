@@ -126,9 +126,14 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       return { moved: false, words: tag.words, job_ref: jobRef, why: "tag" };
     }
     const result = scanResultOf(seen, { ...intendedOf(attempt, seen), ...(tag.rfid ? { rfid: tag.rfid } : {}) });
-    keepPicture(seen);
-    const said = scanned(floor, attemptId, { result, actor: actorOf(operator), source: seen.source === "keyboard" ? "person" : "scanner" });
-    return { ...said, job_ref: jobRef };
+    const source = seen.source === "keyboard" ? "person" : "scanner";
+    return store.write(() => {
+      const said = scanned(floor, attemptId, { result, actor: actorOf(operator), source });
+      const { early } = store.must(attemptId).work;
+      // A camera has two pictures a second of a label that lies there: only that of the scan that counts is evidence.
+      if (said.moved || early?.result.image_sha256 === seen.image_sha256) keepPicture(seen);
+      return { ...said, job_ref: jobRef };
+    });
   }
 
   /** The tag was read, or what else lay in the field may have been sealed meanwhile. */

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { pngOf } from "../../agent/bitmap.ts";
 import { explainLeft } from "../../fixtures/person.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
+import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import {
@@ -148,6 +149,25 @@ describe.concurrent("what goes well", () => {
     t.onTestFinished(station.end);
     camera?.show(() => machine?.labels[0] && pngOf(machine.labels[0].dots));
     await sealed(shop, ref);
+  });
+
+  test("a camera that goes on seeing a label that waits for a person has one picture of it kept", async (t) => {
+    const shop = await printShop(w);
+    const net = await startNetwork(() => w.url);
+    t.onTestFinished(net.end);
+    const station = await running(t, net.url, shop, { eyes: "camera", config: { attest: "operator" } });
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const frames = () => station.floor.camera?.frames() ?? 0;
+    const before = frames();
+    await until(() => frames() > before + 6);
+    await say(station, ref, "good");
+    await sealed(shop, ref);
+    await until(() => station.state().buffer.pictures === 0);
+    const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
+    const named = [items[0].evidence.render_manifest.preview_sha256, items[3].evidence.scan_result.image_sha256];
+    const sent = net.passed.flatMap(({ method, path }) => (method === "PUT" ? path.split("/").at(-1) : []));
+    expect(sent).toEqual(named);
   });
 
   test("with `attest: operator` a person is asked even where the device could know", async (t) => {
