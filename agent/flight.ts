@@ -31,6 +31,7 @@ export type FlightFloor = PressFloor & {
 };
 export type Flight = { attemptId: string; submission: Submission };
 const SETTLE_MS = 500;
+const UNSURE_MS = 10_000;
 const EXCHANGED = { clean: false, words: saying("exchanged") };
 /** A queue's jobs keep it beyond the agent's life. */
 const nameOf = ({ task, attemptId }: Attempt): string => `${task.job_ref}/${attemptId}`;
@@ -41,10 +42,13 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   const mayHold = config.inFlight ?? 1;
   const isQueue = can(config, "queue");
   let unsent = 0; // in a row
+  const unsure = new Map<string, number>(); // attempts of whose lease nothing could be learned, and until when others go first
 
   async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
     floor.hungry();
     const lease = await floor.holds(attempt);
+    for (const [id, until] of unsure) if (until <= clock.now()) unsure.delete(id);
+    if (lease === "unknown") unsure.set(attempt.attemptId, clock.now() + UNSURE_MS);
     const { ended, printer } = store.must(attempt.attemptId);
     if (printer !== null && printer !== config.name) return undefined; // another lane was faster
     if (lease !== "alive" || press.isOver() || floor.paused() || ended !== null) {
@@ -247,5 +251,6 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     });
   }
 
-  return { dispatch, follow, watch, close, drop };
+  const isUnsure = ({ attemptId }: Attempt): boolean => (unsure.get(attemptId) ?? 0) > clock.now();
+  return { dispatch, isUnsure, follow, watch, close, drop };
 }

@@ -45,7 +45,8 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     !store.allOfLink(attempt.task.digital_link).some(isUnsettled);
   function pick(open: Attempt[]): Attempt | undefined {
     if (floor.paused() || store.fault() !== null) return undefined;
-    return open.find((one) => isMine(one) && canStart(one)) ?? open.find(canStart);
+    const first = (may: (one: Attempt) => boolean) => open.find((one) => isMine(one) && may(one)) ?? open.find(may);
+    return first((one) => !flight.isUnsure(one) && canStart(one)) ?? first(canStart);
   }
 
   /** What is drawn and can't be printed here now goes to the other printers, where all that may take it draw the very same label: what was reported of it stays true. */

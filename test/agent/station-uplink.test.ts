@@ -845,6 +845,24 @@ test("a lease over which the cloud stumbles each time holds up no other", async 
   expect(beats(next.job_ref)).toBeGreaterThan(0);
 });
 
+test("a label of whose lease the cloud can't say anything keeps no other of its printer waiting, and is printed once it can", async (t) => {
+  const settings = { claim: { ahead: 3, leaseSeconds: 600 } };
+  const { shop, net, station: first } = await behind(t, { eyes: "hand", settings });
+  const [before, bad, next] = [await shop.issue({ priority: 3 }), await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })];
+  const isClaimed = () => [bad, next].every(({ job_ref: ref }) => jobAt(first, ref) !== undefined);
+  await until(() => jobAt(first, before.job_ref)?.state === "PRINTED_ATTESTED" && isClaimed() && first.state().buffer_depth === 0);
+  await first.end(); // from now on no lease is believed before the cloud has said so
+  net.rule(({ path }) => (path.endsWith(`${bad.job_ref}/heartbeat`) ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));
+  const station = await stationOn(first.floor);
+  t.onTestFinished(station.end);
+  await ask(station, "POST", "/api/scan", { text: before.digital_link });
+  await until(() => jobAt(station, next.job_ref)?.state === "PRINTED_ATTESTED", 30_000);
+  net.rule(() => "pass");
+  await ask(station, "POST", "/api/scan", { text: next.digital_link });
+  await until(() => jobAt(station, bad.job_ref)?.state === "PRINTED_ATTESTED");
+  expect(await station.floor.links()).toEqual([before, next, bad].map(({ digital_link: text }) => text));
+});
+
 test("a cloud that can't be reached is told of with the reason, and so is its broker", async (t) => {
   const settings = { cloud: `http://127.0.0.1:${await freePort()}`, key: "imp_any" };
   const message = `${settings.cloud} doesn't answer: connect ECONNREFUSED ${settings.cloud.slice(7)}`;
