@@ -18,7 +18,8 @@ export type Pauses = { firstMs: number; mostMs: number };
 const PAUSES: Pauses = { firstMs: 1_000, mostMs: 30_000 };
 const IDLE_MS = 1_000;
 const STUMBLES_MAX = 8;
-const PICTURES_ABREAST = 8;
+const PICTURES_ABREAST = 8; // at most: a slow line carries fewer within the time that a call may take
+const WIDER_AFTER = 8;
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
 const BATCHES = 3 * ABREAST; // read at once
 
@@ -40,6 +41,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   let notBefore = 0;
   const attemptsAside = asides(clock, pauses.mostMs);
   const picturesAside = asides(clock, pauses.mostMs);
+  let picturesAbreast = PICTURES_ABREAST;
+  let sentWell = 0; // times in a row
   /** How often each report was sent. One that was sent before, perhaps by the run before this one, may get the answer of that time again: that renews no lease. */
   const departures = new Map<number, number>();
   const earlier = store.lastReport();
@@ -217,9 +220,13 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   /** Pictures are evidence too, but nothing waits for them. */
   async function sendPictures(): Promise<boolean> {
     while (!over) {
-      const pictures = store.nextPictures(PICTURES_ABREAST, picturesAside.ids());
+      const pictures = store.nextPictures(picturesAbreast, picturesAside.ids());
       if (pictures.length === 0) return false;
-      if ((await Promise.all(pictures.map(sendPicture))).includes(true)) return true;
+      const left = (await Promise.all(pictures.map(sendPicture))).includes(true);
+      sentWell = left ? 0 : sentWell + 1;
+      if (left) picturesAbreast = Math.max(1, Math.floor(picturesAbreast / 2));
+      else if (sentWell % WIDER_AFTER === 0) picturesAbreast = Math.min(PICTURES_ABREAST, picturesAbreast + 1);
+      if (left) return true;
     }
     return false;
   }
@@ -228,7 +235,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     answered(said);
     if (!said.ok) {
       const fate = fateOf(said);
-      if (fate === "aside" && picturesAside.put(sha256)) return false;
+      const isTooLarge = said.status === 0 && picturesAbreast === 1; // for the line, perhaps: it was alone on it
+      if ((fate === "aside" || isTooLarge) && picturesAside.put(sha256)) return false;
       if (!settling.has(fate)) return true;
       store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
     }

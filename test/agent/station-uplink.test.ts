@@ -831,6 +831,26 @@ test("a picture over which the cloud stumbles each time holds up no other", asyn
   expect(station.state().buffer.pictures).toBeGreaterThan(0); // it is kept, and said again
 });
 
+test("pictures that are too much at once for a slow line go fewer at a time, and one that is too large for it holds up no other", async (t) => {
+  const { shop, net, station, jobs } = await eightSealedAway(t);
+  const isPicture = ({ method, path }: Passing) => method === "PUT" && path.startsWith("/api/v2/aidc/evidence/");
+  let [underWay, crowd] = [0, 0];
+  let large: string | undefined;
+  net.rule(async (asked): Promise<Fate> => {
+    if (!isPicture(asked)) return "pass";
+    crowd = Math.max(crowd, (underWay += 1));
+    await sleep(50);
+    const isAlone = crowd === 1;
+    if ((underWay -= 1) === 0) crowd = 0;
+    return isAlone && (large ??= asked.path) !== asked.path ? "pass" : "cut";
+  });
+  net.mend();
+  await until(() => station.state().buffer.pictures === 1);
+  for (const { job_ref: ref } of jobs) await sealed(shop, ref);
+  net.rule(() => "pass");
+  await until(() => station.state().buffer.pictures === 0);
+});
+
 test("a lease over which the cloud stumbles each time holds up no other", async (t) => {
   const settings = { claim: { ahead: 2, leaseSeconds: 5 } };
   const { shop, net, station } = await behind(t, { eyes: "hand", settings });
