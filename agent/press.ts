@@ -165,6 +165,10 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       become("blocked", faultWords(status.faults) || saying("isnt_ready"), status.warnings, status.faults);
       return false;
     }
+    if (state.status === "blocked" && capabilities && !attests(capabilities.ceiling) && !can(config, "queue")) {
+      capabilities = await at.probe(); // asked while it was blocked, it couldn't say how it answers for a label
+      if (isOver()) return false;
+    }
     become("ready", waits ?? "ready", status.warnings);
     if (status.ready === false) lookedAt = 0; // the next label can't begin before that one is taken
     return true;

@@ -69,6 +69,21 @@ describe.concurrent("what goes well", () => {
     expect(data.find(({ to }: { to: string }) => to === "PRINTED_ATTESTED").actor).toMatchObject({ kind: "device" });
   });
 
+  test("a receipt printer that was open when the station began attests by itself once it is closed, however long its labels take", async (t) => {
+    const shop = await printShop(w);
+    const slow = { scale: 10 }; // a label takes longer than a printer is waited for that never tells its end
+    const floor = await floorOf(t, w.url, shop, { language: "escpos", eyes: "hand", printer: slow });
+    floor.machine?.fault("head-open");
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    const printer = () => station.state().printers[0];
+    await until(() => printer()?.status === "blocked");
+    floor.machine?.clear();
+    const { job_ref: ref } = await shop.issue();
+    await until(() => (jobAt(station, ref)?.stage ?? "waiting") === "printed" || asked(station, ref) !== null);
+    expect([jobAt(station, ref)?.stage, printer()?.ceiling, printer()?.warnings]).toEqual(["printed", "A", []]);
+  });
+
   test("a printer that says it isn't as the settings have it is told of as long as it is so, and works", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { config: { dpi: 300 } });
