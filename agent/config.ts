@@ -11,6 +11,7 @@ import { isObject } from "#shared/object.ts";
 import { closed, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { can, drivers, whoCan } from "./printers/index.ts";
+import { pullerOf } from "./scanners/camera.ts";
 import { type ScannerDriver, scanners } from "./scanners/index.ts";
 
 export const DEFAULT_FILE = ".imprimatur-agent/config.json";
@@ -169,9 +170,9 @@ function checkPrinter(where: string, printer: PrinterConfig): void {
     throw new ConfigError(`${where}.control is the http:// address of a simulator, for a printer that is simulated`);
 }
 function checkScannerPort({ driver, port = "" }: AgentConfig["scanners"][number]): void {
-  if (driver === "camera" && !/^(https?|file):/i.test(port)) throw new Error("of a camera is http(s)://… of a picture, or file:/…");
   if (driver === "camera" && /^https?:\/\/[^/?#]*@/i.test(port))
     throw new Error("can't hold a user name or password: no camera is asked with them");
+  if (driver === "camera") pullerOf(port);
   if (driver === "line" || driver === "rfid") parsePort(port);
 }
 function checkPrinterPort({ driver, port }: PrinterConfig): void {

@@ -108,7 +108,8 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
 
 type Pull = (signal: AbortSignal) => Promise<Uint8Array>;
 
-function pullerOf(port: string): Pull {
+/** Throws a sentence where the port isn't one of a camera's. */
+export function pullerOf(port: string): Pull {
   if (/^https?:\/\//i.test(port) && URL.canParse(port)) return (signal) => fetched(port, signal);
   const path = /^file:(?:\/\/(?=\/))?(\/.*)$/s.exec(port)?.[1];
   if (path !== undefined) return () => fileAt(path);

@@ -85,6 +85,12 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     /^scanners\.0\.port can't hold a user name or password(?!.*secret)/,
   ],
   ["a camera on a stream", { ...least, scanners: [{ name: "e", driver: "camera", port: "tcp://h:1" }] }, /^scanners\.0\.port /],
+  [
+    "a camera's file by less than its path",
+    { ...least, scanners: [{ name: "e", driver: "camera", port: "file:eye/frame.png" }] },
+    /^scanners\.0\.port .*file:\/path\/of\/a\/picture$/,
+  ],
+  ["a camera at no address", { ...least, scanners: [{ name: "e", driver: "camera", port: "http://" }] }, /^scanners\.0\.port /],
   ["a scanner without its port", { ...least, scanners: [{ name: "e", driver: "line" }] }, /^scanners\.0\.port /],
   ["a lease too long", { ...least, claim: { leaseSeconds: 601 } }, /^claim\.leaseSeconds must be <= 600$/],
   ["a misspelt key that has to be there", { printrs: [] }, /^printrs isn't a setting; did you mean printers\?$/],
