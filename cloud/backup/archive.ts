@@ -78,9 +78,9 @@ export async function unpack(from: string, folder: string): Promise<Manifest> {
     if (size > whole) throw new Error(`${size - whole} bytes follow its end`);
     let start = at;
     for (const entry of manifest.files) {
-      const source = createReadStream(from, { start, end: start + entry.bytes - 1 });
-      await extract(entry.bytes > 0 ? source : [], join(folder, entry.name), entry);
-      source.destroy();
+      const source = entry.bytes > 0 ? createReadStream(from, { start, end: start + entry.bytes - 1 }) : undefined; // which takes no end before its start
+      await extract(source ?? [], join(folder, entry.name), entry);
+      source?.destroy();
       start += entry.bytes;
     }
     return manifest;

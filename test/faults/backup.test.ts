@@ -138,6 +138,16 @@ test("with a signing key that was made since the copy, what is taken can be rest
   for (const made of [from, kept]) rmSync(made, { recursive: true });
 });
 
+test("a file that its operator emptied is taken as it is, and the backup can be restored", async () => {
+  const [from, kept] = [join(root, "emptied"), join(root, "emptied.backup")];
+  cpSync(dataDir, from, { recursive: true });
+  writeFileSync(join(from, "bootstrap-key"), "");
+  expect((await imprimatur(["backup", "--to", kept], env(from))).code).toBe(0);
+  const verified = await imprimatur(["backup", "--verify", kept]);
+  expect(verified).toEqual({ code: 0, out: expect.stringContaining("all of it holds") });
+  for (const made of [from, kept]) rmSync(made, { recursive: true });
+});
+
 test("restored, all that was answered before the backup is there, the chains hold, nothing is given out twice, and the node goes on", async () => {
   const folder = join(root, "restored");
   const { code, out } = await imprimatur(["restore", "--from", file, "--data", folder]);
