@@ -96,7 +96,7 @@ export const products: Route[] = [
       return { status: 200, body: result, about: { subject: null, details: { created: result.created, failed: result.failed } } };
     },
   }),
-  read({
+  serve({
     method: "GET",
     path: "/products/categories",
     scope: ["products:read"],
@@ -104,7 +104,7 @@ export const products: Route[] = [
     tag,
     query: closed(PageQuery),
     replies: { 200: listOf(CategoryUse) },
-    run: async ({ tx, caller, query }) => ({ status: 200, body: await categories.uses(tx, caller, query) }),
+    run: async ({ caller, query, deps }) => ({ status: 200, body: await categories.uses(deps.store, caller, query) }),
   }),
   read({
     method: "GET",

@@ -1,9 +1,14 @@
 // Lists that are looked through a stretch at a time: what fits is found whole, newest first, wherever the stretches part.
 import { eq, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
+import { uses } from "../../cloud/domain/categories.ts";
+import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { lookedThrough } from "../../cloud/domain/stretches.ts";
+import { anonymous } from "../../cloud/http.ts";
 import { scans } from "../../cloud/store/schema.ts";
-import { world } from "../world.ts";
+import type { Store } from "../../cloud/store/store.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { engine, world } from "../world.ts";
 
 const w = await world();
 const ROWS = 6_144;
@@ -27,4 +32,27 @@ test("a page goes over as many stretches as it takes, and the next one begins wh
   expect(await page("rare", 200)).toEqual(rare);
   expect(await page("common", 2)).toEqual([idOf(ROWS), idOf(ROWS - 1), idOf(ROWS - 2)]);
   expect(await page("nobody", 2)).toEqual([]);
+});
+
+test("how many products each category has is counted whole, a stretch a unit, so that others are answered meanwhile", async () => {
+  const kettle = { name: "Kettle", description: "A kettle of 1.7 litres", category: "electronics", serialNumber: "1", extensions: {} };
+  const { id } = (await w.admin.post("/products", { ...kettle, gtin: gtinOf(640_001) })).body;
+  const copies = 20_000;
+  await w.store.write("products", ({ db }) =>
+    db.run(sql`
+      WITH RECURSIVE row (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM row WHERE n < ${sql.raw(String(copies))})
+      INSERT INTO products (tenant_id, id, identity, gtin, serial_number, granularity, category, name, name_folded, description, extensions,
+        schema_version, stage, version, serials, printed, passports, created_at, updated_at)
+      SELECT tenant_id, 'copy-' || n, 'copy-' || n, gtin, serial_number, granularity, CASE WHEN n % 3 = 0 THEN 'textile' ELSE category END, name,
+        name_folded, description, extensions, schema_version, stage, version, serials, printed, passports, created_at, updated_at
+      FROM products CROSS JOIN row WHERE id = ${id}`),
+  );
+  const asked = async () => (await w.admin.get("/products/categories")).body.data as { category: string; products: number }[];
+  const counts = Object.fromEntries((await asked()).map(({ category, products }) => [category, products]));
+  expect(counts).toMatchObject({ electronics: copies + 1 - Math.floor(copies / 3), textile: Math.floor(copies / 3), furniture: 0 });
+  let units = 0;
+  const watched: Store = { ...w.store, read: (label, work) => ((units += 1), w.store.read(label, work)) };
+  const { data } = await uses(watched, { ...anonymous, tenantId: DEFAULT_TENANT }, {});
+  expect(Object.fromEntries(data.map(({ category, products }) => [category, products]))).toEqual(counts);
+  expect(units).toBeGreaterThan(engine === "sqlite" ? copies / 4_096 : 0); // a server counts beside us
 });
