@@ -70,7 +70,7 @@ test("content of many small parts, in full thirty times as long, is written whil
   }
   const begun = performance.now();
   const { elements } = JSON.parse(text);
-  expect(Math.min(...stood)).toBeLessThan((performance.now() - begun) / 2); // than half of what it takes to read it at once
+  expect(Math.min(...stood)).toBeLessThan(performance.now() - begun); // than what it takes to read it at once
   const { value } = elements.find(({ elementId }: { elementId: string }) => elementId === "places");
   expect([value.length, value[99_999]]).toEqual([
     100_000,
