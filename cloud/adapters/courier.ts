@@ -1,5 +1,5 @@
 // Carries one signed body to one address and says what came back: no redirect, no private door, no more time or bytes than a try may take.
-import { lookup as systemLookup, promises as dns } from "node:dns";
+import { lookup as systemLookup, NODATA, NOTFOUND, promises as dns } from "node:dns";
 import http from "node:http";
 import https from "node:https";
 import type { LookupFunction } from "node:net";
@@ -36,18 +36,25 @@ function resolver({ allowPrivate, nameServers }: CourierOptions): (host: string)
       new Promise((resolve, reject) => {
         systemLookup(host, { all: true }, (error, found) => (error ? reject(error) : resolve(found)));
       });
-  const own = new dns.Resolver({ timeout: DNS_TRY_MS, tries: 2 });
-  if (nameServers) own.setServers(nameServers);
+  const begun = () => {
+    const made = new dns.Resolver({ timeout: DNS_TRY_MS, tries: 2 });
+    if (nameServers) made.setServers(nameServers);
+    return made;
+  };
+  let own: dns.Resolver | undefined;
   return async (host) => {
-    const [v4, v6] = await Promise.allSettled([own.resolve4(host), own.resolve6(host)]);
+    const asked = (own ??= begun());
+    const [v4, v6] = await Promise.allSettled([asked.resolve4(host), asked.resolve6(host)]);
     const found = [
       ...(v4.status === "fulfilled" ? v4.value.map((address) => ({ address, family: 4 })) : []),
       ...(v6.status === "fulfilled" ? v6.value.map((address) => ({ address, family: 6 })) : []),
     ];
-    if (found.length === 0 && v4.status === "rejected") throw v4.reason;
-    return found;
+    if (found.length > 0 || v4.status === "fulfilled") return found;
+    if (own === asked && !NO_SUCH.has(codeOf(v4.reason))) own = undefined; // it knows the name servers of its beginning, and the machine may have others by now
+    throw v4.reason;
   };
 }
+const NO_SUCH = new Set<string>([NOTFOUND, NODATA]);
 
 /** Called by the socket that is about to connect: it gets the addresses that were judged and no others, so a name can't change its mind. */
 function guardedLookup(options: CourierOptions): LookupFunction {

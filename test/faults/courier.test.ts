@@ -1,7 +1,13 @@
 // One try against receivers of every temper, and names that change their mind: what it says, what it reads, and where it never knocks.
+import { execFile, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createSocketServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
 import { type CourierOptions, createCourier, type Errand } from "../../cloud/adapters/courier.ts";
 import { startNameServer } from "../../fixtures/dns.ts";
@@ -181,6 +187,29 @@ test("the control: a courier that may go inside knocks at that canary by the sam
   const free = courierOf({ nameServers: [names.address] });
   expect(await free.send(errand(`http://inside.example.com:${port}/`))).toMatchObject({ status: null });
   expect(knocks).toBeGreaterThan(0);
+});
+
+test("name servers that the machine was given since are asked, once those of its start don't answer", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-names-"));
+  ends.push(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "resolv.conf");
+  writeFileSync(file, "nameserver 127.0.0.2:1\n"); // where nobody listens
+  const places = ["mount", "--bind", file, "/etc/resolv.conf"];
+  if (spawnSync("unshare", ["--mount", ...places]).status !== 0) t.skip("a mount namespace can't be made here");
+  const names = await startNameServer(() => ["127.0.0.1"]);
+  ends.push(names.end);
+  const program = `
+    import { writeFileSync } from "node:fs";
+    import { createCourier } from "./cloud/adapters/courier.ts";
+    const courier = createCourier({ allowPrivate: false });
+    const tell = async () => console.log((await courier.send(${JSON.stringify(errand("https://receiver.example.com/"))})).error);
+    await tell();
+    writeFileSync("/etc/resolv.conf", "nameserver ${names.address}\\n");
+    await tell();
+    await courier.close();`;
+  const inside = ["--mount", "sh", "-c", `${places.join(" ")} && exec "$@"`, "sh", process.execPath, "--input-type=module", "-e", program];
+  const { stdout } = await promisify(execFile)("unshare", inside, { cwd: fileURLToPath(new URL("../..", import.meta.url)) });
+  expect(stdout.trim().split("\n")).toEqual([expect.stringContaining("ECONNREFUSED"), expect.stringContaining("is not a public address")]);
 });
 
 test("the addresses that were judged are the ones that are connected to: a name is asked once a connection", async () => {
