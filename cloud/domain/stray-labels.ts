@@ -81,9 +81,9 @@ export async function warn(tx: Tx, job: jobs.Row): Promise<void> {
   if (open && !open.duplicateRisk) await jobs.change(tx, open, { duplicateRisk: true });
 }
 
-/** Another system says that it printed the job's label: unless the job may have put it on paper itself, that makes two. */
+/** Another system says that it printed the job's label: unless the job's own attempt may just have put it on paper, that makes two. */
 export async function warnOfOther(tx: Tx, job: jobs.Row): Promise<void> {
-  if (job.reached < PAPER_MAY_EXIST && !job.duplicateRisk) await jobs.change(tx, job, { duplicateRisk: true });
+  if (rankOf(job.state) < PAPER_MAY_EXIST && !job.duplicateRisk) await jobs.change(tx, job, { duplicateRisk: true });
 }
 
 /** One label of the job is gone: if it was the last that might lie about, nobody is warned of it any more. */

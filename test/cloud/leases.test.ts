@@ -234,6 +234,21 @@ test("a serial that another system says it printed warns the job that waits for 
   expect((await admin.get(`/aidc/jobs/${its.job.job_ref}`)).body.duplicate_risk).toBe(false);
 });
 
+test("a serial that another system says it printed warns the job whose own label is known to be gone, or was never printed", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  for (const outcome of ["destroyed", "not_printed"]) {
+    const { job_ref: ref, serial } = await shop.issue();
+    const failed = await device.claim();
+    await device.upTo(failed, "SPOOL_SUBMITTED");
+    await device.say(failed, { status: "FAILED", reason: "ribbon out", evidence: { label_disposition: { outcome } } });
+    expect((await admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ state: "FAILED", duplicate_risk: false });
+    await admin.post("/carriers/print-status", { results: [{ serial, status: "printed" }] });
+    const again = await device.claim();
+    expect(again.job).toMatchObject({ job_ref: ref, duplicate_risk: true });
+    await device.seal(again);
+  }
+});
+
 describe("a label that is found", () => {
   const OPERATOR = { kind: "operator", id: "op-7" };
   const orphan = (claimed: Claim, disposition: string) => ({
