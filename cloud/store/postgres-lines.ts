@@ -48,7 +48,13 @@ export const isBroken = (error: unknown): boolean => broken.has(error as object)
 
 type Call = { sql: string; values: unknown[]; method: Method; resolve(rows: Rows): void; reject(error: unknown): void };
 /** Each line's statements run in the order in which they were begun. */
-export type Lines = { line(): Execute; /** Nothing follows: what was begun leaves now, ahead of the transaction's end. */ end(): void };
+export type Lines = {
+  line(): Execute;
+  /** Nothing follows: what was begun leaves now, ahead of the transaction's end. */
+  end(): void;
+  /** What failed first, whether or not who asked for it minded. */
+  fault(): unknown;
+};
 
 export function linesOn(client: PoolClient): Lines {
   let begun: { call: Call; line: object }[] = [];
@@ -92,6 +98,7 @@ export function linesOn(client: PoolClient): Lines {
       leave();
       isOver = true;
     },
+    fault: () => cause,
   };
 }
 

@@ -131,16 +131,19 @@ export function openPostgres({
     return clock ? clock() : Number(now?.rows[0]?.[0]);
   }
 
-  async function commit(client: PoolClient, mode: Mode, units: number): Promise<void> {
+  async function commit(client: PoolClient, mode: Mode, units: number, fault: () => unknown): Promise<void> {
     const began = performance.now();
-    await ask(client, { text: "COMMIT" });
-    if (mode === "write") onCommit?.(units, (performance.now() - began) / 1000);
+    const { command } = await ask(client, { text: "COMMIT" });
+    if (mode === "read") return;
+    // Of a transaction in which a statement failed the server takes it, and says that it undid all.
+    if (command === "ROLLBACK") throw fault() ?? unavailable(new Error("the server undid a transaction instead of committing it"));
+    onCommit?.(units, (performance.now() - began) / 1000);
   }
 
   /** `shared`: how many units it is for, where those that come while it begins may share it. */
   async function transaction<T>(mode: Mode, work: (session: Session) => Promise<T>, shared?: () => number): Promise<T> {
     const client = await connect();
-    const { line, end } = linesOn(client);
+    const { line, end, fault } = linesOn(client);
     try {
       const session: Session = { now: await begin(client, mode, shared !== undefined), execute: line(), beside: line, finales: new Map() };
       const value = await work(session);
@@ -149,7 +152,7 @@ export function openPostgres({
       await Promise.race([last, new Promise((resolve) => process.nextTick(resolve))]);
       const committed = inOneWrite(client, () => {
         end();
-        return commit(client, mode, shared?.() ?? 1);
+        return commit(client, mode, shared?.() ?? 1, fault);
       });
       // A commit behind a statement that failed undoes all, as a rollback does.
       const done = together([last, committed]);

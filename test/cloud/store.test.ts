@@ -177,6 +177,23 @@ test("joint units end as each would by itself, whatever the others do", async ()
   }
 });
 
+test("who overlooks that a statement failed is told that the unit held only where it did", async () => {
+  const overlooks = (kid: string) => async () => {
+    await run(INSERT, [kid], "run");
+    await run(INSERT, [kid], "run").catch(() => {});
+    return kid;
+  };
+  const kids = ["alone", "joint", "beside"].map((kid) => `overlooks ${kid}`);
+  const [alone = "", joint = "", beside = ""] = kids;
+  const [held, ...together] = await Promise.allSettled([
+    w.store.write("alone", overlooks(alone)),
+    w.store.joint.write("joint", overlooks(joint)),
+    w.store.joint.write("beside", async () => run(INSERT, [beside], "run")),
+  ]);
+  for (const [i, { status }] of [held, ...together].entries())
+    expect([kids[i], await named(kids[i] ?? "")]).toEqual([kids[i], status === "fulfilled" ? 1 : 0]);
+});
+
 test("what joint units ask alike is answered to each, and none of two that change one row is lost", async () => {
   const [kids, counter] = [Array.from({ length: 50 }, (_, i) => `alike ${i}`), "alike counter"];
   await w.store.write("counter", async () => run(INSERT, [counter], "run"));

@@ -389,3 +389,23 @@ test(
     await one.leave();
   },
 );
+
+test("what a station said by MQTT while its row couldn't be written, as where the disk is full, is written once it can be", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const w = await worldOn(url);
+  const { admin, device, tenantId } = await printShop(w);
+  const { mqtt } = (await device.api.get("/aidc/station")).body;
+  const one = await peer(mqtt.url, { username: device.id, password: device.secret });
+  await onServer(
+    url,
+    `CREATE FUNCTION is_full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$;
+    CREATE TRIGGER is_full BEFORE UPDATE ON devices FOR EACH ROW EXECUTE FUNCTION is_full();`,
+  );
+  await one.say(topicsOf({ tenantId, deviceId: device.id }).status, JSON.stringify({ status: "degraded", buffer_depth: 7 }), true);
+  await expect.poll(() => w.logged().some((line) => line.includes("station-reports-failed")), SOON).toBe(true);
+  await onServer(url, "DROP TRIGGER is_full ON devices");
+  await expect
+    .poll(async () => (await admin.get(`/devices/${device.id}`)).body, SOON)
+    .toMatchObject({ status: "degraded", buffer_depth: 7 });
+  await one.leave();
+});
