@@ -23,6 +23,9 @@ const doableOf = (offered: number): number[] =>
 const TEXT = "(? || '')";
 const NUMBER = "CAST(? AS BIGINT)";
 
+/** Until when those are due that the reaper comes to next, as many as fill any claim: after an outage each would look through the leases of the whole floor. */
+const FIRST_DUE = `COALESCE((SELECT look_at FROM print_jobs WHERE look_at <= ${NUMBER} ORDER BY look_at LIMIT 1 OFFSET ${limits.CLAIMS_MAX_ITEMS - 1}), ${NUMBER})`;
+
 const ofProduct = (column: string) =>
   `(SELECT ${column} FROM products WHERE products.tenant_id = print_jobs.tenant_id AND products.id = print_jobs.product_id)`;
 
@@ -40,7 +43,7 @@ function rangesOf(offered: number, withStation: boolean, end: string): string {
   );
   const lost = first(
     // Spelled so that the index of what is to be looked at is taken, and no engine thinks of another: not the tenant's whole history, nor all that is in these states.
-    `tenant_id || '' = ${TEXT} AND pool = 0 AND look_at <= ${NUMBER} AND lease_expires_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+    `tenant_id || '' = ${TEXT} AND pool = 0 AND look_at <= ${FIRST_DUE} AND lease_expires_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
   return [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
 }
@@ -48,7 +51,7 @@ const placesIn = ({ tenantId, offered, station }: Wanted, now: number, most: num
   const at = station === undefined ? [] : [station];
   const kinds = doableOf(offered);
   const waiting = [...at.flatMap(() => kinds.map(() => [tenantId, ...at, most])), ...kinds.map(() => [tenantId, most])];
-  return [...waiting.flat(), tenantId, now, now, ...at, most];
+  return [...waiting.flat(), tenantId, now, now, now, ...at, most];
 };
 
 /** Takes jobs in one statement. The fresh attempt ids come in as one text, a place each. */

@@ -1,6 +1,9 @@
 // Leases: what time does to a claim, who is still heard when it is over, and what devices come and go with.
 import { eq } from "drizzle-orm";
 import { describe, expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
+import * as claims from "../../cloud/domain/job-claims.ts";
+import type { Keys } from "../../cloud/keys.ts";
 import { printJobs } from "../../cloud/store/schema.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf, type Shop, stationOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
@@ -70,6 +73,26 @@ test("what renews a lease leaves the moment of the reaper's look, who then sees 
   await beat(5);
   w.later(10 * SECOND);
   expect((await device.claim()).job).toMatchObject({ job_ref: ref, attempt: 2 });
+});
+
+test("after an outage a claim looks through those leases that the reaper comes to first, and not through the whole floor's", async () => {
+  const { device, tenantId, allocate, admin, gtin } = await printShop(w);
+  const most = limits.CLAIMS_MAX_ITEMS;
+  const items = (await allocate(most + 50)).map((serial, i) => ({ gtin, serial, priority: i }));
+  const refs = (await admin.post("/aidc/jobs/batch", { items })).body.jobs.map(({ job_ref: ref }: { job_ref: string }) => ref) as string[];
+  for (const count of [most, 50]) expect((await device.api.post("/aidc/jobs/claim/batch", { max: most })).body.claims).toHaveLength(count);
+  const caller = { tenantId, deviceId: device.id, credential: { kind: "api_key", id: "", name: "" }, scopes: [], tier: "device" } as const;
+  const keys = { sign: () => "" } as unknown as Keys;
+  const claimed = await w.store.write("outage", async (tx) => {
+    for (const [i, ref] of refs.entries()) {
+      const over = tx.now - items.length + i;
+      await tx.db.update(printJobs).set({ leaseExpiresAt: over, lookAt: over }).where(eq(printJobs.jobRef, ref)); // oxfmt-ignore
+    }
+    return claims.claim(tx, caller, { max: 2 }, { keys, origin: () => w.url });
+  });
+  expect(claimed.map(({ job }) => refs.indexOf(job.job_ref))).toEqual([most - 1, most - 2]);
+  const waiting = async () => (await admin.get("/aidc/summary")).body.waiting[0]?.jobs;
+  await expect.poll(waiting, SOON).toBe(items.length - claimed.length);
 });
 
 test("a job that can't be reaped holds up no other", async () => {

@@ -338,10 +338,10 @@ test.for([
 
 test("a claim finds leases that ran out among what is due, and not among all that is in a state", async ({ skip }) => {
   skip(w.store.engine === "sqlite", "on SQLite test/rules/plans.test.ts reads the plans");
-  const values = [0, "", "", 0, 0, 0, 0, "", 1, "", 0, 0, 1, 1];
+  const values = [0, "", "", 0, 0, 0, 0, "", 1, "", 0, 0, 0, 1, 1];
   const { rows } = await w.store.read("plan", async () => run(`EXPLAIN (GENERIC_PLAN) ${claimSql(1, false)}`, values, "all"));
   const [, lost = ""] = rows.join("\n").split("on range1");
-  expect(lost).toContain("print_jobs_look");
+  expect(lost).toMatch(/print_jobs_look\b.*\n.*Index Cond: \(look_at <= COALESCE/);
 });
 
 test("a joint read has one statement, and knows its moment when that is answered", async ({ skip }) => {
