@@ -16,6 +16,7 @@ export type LeaseDeps = Talks & { config: AgentConfig; floor: Floor; adoption: A
 
 export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) {
   const { store, clock } = floor;
+  const unwritten = new Map<string, number>(); // leases that the cloud renewed and the buffer couldn't take
   /** Stumbled: over this one, and perhaps over no other. */
   async function beat(attempt: Attempt): Promise<Lease | "stumbled"> {
     const askedAt = clock.now();
@@ -27,8 +28,11 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     const said = await cloud.heartbeat(attempt.jobRef, attempt.attemptId, leaseSeconds);
     uplink.heard(said);
     if (said.ok) {
-      const now = store.attempt(attempt.attemptId);
-      if (now?.ended === null) store.change(attempt.attemptId, { leaseUntil: askedAt + leaseSeconds * 1_000, leaseSeconds });
+      const { attemptId } = attempt;
+      const leaseUntil = askedAt + leaseSeconds * 1_000;
+      unwritten.set(attemptId, leaseUntil);
+      if (store.attempt(attemptId)?.ended === null) store.change(attemptId, { leaseUntil, leaseSeconds });
+      unwritten.delete(attemptId);
       return "alive";
     }
     const fate = fateOf(said);
@@ -39,7 +43,19 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     lost(floor, attempt.attemptId, `${said.code}: ${said.message}`);
     return "lost";
   }
-  const remains = ({ leaseUntil, leaseSeconds }: Attempt) => (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
+  const remains = ({ leaseUntil, leaseSeconds }: Pick<Attempt, "leaseUntil" | "leaseSeconds">) =>
+    (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
+  /** So a full disk costs no job its lease, and no job is asked about all the time. */
+  const isKept = ({ attemptId, leaseUntil, leaseSeconds }: Attempt): boolean =>
+    remains({ leaseUntil: Math.max(leaseUntil, unwritten.get(attemptId) ?? 0), leaseSeconds }) > 0.5;
+  async function keep(attempt: Attempt): Promise<Lease | "stumbled"> {
+    try {
+      return await beat(attempt);
+    } catch (error) {
+      floor.say("error", { event: "leases", job_ref: attempt.jobRef }, (error as Error).message);
+      return "stumbled";
+    }
+  }
 
   let doubts = new Set<string | undefined>(); // until the cloud has said what is true of them
   const isDoubted = (jobRef: string | undefined, one: Attempt) => (jobRef === undefined ? !paperMayExist(one) : one.jobRef === jobRef);
@@ -49,8 +65,8 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     try {
       for (const attempt of store.inHand()) {
         if (isOver()) break;
-        if (remains(attempt) > 0.5 && !doubted.some((jobRef) => isDoubted(jobRef, attempt))) continue;
-        if ((await beat(attempt)) === "unknown") {
+        if (isKept(attempt) && !doubted.some((jobRef) => isDoubted(jobRef, attempt))) continue;
+        if ((await keep(attempt)) === "unknown") {
           doubts = new Set([...doubted, ...doubts]);
           break;
         }

@@ -3,6 +3,7 @@ import { mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test, type TestContext } from "vitest";
 import { type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
+import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
@@ -54,6 +55,36 @@ test("a full disk stops the claiming and loses nothing; with room again all is p
   expect(await floor.links()).toEqual([first, second, third].map(({ digital_link: link }) => link));
   expect((await state()).quarantine).toEqual([]);
   expect(await agent.end()).toBe(0);
+});
+
+test("while the disk is full each job keeps its lease, and none is asked for more often than it has to be", async (t) => {
+  const disk = smallDisk(16);
+  if (typeof disk === "string") return t.skip(disk);
+  t.onTestFinished(disk.end);
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  const settings = { dataDir: join(disk.folder, "agent"), claim: { ahead: 2, leaseSeconds: 6 } };
+  const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings });
+  const { agent, state } = await agentOn(t, floor);
+  const jobOf = async (ref: string) => (await state()).jobs.find(({ job_ref }: { job_ref: string }) => job_ref === ref);
+  const jobs = [await shop.issue({ priority: 3 }), await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })];
+  const areThere = async () => (await Promise.all(jobs.map(({ job_ref: ref }) => jobOf(ref)))).every((job) => job !== undefined);
+  await until(async () => (await areThere()) && (await jobOf(jobs[0]?.job_ref ?? ""))?.state === "PRINTED_ATTESTED");
+  await until(async () => (await state()).buffer_depth === 0);
+  disk.fill();
+  await until(async () => (await state()).stopped?.includes("can't be written"));
+  const from = net.passed.length;
+  const beats = () => jobs.map(({ job_ref: ref }) => net.passed.slice(from).filter(({ path }) => path.endsWith(`${ref}/heartbeat`)).length);
+  await until(() => beats().every((count) => count > 1));
+  expect(Math.max(...beats())).toBeLessThan(10);
+  disk.free();
+  for (const { job_ref: ref, digital_link: text } of jobs) {
+    await until(async () => (await jobOf(ref))?.state === "PRINTED_ATTESTED");
+    await ask(agent, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt).toBe(1);
+  }
 });
 
 test("a label whose beginning can't be written down beside the buffer isn't begun, and is with room again", async (t) => {
