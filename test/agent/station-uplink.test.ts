@@ -849,6 +849,7 @@ test("pictures that are too much at once for a slow line go fewer at a time, and
   for (const { job_ref: ref } of jobs) await sealed(shop, ref);
   net.rule(() => "pass");
   await until(() => station.state().buffer.pictures === 0);
+  expect(station.state().quarantine).toEqual([]);
 });
 
 test("a lease over which the cloud stumbles each time holds up no other", async (t) => {
