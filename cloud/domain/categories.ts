@@ -73,7 +73,7 @@ async function countedOf(store: Store, tenantId: string): Promise<Map<string, nu
   let [category, id] = ["", ""];
   for (;;) {
     const some = await store.read("categories", ({ db }) =>
-      db.values<[string, number, string]>(sql`SELECT category, COUNT(*), MAX(id) FROM (
+      db.values<[string, number | string, string]>(sql`SELECT category, COUNT(*), MAX(id) FROM (
         SELECT category, id FROM ${products} WHERE tenant_id = ${tenantId} AND (category, id) > (${category}, ${id})
         ORDER BY category, id LIMIT ${most}) AS slice GROUP BY category ORDER BY category`),
     );

@@ -53,7 +53,7 @@ export type Lines = {
   /** Nothing follows: what was begun leaves now, ahead of the transaction's end. */
   end(): void;
   /** What failed first, whether or not who asked for it minded. */
-  fault(): unknown;
+  fault(): Error | undefined;
 };
 
 export function linesOn(client: PoolClient): Lines {
@@ -98,7 +98,7 @@ export function linesOn(client: PoolClient): Lines {
       leave();
       isOver = true;
     },
-    fault: () => cause,
+    fault: () => (cause instanceof Error ? cause : undefined),
   };
 }
 

@@ -131,7 +131,7 @@ export function openPostgres({
     return clock ? clock() : Number(now?.rows[0]?.[0]);
   }
 
-  async function commit(client: PoolClient, mode: Mode, units: number, fault: () => unknown): Promise<void> {
+  async function commit(client: PoolClient, mode: Mode, units: number, fault: () => Error | undefined): Promise<void> {
     const began = performance.now();
     const { command } = await ask(client, { text: "COMMIT" });
     if (mode === "read") return;

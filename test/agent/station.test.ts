@@ -164,6 +164,7 @@ describe.concurrent("what goes well", () => {
     t.onTestFinished(station.end);
     camera?.show(() => machine?.labels[0] && pngOf(machine.labels[0].dots));
     await sealed(shop, ref);
+    expect(machine?.labels).toHaveLength(1);
   });
 
   test("a camera that goes on seeing a label that waits for a person has one picture of it kept", async (t) => {

@@ -266,7 +266,7 @@ describe("without a broker", () => {
       cloud,
       onWake: () => {},
       onDoubt: () => {},
-      report: () => ({}) as never,
+      report: () => ({}),
       log,
       clock,
       pausesMs: [1],
