@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { ClaimBatch, Claimed } from "#shared/wire/jobs.ts";
 import { maySkip } from "./answers.ts";
 import { askOf, type Attempt, paperMayExist } from "./attempt.ts";
-import type { PrinterConfig } from "./config.ts";
+import { letGoMs, type PrinterConfig } from "./config.ts";
 import { verifyEnvelope } from "./envelope.ts";
 import { isStranger } from "./fates.ts";
 import type { LeaseDeps } from "./leases.ts";
@@ -14,7 +14,6 @@ import { takersOf } from "./template.ts";
 
 const POLL_MS = 2_000; // until the cloud has said otherwise
 const INFO_MS = 300_000;
-const LET_GO_MS = 120_000;
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
 export type Asked = { key: string; body: ClaimBatch; at: number };
@@ -128,8 +127,7 @@ export function claimsOf(deps: ClaimDeps) {
     if (!blocked() && !paused()) return void (standsSince = undefined);
     standsSince ??= clock.now();
     for (const attempt of ahead().filter(maySkip))
-      if (clock.now() - Math.max(attempt.createdAt, standsSince) > Math.max(LET_GO_MS, config.claim.leaseSeconds * 4_000))
-        store.change(attempt.attemptId, { ended: "let go" });
+      if (clock.now() - Math.max(attempt.createdAt, standsSince) > letGoMs(config)) store.change(attempt.attemptId, { ended: "let go" });
   }
 
   async function round(): Promise<void> {

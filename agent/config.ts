@@ -101,6 +101,9 @@ type Given = Static<typeof Printer>;
 type Filled = "dpi" | "rfid" | "attest" | "simulated"; // where they are left out
 export type PrinterConfig = Omit<Given, Filled> & Required<Pick<Given, Filled>>;
 export type AgentConfig = Omit<Static<typeof Settings>, "printers"> & { printers: PrinterConfig[] };
+const LET_GO_MS = 120_000;
+/** A job that can't be begun here for so long others may do. */
+export const letGoMs = ({ claim }: Pick<AgentConfig, "claim">): number => Math.max(LET_GO_MS, claim.leaseSeconds * 4_000);
 
 const ajv = new Ajv({ allErrors: true, useDefaults: true, strictTypes: false, allowUnionTypes: true, meta: false, validateSchema: false });
 const nestedDefaults = { console: {}, claim: {} };

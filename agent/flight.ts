@@ -48,7 +48,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     floor.hungry();
     const lease = await floor.holds(attempt);
     for (const [id, until] of unsure) if (until <= clock.now()) unsure.delete(id);
-    if (lease === "unknown") unsure.set(attempt.attemptId, clock.now() + UNSURE_MS);
+    if (lease === "unknown" && !unsure.has(attempt.attemptId)) unsure.set(attempt.attemptId, clock.now() + UNSURE_MS);
     const { ended, printer } = store.must(attempt.attemptId);
     if (printer !== null && printer !== config.name) return undefined; // another lane was faster
     if (lease !== "alive" || press.isOver() || floor.paused() || ended !== null) {

@@ -1,7 +1,8 @@
 // Leases: whoever holds a job says so before half of its time is over, and makes sure of it before the first byte of a label leaves.
 import type { Adoption } from "./adoption.ts";
 import { type Attempt, isLying, paperMayExist } from "./attempt.ts";
-import type { AgentConfig } from "./config.ts";
+import { maySkip } from "./answers.ts";
+import { type AgentConfig, letGoMs } from "./config.ts";
 import type { Lease } from "./flight.ts";
 import { lost } from "./ends.ts";
 import type { Floor } from "./floor.ts";
@@ -16,7 +17,7 @@ export type LeaseDeps = Talks & { config: AgentConfig; floor: Floor; adoption: A
 
 export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) {
   const { store, clock } = floor;
-  const unwritten = new Map<string, number>(); // leases that the cloud renewed and the buffer couldn't take
+  let unwritableSince: number | undefined;
   /** Stumbled: over this one, and perhaps over no other. */
   async function beat(attempt: Attempt): Promise<Lease | "stumbled"> {
     const askedAt = clock.now();
@@ -28,11 +29,8 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     const said = await cloud.heartbeat(attempt.jobRef, attempt.attemptId, leaseSeconds);
     uplink.heard(said);
     if (said.ok) {
-      const { attemptId } = attempt;
-      const leaseUntil = askedAt + leaseSeconds * 1_000;
-      unwritten.set(attemptId, leaseUntil);
-      if (store.attempt(attemptId)?.ended === null) store.change(attemptId, { leaseUntil, leaseSeconds });
-      unwritten.delete(attemptId);
+      const now = store.attempt(attempt.attemptId);
+      if (now?.ended === null) store.change(attempt.attemptId, { leaseUntil: askedAt + leaseSeconds * 1_000, leaseSeconds });
       return "alive";
     }
     const fate = fateOf(said);
@@ -43,37 +41,36 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     lost(floor, attempt.attemptId, `${said.code}: ${said.message}`);
     return "lost";
   }
-  const remains = ({ leaseUntil, leaseSeconds }: Pick<Attempt, "leaseUntil" | "leaseSeconds">) =>
-    (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
-  /** So a full disk costs no job its lease, and no job is asked about all the time. */
-  const isKept = ({ attemptId, leaseUntil, leaseSeconds }: Attempt): boolean =>
-    remains({ leaseUntil: Math.max(leaseUntil, unwritten.get(attemptId) ?? 0), leaseSeconds }) > 0.5;
-  async function keep(attempt: Attempt): Promise<Lease | "stumbled"> {
-    try {
-      return await beat(attempt);
-    } catch (error) {
-      floor.say("error", { event: "leases", job_ref: attempt.jobRef }, (error as Error).message);
-      return "stumbled";
-    }
-  }
+  const remains = ({ leaseUntil, leaseSeconds }: Attempt) => (leaseUntil - clock.now()) / (leaseSeconds * 1_000);
+  /** What isn't begun others may do, where the buffer takes nothing for long. */
+  const isLetGo = (attempt: Attempt): boolean =>
+    unwritableSince !== undefined && clock.now() - unwritableSince > letGoMs(config) && maySkip(attempt);
 
   let doubts = new Set<string | undefined>(); // until the cloud has said what is true of them
   const isDoubted = (jobRef: string | undefined, one: Attempt) => (jobRef === undefined ? !paperMayExist(one) : one.jobRef === jobRef);
   const { wake, end } = startRounds(clock, async (isOver) => {
     const doubted = [...doubts];
     doubts = new Set();
+    let fault: unknown;
     try {
+      unwritableSince = store.fault() === null ? undefined : (unwritableSince ?? clock.now());
       for (const attempt of store.inHand()) {
         if (isOver()) break;
-        if (isKept(attempt) && !doubted.some((jobRef) => isDoubted(jobRef, attempt))) continue;
-        if ((await keep(attempt)) === "unknown") {
+        const isInDoubt = doubted.some((jobRef) => isDoubted(jobRef, attempt));
+        if (!isInDoubt && (remains(attempt) > 0.5 || isLetGo(attempt))) continue;
+        const lease = await beat(attempt).catch((error: unknown) => {
+          fault ??= error; // what the cloud said can't be written down: it is asked again, and the others keep their leases meanwhile
+          if (isInDoubt) doubts.add(attempt.jobRef);
+        });
+        if (lease === "unknown") {
           doubts = new Set([...doubted, ...doubts]);
           break;
         }
       }
     } catch (error) {
-      floor.say("error", { event: "leases" }, (error as Error).message);
+      fault = error;
     }
+    if (fault !== undefined) floor.say("error", { event: "leases" }, (fault as Error).message);
     return ROUND_MS;
   });
   return {

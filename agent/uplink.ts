@@ -20,6 +20,7 @@ const IDLE_MS = 1_000;
 const STUMBLES_MAX = 8;
 const PICTURES_ABREAST = 8; // at most: a slow line carries fewer within the time that a call may take
 const WIDER_AFTER = 8;
+const PICTURE_PAUSES = 10; // so long that those behind several that are too large have their turn, a whole call each
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
 const BATCHES = 3 * ABREAST; // read at once
 
@@ -40,7 +41,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   /** Until when the cloud asked us to wait (Retry-After), on any of the calls that are under way at once. */
   let notBefore = 0;
   const attemptsAside = asides(clock, pauses.mostMs);
-  const picturesAside = asides(clock, pauses.mostMs);
+  const picturesAside = asides(clock, PICTURE_PAUSES * pauses.mostMs);
   let picturesAbreast = PICTURES_ABREAST;
   let sentWell = 0; // times in a row
   /** How often each report was sent. One that was sent before, perhaps by the run before this one, may get the answer of that time again: that renews no lease. */

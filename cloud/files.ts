@@ -10,7 +10,7 @@ import {
   rmSync,
   statfsSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from "node:fs";
 import { dirname } from "node:path";
 import { codeOf } from "#shared/fault.ts";
@@ -34,7 +34,7 @@ export function writeDurably(file: string, text: string): void {
   const fd = openSync(beside, "wx", 0o600); // anew, so that no link leads root elsewhere
   try {
     try {
-      writeSync(fd, text);
+      writeFileSync(fd, text);
       fsyncSync(fd);
     } finally {
       closeSync(fd);

@@ -25,7 +25,7 @@ export type Outcome = { broken: string[]; told: string[]; history: History; look
 const WAL_MAX_BYTES = 64 * 1_048_576;
 const LOOK_MS = 150;
 const FIGURES_MS = 2_000;
-const COLLECTED_EVERY = 5; // looks: the least that a node held is then what it needs, and not what was left when V8 last thought of it
+const COLLECTED_EVERY = 3; // looks: the least that a node held is then what it needs, and not what was left when V8 last thought of it
 const DRAIN_MS = 120_000;
 const SOON_MS = 6_000;
 const JOBS_A_CALL = 2;
@@ -89,9 +89,9 @@ async function lookAfter({ lines }: Site, over: () => boolean): Promise<void> {
 type Watching = { made: Made; onLook: ((look: Look) => void) | undefined };
 async function watchFigures(site: Site, { made, onLook }: Watching, looks: Look[], over: () => boolean): Promise<void> {
   const began = performance.now();
-  for (let n = 1; !over(); n += 1) {
+  while (!over()) {
     await sleep(FIGURES_MS);
-    if (n % COLLECTED_EVERY === 0) site.cloud.collect();
+    if (looks.length % COLLECTED_EVERY === 0) site.cloud.collect();
     const figures = await site.figures().catch(() => undefined); // it is down now
     if (!figures || over()) continue;
     const states = await Promise.all(site.lines.map((line) => line.state()));

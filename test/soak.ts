@@ -10,7 +10,7 @@ const MINUTE_MS = 60_000;
 const LIFE = 0.6;
 const WARM_UP = 0.25;
 /** Fewer say nothing of what grows. */
-const LOOKS_MIN = 10;
+const LOOKS_MIN = 6;
 /** Allowed from one half of the warm life to the other: to what is left after the best collection of garbage, and to the most that the process has held. */
 const GAIN_MAX_BYTES = { heap: 16 * MIB, resident: 32 * MIB };
 

@@ -33,8 +33,10 @@ const percents = kept((language) => new Intl.NumberFormat(language, { style: "pe
 const numbers = kept((language) => new Intl.NumberFormat(language, { maximumFractionDigits: 3, ...orLess }));
 const days = kept((language) => new Intl.DateTimeFormat(language, { dateStyle: "long", timeZone: "UTC" }));
 const regions = kept((language) => new Intl.DisplayNames([language], { type: "region", fallback: "code" }));
-export const percent = (share: number, language: Language): string => percents(language).format(share);
-export const number = (value: number, language: Language): string => numbers(language).format(value);
+/** So little is what a computer's arithmetic left over. */
+const meant = (value: number): number => (Math.abs(value) < 1e-9 ? 0 : value);
+export const percent = (share: number, language: Language): string => percents(language).format(meant(share));
+export const number = (value: number, language: Language): string => numbers(language).format(meant(value));
 export const day = (at: number | string, language: Language): string => days(language).format(new Date(at));
 
 export function numberOf(value: number, key: string, language: Language): string {

@@ -247,7 +247,7 @@ test("a print queue that was there and answers nothing when it is opened anew is
 
 describe.concurrent("a printer that hangs up on a line that is quiet for long isn't taken for one that is off", () => {
   const QUIET_MS = 1_000;
-  async function hangingUp(t: Ends, idleMs: number) {
+  async function hangingUp(t: Ends, idleMs: number, quietMs = QUIET_MS) {
     const shop = await printShop(w);
     let url = "";
     let calls = 0;
@@ -274,7 +274,7 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
       let cancel = () => {};
       const stirred = () => {
         cancel();
-        cancel = afterHearing(systemClock, QUIET_MS, () => {
+        cancel = afterHearing(systemClock, quietMs, () => {
           hungUp += 1;
           machine.end();
         });
@@ -317,7 +317,7 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
   });
 
   test("while a label is drawn", async (t) => {
-    const { shop, station, endAtNext } = await hangingUp(t, 100_000);
+    const { shop, station, endAtNext } = await hangingUp(t, 100_000, 100_000);
     endAtNext();
     const { job_ref: ref } = await shop.issue();
     station.wake();
@@ -326,7 +326,7 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
   });
 
   test("but from the second time in a row that nothing of a label could be sent it is", async (t) => {
-    const { shop, station, endBeforeLabel } = await hangingUp(t, 100_000);
+    const { shop, station, endBeforeLabel } = await hangingUp(t, 100_000, 100_000);
     endBeforeLabel(3);
     const { job_ref: ref } = await shop.issue();
     station.wake();

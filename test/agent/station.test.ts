@@ -183,7 +183,7 @@ describe.concurrent("what goes well", () => {
     const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
     const named = [items[0].evidence.render_manifest.preview_sha256, items[3].evidence.scan_result.image_sha256];
     const sent = net.passed.flatMap(({ method, path }) => (method === "PUT" ? path.split("/").at(-1) : []));
-    expect(sent).toEqual(named);
+    expect(new Set(sent)).toEqual(new Set(named)); // one may have been sent again
   });
 
   test("with `attest: operator` a person is asked even where the device could know", async (t) => {
