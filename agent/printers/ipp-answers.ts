@@ -59,14 +59,18 @@ const REASONS: [RegExp, FaultName, string][] = [
   [/^(offline|connecting-to-device|shutdown|timed-out)/, "offline", saying("queue_no_printer")],
 ];
 
+/** CUPS' own: it is at work, as its printer or the queue behind it is, and takes that back at the job's end; and what it misses in a printer's IPP, which it never takes back. */
+const AT_WORK = /^cups-(?:waiting-for-job-completed|remote-(?:pending|processing|canceled|aborted|completed))$/;
+const MISSED = /^cups-ipp-/;
+
 export function conditionOf(found: Attributes): { faults: Fault[]; warnings: string[] } {
-  const said = stringsOf(found, "printer-state-reasons").filter((reason) => reason !== "none");
+  const said = stringsOf(found, "printer-state-reasons").filter((reason) => reason !== "none" && !AT_WORK.test(reason));
   const message = firstOf(found, "printer-state-message", "string");
   const faults: Fault[] = [];
   const warnings: string[] = [];
   for (const reason of said) {
     const [, name, words] = REASONS.find(([known]) => known.test(reason)) ?? [];
-    if (/-(warning|report)$/.test(reason) && name !== "paused" && name !== "media-out") warnings.push(reason);
+    if ((/-(warning|report)$/.test(reason) || MISSED.test(reason)) && name !== "paused" && name !== "media-out") warnings.push(reason);
     else faults.push(name && words ? { name, words } : { name: "other", words: reason });
   }
   if (firstOf(found, "printer-state", "number") === STOPPED && faults.length === 0)

@@ -4,6 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { blank, fill } from "../../agent/bitmap.ts";
 import { attests, type Profile } from "../../agent/printers/driver.ts";
 import { driver } from "../../agent/printers/ipp.ts";
+import { stringsOf } from "../../agent/printers/ipp-codec.ts";
+import { endpointOf } from "../../agent/printers/ipp-endpoint.ts";
 import { type Cups, cupsMissing, startCups } from "../../fixtures/cups.ts";
 
 if (cupsMissing) process.stderr.write(`SKIPPED: nothing is tested against a real CUPS: ${cupsMissing}\n`);
@@ -94,6 +96,18 @@ describe.skipIf(cupsMissing !== undefined)("through a real CUPS", () => {
     expect(["unknown", "blocked"]).toContain(completion.outcome);
     expect(completion.reason).toContain("processing");
     expect((await printer.flush()).clean).toBe(false); // it had gone to the printer
+  });
+
+  test("a queue that waits for its printer to finish somebody's label takes ours behind it", async () => {
+    const { url, printer } = await queueTo((socket) => void socket.pause());
+    const theirs = await driver.open(url, profile);
+    await theirs.submit(await theirs.encode(bitmap, { token: tokenOf("theirs") }));
+    const reasons = async () => {
+      const { printer: found } = await endpointOf(url, 5_000).ask("Get-Printer-Attributes", { wants: ["printer-state-reasons"] });
+      return stringsOf(found[0], "printer-state-reasons");
+    };
+    await expect.poll(reasons).toEqual(["cups-waiting-for-job-completed"]);
+    expect(await printer.preflight()).toMatchObject({ ready: true, faults: [], warnings: [] });
   });
 
   test("a queue that would send a label twice by itself is refused before a byte goes", async () => {

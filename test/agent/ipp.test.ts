@@ -163,6 +163,17 @@ test.each(["😀".repeat(200), `x${"😀".repeat(200)}`, "a\0b", "two\nlines"])(
   },
 );
 
+test.each([
+  ["cups-waiting-for-job-completed", [], []], // a printer that takes its time over a label, whosever it is
+  ["cups-remote-processing", [], []],
+  ["cups-ipp-missing-job-history", [], ["cups-ipp-missing-job-history"]], // said of the printer for good, once it was met
+  ["cups-remote-stopped", ["cups-remote-stopped"], []],
+  ["connecting-to-device", ["the queue doesn't reach its printer"], []],
+])("%s is what CUPS says of a queue: it stands in the way of a label, is worth knowing, or neither", (reason, inTheWay, worthKnowing) => {
+  const { faults, warnings } = conditionOf({ "printer-state": [4], "printer-state-reasons": [reason] });
+  expect([faults.map(({ words }) => words), warnings]).toEqual([inTheWay, worthKnowing]);
+});
+
 test("a queue that speaks IPP 1.1 alone, as RFC 8011 has it, prints as well", async () => {
   const queue = await startQueue();
   after.push(() => queue.end());
