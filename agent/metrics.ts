@@ -1,5 +1,6 @@
 // Figures for those who watch many stations: depth and age of the buffer, labels by what became of them, whether the cloud is there.
 import { Gauge, Registry } from "prom-client";
+import { labelStates } from "./buffer-labels.ts";
 import { isWorking } from "./press.ts";
 import type { State } from "./state.ts";
 
@@ -23,7 +24,10 @@ export function metricsOf(now: () => State) {
     () => now().notices.length,
   );
   gauge("imprimatur_agent_asks", "Jobs that wait for a person's answer", () => now().jobs.filter(({ ask }) => ask !== null).length);
-  gauges("imprimatur_agent_labels", "Physical labels by what is known of them", "state", () => Object.entries(now().ledger.counts));
+  gauges("imprimatur_agent_labels", "Physical labels by what is known of them", "state", () => {
+    const { counts } = now().ledger; // a gauge keeps what it was told last: where there is none any more it is told so
+    return Object.keys(labelStates).map((state) => [state, counts[state] ?? 0]);
+  });
   gauges("imprimatur_agent_printer_ready", "1 while the printer is ready or printing", "printer", () =>
     now().printers.map((printer) => [printer.name, Number(isWorking(printer))]),
   );

@@ -8,7 +8,7 @@ import { OPERATOR } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, sealed, until } from "./floor.ts";
+import { ask, floorOf, jobAt, running, sealed, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -82,6 +82,20 @@ test("its log is JSON lines, its health and figures are for machines, and neithe
     for (const said of [body, JSON.stringify(state), ...lines])
       expect([said, said.includes(`"${secret}"`) || said.includes(`${secret} `)]).toEqual([said, false]);
   expect(await agent.end()).toBe(0);
+});
+
+test("a figure of labels goes down again: none is left where the last one was", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const labels = async (state: string) =>
+    figuresIn((await ask(station, "GET", "/metrics")).body).get(`imprimatur_agent_labels{state="${state}"}`) ?? 0;
+  const { job_ref: ref, digital_link: text } = await shop.issue();
+  await until(() => jobAt(station, ref)?.stage === "printed");
+  expect([await labels("printed"), await labels("sealed")]).toEqual([1, 0]);
+  await ask(station, "POST", "/api/scan", { text });
+  await sealed(shop, ref);
+  await until(() => station.state().ledger.counts["sealed"] === 1);
+  expect([await labels("printed"), await labels("sealed")]).toEqual([0, 1]);
 });
 
 test("what a station that can't start writes is one line on stderr, for the journal", async (t) => {
