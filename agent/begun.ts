@@ -1,4 +1,5 @@
 // Beside the buffer, a line for each label that was begun: what a buffer that was put back to how it was, or lost, doesn't know any more stands here.
+import { Buffer } from "node:buffer";
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncFolder } from "./folder.ts";
@@ -34,7 +35,8 @@ export function begunBeside(buffer: string) {
     last = Math.max(last, line.n);
   }
   function write(line: Line): void {
-    writeSync(handle, textOf(line));
+    const bytes = Buffer.from(textOf(line));
+    if (writeSync(handle, bytes) < bytes.length) throw new Error("the disk took only a part of it"); // it was full within the line
     take(line);
   }
   /** What is over isn't needed any more. */

@@ -2,6 +2,7 @@
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test, type TestContext } from "vitest";
+import { begunBeside } from "../../agent/begun.ts";
 import { type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -106,6 +107,31 @@ test("a label whose beginning can't be written down beside the buffer isn't begu
   await ask(station, "POST", "/api/scan", { text });
   await sealed(shop, ref);
   expect([await floor.links(), station.state().quarantine]).toEqual([[text], []]);
+});
+
+test("a beginning of which the disk takes only a part isn't written down, and says so", (t) => {
+  const disk = smallDisk(1);
+  if (typeof disk === "string") return t.skip(disk);
+  t.onTestFinished(disk.end);
+  const buffer = join(disk.folder, "station.db");
+  const beside = begunBeside(buffer);
+  const written: string[] = [];
+  const note = (n: number) => {
+    const id = `attempt-${n}`;
+    beside.note({ n, attempt_id: id, job_ref: "j", serial: "s", printer: "p", token: "t", sha256: "0".repeat(64), bytes: 1, at: 1 });
+    written.push(id);
+  };
+  note(1);
+  disk.fill(); // but for the rest of the block in which that stands
+  expect(() => {
+    for (let n = 2; n < 1_000; n += 1) note(n);
+  }).toThrow();
+  expect(written.length).toBeGreaterThan(1);
+  beside.close();
+  disk.free();
+  const again = begunBeside(buffer);
+  t.onTestFinished(again.close);
+  expect(again.after(0).map(({ attempt_id: id }) => id)).toEqual(written);
 });
 
 test("a buffer that is taken away stops the claiming and is told, what it holds reaches the cloud, and put back it goes on", async (t) => {
