@@ -1,6 +1,8 @@
 // A camera's file as pixels: how large it claims to be is asked before a byte of it is unpacked.
 import { Buffer } from "node:buffer";
+import { inflateSync } from "node:zlib";
 import { PNG } from "pngjs";
+import { codeOf } from "#shared/fault.ts";
 import { type Image, PIXELS_MAX } from "./decode.ts";
 import type { Gray } from "./symbol-check.ts";
 
@@ -12,6 +14,8 @@ export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray
   const { width, height, kind } = sizeOf(bytes);
   if (width * height > PIXELS_MAX || width * height === 0) throw new Error(`a picture of ${width} x ${height} is too large or empty`);
   if (kind === "jpeg") return { image: file };
+  if (bytes[INTERLACE_AT] !== 0 && !isWithin(bytes, (width + PASSES) * (height + PASSES) * PIXEL_MAX_BYTES))
+    throw new Error(`a picture of ${width} x ${height} unpacks to more than that`);
   const { data } = PNG.sync.read(bytes);
   const gray = new Uint8Array(width * height);
   // On white, as a sheet would be: a transparent background is no black one.
@@ -21,6 +25,27 @@ export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray
     gray[i] = Math.round(light * alpha + 255 * (1 - alpha));
   }
   return { image: { width, height, gray }, gray: { width, height, gray } };
+}
+
+const INTERLACE_AT = 28; // in the header
+const PASSES = 7;
+const PIXEL_MAX_BYTES = 8; // the rows of the passes, each with a byte more for its filter, don't come up to so much around it
+
+/** What is laid out in passes the library unpacks to its end, however much that is. */
+function isWithin(bytes: Buffer, mostBytes: number): boolean {
+  const parts: Buffer[] = [];
+  for (let at = PNG_SIGNATURE.length; at + 8 <= bytes.length;) {
+    const length = bytes.readUInt32BE(at);
+    if (bytes.toString("latin1", at + 4, at + 8) === "IDAT") parts.push(bytes.subarray(at + 8, at + 8 + length));
+    at += 12 + length;
+  }
+  try {
+    inflateSync(Buffer.concat(parts), { maxOutputLength: mostBytes });
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "ERR_BUFFER_TOO_LARGE") return false;
+    throw error;
+  }
 }
 
 function sizeOf(bytes: Buffer): { kind: "png" | "jpeg"; width: number; height: number } {

@@ -1,5 +1,6 @@
 // The decoder reads what is there, says how it lies, and what a camera would make of it; the symbol check tells what a decode hides.
 import { spawnSync } from "node:child_process";
+import { crc32, deflateSync } from "node:zlib";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decode, look } from "../../agent/decode.ts";
@@ -154,6 +155,22 @@ describe("a camera's file", () => {
     claim.writeUInt32BE(60_000, 16);
     claim.writeUInt32BE(60_000, 20);
     expect(() => pictureFrom(claim)).toThrow("60000 x 60000 is too large");
+  });
+  test("one laid out in passes is read like any other, and no more of it is unpacked than it says that it has", () => {
+    const chunk = (name: string, data: Uint8Array) => {
+      const body = Buffer.concat([Buffer.from(name, "latin1"), data]);
+      const around = Buffer.alloc(8);
+      around.writeUInt32BE(data.length, 0);
+      around.writeUInt32BE(crc32(body), 4);
+      return Buffer.concat([around.subarray(0, 4), body, around.subarray(4)]);
+    };
+    const fileOf = (pixels: Uint8Array) => {
+      const header = Buffer.from([0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 1]); // one by one, gray, in passes
+      const chunks = [chunk("IHDR", header), chunk("IDAT", deflateSync(pixels)), chunk("IEND", Buffer.alloc(0))];
+      return Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), ...chunks]);
+    };
+    expect(pictureFrom(fileOf(Buffer.from([0, 77]))).gray?.gray).toEqual(Uint8Array.of(77));
+    expect(() => pictureFrom(fileOf(Buffer.alloc(5_000_000)))).toThrow("1 x 1 unpacks to more");
   });
   test("no bytes make it do anything but answer or refuse", () => {
     const whole = pngOfGray({ width: 4, height: 4, gray: new Uint8Array(16) });
