@@ -208,9 +208,11 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     tag: (tag) => {
       // The last reading of each is kept: a reader that reads one tag hundreds of times a second forgets no other for it.
       const before = tags.findIndex(({ reader, epc, tid }) => reader === tag.reader && epc === tag.epc && tid === tag.tid);
-      if (before >= 0) tags.splice(before, 1);
+      const [earlier] = before >= 0 ? tags.splice(before, 1) : [];
       tags.push(tag);
       tags.splice(0, tags.length - TAGS_KEPT);
+      // One that goes on being read is no news: what waits for its tag looks again by itself.
+      if (earlier && Date.parse(tag.read_at) - Date.parse(earlier.read_at) < FIELD_MS) return;
       note(tag.reader, tag.read_at, { words: saying("tag_read", { epc: tag.epc }), ...NOTHING }, "debug");
       for (const attemptId of Array.from(awaiting.keys())) again(attemptId);
     },

@@ -313,6 +313,18 @@ describe.concurrent("labels", () => {
     expect([await stateInCloud(shop, ref), await stateInCloud(shop, next)]).toEqual(["SEALED", "PRINTED_ATTESTED"]);
   });
 
+  test("tags that go on being read are told of once, and leave the log to the rest", async (t) => {
+    const { reader, station } = await withGate(t, "hand");
+    const tags = ["E28011600000000000000001", "E28011600000000000000002"];
+    for (let n = 0; n < 300; n += 1) await reader.scan(tags[n % 2] ?? "");
+    await reader.scan("E28011600000000000000003");
+    await until(() => station.state().scanners[1]?.last?.words.includes("0003") ?? false);
+    const { log, scanners } = station.state();
+    expect(log.filter((line) => line.includes('"scanner":"gate"') && line.includes("E28011"))).toHaveLength(3);
+    expect(log.some((line) => line.includes("the station works"))).toBe(true);
+    expect(scanners[1]?.last?.n).toBe(3);
+  });
+
   test("another chip that was scanned before the printer said which one it wrote is refused once it does", async (t) => {
     const { shop, reader, floor, station } = await withGate(t, "hand");
     floor.machine?.fault("paper-out", { after: 1, mid: 1 }); // it stops in the middle of it
