@@ -1,7 +1,7 @@
 // Bytes into lines, for whatever sends a line per event: in pieces, run together, cut off or mad, it never invents a whole line from a part.
 import { Buffer } from "node:buffer";
 import { saying } from "#shared/sayings.ts";
-import type { Clock } from "../clock.ts";
+import { afterHearing, type Clock } from "../clock.ts";
 
 const LINE_MAX_BYTES = 4_096; // the longest QR code holds 2,953
 /** A line pauses no longer than this; what then still has no end never gets one. */
@@ -55,7 +55,7 @@ export function lines(clock: Clock, { line, trouble }: LineNews): Lines {
         from = i + 1;
       }
       hold(bytes.subarray(from));
-      if (held.length > 0) cancel = clock.after(IDLE_MS, expire);
+      if (held.length > 0) cancel = afterHearing(clock, IDLE_MS, expire);
     },
     drop: () => {
       cancel();

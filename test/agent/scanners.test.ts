@@ -42,7 +42,7 @@ function opened(settings: ScannerSettings & { driver: ScannerDriver }, clock: Cl
   onTestFinished(() => scanner.end());
   return { sightings, tags, troubles, links, scanner };
 }
-const [LINE_MS, FRAME_MS] = [500, 3_000];
+const [LINE_MS, FRAME_MS] = [50, 3_000]; // a tenth of what a line may pause: a pause is counted in slices
 const clockOf = (spans: (ms: number) => number): Clock => ({
   now: () => Date.now(),
   after: (ms, act) => systemClock.after(spans(ms), act),
@@ -221,6 +221,19 @@ describe("bytes into lines", () => {
       }),
       { numRuns: 500 },
     );
+  });
+  test("a line in the middle of which the station itself stands still is whole all the same", async () => {
+    const [got, troubles]: [string[], string[]] = [[], []];
+    const into = lines(systemClock, { line: (text) => void got.push(text), trouble: (words) => void troubles.push(words) });
+    into.push(Buffer.from(LINK.slice(0, 20)));
+    const rest = new Promise<void>((resolve) => {
+      // As what came meanwhile is heard: behind the timers whose time has come.
+      const heard = () => (into.push(Buffer.from(`${LINK.slice(20)}\r`)), resolve());
+      setImmediate(() => setImmediate(heard));
+    });
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600);
+    await rest;
+    expect([got, troubles]).toEqual([[LINK], []]);
   });
   test("a line that never ends is told once, and the one after its end is whole", () => {
     const { got, troubles } = linesOf([...Array.from({ length: 1_000 }, () => Buffer.alloc(1_000, "#")), Buffer.from("\rgood\r")]);
