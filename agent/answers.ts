@@ -100,6 +100,10 @@ export function takeOver(floor: Floor): void {
     else if (one.stage === "waiting") floor.store.change(one.attemptId, { printer: null });
     else if (maySkip(one)) floor.store.change(one.attemptId, { ended: "let go" }); // what was said of its drawing holds for that printer
   }
+  for (const orphan of floor.store.orphans().filter((each) => hasNoLane(floor, each))) {
+    const { answered } = orphan.work;
+    if (answered) floor.store.write(() => endOrphan(floor, orphan, answered.verdict, answered.operator));
+  }
 }
 const answers: Record<Ask | "scan", Answer> = {
   attest: onOutcome,

@@ -1,6 +1,8 @@
 // A label that can't come out is taken out of its printer. That it never came out is told only where the printer, its queue or a person can know it.
 import { afterAll, describe, expect, test } from "vitest";
 import { asks } from "../../agent/attempt.ts";
+import { openBuffer } from "../../agent/buffer.ts";
+import { systemClock } from "../../agent/clock.ts";
 import type { FloorOptions } from "../../fixtures/floor.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
@@ -494,6 +496,25 @@ describe.concurrent("a printer that was renamed in the settings", () => {
     });
     await isAsked(station, ref, "destroy_earlier");
     expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
+  });
+
+  test("what was said of an orphan before the station ended is told too", async (t) => {
+    const { shop, station, ref } = await renamed(t, async (first, its) => {
+      const name = await whoseOutcomeNobodyKnows(first, its);
+      const { serial, attempt_id: id = "" } = jobAt(first, name) ?? {};
+      expect((await its.admin.post(`/products/${its.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
+      await isAsked(first, name, "destroy_earlier");
+      await first.end();
+      const store = openBuffer(first.floor.config.dataDir, systemClock); // its lane was busy when that was said
+      store.change(id, { work: { held: true, answered: { verdict: "destroyed", operator: "op-7" } } });
+      store.close();
+      return name;
+    });
+    await until(() => station.state().jobs.length === 0);
+    expect(station.state().recent).toMatchObject([{ job_ref: ref, ended: "orphan, destroyed" }]);
+    expect(station.state().ledger).toMatchObject({ counts: { destroyed: 1 }, open: [] });
+    await until(() => station.state().buffer_depth === 0);
+    expect((await shop.admin.get("/aidc/orphans")).body.data).toEqual([]); // labels that are still to be destroyed
   });
 
   const drawnAndNotSent: Before = async (first, shop) => {
