@@ -123,6 +123,9 @@ export type Attempt = {
 /** Another label of this serial may exist, as the cloud says or as this station knows. */
 export const isRisky = ({ task, work }: Pick<Attempt, "task" | "work">): boolean => task.duplicate_risk || work.earlier === true;
 
+/** Another label of this serial was seen here, and nobody has said since that it is gone. */
+export const hasSeenOther = ({ work }: Pick<Attempt, "work">): boolean => (work.otherSeenAt ?? "") > (work.destroyedAt ?? "");
+
 /** What has to be asked now; follows from what is known, so that it can't be forgotten in a crash. */
 export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "work" | "task" | "ended">): Ask | null {
   if (ended !== null) return null;
@@ -135,7 +138,7 @@ export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "wor
   }
   if (stage !== "printed") return null;
   if ((work.voids ?? 0) > 0) return "destroy_void";
-  return (work.otherSeenAt ?? "") > (work.destroyedAt ?? "") ? "destroy_earlier" : null;
+  return hasSeenOther({ work }) ? "destroy_earlier" : null;
 }
 
 export function allowedFor(attempt: Pick<Attempt, "stage" | "work" | "task" | "ended">): readonly Verdict[] {

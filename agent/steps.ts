@@ -6,7 +6,7 @@ import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import type { Evidence } from "#shared/wire/evidence.ts";
 import type { JobActor } from "#shared/wire/jobs.ts";
-import { askOf, type Attempt } from "./attempt.ts";
+import { askOf, type Attempt, hasSeenOther } from "./attempt.ts";
 import { pngOf } from "./bitmap.ts";
 import type { PrinterConfig } from "./config.ts";
 import { drawn } from "./drawing.ts";
@@ -224,7 +224,7 @@ export function attested(
 
 /** Whether a scan decides that a label came out, where nobody knows. */
 const decides = (floor: Floor, attempt: Attempt, scan: GoodScan): boolean =>
-  askOf(attempt) === "unknown_outcome" && mayDecide(scan) && !hasTwin(floor, attempt);
+  askOf(attempt) === "unknown_outcome" && mayDecide(scan) && !hasTwin(floor, attempt) && !hasSeenOther(attempt);
 const mayDecide = ({ source, actor }: GoodScan): boolean => source === "scanner" || actor.kind === "operator";
 
 /** Says in words what became of it. */

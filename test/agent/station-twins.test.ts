@@ -137,6 +137,25 @@ describe.concurrent("a reprint", () => {
   });
 });
 
+test("an old label of which somebody said that it is gone decides nothing, however long it is looked at", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const session = await sessionAt(station);
+  const { job_ref: ref, digital_link: text } = await issued(shop);
+  await isIn(shop, ref, "PRINTED_ATTESTED");
+  await ask(station, "POST", "/api/pause");
+  expect((await say(station, ref, "destroyed")).status).toBe(200);
+  await isIn(shop, ref, "FAILED");
+  await scan(station, text, session); // it lies there all the same
+  station.floor.machine?.fault("fence-never");
+  await ask(station, "POST", "/api/resume");
+  await until(() => asked(station, ref) === "unknown_outcome");
+  for (let n = 0; n < 205; n += 1) expect([n, await scan(station, text, session)]).toMatchObject([n, { moved: false }]);
+  expect(asked(station, ref)).toBe("unknown_outcome");
+  await say(station, ref, "good");
+  expect(asked(station, ref)).toBe("destroy_earlier");
+});
+
 describe.concurrent("a scan before its turn", () => {
   test("is the word of who scanned", async (t) => {
     const shop = await printShop(w);
