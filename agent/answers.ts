@@ -72,7 +72,7 @@ export function skip(floor: Floor, jobRef: string, operator: string, isPrinting:
 export const maySkip = (attempt: Attempt): boolean => attempt.ended === null && !paperMayExist(attempt) && !attempt.work.begun;
 
 /** Scans from before this count for nothing any more. */
-const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock) } : {});
+const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock), early: undefined } : {});
 type Answer = (floor: Floor, attempt: Attempt, verdict: Verdict, operator: string) => void;
 const putAside = ({ store }: Floor, { attemptId }: Attempt) =>
   store.relabel(attemptId, ["unknown", "printed"], "printed", saying("misprint_to_destroy"));

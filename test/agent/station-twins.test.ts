@@ -157,6 +157,24 @@ test("an old label of which somebody said that it is gone decides nothing, howev
 });
 
 describe.concurrent("a scan before its turn", () => {
+  test("of a label that was destroyed isn't that of the one that came out after it", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    await until(() => station.state().printers[0]?.ceiling === "A");
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref, digital_link: text } = await issued(shop);
+    await until(() => asked(station, ref) === "unknown_outcome");
+    expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" });
+    station.floor.machine?.fault("dont-answer"); // so that nobody knows what still comes
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    await until(() => jobAt(station, ref)?.ask?.words.includes("it may still come out") ?? false);
+    expect((await say(station, ref, "good")).status).toBe(200);
+    await until(() => station.state().buffer_depth === 0);
+    expect([jobAt(station, ref)?.stage, await stateInCloud(shop, ref)]).toEqual(["printed", "PRINTED_ATTESTED"]);
+    expect(await scan(station, text)).toMatchObject({ moved: true });
+    await isIn(shop, ref, "SEALED");
+  });
+
   test("is the word of who scanned", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { eyes: "hand" });
