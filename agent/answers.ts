@@ -171,8 +171,9 @@ export function closeAttempt(floor: Floor, attempt: Attempt, flushed: Dropped, i
   if (verdict === "not_printed" && !isProven && !attempt.work.emptied)
     return lookAgain(floor, attempt, { unknown: ONCE_MORE, emptied: true });
   if (verdict === "misprint") putAside(floor, attempt);
+  const isContradicted = verdict === "not_printed" && !isProven && attempt.work.early !== undefined; // what was scanned came out
   fail(floor, attempt, flushed.clean ? reason : saying("but_words", { reason, words: flushed.words }), {
     operator,
-    ...(disposition && flushed.clean ? { disposition } : {}),
+    ...(disposition && flushed.clean && !isContradicted ? { disposition } : {}),
   });
 }

@@ -175,6 +175,21 @@ describe.concurrent("a scan before its turn", () => {
     await isIn(shop, ref, "SEALED");
   });
 
+  test("says that a label came out, whatever a person says: the next attempt is told of it", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { language: "escpos", config: { fence: "none" } });
+    const { job_ref: ref } = await issued(shop);
+    await until(() => asked(station, ref) === "attest" && station.state().scanners[0]?.last?.why === "kept");
+    for (let said = 0; (await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt === 1 && said < 3; said += 1) {
+      const since = jobAt(station, ref)?.ask?.since;
+      expect((await say(station, ref, "not_printed")).status).toBe(200);
+      await until(() => jobAt(station, ref)?.ask?.since !== since && (asked(station, ref) !== null || jobAt(station, ref)?.attempt === 2));
+    }
+    await until(() => jobAt(station, ref)?.attempt === 2);
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ attempt: 2, duplicate_risk: true });
+    expect(asked(station, ref)).toBe("destroy_earlier");
+  });
+
   test("is the word of who scanned", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { eyes: "hand" });
