@@ -210,11 +210,19 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const at = await press.open();
     const isCounted = press.capabilities()?.counter && !isOfAnother(attempt);
     const labels = at && isCounted ? (await at.preflight()).counters.labels : null;
-    await durable(() => {
-      const { stage: now, work: its } = store.must(attemptId);
-      if (labels !== null && now === "sent") store.change(attemptId, { work: { counter: its.counter ?? labels, stood: labels } });
-    });
+    await durable(() =>
+      store.write(() => {
+        const { stage: now, work: its, jobRef } = store.must(attemptId);
+        if (labels === null || now !== "sent") return;
+        const strangers = isUnmarked && its.unknown !== undefined ? othersBy(labels, its) : 0;
+        if (strangers > 0) press.unexplained(strangers, saying("counter_strangers", { count: strangers, label: jobRef }));
+        store.change(attemptId, { work: { counter: its.counter ?? labels, stood: labels } });
+      }),
+    );
   }
+  /** How many came out besides one that nobody heard out, as where this agent was killed, a void one before it perhaps; 0 where others of ours may have moved the counter. */
+  const othersBy = (now: number, { counter: before = now }: Attempt["work"]): number =>
+    store.inHand().filter(press.isHeld).length === 1 ? Math.max(0, now - before - 1) : 0;
 
   async function flush(attempt: Attempt): Promise<{ at: Printer | undefined; flushed: Dropped }> {
     const at = await press.open();

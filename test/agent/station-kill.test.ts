@@ -151,6 +151,31 @@ test.for([
   expect(await floor.links()).toHaveLength(1);
 });
 
+test("a void label that was out before it was killed waits in the ledger afterwards", async (t) => {
+  const shop = await printShop(w);
+  const floor = await startFloor(w.url, shop.device.secret, { eyes: "hand", rfid: true });
+  t.onTestFinished(floor.end);
+  const file = join(floor.folder, "config.json");
+  writeFileSync(file, JSON.stringify(floor.config));
+  const start = () => startProgram("agent/main.ts", {}, [], ["--config", file]);
+  const first = await start();
+  const stateOf = async (agent: Program) => (await ask(agent, "GET", "/api/state")).body;
+  await until(async () => (await stateOf(first)).printers[0].status === "ready");
+  floor.machine?.fault("rfid-void", { times: 1 });
+  floor.machine?.fault("fence-never");
+  const { job_ref: ref } = await shop.issue({ needs: ["qr", "rfid"] });
+  await until(async () => floor.machine?.labels.length === 2 && (await stateOf(first)).jobs[0]?.stage === "sent");
+  await first.end("SIGKILL");
+  floor.machine?.clear();
+  const second = await start();
+  t.onTestFinished(async () => void (await second.end("SIGKILL")));
+  await until(async () => (await stateOf(second)).printers[0].words.startsWith("waits for an answer"));
+  expect((await stateOf(second)).ledger.counts).toEqual({ unknown: 1, unexplained: 1 });
+  await say(second, ref, "destroyed");
+  await until(async () => (await stateOf(second)).ledger.counts["destroyed"] === 1);
+  expect((await stateOf(second)).ledger.open).toMatchObject([{ state: "unexplained" }]);
+});
+
 test("a second agent on the same folder is refused with one line, and the first goes on", async (t) => {
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret);
