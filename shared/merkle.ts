@@ -11,11 +11,14 @@ export const nodeHash = (left: Hash, right: Hash): Hash => sha256(NODE, left, ri
 export const EMPTY_ROOT: Hash = sha256();
 
 /** The largest power of two below n: where RFC 6962 splits a tree of n leaves. */
-export const splitOf = (n: number): number => 2 ** Math.floor(Math.log2(n - 1));
+export function splitOf(n: number): number {
+  const power = 2 ** Math.floor(Math.log2(n - 1));
+  return power < n ? power : power / 2; // from 2 ** 49 on the logarithm is rounded up to the next whole number
+}
 
 /** True when the leaf stands at the index of the tree that has this root. */
 export function isIncluded(leaf: Hash, index: number, size: number, proof: readonly Hash[], root: Hash): boolean {
-  if (index < 0 || index >= size) return false;
+  if (index < 0 || index >= size || !Number.isSafeInteger(size)) return false; // no number of leaves: one less would be the same to us
   const computed = rootFrom(leaf, index, size, proof);
   return computed !== undefined && computed.equals(root);
 }
@@ -34,7 +37,7 @@ type Roots = { old: Hash; now: Hash };
 
 /** True when the tree of `from` leaves is the beginning of the tree of `to` leaves: nothing was taken back or rewritten. */
 export function isConsistent(from: number, to: number, oldRoot: Hash, newRoot: Hash, proof: readonly Hash[]): boolean {
-  if (from > to) return false;
+  if (from > to || !Number.isSafeInteger(to)) return false;
   if (from === to) return proof.length === 0 && oldRoot.equals(newRoot);
   if (from === 0) return proof.length === 0;
   const roots = rootsFrom(from, to, proof, oldRoot, true);

@@ -46,6 +46,16 @@ test("every leaf has a proof to the root of the tree built the slow way, and no 
   }
 });
 
+test("a proof is as long as its tree is deep, however large the tree is said to be", () => {
+  const [leaf, ...siblings] = Array.from({ length: 50 }, (_, n) => leafHash(Buffer.of(n))) as [Buffer, ...Buffer[]];
+  const root = siblings.reduce((hash, sibling) => nodeHash(hash, sibling), leaf);
+  expect(isIncluded(leaf, 0, 2 ** 49, siblings, root)).toBe(true);
+  expect(isConsistent(1, 2 ** 49, leaf, root, siblings)).toBe(true);
+  const endless = Array<Buffer>(5_000).fill(leaf);
+  for (const size of [2 ** 49, Number.MAX_SAFE_INTEGER, 2 ** 53, 1e300])
+    expect([size, isIncluded(leaf, 0, size, endless, root), isConsistent(1, size, leaf, root, endless)]).toEqual([size, false, false]);
+});
+
 test("any two heads are shown to be one log; a rewritten or rolled-back one isn't", async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: LEAVES }), fc.integer({ min: 1, max: LEAVES }), async (a, b) => {
