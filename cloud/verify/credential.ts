@@ -70,7 +70,7 @@ async function statusLine({ status, issuer }: Opened, jws: string, { now, keys }
   if (validity.outcome !== "passed") return said("unknown", `status: the list doesn't count at this time: ${validity.message}`);
   const bits = bitsOf(encodedList.slice(1));
   const at = Number(status["statusListIndex"]);
-  const byte = bits?.[at >> 3];
+  const byte = bits?.[Math.floor(at / 8)]; // not by shifting, which takes 2 ** 32 for 0
   if (!Number.isInteger(at) || at < 0 || byte === undefined) return said("fails", "status: the list has no such bit");
   const when = String(list.payload["validFrom"]);
   return (byte >> (7 - (at & 7))) & 1

@@ -184,6 +184,8 @@ test("a status list says something only where it is one, of revocations, and whi
     [{ validFrom: "9999-01-01T00:00:00Z" }, {}, {}],
   ] as const)
     expect([list, subject, entry, await status(list, subject, entry)]).toEqual([list, subject, entry, "unknown"]);
+  for (const statusListIndex of [131_072, 2 ** 31, 2 ** 32, 2 ** 32 + 8].map(String))
+    expect([statusListIndex, await status({}, {}, { statusListIndex })]).toEqual([statusListIndex, "fails"]); // a place that the list hasn't
 });
 
 test("what else stands in a file isn't covered by what holds: it is named, and what would be judged in another way is refused", async () => {
