@@ -2,6 +2,7 @@
 import { gunzipSync } from "node:zlib";
 import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, type Opened, openCredential } from "#shared/credential.ts";
 import type { CredentialCheck } from "#shared/wire/trust.ts";
+import { readJson } from "./json.ts";
 import type { Ring } from "./keys.ts";
 import { type Line, said } from "./said.ts";
 
@@ -18,11 +19,23 @@ function issuerLine(opened: Opened, { did }: Ring): Line {
   );
 }
 
+/** Why it may say one thing to us and another to somebody else, by the rules for the file around it. */
+function twofoldIn(jws: string): string | undefined {
+  try {
+    for (const part of jws.split(".", 2)) readJson(Buffer.from(part, "base64url").toString("utf8"));
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
 type Given = { now: number; keys: Ring | undefined };
 export async function credentialLines(jws: string, given: Given, statusList: string | undefined): Promise<Line[]> {
   const { now, keys } = given;
   const opened = await openCredential(jws).catch((error: unknown) => error as Error);
   if (opened instanceof Error) return [said("fails", `signature: it isn't a signed credential: ${opened.message}`)];
+  const twofold = twofoldIn(jws);
+  if (twofold !== undefined) return [said("fails", `signature: what was signed isn't the same to everybody: ${twofold}`)];
   const signature = await judgeSignature(
     jws,
     opened,
@@ -56,7 +69,7 @@ async function statusLine({ status, issuer }: Opened, jws: string, { now, keys }
   const list = await openCredential(jws).catch(() => undefined); // the next line says that it isn't one
   const { type, statusPurpose, encodedList } = (list?.payload["credentialSubject"] ?? {}) as Record<string, unknown>;
   const isList = [list?.payload["type"]].flat().includes("BitstringStatusListCredential") && type === "BitstringStatusList";
-  if (!list || !isList || typeof encodedList !== "string" || !encodedList.startsWith("u"))
+  if (!list || !isList || twofoldIn(jws) !== undefined || typeof encodedList !== "string" || !encodedList.startsWith("u"))
     return said("fails", "status: the status list in the file isn't one");
   if (!keys) return said("unknown", "status: whose status list it is can't be told without a key");
   const signature = await judgeSignature(jws, list, keys.find(list.kid));

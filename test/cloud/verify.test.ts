@@ -188,6 +188,34 @@ test("a status list says something only where it is one, of revocations, and whi
     expect([statusListIndex, await status({}, {}, { statusListIndex })]).toEqual([statusListIndex, "fails"]); // a place that the list hasn't
 });
 
+test("what is signed is read as strictly as the file around it: nothing in it may say one thing to us and another to others", async () => {
+  const { privateKey, publicKey } = stranger();
+  const [mine, list] = [partsOf(bundle.credential), partsOf(bundle.statusList)];
+  const keys = saved({ id: did.id, verificationMethod: [{ id: mine.header["kid"], publicKeyJwk: publicKey.export({ format: "jwk" }) }] });
+  /** Signed as it is written. */
+  const as = ({ header, payload }: typeof mine, text = JSON.stringify(payload)) => signedBy(privateKey, { header, payload: text as never });
+  const statusList = as(list);
+  expect((await verify({ ...bundle, credential: as(mine), statusList }, "--keys", keys)).said).toMatch(
+    /holds: signature: [^]*holds: status: /,
+  );
+  const text = JSON.stringify(mine.payload);
+  for (const [other, why] of [
+    [
+      text.replace('"credentialSubject":', '"credentialSubject":{"product":"another"},"credentialSubject":'),
+      /the name "credentialSubject" stands twice/,
+    ],
+    [text.replace('"product":{', '"product":{"share":0.10000000000000000000001,'), /more digits than are kept/],
+  ] as const) {
+    const { code, said } = await verify({ credential: as(mine, other) }, "--keys", keys);
+    expect([code, said]).toEqual([1, expect.stringMatching(/fails: signature: /)]);
+    expect(said).toMatch(why);
+  }
+  const twofold = JSON.stringify(list.payload).replace('"encodedList":', '"encodedList":"u","encodedList":');
+  expect((await verify({ ...bundle, credential: as(mine), statusList: as(list, twofold) }, "--keys", keys)).said).toMatch(
+    /fails: status: /,
+  );
+});
+
 test("what else stands in a file isn't covered by what holds: it is named, and what would be judged in another way is refused", async () => {
   const forged = tampered(bundle.credential, ({ header, payload }) => ({ header, payload: { ...payload, credentialSubject: { a: 1 } } }));
   for (const [file, names] of [
