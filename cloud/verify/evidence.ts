@@ -40,19 +40,26 @@ const PrintFile = Type.Object({
 export async function linesOf(text: string, given: Given): Promise<Line[]> {
   const isCredential = /^[\w-]+\.[\w-]*\.[\w-]*$/.test(text);
   const more = given.proof === undefined ? {} : { proof: given.proof };
-  const file = { ...(isCredential ? { credential: text } : parsed(text)), ...more };
+  const sent: { proof?: unknown } = isCredential ? {} : parsed(text);
+  const file = { ...(isCredential ? { credential: text } : sent), ...more };
   const has = (...names: string[]) => names.every((name) => Object.hasOwn(file, name));
   const isPrint = has("items", "sha256");
   const isProof = has("entry", "checkpoint");
   if ([isPrint, isProof, has("credential")].filter(Boolean).length > 1)
     throw new Error("the file is several things at once, each judged in its own way: verify them one by one");
-  if (isPrint) return [...printLines(fitted(PrintFile, file, "print evidence"), given), ...unseenLines(file, PrintFile)];
+  const replaced = given.proof === undefined || (sent.proof ?? null) === null ? [] : [said("note", REPLACED)];
+  if (isPrint) return [...printLines(fitted(PrintFile, file, "print evidence"), given), ...replaced, ...unseenLines(file, PrintFile)];
   if (isProof) return proofLines(fitted(LogProof, file, "a proof"), given, undefined);
   if (has("credential"))
-    return [...(await passportLines(fitted(PassportFile, file, "a passport's file"), given)), ...unseenLines(file, PassportFile)];
+    return [
+      ...(await passportLines(fitted(PassportFile, file, "a passport's file"), given)),
+      ...replaced,
+      ...unseenLines(file, PassportFile),
+    ];
   throw new Error("the file is none that can be verified: a credential, a passport's or a log's proof, or a print's evidence");
 }
 
+const REPLACED = "the file's own proof wasn't looked at, and may say anything: --proof took its place";
 const UNSEEN_SHOWN = 20;
 /** Members of the file that nothing here checks are named, so that nobody trusts them. */
 function unseenLines(file: object, { properties }: { properties: object }): Line[] {

@@ -226,6 +226,13 @@ test("what else stands in a file isn't covered by what holds: it is named, and w
     expect([code, said]).toEqual([0, expect.stringMatching(`note: wasn't looked at, and may say anything: ${names}\n`)]);
     expect(said).toMatch(/the notes say what wasn't$/);
   }
+  const own = { ...print, proof: { ...print.proof, index: 0 } }; // of which nothing holds
+  const replaced = await verify(own, "--keys", didFile, "--proof", saved(print.proof));
+  expect([replaced.code, replaced.said]).toEqual([
+    0,
+    expect.stringMatching(/note: the file's own proof wasn't looked at[^]*the notes say what wasn't$/),
+  ]);
+  expect((await verify({ ...print, proof: null }, "--keys", didFile, "--proof", saved(print.proof))).said).not.toMatch("own proof");
   for (const file of [
     { ...print, credential: forged },
     { ...print.proof, credential: forged },
