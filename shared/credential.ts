@@ -77,8 +77,16 @@ export function judgeIssuer({ issuer, kid }: Opened, known: string): CredentialC
     : said("issuer", "unknown", `${issuer.slice(0, 200)} isn't ${known}, and its DID document isn't fetched`);
 }
 
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(Z|[+-]\d\d:\d\d)?$/;
+/** An xsd:dateTimeStamp; without an offset it is one of UTC (VCDM 2.0), and not of the zone that this machine stands in. */
+function instantIn(value: unknown): number {
+  const text = textOf(value) ?? "";
+  const offset = INSTANT.exec(text);
+  return offset ? Date.parse(offset[1] === undefined ? `${text}Z` : text) : Number.NaN;
+}
+
 export function judgeValidity({ payload: { validFrom, validUntil } }: Opened, now: number): CredentialCheck {
-  const [from, until] = [validFrom, validUntil].map((value) => (value === undefined ? undefined : Date.parse(textOf(value) ?? "")));
+  const [from, until] = [validFrom, validUntil].map((value) => (value === undefined ? undefined : instantIn(value)));
   if (Number.isNaN(from) || Number.isNaN(until)) return said("validity", "failed", "validFrom or validUntil isn't an instant");
   const instant = (at: number) => new Date(at).toISOString();
   if (from !== undefined && now < from) return said("validity", "failed", `it counts from ${instant(from)} on`);

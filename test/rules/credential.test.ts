@@ -1,5 +1,5 @@
 // A credential judged without a cloud: when it counts, what shape it must have, and that nothing unchecked makes it valid.
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, openCredential, verdictOf } from "#shared/credential.ts";
 import { partsOf, signedBy, stranger, tampered } from "../../fixtures/forge.ts";
 
@@ -26,9 +26,26 @@ test.each([
   ["2030-01-01T00:00:00.000Z", { validUntil: undefined }, "passed"],
   ["2026-06-01T00:00:00.000Z", { validFrom: "soon" }, "failed"],
   ["2026-06-01T00:00:00.000Z", { validUntil: 5 }, "failed"],
+  ["2026-06-01T00:00:00.000Z", { validFrom: "5" }, "failed"],
+  ["2026-06-01T00:00:00.000Z", { validFrom: "1 January 2026" }, "failed"],
+  ["2026-06-01T00:00:00.000Z", { validFrom: "2026-01-01" }, "failed"],
   ["2026-06-01T00:00:00.000Z", { validFrom: { toString: "x" } }, "failed"],
 ])("at %s with %o its validity has %s", async (now, more, outcome) => {
   expect(judgeValidity(await openCredential(made(more)), at(now)).outcome).toBe(outcome);
+});
+
+test("an instant that names no offset is one of UTC, whichever zone the machine stands in", async () => {
+  const zone = process.env["TZ"];
+  onTestFinished(() => {
+    if (zone === undefined) delete process.env["TZ"];
+    else process.env["TZ"] = zone;
+  });
+  const opened = await openCredential(made({ validFrom: "2026-01-01T00:00:00" }));
+  for (const TZ of ["America/Los_Angeles", "Pacific/Kiritimati"]) {
+    process.env["TZ"] = TZ;
+    const outcomes = ["2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z"].map((now) => judgeValidity(opened, at(now)).outcome);
+    expect([TZ, ...outcomes]).toEqual([TZ, "failed", "passed"]);
+  }
 });
 
 test.each([
