@@ -213,9 +213,17 @@ export function patternOf(uri: string, level: Level): Pattern {
   const starred = own(STARRED, scheme)?.(rest.split("."));
   if (starred) return starred;
   const one = `urn:epc:id:${scheme}:${rest}`;
-  if (!Object.hasOwn(STARRED, scheme)) return { prefixes: [one.replace(/\*$/, "")] };
+  if (!Object.hasOwn(STARRED, scheme)) return begunIn(scheme, rest.split("."));
   const read = reading(one);
-  return "key" in read && !rest.includes("*")
-    ? { key: read.key }
-    : { fault: "fault" in read ? read.fault : "has a star before a part that is named" };
+  return "key" in read && !rest.includes("*") ? { key: read.key } : { fault: "fault" in read ? read.fault : STAR_BEFORE };
+}
+const STAR_BEFORE = "has a star before a part that is named";
+
+/** Names that are kept as they are sent. */
+function begunIn(scheme: string, parts: string[]): Pattern {
+  const named = parts.slice(0, 1 + parts.findLastIndex((part) => part !== "*"));
+  const start = `urn:epc:id:${scheme}:${named.join(".")}`;
+  if (named.slice(0, -1).some((part) => part.includes("*"))) return { fault: STAR_BEFORE };
+  if (named.length < parts.length) return { prefixes: [named.length === 0 ? start : `${start}.`] };
+  return start.endsWith("*") ? { prefixes: [start.slice(0, -1)] } : { key: start };
 }

@@ -335,10 +335,35 @@ test.each([
   expect(events.flatMap(({ epcList }) => epcList as string[]).toSorted()).toEqual(expected);
 });
 
-test.each(["sgtin:bad", "sgtin:9506000.*.42", "sscc:x.*", "sgln:x.*.*"])("a pattern that can't be read is refused: %s", async (pattern) => {
-  const answer = await all.as.get(`/epcis/events?MATCH_epc=urn:epc:idpat:${pattern}`);
-  expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:QueryParameterException"]);
+test.each([
+  ["urn:epc:idpat:grai:9506000.12345.1", ["urn:epc:id:grai:9506000.12345.1"]],
+  ["urn:epc:idpat:grai:9506000.12345.*", ["urn:epc:id:grai:9506000.12345.1", "urn:epc:id:grai:9506000.12345.12"]],
+  [
+    "urn:epc:idpat:grai:9506000.*.*",
+    ["urn:epc:id:grai:9506000.12345.1", "urn:epc:id:grai:9506000.12345.12", "urn:epc:id:grai:9506000.1234.1"],
+  ],
+  ["urn:epc:idpat:giai:*.*", ["urn:epc:id:giai:9506000.A1"]],
+])("the pattern %s, of names that nothing is made of, finds what it names and nothing else", async (pattern, expected) => {
+  const { as } = await tenant();
+  const things = [
+    "urn:epc:id:grai:9506000.12345.1",
+    "urn:epc:id:grai:9506000.12345.12",
+    "urn:epc:id:grai:9506000.1234.1",
+    "urn:epc:id:grai:950600.012345.1",
+    "urn:epc:id:giai:9506000.A1",
+  ];
+  await job(as, await capture(as, document(things.map((epc) => observed({ epcList: [epc] })))));
+  const events = await ask(as, { MATCH_epc: pattern });
+  expect(events.flatMap(({ epcList }) => epcList as string[]).toSorted()).toEqual(expected.toSorted());
 });
+
+test.each(["grai:*.12345.1", "sgtin:bad", "sgtin:9506000.*.42", "sscc:x.*", "sgln:x.*.*"])(
+  "a pattern that can't be read is refused: %s",
+  async (pattern) => {
+    const answer = await all.as.get(`/epcis/events?MATCH_epc=urn:epc:idpat:${pattern}`);
+    expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:QueryParameterException"]);
+  },
+);
 
 const [things, classes] = [(name: string): Json => ({ epcList: [name] }), (name: string): Json => ({ quantityList: [{ epcClass: name }] })];
 test.each([
