@@ -201,12 +201,20 @@ const STARRED: Record<string, (parts: string[]) => Pattern | undefined> = {
 };
 const NO_PREFIX = "has no company prefix of 6 to 12 digits before its stars";
 
+/** How the keys begin that links like this one are made to, be it cut off within its first value: on one host, whichever this one names. */
+function atHome(begun: string): string {
+  const segments = /^https?:\/\/[^/?#]+\/([^?#]*)$/i.exec(begun)?.[1]?.split("/") ?? [];
+  const at = segments.findIndex((ai, i) => own(PRIMARY, ai) && /^\d*\*?$/.test(segments[i + 1] ?? "-"));
+  return at < 0 ? begun : `${HOME}/${segments.slice(at).join("/")}`;
+}
+
 /** What a query's pattern matches: one key, or all that begin with one of these. */
 export function patternOf(uri: string, level: Level): Pattern {
   const [, scheme = "", rest = ""] = /^urn:epc:idpat:([a-z0-9-]+):(.+)$/.exec(uri) ?? [];
   if (scheme === "") {
     const key = keyOf(uri);
-    if (key.endsWith("*")) return { prefixes: [key.slice(0, -1)] };
+    const isBegun = uri.endsWith("*") && key.endsWith("*"); // a star that is written %2A is a serial's own
+    if (isBegun) return { prefixes: [...new Set([key, atHome(key)])].map((start) => start.slice(0, -1)) };
     return { key, before: [written(pairsOf(uri) ?? [])].filter((whole) => itemOf(uri) && whole !== key) };
   }
   if (level === "class") return { key: keyOf(uri) };

@@ -357,6 +357,30 @@ test.each([
   expect(events.flatMap(({ epcList }) => epcList as string[]).toSorted()).toEqual(expected.toSorted());
 });
 
+test("a star at the end stands for whatever follows on any resolver's host; one that is part of a serial is written %2A, as links have it", async () => {
+  const { as } = await tenant();
+  const link = (serial: string) => `https://mill.example/x/01/09506000134352/21/${serial}`;
+  const things = [link("A%2A"), link("A1"), link("B1"), "https://mill.example/01/19506000134359/21/A1", "https://mill.example/part/1"];
+  const events = things.map((epc) => observed({ epcList: [epc] }));
+  await job(as, await capture(as, document(events)));
+  const finds = async (pattern: string) =>
+    (await ask(as, { MATCH_epc: pattern })).map(({ epcList }) => things.indexOf(epcList[0])).toSorted((a, b) => a - b);
+  expect(await finds(link("A*"))).toEqual([0, 1]);
+  expect(await finds(link("A%2A"))).toEqual([0]);
+  expect(await finds(link("*"))).toEqual([0, 1, 2]);
+  for (const host of ["https://id.gs1.org", "https://mill.example/x", "https://other.example"])
+    for (const [pattern, found] of [
+      ["/01/09506000134352/*", [0, 1, 2]],
+      ["/01/0950600013*", [0, 1, 2]],
+      ["/01/*", [0, 1, 2, 3]],
+      ["/01/29*", []],
+    ] as const)
+      expect([host, pattern, await finds(host + pattern)]).toEqual([host, pattern, found]);
+  expect(await finds("https://mill.example/part/*")).toEqual([4]);
+  const at = await as.get(`/epcis/epcs/${encodeURIComponent(link("A%2A"))}/events`);
+  expect(idsOf(found(at))).toEqual([events[0]?.["eventID"]]);
+});
+
 test.each(["grai:*.12345.1", "sgtin:bad", "sgtin:9506000.*.42", "sscc:x.*", "sgln:x.*.*"])(
   "a pattern that can't be read is refused: %s",
   async (pattern) => {
