@@ -11,7 +11,14 @@ import { declaredAs, isDeclared, termsOf, type Term } from "./epcis-terms.ts";
 
 /** `key` is what the store holds it under. */
 export type Ready = { eventId: string; key: string; event: Json; terms: Term[] };
-export type Prepared = { behaviour: Behaviour; context: unknown[] | null; events: Ready[]; problems: Problem[] };
+export type Prepared = {
+  behaviour: Behaviour;
+  context: unknown[] | null;
+  events: Ready[];
+  /** How many others there were, and what is wrong with them, as far as a job keeps that. */
+  unfit: number;
+  problems: Problem[];
+};
 
 const SLICE_EVENTS = 200;
 const EXCEPTION = "epcisException:ValidationException";
@@ -96,7 +103,7 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { b
       : refused(outer);
   const extras = extrasOf(context);
   const declared = outer.some(({ field }) => field.startsWith("@context")) ? undefined : prefixesOf(context);
-  const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], problems: [] };
+  const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], unfit: 0, problems: [] };
   const faults = [...outer];
   let keys = 0;
   for (const [i, event] of events.entries()) {
@@ -104,8 +111,11 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { b
     const at = path.endsWith(".") ? `${path}${i}` : path;
     const wrong = eventFaults(event, declared, at);
     if (wrong.length === 0) keys += made.events[made.events.push(ready(event as Json)) - 1]?.terms.length ?? 0;
-    else if (behaviour === "proceed" && made.problems.length < limits.EPCIS_ERRORS_MAX_ITEMS)
-      made.problems.push(problemOf(brief(refused(wrong).message)));
+    else {
+      made.unfit += 1;
+      if (behaviour === "proceed" && made.problems.length < limits.EPCIS_ERRORS_MAX_ITEMS)
+        made.problems.push(problemOf(brief(refused(wrong).message)));
+    }
     if (isFit && keys > limits.EPCIS_CAPTURE_MAX_KEYS)
       throw tooLarge(`more than ${limits.EPCIS_CAPTURE_MAX_KEYS} EPCs and other keys: split it`);
     if (faults.length <= limits.FAULTS_MAX_ITEMS) faults.push(...wrong);

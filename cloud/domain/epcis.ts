@@ -159,12 +159,13 @@ const clash = ({ eventId }: Ready): string => `the eventID ${eventId} was captur
 
 /** One job, whole in this unit: when it is answered it is finished, and a crash before that leaves nothing of it. */
 export async function capture(tx: Tx, by: By, given: Prepared): Promise<{ job: CaptureJob; stored: number; failed: number }> {
-  const { behaviour, problems } = given;
-  let [stored, errors] = [0, problems];
+  const { behaviour, problems, unfit } = given;
+  let [stored, failed, errors] = [0, unfit, problems];
   try {
     await tx.attempt(async () => {
       const done = await store(tx, by, given);
       stored = done.stored;
+      failed += done.clashes.length;
       errors = [...errors, ...done.clashes.map((event) => problemOf(clash(event), EXISTS, "Another event has this eventID", 409))];
       if (behaviour === "rollback" && done.clashes.length > 0) throw ROLLED_BACK;
     });
@@ -181,7 +182,7 @@ export async function capture(tx: Tx, by: By, given: Prepared): Promise<{ job: C
     createdAt: tx.now,
   };
   await tx.db.insert(epcisCaptures).values(row);
-  return { job: toWire(row), stored, failed: errors.length };
+  return { job: toWire(row), stored, failed };
 }
 const ROLLED_BACK = new Error("a capture job was rolled back");
 

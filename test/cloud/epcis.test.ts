@@ -300,6 +300,18 @@ test("a page of capture jobs ends where it has enough bytes of errors, and its l
   expect([pages.length, pages.flat()]).toEqual([2, made]);
 });
 
+test("the audit log has how many events of a capture failed, however few of their errors the job keeps", async () => {
+  const { as } = await tenant();
+  const [most, wrong] = [limits.EPCIS_ERRORS_MAX_ITEMS, observed({ epcList: ["no name"] })];
+  const [kept, other] = [observed(), { bizStep: "loading" }];
+  await capture(as, document([kept]));
+  const all = [observed(), { ...kept, ...other }, ...Array.from({ length: most + 5 }, () => wrong)];
+  const done = await job(as, await capture(as, document(all), { "gs1-capture-error-behaviour": "proceed" }));
+  expect([done["success"], done["errors"].length]).toEqual([false, most]);
+  const { data } = (await as.get("/audit-logs?action=product.events_captured&limit=1")).body;
+  expect(data[0].details).toMatchObject({ stored: 1, failed: most + 6 });
+});
+
 test("inspecting a label of ours is verifying it: a scan is told of once, and of no one else's", async () => {
   const { as, id: tenantId } = await tenant();
   const stranger = await tenant();
