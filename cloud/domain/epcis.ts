@@ -1,7 +1,7 @@
 // EPCIS events on their way into the store: captured in jobs or one by one, each once, and those that the print loop writes by itself.
 import { setImmediate as turn } from "node:timers/promises";
 import type { SQL } from "drizzle-orm";
-import { and, desc, eq, lt, sql } from "../store/drizzle.ts";
+import { and, desc, eq, inArray, lt, sql } from "../store/drizzle.ts";
 import { bareWord } from "#shared/cbv.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -17,7 +17,7 @@ import { type Prepared, problemOf, type Ready } from "./epcis-document.ts";
 import { pageSize } from "./epcis-parameters.ts";
 import { absent, CONTEXT, once } from "./epcis-query.ts";
 import { contentOf, type Json, textsIn } from "./epcis-rules.ts";
-import { isDeclared } from "./epcis-terms.ts";
+import { declaredAs, isDeclared } from "./epcis-terms.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
@@ -108,9 +108,10 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
     clashing.add(event);
     if (fresh.delete(event)) await remove.run({ tenantId: by.tenantId, eventId: event.key });
   }
-  // A declared error may be taken out again: if another of this capture has its key, that one is looked at behind it. All else is looked at together.
+  // What was taken may be taken out again: if another of this capture has its key, that one is looked at behind it. All else is looked at together.
+  const awaited = await declaredBefore(tx, by.tenantId, fresh);
   const toJudge = Map.groupBy(
-    events.filter((event) => !fresh.has(event) || isDeclared(event.event)),
+    events.filter((event) => !fresh.has(event) || isDeclared(event.event) || awaited.has(event.key)),
     ({ key }) => key,
   );
   for (const some of slicesOf([...toJudge.values()], SLICE_JUDGED)) {
@@ -148,11 +149,35 @@ async function isSame(tenantId: string, { key, event }: Ready, around: unknown[]
   return known !== undefined && contentOf(known.body, known.around) === contentOf(event, around);
 }
 
-/** An event that is declared an error is repeated as it was; another repository may have it. */
+/** An event that is declared an error is repeated as it was; the other of the two may come later, or to another repository. */
 async function mirrors(tenantId: string, { eventId, event }: Ready, around: unknown[]): Promise<boolean> {
-  const earlier = await kept(tenantId, eventId);
-  const { errorDeclaration: _, ...repeated } = event;
-  return earlier === undefined || contentOf(earlier.body, earlier.around) === contentOf(repeated, around);
+  const other = await kept(tenantId, isDeclared(event) ? eventId : declaredAs(eventId));
+  return other === undefined || contentOf(undeclared(other.body), other.around) === contentOf(undeclared(event), around);
+}
+const undeclared = ({ errorDeclaration: _, ...event }: Json): Json => event;
+
+const anyDeclared = prepared(
+  db
+    .select({ eventId: epcisTerms.eventId })
+    .from(epcisTerms)
+    .where(and(eq(epcisTerms.tenantId, sql.placeholder("tenantId")), eq(epcisTerms.kind, "error")))
+    .limit(1),
+);
+/** The keys of those that were declared errors before they came; most tenants have none to look for. */
+async function declaredBefore(tx: Tx, tenantId: string, fresh: ReadonlySet<Ready>): Promise<Set<string>> {
+  const before = new Set<string>();
+  if (fresh.size === 0 || !(await anyDeclared.get({ tenantId }))) return before;
+  for (const slice of slicesOf([...fresh].filter(({ event }) => !isDeclared(event)))) {
+    const keys = new Map(slice.map(({ key }) => [declaredAs(key), key]));
+    const { eventId } = epcisEvents;
+    const found = await tx.db
+      .select({ eventId })
+      .from(epcisEvents)
+      .where(and(eq(epcisEvents.tenantId, tenantId), inArray(eventId, [...keys.keys()])));
+    for (const one of found) before.add(keys.get(one.eventId) as string);
+    await turn();
+  }
+  return before;
 }
 
 const clash = ({ eventId }: Ready): string => `the eventID ${eventId} was captured before with other content`;

@@ -142,6 +142,25 @@ test("what declares an event an error repeats it under its id: both stay, in whi
   expect([await of(known), await of(fresh)]).toEqual([[expect.objectContaining(known)], [expect.objectContaining(fresh)]]);
 });
 
+test("an event that comes behind the word that it was an error is the one that the word is of, or an error itself", async () => {
+  const { as } = await tenant();
+  const declaredOf = (event: Json): Json => ({ ...event, errorDeclaration: { declarationTime: "2026-11-22T00:00:00Z" } });
+  const [it, more] = [observed(), observed()];
+  expect((await as.post("/epcis/events", declaredOf(it))).status).toBe(201);
+  const other = { ...it, bizStep: "loading" };
+  expect(refusal(await as.post("/epcis/events", other)).slice(0, 2)).toEqual([409, "EVENT_EXISTS"]);
+  const error = { type: "epcisException:ResourceAlreadyExistsException", detail: expect.stringContaining(it["eventID"]) };
+  const proceed = { "gs1-capture-error-behaviour": "proceed" };
+  expect(await job(as, await capture(as, document([other, more, other]), proceed))).toMatchObject({
+    success: false,
+    errors: [error, error],
+  });
+  expect(await ask(as, { EQ_bizStep: "loading" })).toEqual([]);
+  expect(await job(as, await capture(as, document([it, it])))).toMatchObject({ success: true });
+  expect(await ask(as, { EQ_eventID: it["eventID"] })).toHaveLength(2);
+  expect(await ask(as, { EQ_eventID: more["eventID"] })).toHaveLength(1);
+});
+
 test("with proceed an invalid event is the job's error and the others are captured; where none is left the document is refused", async () => {
   const { as } = await tenant();
   const [good, bad] = [observed(), observed({ action: "LOOK" })];
