@@ -64,10 +64,10 @@ function isLarge(value: unknown): boolean {
   return false;
 }
 
-const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
+const INSTANT = /^\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
 const YEAR_0 = Date.parse("0000-01-01T00:00:00Z");
 const YEAR_10000 = Date.UTC(10_000, 0);
-/** Narrower than RFC 3339: a T, no leap second, a day that exists, and a year of four digits once it is UTC. */
+/** Narrower than RFC 3339: a T, no leap second, no 24:00 for the next day's 00:00, a day that exists, and a year of four digits once it is UTC. */
 function isInstant(text: string): boolean {
   if (!INSTANT.test(text)) return false;
   const at = Date.parse(text);
