@@ -4,10 +4,11 @@ import type { SQL } from "drizzle-orm";
 import { and, eq, inArray, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { isObject } from "#shared/object.ts";
 import { epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { column, type OnEvent, type Order, type Page, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
-import { extrasOf, type Json } from "./epcis-rules.ts";
+import { extrasOf, type Json, KNOWN_PREFIXES } from "./epcis-rules.ts";
 import { spellerOf } from "./epcis-looks.ts";
 import { instant } from "./instant.ts";
 
@@ -252,8 +253,17 @@ export async function query(store: Store, tenantId: string, asked: Query, under:
   };
 }
 
+/** The standard's own prefixes, which events use that declare nothing. */
+const redeclares = (entry: unknown): boolean => isObject(entry) && Object.keys(entry).some((name) => KNOWN_PREFIXES.has(name));
+
 /** `shared`: declarations that one document may hold for all its events; `left`: those of each context whose name means something else in another. */
-function sharedOf(contexts: Map<string, unknown[]>): { shared: unknown[]; left: Map<string, unknown[]> } {
+function sharedOf(found: Found[], contexts: Map<string, unknown[]>): { shared: unknown[]; left: Map<string, unknown[]> } {
+  const entries = [...contexts.values()].flat();
+  const areSeveral = contexts.size > 1;
+  const isMixed = areSeveral || found.some(({ contextId }) => contextId === null);
+  // What an address declares may be any name's meaning, and stands before or behind what is declared beside it.
+  if ((areSeveral && entries.some((entry) => typeof entry === "string")) || (isMixed && entries.some(redeclares)))
+    return { shared: [], left: contexts };
   const shared = new Map<string, unknown>();
   const meanings = new Map<string, string>();
   const left = new Map<string, unknown[]>();
@@ -271,7 +281,7 @@ function sharedOf(contexts: Map<string, unknown[]>): { shared: unknown[]; left: 
 export const once = (entries: unknown[]): unknown[] => [...new Map(entries.map((entry) => [JSON.stringify(entry), entry])).values()];
 
 function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: number): Json {
-  const { shared, left } = sharedOf(contexts);
+  const { shared, left } = sharedOf(found, contexts);
   const eventList = found.map(({ body, contextId, recordTime }) => {
     const more = left.get(contextId ?? "");
     const own = more ? { "@context": once([...more, ...[body["@context"] ?? []].flat()]) } : {};

@@ -18,7 +18,7 @@ const extendedShape = judgeOf(ExtendedEvent);
 const isEventType = (type: unknown): type is EventType => typeof type === "string" && Object.hasOwn(eventSchemas, type);
 
 /** Prefixes that the standard's own context declares. */
-const KNOWN_PREFIXES = new Set(["epcis", "cbv", "cbvmda", "gs1", "rdfs", "owl", "xsd", "dcterms"]);
+export const KNOWN_PREFIXES: ReadonlySet<string> = new Set(["epcis", "cbv", "cbvmda", "gs1", "rdfs", "owl", "xsd", "dcterms"]);
 /** The prefixes that may stand before an extension's name; undefined where a context of others may declare any. */
 export type Prefixes = ReadonlySet<string> | undefined;
 const STANDARD_CONTEXT = /^https?:\/\/(?:ref\.gs1\.org|gs1\.github\.io)\/[^\s]*epcis-context\.jsonld$/i;

@@ -289,6 +289,35 @@ test.each([
   expect(meanings(await copy.get("/epcis/events"))).toEqual(meanings(answer));
 });
 
+test("what a context elsewhere may declare, or one that says otherwise of the standard's own prefixes, holds for the events that came with it alone", async () => {
+  const { as } = await tenant();
+  const elsewhere = "https://a.example/context.jsonld";
+  const sent = [
+    [elsewhere, "shop"],
+    [{ shop: "https://b.example/" }, "shop"],
+    [{ gs1: "https://old.example/" }, "gs1"],
+    [undefined, "gs1"],
+  ] as const;
+  const ids: string[] = [];
+  for (const [context, prefix] of sent) {
+    const event = observed({ [`${prefix}:n`]: 1 });
+    ids.push(event["eventID"] as string);
+    await job(as, await capture(as, document([event], { "@context": [CONTEXT, context].filter(Boolean) })));
+  }
+  const answer = await as.get("/epcis/events");
+  /** What the last context that can have a say in it makes of the prefix. */
+  const meant = eventsOf(answer.body).map((event) => {
+    const [, prefix] = sent[ids.indexOf(event["eventID"])]!;
+    const contexts = [answer.body["@context"], event["@context"] ?? []].flat() as (string | Json)[];
+    return [
+      event["eventID"],
+      contexts.findLast((entry) => (typeof entry === "string" ? prefix === "shop" || entry === CONTEXT : prefix in entry)),
+    ];
+  });
+  expect(Object.fromEntries(meant)).toEqual(Object.fromEntries(ids.map((id, n) => [id, sent[n]![0] ?? CONTEXT])));
+  expect(await job(as, await capture(as, answer.body))).toMatchObject({ success: true, errors: [] }); // each is the same still
+});
+
 test("thousands of events are one job, and all are found", async () => {
   const { as } = await tenant();
   const many = Array.from({ length: 5_000 }, (_, n) => observed({ epcList: [`urn:epc:id:sgtin:9506000.013435.${n + 1}`] }));
