@@ -23,7 +23,8 @@ export function ringFrom(file: unknown): Ring {
   const jwks = Array.isArray(verificationMethod) ? verificationMethod.map(jwkOf) : (keys ?? (kty ? [file] : []));
   if (!Array.isArray(jwks) || jwks.length === 0)
     throw new Error("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
-  const ring = jwks.map(keyFrom);
+  const ours = jwks.filter(isEd25519); // an issuer may have others beside them, to be written to for instance
+  const ring = (ours.length > 0 ? ours : jwks).map(keyFrom);
   return {
     did,
     keys: ring,
@@ -35,11 +36,16 @@ export function ringFrom(file: unknown): Ring {
   };
 }
 
+const isEd25519 = (jwk: unknown): boolean => {
+  const { kty, crv } = (jwk ?? {}) as Record<string, unknown>;
+  return kty === "OKP" && crv === "Ed25519";
+};
+
 function keyFrom(jwk: unknown): Key {
-  const { kty, crv, x, kid } = (jwk ?? {}) as Record<string, string>;
-  if (kty !== "OKP" || crv !== "Ed25519" || !x) throw new Error(`the key ${kid ?? "without a name"} isn't an Ed25519 key`);
+  const { x, kid } = (jwk ?? {}) as Record<string, string>;
+  if (!isEd25519(jwk) || !x) throw new Error(`the key ${kid ?? "without a name"} isn't an Ed25519 key`);
   try {
-    const key = createPublicKey({ key: { kty, crv, x }, format: "jwk" });
+    const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
     return { kid: String(kid).split("#").at(-1) ?? "", key, publicBytes: Buffer.from(x, "base64url") };
   } catch (cause) {
     throw new Error(`the key ${kid} can't be read: ${(cause as Error).message}`, { cause });

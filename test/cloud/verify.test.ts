@@ -188,6 +188,20 @@ test("a status list says something only where it is one, of revocations, and whi
     expect([statusListIndex, await status({}, {}, { statusListIndex })]).toEqual([statusListIndex, "fails"]); // a place that the list hasn't
 });
 
+test("keys of other kinds, which an issuer may have beside those that sign, stand in nobody's way", async () => {
+  const agreement = {
+    id: `${did.id}#agreement`,
+    publicKeyJwk: { kty: "OKP", crv: "X25519", x: "hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo" },
+  };
+  const other = { id: `${did.id}#other`, type: "Multikey", publicKeyMultibase: "z6MkmM42vxfqZQsv4ehtTjFFxQ4sQKS2w6WR7emozFAn5cxu" };
+  const more = { ...did, verificationMethod: [agreement, ...did.verificationMethod, other] };
+  for (const file of [bundle, { ...bundle, didDocument: more }]) {
+    const { code, said } = await verify(file, "--keys", saved(more));
+    expect([code, said]).toEqual([0, expect.stringMatching(/: all of it holds$/)]);
+  }
+  expect((await verify(bundle, "--keys", saved({ ...did, verificationMethod: [agreement, other] }))).code).toBe(2);
+});
+
 test("what is signed is read as strictly as the file around it: nothing in it may say one thing to us and another to others", async () => {
   const { privateKey, publicKey } = stranger();
   const [mine, list] = [partsOf(bundle.credential), partsOf(bundle.statusList)];
