@@ -78,8 +78,12 @@ export const durabilityFaults = (writer: Database.Database, reader: Database.Dat
   ...writeFaults(writer),
 ];
 
-/** Statements compiled once and found by their text, each with an executor that answers as drizzle's proxy driver expects. */
+/**
+ * Statements compiled once and found by their text, each with an executor that answers as drizzle's proxy driver expects. On a full disk or an I/O error
+ * SQLite undoes the whole transaction by itself: what is asked after that would be a commit of its own, and is refused for the same reason.
+ */
 function executor(connection: Database.Database): Execute {
+  let undone: unknown = new Error("a statement outside of a transaction");
   const statements = new Map<string, Database.Statement>();
   const prepare = (sql: string) => {
     const known = statements.get(sql);
@@ -91,10 +95,16 @@ function executor(connection: Database.Database): Execute {
     return made;
   };
   return async (sql, params, method) => {
+    if (!connection.inTransaction) throw undone;
     const statement = prepare(sql);
-    if (!statement.reader) return { rows: [], changes: statement.run(params).changes };
-    if (method === "get") return { rows: statement.get(params) as unknown[] };
-    return { rows: statement.all(params) };
+    try {
+      if (!statement.reader) return { rows: [], changes: statement.run(params).changes };
+      if (method === "get") return { rows: statement.get(params) as unknown[] };
+      return { rows: statement.all(params) };
+    } catch (error) {
+      if (!connection.inTransaction) undone = error;
+      throw error;
+    }
   };
 }
 

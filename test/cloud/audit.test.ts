@@ -2,7 +2,7 @@
 import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { digestOf } from "#shared/canonical.ts";
-import { world } from "../world.ts";
+import { engine, world } from "../world.ts";
 
 const w = await world();
 const verdict = async () => (await w.admin.get("/audit-logs/verify")).body;
@@ -89,6 +89,17 @@ test("a row beyond the head, a head that is gone and a row that can't be read ar
   await run("DELETE FROM audit_heads");
   await sick.restart();
   expect(await verdict()).toMatchObject({ valid: false, firstBroken: { seq: 1 } });
+});
+
+test.runIf(engine === "sqlite")("a chain to which a full disk let no more be added is whole, and goes on", async () => {
+  const full = await world();
+  const asks = full.as((await full.admin.post("/api-keys", { name: "r", scopes: ["aidc:read"] })).body.data.secret);
+  const pages = (most: number) => full.store.write("pages", async ({ db }) => void (await db.values(`PRAGMA max_page_count = ${most}`)));
+  await pages(1);
+  for (let isFull = false; !isFull;) isFull = (await asks.get("/audit-logs")).body.error.code === "STORE_UNAVAILABLE";
+  await pages(1_000_000);
+  expect((await asks.get("/audit-logs")).status).toBe(403);
+  expect((await full.admin.get("/audit-logs/verify")).body.valid).toBe(true);
 });
 
 test("a changed, a deleted and a cut-off row are each found and named", async () => {

@@ -12,7 +12,7 @@ import { prepared } from "../../cloud/store/prepared.ts";
 import { counters } from "../../cloud/store/schema.ts";
 import { asOne, db as anyDb, eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
 import { Refusal } from "#shared/errors.ts";
-import { freshDatabase, world } from "../world.ts";
+import { engine, freshDatabase, world } from "../world.ts";
 
 const w = await world();
 const INSERT = "INSERT INTO signing_keys (kid, public_jwk, created_at) VALUES (?, '{}', 1)";
@@ -51,6 +51,17 @@ test("a prepared statement has its constants in its text, whatever they hold, an
   expect(await w.store.read("none", () => none.all({}))).toEqual([]);
   await expect(found({})).rejects.toThrow(/misses a value for "value"/);
   expect(() => prepared(anyDb.select().from(counters).where(sql`value = ${new Date(0)}`))).toThrow(/give it a placeholder/); // oxfmt-ignore
+});
+
+test.runIf(engine === "sqlite")("of a unit in which the disk was full nothing is kept, whatever it went on to ask beside", async () => {
+  const pages = (most: number) => w.store.write("pages", async ({ db }) => void (await db.values(`PRAGMA max_page_count = ${most}`)));
+  const large = `INSERT INTO signing_keys (kid, public_jwk, created_at) VALUES (?, '"' || hex(zeroblob(1000000)) || '"', 1)`;
+  const both = () => together([run(large, ["large"], "run"), run(INSERT, ["beside it"], "run")]);
+  await pages(1);
+  await expect(w.store.write("full", both)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  await expect(w.store.write("full", (tx) => tx.attempt(both))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  await pages(1_000_000);
+  expect([await named("large"), await named("beside it")]).toEqual([0, 0]);
 });
 
 test("a part that fails is undone by itself", async () => {
