@@ -1,12 +1,18 @@
 // Writes down scans after they were answered: many a commit, never more than fit in the queue, and none is worth a slow answer.
 import type { Logger } from "pino";
+import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { recordScans, type Scan } from "../domain/scans.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Store } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
-export type Scans = { add(scan: Scan): void; take(most: number): Scan[] };
+export type Scans = {
+  add(scan: Scan): void;
+  take(most: number): Scan[];
+  /** They couldn't be written: they wait again, before what came since, or are lost and counted. */
+  giveBack(taken: readonly Scan[], areLost: boolean): void;
+};
 
 const IDLE_MS = 200;
 const SCANS_A_COMMIT = 500;
@@ -15,7 +21,7 @@ export function scanQueue(metrics: Metrics): Scans {
   let waiting: Scan[] = [];
   let dropped = 0;
   metrics.watch("scans_waiting", "Scans that wait to be recorded", () => waiting.length);
-  metrics.watch("scans_dropped", "Scans that were dropped because too many waited", () => dropped);
+  metrics.watch("scans_dropped", "Scans that weren't recorded: too many waited, or they couldn't be written", () => dropped);
   return {
     add: (scan) => {
       if (waiting.length < limits.SCAN_QUEUE_MAX_ITEMS) waiting.push(scan);
@@ -26,13 +32,23 @@ export function scanQueue(metrics: Metrics): Scans {
       waiting = waiting.slice(most);
       return taken;
     },
+    giveBack: (taken, areLost) => {
+      const again = areLost ? [] : taken.slice(0, limits.SCAN_QUEUE_MAX_ITEMS - waiting.length);
+      dropped += taken.length - again.length;
+      waiting = [...again, ...waiting];
+    },
   };
 }
 
 export function startScanRecorder(store: Store, log: Logger, scans: Scans): Worker {
   const step = async (): Promise<boolean> => {
     const taken = scans.take(SCANS_A_COMMIT);
-    if (taken.length > 0) await store.write("scans", (tx) => recordScans(tx, taken));
+    try {
+      if (taken.length > 0) await store.write("scans", (tx) => recordScans(tx, taken));
+    } catch (error) {
+      scans.giveBack(taken, !(error instanceof Refusal)); // a store that is full or away takes them later; what is wrong with themselves stays so
+      throw error;
+    }
     return taken.length === SCANS_A_COMMIT;
   };
   const worker = startWorker(log, { event: "scans-failed", idleMs: IDLE_MS, step });
@@ -40,8 +56,11 @@ export function startScanRecorder(store: Store, log: Logger, scans: Scans): Work
     ...worker,
     stop: async () => {
       await worker.stop();
-      // Those that came in with the last answers; a store that is gone takes no more.
-      await step().catch((error: unknown) => log.error({ event: "scans-failed", err: error }, "the last scans weren't recorded"));
+      try {
+        for (let more = true; more;) more = await step(); // those that came in with the last answers; a store that is gone takes no more
+      } catch (error) {
+        log.error({ event: "scans-failed", err: error }, "the last scans weren't recorded");
+      }
     },
   };
 }

@@ -4,12 +4,15 @@ import { expect, test } from "vitest";
 import { encodeSgtin96 } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { forgetScans, recordScans } from "../../cloud/domain/scans.ts";
+import { createLog } from "../../cloud/log.ts";
+import { createMetrics } from "../../cloud/metrics.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { products, scans } from "../../cloud/store/schema.ts";
+import { scanQueue, startScanRecorder } from "../../cloud/workers/scan-recorder.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
 import { receiving } from "../hooks.ts";
-import { world } from "../world.ts";
+import { engine, world } from "../world.ts";
 
 const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
 const { published, publish, tenant } = publishing(w, 700_000);
@@ -427,6 +430,31 @@ test("a scan is recorded for a GET that resolved a serial, once, after the answe
   await at(link);
   await w.restart(); // what waits when it ends is written first
   expect(await seen()).toHaveLength(3);
+});
+
+const scansOf = (gtin: string) => w.store.read("scans", async ({ db }) => db.select().from(scans).where(eq(scans.gtin, gtin)));
+
+test("however many scans wait when it ends, all are written first", async () => {
+  const waiting = scanQueue(createMetrics());
+  const recorder = startScanRecorder(w.store, createLog("silent"), waiting);
+  for (let n = 0; n < 1_200; n += 1)
+    waiting.add({ tenantId: "t", productId: "p", gtin: "many", serial: String(n), at: n, agent: "program", requestId: "r" });
+  await recorder.stop();
+  expect(await scansOf("many")).toHaveLength(1_200);
+});
+
+test.runIf(engine === "sqlite")("what is scanned while the disk is full is recorded once there is room", async () => {
+  const item = await published();
+  await allocate(w, item, ["777"]);
+  const pages = (most: number) => w.store.write("pages", async ({ db }) => void (await db.values(`PRAGMA max_page_count = ${most}`)));
+  await pages(1);
+  const fill = () => w.admin.post("/oauth/clients", { name: "x".repeat(190), scopes: ["aidc:read"] });
+  for (let isFull = false; !isFull;) isFull = (await fill()).body.error?.code === "STORE_UNAVAILABLE";
+  for (let n = 0; n < 300; n += 1) expect((await at(`/01/${item.gtin}/21/777`)).status).toBe(302);
+  await expect.poll(() => w.logged().some((line) => line.includes("scans-failed"))).toBe(true);
+  await pages(1_000_000);
+  await expect.poll(async () => (await scansOf(item.gtin)).length).toBe(300);
+  expect((await w.admin.get("/metrics")).text).toContain("\nscans_dropped 0\n");
 });
 
 test("a webhook hears of a scan under the request's own correlation id", async () => {

@@ -17,3 +17,15 @@ test("the queue of scans holds its limit, drops and counts what comes beyond it,
   expect([rest.length, rest[0]?.at, rest.at(-1)?.at]).toEqual([limits.SCAN_QUEUE_MAX_ITEMS - 1, 2, -1]);
   expect(scans.take(1)).toEqual([]);
 });
+
+test("scans that couldn't be written wait again before the others, as far as there is room; those that can't ever be are counted", async () => {
+  const metrics = createMetrics();
+  const scans = scanQueue(metrics);
+  for (let at = 0; at < limits.SCAN_QUEUE_MAX_ITEMS; at += 1) scans.add(scan(at));
+  const taken = scans.take(3);
+  scans.add(scan(-1));
+  scans.giveBack(taken, false);
+  expect(scans.take(3).map(({ at }) => at)).toEqual([0, 1, 3]);
+  scans.giveBack(taken, true);
+  expect(await metrics.text()).toContain("\nscans_dropped 4\n");
+});
