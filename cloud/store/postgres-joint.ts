@@ -127,6 +127,7 @@ function looking(session: Session, wrote: () => void, asker?: typeof asOne): Ses
     get now() {
       return session.now; // which who only reads doesn't know at first
     },
+    clock: session.clock,
     execute: over(session.beside()),
     beside: () => over(session.beside()),
     ...(asker && { asOne: asker }),

@@ -131,6 +131,12 @@ export function openPostgres({
     return clock ? clock() : Number(now?.rows[0]?.[0]);
   }
 
+  /** The same clock in the middle of a transaction: after what was begun before. */
+  const clockOn =
+    (line: () => Execute): Session["clock"] =>
+    async () =>
+      clock?.() ?? Number((await line()(NOW.text, [], "get")).rows[0]);
+
   async function commit(client: PoolClient, mode: Mode, units: number, fault: () => Error | undefined): Promise<void> {
     const began = performance.now();
     const { command } = await ask(client, { text: "COMMIT" });
@@ -145,7 +151,8 @@ export function openPostgres({
     const client = await connect();
     const { line, end, fault } = linesOn(client);
     try {
-      const session: Session = { now: await begin(client, mode, shared !== undefined), execute: line(), beside: line, finales: new Map() };
+      const now = await begin(client, mode, shared !== undefined);
+      const session: Session = { now, clock: clockOn(line), execute: line(), beside: line, finales: new Map() };
       const value = await work(session);
       const { last } = await sayFinales(session);
       // What fails before it has left spoils nothing on the server: no commit may follow it.
@@ -173,7 +180,7 @@ export function openPostgres({
     const client = await connect();
     const { line, end } = linesOn(client);
     let now: number | undefined;
-    const moment = (async () => clock?.() ?? Number((await line()(NOW.text, [], "get")).rows[0]))();
+    const moment = clockOn(line)();
     const lookOnce = (): Execute => {
       const execute = line();
       let isDone = false;
@@ -190,6 +197,7 @@ export function openPostgres({
         if (now === undefined) throw new Error("a joint read knows its moment when its statement is answered");
         return now;
       },
+      clock: () => moment,
       execute: lookOnce(),
       beside: lookOnce,
       finales: new Map(),

@@ -113,8 +113,9 @@ const isStoreFault = (error: unknown) =>
 const asRefusal = (error: unknown) => (isStoreFault(error) ? unavailable(error) : error);
 
 /** Here statements run one after another, whoever asks. */
-const sessionAt = (now: number, execute: Execute, finales: Finales = new Map()): Session => ({
-  now,
+const sessionAt = (clock: () => number, execute: Execute, finales: Finales = new Map()): Session => ({
+  now: clock(),
+  clock: async () => clock(),
   execute,
   beside: () => execute,
   finales,
@@ -141,7 +142,7 @@ function readsOf(reader: Database.Database, clock: () => number) {
         const one = async (isFirst: boolean, isLast: boolean) => {
           try {
             if (isFirst || !reader.inTransaction) begin.run();
-            resolve(await work(sessionAt(clock(), execute)).finally(() => isLast && end.run()));
+            resolve(await work(sessionAt(clock, execute)).finally(() => isLast && end.run()));
           } catch (error) {
             reject(asRefusal(error));
           }
@@ -219,7 +220,7 @@ export function openSqlite({
     const { work, resolve, reject } = unit;
     mark.run();
     try {
-      const value = await work(sessionAt(clock(), write, finales));
+      const value = await work(sessionAt(clock, write, finales));
       release.run();
       return { unit, settle: () => resolve(value) };
     } catch (error) {
@@ -244,7 +245,7 @@ export function openSqlite({
         done.push(await runUnit(current, finales));
         current = undefined;
       }
-      const { last } = await sayFinales(sessionAt(clock(), write, finales));
+      const { last } = await sayFinales(sessionAt(clock, write, finales));
       await last;
       durable(done.length);
     } catch (error) {

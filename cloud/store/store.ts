@@ -27,6 +27,8 @@ export type Finales = Map<Finale<never>, unknown[]>;
 /** What an engine lends to the unit that it is running. Units that share a commit share its finales. */
 export type Session = {
   now: number;
+  /** What time it is by now, by the same clock. */
+  clock(): Promise<number>;
   execute: Execute;
   /** Executes for a part of the work that goes on beside the rest of it. */
   beside(): Execute;
@@ -66,6 +68,8 @@ export type Tx = {
   /** What time it is now by that clock, and the last id that this node made by it: for what has to sort in the order in which it was made. */
   moment(): number;
   made: Sequence;
+  /** Asks for it anew: a node that stood still as its unit began lags behind by that, and would make ids that sort before what it has seen since. */
+  askMoment(): Promise<void>;
   db: Db;
   /** Where the unit stands in a trace (W3C traceparent), if it does. */
   traceparent: string | null;
@@ -206,13 +210,18 @@ export function storeOn(engine: Engine, log: Logger, meter?: Meter): Store {
     const begin = async (session: Session): Promise<T> => {
       afterwards = []; // the engine may run a unit again
       const left: Left[] = [];
+      let asked: { now: number; at: number } | undefined;
       const began = performance.now();
       const tx: Tx = {
         get now() {
           return session.now;
         },
-        moment: () => Math.floor(session.now + performance.now() - began),
+        moment: () => Math.floor((asked?.now ?? session.now) + performance.now() - (asked?.at ?? began)),
         made,
+        askMoment: async () => {
+          const now = await session.clock();
+          asked = { now, at: performance.now() };
+        },
         db,
         traceparent,
         after: (act) => void afterwards.push(act),

@@ -8,7 +8,14 @@ import { Client as Connection } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import * as audit from "../../cloud/domain/audit.ts";
+import { fanOut } from "../../cloud/domain/fan-out.ts";
+import { emit } from "../../cloud/domain/outbox.ts";
 import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
+import { createLog } from "../../cloud/log.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { openStore } from "../../cloud/store/open.ts";
+import { deliveries, lanes, outbox } from "../../cloud/store/schema.ts";
+import type { Store } from "../../cloud/store/store.ts";
 import { type Client, client } from "../../fixtures/client.ts";
 import { follow, type Heard } from "../../fixtures/sse.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
@@ -17,6 +24,7 @@ import { printShop } from "../../fixtures/print-shop.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { onServer } from "../../fixtures/postgres.ts";
+import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -176,6 +184,36 @@ test("a webhook hears of a tenant's events in their order, also while one node i
   await expect.poll(held.heard).toEqual(["product.created"]);
   await expect.poll(() => other.heard().length).toBe(2);
   expect(other.heard()).toEqual(["product.created", "product.updated"]);
+});
+
+test("what a node that was kept waiting makes deliveries of is told after what another one told meanwhile", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const line = await startProxy(() => ({ port: Number(new URL(url).port) }));
+  onTestFinished(() => line.end());
+  const storeAt = async (databaseUrl: string) => {
+    const store = await openStore({ dataDir: "", databaseUrl, log: createLog("silent"), onFatal: () => {} });
+    onTestFinished(() => store.close());
+    return store;
+  };
+  const here = await storeAt(url);
+  const behind = await storeAt(Object.assign(new URL(url), { port: line.port }).href);
+  const tenantId = "a tenant";
+  await here.write("lane", (tx) => tx.db.insert(lanes).values({ webhookId: "w", tenantId, dueAt: null, owner: null, leaseUntil: 0, revision: 1 })); // oxfmt-ignore
+  const print = (serial: string) =>
+    here.write("emit", (tx) => emit(tx, { tenantId }, "print.confirmed", { serials: [serial] }, { listeners: ["w"] }));
+  const tell = (store: Store) => store.write("tell", (tx) => fanOut(tx, 32));
+  const mend = line.afflict({ kind: "latency", ms: 1_000, jitterMs: 0 }, "down");
+  const second = tell(behind);
+  await sleep(100); // it has begun, and doesn't know yet
+  mend();
+  await print("first");
+  await tell(here);
+  await print("second");
+  await second;
+  const told = await here.read("told", ({ db }) =>
+    db.select({ body: outbox.body }).from(deliveries).innerJoin(outbox, eq(outbox.id, deliveries.eventId)).orderBy(deliveries.dueAt, deliveries.id),
+  ); // oxfmt-ignore
+  expect(told.map(({ body }) => JSON.parse(body).data.serials)).toEqual([["first"], ["second"]]);
 });
 
 test("a passport that two nodes make at once is one, and is published and anchored once", { timeout: 60_000 }, async () => {
