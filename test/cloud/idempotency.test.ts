@@ -1,6 +1,8 @@
 // Same key, same request: one effect and one answer, at once, later, after a restart; another body is a conflict.
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
+import { once, REPLAYED } from "../../cloud/domain/idempotency.ts";
+import type { Finale } from "../../cloud/store/store.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
@@ -47,6 +49,18 @@ test("a claim that is sent again before it is answered gets the same job, not th
     expect(answers[0]?.text).toContain("attempt_id");
     expect(answers.filter(({ headers }) => headers.get("idempotency-replayed") === "true")).toHaveLength(7);
   }
+});
+
+test("an answer in vain whose unit had to be run again is no replay; the next one under its key is", async () => {
+  const request = { scope: Buffer.from("a scope"), key: randomUUID(), fingerprint: Buffer.alloc(32) };
+  const answer = { status: 204, headers: {}, body: null, isIdle: true };
+  const ask = () => once(w.store.joint, "in vain", request, { prepare: undefined, act: async () => answer, refused: async () => {} });
+  const failing: Finale<string> = { rank: 9, say: () => Promise.reject(new Error("at the end of a commit that others share")) };
+  const [first] = await Promise.all([
+    ask(),
+    expect(w.store.joint.write("fails", async (tx) => tx.atEnd(failing, "it"))).rejects.toThrow("at the end"),
+  ]);
+  expect([first.headers, (await ask()).headers]).toEqual([{}, REPLAYED]);
 });
 
 test("another body or another address under the same key is a conflict, another caller or another route isn't", async () => {
