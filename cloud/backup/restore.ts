@@ -7,7 +7,7 @@ import { parseNote } from "#shared/note.ts";
 import type { Config } from "../config.ts";
 import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
-import { afterRestore, warnOfSerials } from "../domain/restored.ts";
+import { afterRestore, openStatesOf, warnOfJobs, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
 import { claimFolder, CUT_OFF, DATABASE, openStore, refuseWhileUsed, UNPACKED } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
@@ -119,11 +119,14 @@ async function setBack(store: Store): Promise<WentBack> {
 }
 
 async function warn(store: Store): Promise<void> {
-  for (const tenantId of await store.read("tenants", chainIds))
-    for (let after: string | undefined = ""; after !== undefined;) {
-      const from: string = after;
-      after = await store.write("serials after a restore", (tx) => warnOfSerials(tx, tenantId, from));
-    }
+  for (const tenantId of await store.read("tenants", chainIds)) {
+    await inSlices((after) => store.write("serials after a restore", (tx) => warnOfSerials(tx, tenantId, after)));
+    for (const state of await store.read("open jobs", (tx) => openStatesOf(tx, tenantId)))
+      await inSlices((after) => store.write("jobs after a restore", (tx) => warnOfJobs(tx, tenantId, state, after)));
+  }
+}
+async function inSlices(slice: (after: string) => Promise<string | undefined>): Promise<void> {
+  for (let after: string | undefined = ""; after !== undefined;) after = await slice(after);
 }
 
 /** Root restores for the user whose folder it is, as whom the cloud will open it. */

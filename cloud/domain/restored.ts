@@ -1,7 +1,7 @@
-// The first unit on a restored store: what may have been given out since the backup is given to nobody else, and every tenant is told.
+// The first units on a restored store: what may have been given out since the backup is given to nobody else, and every tenant is told.
 import { and, asc, eq, gt, inArray, isNull, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
-import { openStates } from "#shared/states.ts";
+import { type JobState, openStates } from "#shared/states.ts";
 import { counters, printJobs, serialCounters, serials } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
@@ -20,9 +20,6 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
     .where(eq(counters.name, "credential_status"));
   const requestId = newId();
   for (const tenantId of await audit.chainIds(tx)) {
-    // A job that was open then may have been printed since: whoever claims it is told to look for the label. Found by tenant and state, as they are indexed.
-    const isOpen = and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, openStates));
-    await tx.db.update(printJobs).set({ duplicateRisk: true }).where(isOpen);
     const entry = { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId } as const;
     audit.append(tx, audit.ourselves(tenantId, "restore"), entry);
   }
@@ -30,6 +27,26 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
 
 const RESTORED = "restored"; // where the reference of a job stands else: that of the job that may have been, nobody knows
 const SLICE_ROWS = 100_000; // PostgreSQL takes a second for them, and a unit of work may take ten
+
+/** Those in which the tenant has jobs now. */
+export const openStatesOf = async (tx: Tx, tenantId: string): Promise<JobState[]> => {
+  const isOpen = and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, openStates));
+  return (await tx.db.selectDistinct({ state: printJobs.state }).from(printJobs).where(isOpen)).map(({ state }) => state);
+};
+
+const SLICE_JOBS = 10_000; // each of them has several indexes, and a queue may be half a million long
+/** A job that was open then may have been printed since: whoever claims it is told to look for the label. Does one slice of a state's; answers its last job. */
+export async function warnOfJobs(tx: Tx, tenantId: string, state: JobState, after: string, most = SLICE_JOBS): Promise<string | undefined> {
+  const rest = and(eq(printJobs.tenantId, tenantId), eq(printJobs.state, state), gt(printJobs.jobRef, after));
+  const places = tx.db.select({ ref: printJobs.jobRef }).from(printJobs).where(rest).orderBy(asc(printJobs.jobRef));
+  const last = (await places.limit(1).offset(most - 1))[0]?.ref;
+  await tx.db
+    .update(printJobs)
+    .set({ duplicateRisk: true })
+    .where(and(rest, last === undefined ? undefined : lte(printJobs.jobRef, last)));
+  return last;
+}
+
 /** Any serial may have been printed after the backup was made, so the next job of each begins with the warning. Does one slice; answers its last serial. */
 export async function warnOfSerials(tx: Tx, tenantId: string, after: string): Promise<string | undefined> {
   const rest = and(eq(serials.tenantId, tenantId), gt(serials.serial, after));

@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { warnOfJobs } from "../../cloud/domain/restored.ts";
 import { client } from "../../fixtures/client.ts";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
+import { startWorld } from "../../fixtures/world.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "imprimatur-set-back-"));
 const postgres = await startPostgres();
@@ -92,6 +94,22 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
   expect([looked.code, looked.out]).toEqual([0, expect.not.stringContaining("FAIL")]);
   expect(await third.end()).toBe(0);
 }); // oxfmt-ignore
+
+test("of a queue, however long, each job gets its warning, a slice a unit of work", async () => {
+  const w = await startWorld({ databaseUrl: await postgres.createDatabase("queue") });
+  onTestFinished(() => w.end());
+  const shop = await printShop(w);
+  for (let n = 0; n < 5; n += 1) await shop.issue({ station: "elsewhere" });
+  const slices: string[] = [];
+  for (let after: string | undefined = ""; after !== undefined;) {
+    const from: string = after;
+    after = await w.store.write("slice", (tx) => warnOfJobs(tx, shop.tenantId, "QUEUED", from, 2));
+    slices.push(from);
+  }
+  const { data } = (await shop.admin.get("/aidc/jobs")).body as { data: { job_ref: string; duplicate_risk: boolean }[] };
+  const refs = data.map(({ job_ref }) => job_ref).toSorted();
+  expect([slices, data.map((job) => job.duplicate_risk)]).toEqual([["", refs[1], refs[3]], Array.from({ length: 5 }, () => true)]);
+});
 
 test.each([
   [["--set-back"], { IMPRIMATUR_DATABASE_URL: "" }, 1, "IMPRIMATUR_DATABASE_URL isn't set"],
