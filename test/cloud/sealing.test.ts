@@ -3,7 +3,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ConfigError } from "#shared/arguments.ts";
+import { limits } from "#shared/limits.ts";
 import { configFrom } from "../../cloud/config.ts";
+import { countByKey } from "../../cloud/domain/sealed-secrets.ts";
 import { signatureFault } from "../../fixtures/receiver.ts";
 import type { World } from "../../fixtures/world.ts";
 import { receiving } from "../hooks.ts";
@@ -75,6 +77,22 @@ test("a node without the key that was sealed with says so when it starts, with h
   expect(complaints(second)).toHaveLength(1);
   expect(JSON.parse(complaints(second)[0] ?? "")).toMatchObject({ level: "error", secrets: 2, keyIds: [was] });
   expect(complaints(second)[0]).toContain("IMPRIMATUR_SEALING_KEY");
+  await second.close();
+});
+
+test("a webhook's secret that was replaced isn't missed any more once its time to sign beside the new one is over", async () => {
+  const { start } = await sameStore();
+  const first = await start({ IMPRIMATUR_SEALING_KEY: OLD });
+  await webhook(first);
+  await first.close();
+  const second = await start({ IMPRIMATUR_SEALING_KEY: NEW });
+  const lost = async () => (await second.store.read("lost", countByKey)).filter(({ kind, secrets }) => kind === "webhook" && secrets > 0);
+  const [was] = (await lost()).map(({ keyId }) => keyId);
+  const [hook] = (await second.admin.get("/webhooks")).body.data;
+  await second.admin.post(`/webhooks/${hook.id}/rotate-secret`);
+  expect((await lost()).map(({ keyId }) => keyId)).toContain(was);
+  second.later(limits.WEBHOOK_SECRET_OVERLAP_MS + 1);
+  expect((await lost()).map(({ keyId }) => keyId)).toEqual([expect.not.stringMatching(was ?? "")]);
   await second.close();
 });
 
