@@ -25,7 +25,9 @@ export function startMeasurer(store: Store, log: Logger, metrics: Metrics, dataD
   let known: Backlog | undefined;
   for (const [key, [name, help, per]] of Object.entries(FIGURES))
     metrics.watch(name, help, () => (known?.[key as keyof Backlog] ?? 0) / per);
-  metrics.watch("data_dir_free_bytes", "Room on the disk under the data folder", () => freeBytesUnder(dataDir));
+  metrics.watch("data_dir_free_bytes", "Room on the disk under the data folder; 0 where nothing can be asked of it", () =>
+    roomUnder(dataDir),
+  );
   return startWorker(log, {
     event: "measure-failed",
     idleMs: EVERY_MS,
@@ -34,4 +36,13 @@ export function startMeasurer(store: Store, log: Logger, metrics: Metrics, dataD
       return false;
     },
   });
+}
+
+/** A folder that is gone, or a disk that fails, is told by the figure: thrown, it would take all others along. */
+function roomUnder(dataDir: string): number {
+  try {
+    return freeBytesUnder(dataDir);
+  } catch {
+    return 0;
+  }
 }

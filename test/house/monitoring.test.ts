@@ -1,6 +1,8 @@
 // What watches the cloud names only figures that the cloud has, in expressions that Prometheus can read.
 import { execFile, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { text as words } from "node:stream/consumers";
 import { promisify } from "node:util";
@@ -10,6 +12,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { publishedPassport } from "../../fixtures/passports.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { freshDatabase } from "../world.ts";
 import { ALERTS_FILE, alerts, panels } from "./monitoring.ts";
 
 const FUNCTIONS = new Set("rate increase sum max histogram_quantile max_over_time topk".split(" "));
@@ -76,6 +79,15 @@ test("what a cloud wasn't set up for is no fault, and alarms nobody; a store tha
     ["STORE_UNAVAILABLE", 1],
     true,
   ]);
+});
+
+test("a data folder that is gone is told by the figure of its room, beside all others", async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-monitoring-"));
+  const w = await startWorld({ databaseUrl: await freshDatabase("postgres"), dataDir });
+  t.onTestFinished(w.end);
+  rmSync(dataDir, { recursive: true });
+  const { status, text } = await w.admin.get("/metrics");
+  expect([status, /^data_dir_free_bytes .*$/m.exec(text)?.[0]]).toEqual([200, "data_dir_free_bytes 0"]);
 });
 
 test("that a node drains, as it was told to, is no fault; that its store can't answer is one", async (t) => {
