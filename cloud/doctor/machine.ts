@@ -20,7 +20,7 @@ const GIB = 1_073_741_824;
 export const settings: Check = ({ config }) => {
   const { HOST, PORT, PUBLIC_URL, RATE_LIMIT, DATABASE_URL } = config;
   const found: Finding[] = [
-    ...(PUBLIC_URL === undefined && !isLoopback(HOST)
+    ...(PUBLIC_URL === undefined && (DATABASE_URL !== undefined || !isLoopback(HOST))
       ? [odd(`labels, links and tokens name ${urlAt(HOST, PORT)}`, "set IMPRIMATUR_PUBLIC_URL to the origin that others know")]
       : []),
     ...(RATE_LIMIT === "off" ? [odd("rate limits are off", "set IMPRIMATUR_RATE_LIMIT to on outside of load tests")] : []),

@@ -91,6 +91,13 @@ test("a cloud for others without a public URL is told which address its links na
   });
 });
 
+test("on PostgreSQL a node is told so wherever it listens, as its start tells it: others stand behind the same address", async () => {
+  const { lines } = await doctor({ ...settings(dataDir), IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x", IMPRIMATUR_PORT: "8123" });
+  expect(lines.filter(({ check }) => check === "settings")).toContainEqual(
+    expect.objectContaining({ mark: "warn", says: "labels, links and tokens name http://127.0.0.1:8123" }),
+  );
+});
+
 test("nothing is written through a link that lies in the folder", async () => {
   const folder = mkdtempSync(join(root, "links-"));
   writeFileSync(join(root, "shadow"), "somebody's");
@@ -375,6 +382,7 @@ test("on PostgreSQL it looks at the same things", async () => {
     ...settings(folder),
     IMPRIMATUR_DATABASE_URL: (await freshDatabase("postgres")) ?? "",
     IMPRIMATUR_SEALING_KEY: "a sealing key of this test",
+    IMPRIMATUR_PUBLIC_URL: "https://imprimatur.example",
   };
   const cloud = await startProgram("cloud/main.ts", env);
   const said = await doctor({ ...env, IMPRIMATUR_PORT: new URL(cloud.url).port });
