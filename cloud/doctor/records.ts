@@ -9,6 +9,7 @@ import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault } from "../store/copy.ts";
 import { newestKnown, versionOf } from "../store/migrate.ts";
 import { DATABASE, durabilityFaultsOf } from "../store/open.ts";
+import { settingsLost } from "../store/unfit.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
 
 const LEAVES = 4_096;
@@ -27,6 +28,8 @@ export const database: Check = async ({ store, config }) => {
   if (faults.length > 0) return bad(faults.join("; "), "make it durable: an answered write could be lost");
   const [version, newest] = [await versionOf(store), newestKnown()];
   if (version > newest) return bad(`migration ${version} ran, and this Imprimatur knows ${newest}`, "use the newer Imprimatur");
+  const lost = config.DATABASE_URL === undefined ? undefined : await settingsLost(store);
+  if (lost !== undefined) return odd(lost, "then start the nodes again");
   if (version < newest) return odd(`migration ${version} of ${newest} ran`, "the next start runs the others; old nodes go on meanwhile");
   return well(`${store.engine} answers, migration ${version} is the latest`);
 };

@@ -1,5 +1,5 @@
 // PostgreSQL as others have set it up: it serves all the same, or the start says in one line what to set.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { appendFileSync, chmodSync, chownSync, copyFileSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -239,6 +239,10 @@ test.for([
   expect((await Promise.all(nodes.map(wrongAfterLabels))).flat()).toEqual([]);
   const isWarned = ({ logged }: Node) => logged().some((line) => line.includes("store-settings-lost"));
   expect(nodes.map(isWarned)).toEqual([how === "without", how === "without"]);
+  const env = { ...process.env, IMPRIMATUR_DATABASE_URL: pooler.url, IMPRIMATUR_DATA_DIR: folder };
+  const { stdout } = spawnSync(process.execPath, ["cloud/doctor.ts", "--json"], { env, encoding: "utf8" });
+  const looked = (JSON.parse(stdout) as { check: string; mark: string }[]).find(({ check }) => check === "database");
+  expect(looked?.mark).toBe(how === "without" ? "warn" : "ok");
 }); // oxfmt-ignore
 
 test("a pgbouncer that knows none of our settings is told apart from a wrong URL", async (t) => {
