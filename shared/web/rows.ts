@@ -2,11 +2,13 @@
 import { type Children, h, useEffect, useRef, useSignal } from "./dom.ts";
 
 const BESIDE_ROWS = 6;
+const remPx = (): number => Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
 
 type Props<Item> = {
   items: readonly Item[];
   keyOf(item: Item): string;
-  rowHeightPx: number;
+  /** In heights of the page's text: it grows with that. */
+  rowHeightRem: number;
   /** What the list is, for those who listen. */
   label: string;
   header: Children;
@@ -15,21 +17,25 @@ type Props<Item> = {
 };
 
 /** A table by its roles: rows of one height, told with their true place and number. */
-export function Rows<Item>({ items, keyOf, rowHeightPx, label, header, row, empty }: Props<Item>) {
+export function Rows<Item>({ items, keyOf, rowHeightRem, label, header, row, empty }: Props<Item>) {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(600);
+  const isEmpty = items.length === 0;
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
     const watch = new ResizeObserver(() => {
-      height.value = element.clientHeight;
+      [top.value, height.value] = [element.scrollTop, element.clientHeight];
     });
     watch.observe(element);
     return () => watch.disconnect();
-  }, [height]);
-  if (items.length === 0) return empty;
-  const from = Math.max(0, Math.floor(top.value / rowHeightPx) - BESIDE_ROWS);
+  }, [isEmpty]); // a list that was empty has another box
+  if (isEmpty) return empty;
+  const rowHeightPx = rowHeightRem * remPx();
+  // One that has become shorter than where it was scrolled to would have no row in view.
+  const lowest = Math.max(0, items.length - Math.ceil(height.value / rowHeightPx));
+  const from = Math.max(0, Math.min(Math.floor(top.value / rowHeightPx), lowest) - BESIDE_ROWS);
   const shown = items.slice(from, Math.ceil((top.value + height.value) / rowHeightPx) + BESIDE_ROWS);
   return h(
     "div",

@@ -228,6 +228,44 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a screen of any height is full of stations, and what a filter leaves is in view wherever one has scrolled to", async () => {
+    await signedIn(lead.secret, { viewport: { width: 1080, height: 1920 } }, async ({ page }) => {
+      await goTo(page, "/stations");
+      /** The places of the rows at the upper and at the lower edge. */
+      const edges = () =>
+        page.evaluate<(string | null)[]>(`(() => {
+          const { left, width, top, bottom } = document.querySelector(".rows-box").getBoundingClientRect();
+          const at = (y) => document.elementFromPoint(left + width / 2, y)?.closest("[role=row]")?.getAttribute("aria-rowindex");
+          return [at(top + 8) ?? null, at(bottom - 8) ?? null];
+        })()`);
+      await expect.poll(edges).not.toContain(null);
+      await page.locator(".rows-box").evaluate((box) => box.scrollTo(0, box.scrollHeight / 2));
+      await expect.poll(async () => Number((await edges())[0])).toBeGreaterThan(STATIONS / 3);
+      await page.fill("main input[type=search]", "Press 50");
+      await expect.poll(async () => (await edges())[0]).toBe("2"); // the first one
+      await page.fill("main input[type=search]", "nobody's press");
+      await page.waitForSelector("text=No station matches.");
+      await page.fill("main input[type=search]", "");
+      await expect.poll(edges).not.toContain(null);
+    });
+  });
+
+  test("where text is twice as large a station's row has room for it", async () => {
+    await signedIn(lead.secret, { viewport: PHONE, bypassCSP: true }, async ({ page }) => {
+      await page.addStyleTag({ content: "html { font-size: 200% }" });
+      await goTo(page, "/stations");
+      await page.waitForSelector(".rows-box .row");
+      await shot(page, "floor/stations-large-text");
+      const sticksOut = `[...document.querySelectorAll(".rows-box .row > *")].filter((one) => {
+        const [mine, row] = [one, one.parentElement].map((each) => each.getBoundingClientRect());
+        return mine.height > 0 && (mine.top < row.top - 1 || mine.bottom > row.bottom + 1);
+      }).map((one) => one.textContent)`;
+      expect(await page.evaluate(sticksOut)).toEqual([]);
+      await page.locator(".rows-box").evaluate((box) => box.scrollTo(0, box.scrollHeight));
+      await page.waitForSelector(`[aria-rowindex="${STATIONS + 1}"]`);
+    });
+  });
+
   test("a printer's state of any length is read whole at its station's own place, by touch and by key, and stays up to date", async () => {
     const shop = await printShop(w);
     const { id } = (await shop.device.api.get("/aidc/station")).body.device;

@@ -7,7 +7,7 @@ import { type Page, useList } from "../loading.ts";
 import { Ago, Badge, Chips, Empty, More, Shown, theirs, Title, told, type Tone } from "../parts.ts";
 import { devices, keepDevices, place } from "../state.ts";
 
-const ROW_PX = 56;
+const ROW_REM = 3.5;
 const PAGE_ITEMS = 200;
 const PAGES_MAX = 25;
 export const TONES: Record<Device["status"], Tone> = { online: "good", degraded: "warn", offline: "bad" };
@@ -70,7 +70,7 @@ function List({ all }: { all: readonly Device[] }) {
     h(Rows<Device>, {
       items: shown,
       keyOf: ({ id }) => id,
-      rowHeightPx: ROW_PX,
+      rowHeightRem: ROW_REM,
       label: stations.title,
       header: h(Header, null),
       row,
