@@ -7,7 +7,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openBrowser } from "../../fixtures/browser.ts";
 import { busyFloor, manyStations, STATIONS } from "../../fixtures/busy-floor.ts";
-import { type Claim, printShop } from "../../fixtures/print-shop.ts";
+import { type Claim, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { devices } from "../../cloud/store/schema.ts";
 import { limits } from "#shared/limits.ts";
@@ -419,6 +419,21 @@ describe.skipIf(!executable)("the console", async () => {
       expect(verdict).toMatch(/^What could be checked holds/);
       expect(checks).toEqual(["holds", "holds", "holds", "holds", "holds", "not checked"]);
       await page.waitForSelector("text=This page came over plain http");
+    });
+  });
+
+  test("what was judged of a job that wasn't sealed yet isn't said of it any more once it is", async () => {
+    const shop = await printShop(w);
+    await shop.issue();
+    const claimed = await shop.device.claim();
+    const items = await shop.device.upTo(claimed, "SCAN_VERIFIED");
+    await signedIn(shop.adminKey, {}, async ({ page }) => {
+      await goTo(page, `/jobs/${claimed.job.job_ref}`);
+      await page.click("text=Verify");
+      await page.getByText("The job isn't sealed").waitFor();
+      await shop.device.say(claimed, sealOf(items));
+      await page.locator(".title .badge", { hasText: "Sealed" }).waitFor();
+      await expect.poll(() => page.getByText("The job isn't sealed").count()).toBe(0);
     });
   });
 

@@ -49,7 +49,8 @@ export function Proof({ of }: { of: Job }) {
     answer.value = await verify(of.job_ref);
     going.value = false;
   }
-  const { data: verdict, refused } = answer.value ?? {};
+  const { data, refused } = answer.value ?? {};
+  const verdict = of.state === "SEALED" && data?.sealed === false ? undefined : data; // it was sealed since
   const said = verdict && sentenceOf(verdict);
   return h(
     Card,
