@@ -471,7 +471,7 @@ describe.skipIf(!executable)("the console", async () => {
   test("a label is found by its serial, by its job and by what a scanner types", async () => {
     const job = (await floor.admin.get(`/aidc/jobs/${floor.sealed}`)).body;
     await signedIn(lead.secret, {}, async ({ page }) => {
-      for (const text of [job.serial, job.job_ref, job.digital_link]) {
+      for (const text of [job.serial, job.job_ref, job.digital_link, `]Q1${job.digital_link}`, `${job.digital_link}?linkType=gs1:dpp`]) {
         await goTo(page, "/jobs");
         await page.fill("main input[type=search]", text);
         await page.press("main input[type=search]", "Enter");

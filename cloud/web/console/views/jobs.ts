@@ -8,8 +8,8 @@ import { type Page, useList } from "../loading.ts";
 import { Ago, Chips, code, More, Shown, StateBadge, Table, textIn, theirs, Title, told, Why } from "../parts.ts";
 import { goTo, place } from "../state.ts";
 
-/** A scanned link counts as well: its last part is the serial. */
-const typed = (text: string): string => text.replace(/^https?:\/\/.*\/21\//, "");
+/** A scanned link counts as well, with whatever the scanner says before it: its last part is the serial. */
+const typed = (text: string): string => text.replace(/^(?:\][A-Za-z]\d)?https?:\/\/.*\/21\/([^/?#]*).*$/i, "$1");
 
 function Find() {
   const said = useSignal<Refused | "none" | undefined>(undefined);
