@@ -829,6 +829,19 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("an import of which more is wrong than is kept says that not all of it is shown", async () => {
+    const shop = await printShop(w);
+    const body = `name,description,gtin,serialNumber\n${"Pot,short,1,1\n".repeat(600)}`; // two faults a row
+    const headers = { "content-type": "text/csv" };
+    const { id } = (await shop.admin.send("POST", "/imports?category=electronics", { body, headers })).body.data;
+    await expect.poll(async () => (await shop.admin.get(`/imports/${id}`)).body.status, { timeout: 20_000 }).toBe("completed");
+    await signedIn(shop.adminKey, {}, async ({ page }) => {
+      await goTo(page, `/imports/${id}`);
+      await page.waitForSelector("main tbody tr");
+      expect(await page.getByText("Only the first are shown.").count()).toBe(1);
+    });
+  });
+
   test("a name of any script and length makes no view wider, at any zoom", async () => {
     const product = "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz".repeat(3);
     const shop = await printShop(w, { product, name: "الرئيسي".repeat(20) });

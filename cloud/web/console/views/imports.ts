@@ -1,5 +1,6 @@
 // Imports with their progress, and what was wrong with which line.
 import { h } from "#shared/web/dom.ts";
+import { limits } from "#shared/limits.ts";
 import type { Import } from "#shared/wire/imports.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList, useLoaded } from "../loading.ts";
@@ -67,7 +68,7 @@ function One({ id }: { id: string }) {
       h(
         Card,
         { title: imports.errors },
-        item.failed > item.errors.length && item.errors.length > 0 && h("p", { class: "quiet" }, common.onlyFirst),
+        item.errors.length >= limits.IMPORT_ERRORS_MAX_ITEMS && h("p", { class: "quiet" }, common.onlyFirst),
         h(Table<Fault>, {
           label: imports.errors,
           columns,
