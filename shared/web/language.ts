@@ -43,17 +43,18 @@ function formatsOf(code: string) {
   const brief = new Intl.NumberFormat(code, { notation: "compact", maximumFractionDigits: 1 });
   const moment = new Intl.DateTimeFormat(code, { dateStyle: "medium", timeStyle: "medium" });
   const clock = new Intl.DateTimeFormat(code, { hour: "2-digit", minute: "2-digit" });
-  const relative = new Intl.RelativeTimeFormat(code, { numeric: "auto", style: "short" });
+  const relative = new Intl.RelativeTimeFormat(code, { numeric: "always", style: "short" });
+  const justNow = new Intl.RelativeTimeFormat(code, { numeric: "auto", style: "short" }).format(0, "second");
   return {
     count: (value: number) => count.format(value),
     brief: (value: number) => (value < BRIEF_FROM ? count : brief).format(value),
     moment: (at: string) => moment.format(new Date(at)),
     clock: (at: number) => clock.format(at),
-    /** How long ago, to the minute; under one it is now. */
+    /** How long ago, to the minute; under one it is now. In hours and days of the clock: yesterday may have been the day before. */
     ago: (at: string, now: number) => {
       const past = Math.max(0, now - Date.parse(at));
-      const [unit, ms] = STEPS.find(([, ms]) => past >= ms) ?? (["second", Number.POSITIVE_INFINITY] as const);
-      return relative.format(-Math.floor(past / ms), unit);
+      const [unit, ms] = STEPS.find(([, ms]) => past >= ms) ?? [];
+      return unit === undefined ? justNow : relative.format(-Math.floor(past / ms), unit);
     },
   };
 }

@@ -974,6 +974,22 @@ describe.skipIf(!executable)("the console", async () => {
     await context.close();
   });
 
+  test("two days less an hour ago isn't called yesterday", async () => {
+    const shop = await printShop(w);
+    await manyStations(w, shop.tenantId, 2, (n, now) => ({ lastSeenAt: now - (n * 46 + 1) * 3_600_000 }));
+    for (const [locale, ...ago] of [
+      ["en", "1 day ago", "3 days ago"],
+      ["de", "vor 1 Tag", "vor 3 Tagen"],
+      ["es", "hace 1 d", "hace 3 d"],
+      ["zh-Hans", "1天前", "3天前"],
+    ] as const)
+      await signedIn(shop.adminKey, { locale }, async ({ page }) => {
+        await goTo(page, "/stations");
+        await page.waitForSelector(".rows-box .row");
+        expect((await page.locator(".rows-box .row time").allInnerTexts()).slice(0, 2)).toEqual(ago);
+      });
+  });
+
   test("a dead letter of which a label may exist says so", async () => {
     const shop = await printShop(w);
     await shop.issue({ max_attempts: 1 });
