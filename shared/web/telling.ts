@@ -11,8 +11,14 @@ type Part = string | { theirs: string; lang?: "en" };
 /** What is put in there is a sentence; elsewhere it is a name or a number, which says the same in every language. */
 const SENTENCES = new Set(["why", "words", "reason", "doubt", "faults", "state", "kind", "count", "waiting"]);
 
+/** Sentences within sentences: ours are never so deep, and somebody else's may be made to be looked at for hours. */
+const DEEPEST = 8;
+type Within = Told & { depth?: number };
 /** Undefined where it is nobody's sentence that is known here. */
-export function tell(told: Told, text: string): Part[] | undefined {
+export function tell(outer: Within, text: string): Part[] | undefined {
+  const { depth = 0 } = outer;
+  if (depth >= DEEPEST) return undefined;
+  const told: Within = { ...outer, depth: depth + 1 };
   const known = heard(text);
   const said = known && filled(told, told.sayings[known.name], known.put);
   if (known && Object.keys(known.put).length === 0) return said;

@@ -107,6 +107,17 @@ test("what nobody here has said is left to be quoted", () => {
   expect(flat(en, "the printer waits: it is paused")).toBe("the printer waits: it is paused");
 });
 
+test("what was made to be looked at for hours is quoted as soon as anything else", () => {
+  let looks = 0;
+  const refusals = new Proxy(de.refusals, {
+    get: (all, code) => {
+      if ((looks += 1) > 10_000) throw new Error("it is looked at again and again");
+      return all[code as keyof typeof all];
+    },
+  });
+  expect(tell({ ...de, refusals }, `${"abcd: ".repeat(20)}e${" (X)".repeat(20)}`)).toBeUndefined();
+});
+
 /** Of any value: all that a category's rules can say against it. */
 const VALUES = [
   undefined,
