@@ -1,6 +1,7 @@
 // Who guesses secrets is refused for a while before the next guess is looked at. Kept in memory: each node counts what it sees.
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 
 export type Lockout = {
   /** Refuses whoever has been wrong too often, whether or not they would be right this time. `who` is the client that they say they are; a key names nobody. */
@@ -46,7 +47,7 @@ export function lockout(now: () => number = () => performance.now()): Lockout {
     const [longest] = waits.toSorted((a, b) => b.ms - a.ms);
     if (!longest || longest.ms <= 0) return;
     const seconds = String(Math.ceil(longest.ms / 1_000));
-    throw new Refusal("RATE_LIMITED", `too many wrong secrets: come back in ${seconds} s`, undefined, {
+    throw new Refusal("RATE_LIMITED", saying("too_many_secrets", { seconds }), undefined, {
       "x-ratelimit-limit": String(longest.most),
       "x-ratelimit-remaining": "0",
       "x-ratelimit-reset": seconds,

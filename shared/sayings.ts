@@ -210,6 +210,7 @@ export const sayings = {
   simulator_silent: "the simulator of {printer} doesn't answer: {why}",
   too_many_pins: "too many wrong PINs: wait a minute, or scan your badge",
   too_many_badges: "too many wrong badges: wait a minute",
+  too_many_secrets: "too many wrong secrets: come back in {seconds} s",
   session_over: "this session is over: show your badge again",
   badge_first: "show your badge first: POST /api/operator",
   refused_meanwhile: "the cloud refused what it was told of this label: look for it, and explain it here",

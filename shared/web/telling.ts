@@ -74,6 +74,11 @@ export function inWords(told: Told, text: string): Children {
   const parts = tell(told, text);
   return parts ? shown(parts) : quoted(text);
 }
+/** Of what is said here alone. */
+export function sayingInWords(told: Told, text: string): Children {
+  const parts = tell(told, text);
+  return parts && shown(parts);
+}
 export function refusalInWords(told: Told, refusal: { code: string; message: string }): Children {
   const parts = refused(told, refusal);
   return parts && shown(parts);

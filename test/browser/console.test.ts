@@ -718,6 +718,30 @@ describe.skipIf(!executable)("the console", async () => {
     end();
   });
 
+  test("who was wrong too often is told so, and how long to wait, in the page's own language", async () => {
+    const { client_id: id } = (await floor.admin.post("/oauth/clients", { name: "too often", scopes: ["aidc:read"] })).body;
+    const secret = "certainly nobody's secret";
+    const [method, headers] = ["POST", { "content-type": "application/json" }];
+    const body = JSON.stringify({ client_id: id, client_secret: secret });
+    for (let tries = 0; tries < limits.WRONG_SECRETS_PAIR_MAX; tries += 1)
+      await fetch(`${w.url}/console/session`, { method, headers, body });
+    for (const locale of LANGUAGES) {
+      const { page, context } = await opened(browser, { viewport: PANEL, locale });
+      await page.goto(`${w.url}/console`);
+      await page.click("input[value=client]");
+      await page.fill("input[name=client_id]", id);
+      await page.fill("input[name=client_secret]", secret);
+      await page.click("button[type=submit]");
+      const said = page.locator("[role=alert] .notice");
+      await said.waitFor();
+      expect(await said.locator("[lang]").count()).toBe(0); // none of the cloud's own words
+      expect([locale, /wrong secrets/.test(await said.innerText())]).toEqual([locale, locale === "en"]);
+      const [seconds] = /\d+/.exec(await said.innerText()) ?? [];
+      expect([locale, Number(seconds) > 60]).toEqual([locale, true]); // a minute would be too short
+      await context.close();
+    }
+  });
+
   test("faults of an import, reasons of jobs and how printers are: all in the reader's language, and what a person wrote is quoted", async () => {
     const shop = await printShop(w);
     const header = "name,description,gtin,serialNumber,countryOfManufacture,durabilityWashCycles";

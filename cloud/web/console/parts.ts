@@ -1,7 +1,7 @@
 // The small parts that every view is put together from.
 import type { JobState } from "#shared/states.ts";
 import { type Children, classes, h, icon } from "#shared/web/dom.ts";
-import { inWords, quoted, refusalInWords } from "#shared/web/telling.ts";
+import { inWords, quoted, refusalInWords, sayingInWords } from "#shared/web/telling.ts";
 import type { Refused } from "./api.ts";
 import { language, moment, words } from "./language.ts";
 import type { List } from "./loading.ts";
@@ -57,7 +57,7 @@ export const Empty = ({ text }: { text: string }) => h("p", { class: "empty" }, 
 export function Why({ refused }: { refused: Pick<Refused, "code" | "message"> }) {
   const { told, refusals } = words();
   const own = (refusals as Record<string, string>)[refused.code];
-  const said = own ?? refusalInWords(told, refused);
+  const said = sayingInWords(told, refused.message) ?? own ?? refusalInWords(told, refused);
   if (said !== undefined) return h("span", null, said);
   return language.code() === "en" ? refused.message : h("span", null, refusals.OTHER, " ", quoted(refused.message));
 }

@@ -213,6 +213,7 @@ export const de: ToldAbroad = {
     simulator_silent: "der Simulator von {printer} antwortet nicht: {why}",
     too_many_pins: "zu viele falsche PINs: eine Minute warten oder den Ausweis scannen",
     too_many_badges: "zu viele falsche Ausweise: eine Minute warten",
+    too_many_secrets: "zu viele falsche Geheimnisse: in {seconds} s wiederkommen",
     session_over: "diese Anmeldung ist abgelaufen: den Ausweis noch einmal zeigen",
     badge_first: "zuerst den Ausweis zeigen",
     refused_meanwhile: "die Cloud lehnte ab, was ihr zu diesem Etikett gemeldet wurde: suchen und hier erklären",

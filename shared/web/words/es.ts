@@ -210,6 +210,7 @@ export const es: ToldAbroad = {
     simulator_silent: "el simulador de {printer} no responde: {why}",
     too_many_pins: "demasiados PIN erróneos: espere un minuto o escanee su tarjeta",
     too_many_badges: "demasiadas tarjetas erróneas: espere un minuto",
+    too_many_secrets: "demasiados secretos erróneos: vuelva dentro de {seconds} s",
     session_over: "esta sesión ha terminado: muestre su tarjeta otra vez",
     badge_first: "muestre primero su tarjeta",
     refused_meanwhile: "la nube rechazó lo que se le comunicó de esta etiqueta: búsquela y explíquela aquí",

@@ -207,6 +207,7 @@ export const zh: ToldAbroad = {
     simulator_silent: "{printer} 的模拟器没有应答：{why}",
     too_many_pins: "PIN 错误次数过多：请等一分钟或扫描工牌",
     too_many_badges: "工牌错误次数过多：请等一分钟",
+    too_many_secrets: "密钥错误次数过多：请在 {seconds} 秒后再来",
     session_over: "登录已过期：请重新出示工牌",
     badge_first: "请先出示工牌",
     refused_meanwhile: "云端拒绝了关于此标签的报告：请查找并在此说明",
