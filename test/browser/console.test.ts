@@ -718,6 +718,23 @@ describe.skipIf(!executable)("the console", async () => {
     end();
   });
 
+  test("a browser that doesn't keep the session is told so, and not that the session is over", async () => {
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    await page.route("**/console/session", async (route) => {
+      const response = await route.fetch();
+      await context.clearCookies();
+      const { "set-cookie": _, ...headers } = response.headers();
+      await route.fulfill({ response, headers });
+    });
+    await page.goto(`${w.url}/console`);
+    await page.fill("input[name=key]", lead.secret);
+    await page.click("button[type=submit]");
+    await page.locator("form .notice").waitFor();
+    expect(await page.getByText("You were signed out").count()).toBe(0);
+    expect(await page.locator("[role=alert] .notice").innerText()).toContain("doesn't keep the session");
+    await context.close();
+  });
+
   test("who was wrong too often is told so, and how long to wait, in the page's own language", async () => {
     const { client_id: id } = (await floor.admin.post("/oauth/clients", { name: "too often", scopes: ["aidc:read"] })).body;
     const secret = "certainly nobody's secret";

@@ -101,8 +101,11 @@ export async function resume(): Promise<void> {
 
 export async function signIn(body: object): Promise<Refused | undefined> {
   const { data, refused } = await send<ConsoleSession>("POST", "/console/session", body);
-  if (data) begun(data);
-  return refused;
+  if (!data) return refused;
+  const kept = await get<ConsoleSession>("/console/session");
+  if (kept.refused?.fault === "signed-out") return { ...kept.refused, code: "NO_COOKIE", message: "" }; // over http it isn't taken where https is meant
+  begun(data);
+  return undefined;
 }
 
 export async function signOut(): Promise<void> {

@@ -64,6 +64,8 @@ export const de: Words = {
     details: "Einzelheiten",
   },
   refusals: {
+    NO_COOKIE:
+      "Dieser Browser behält die Sitzung nicht. Öffnen Sie den Leitstand unter seiner eigenen Adresse, mit https, wo es das gibt, und lassen Sie dort Cookies zu.",
     AWAY: "Die Cloud war nicht zu erreichen.",
     OTHER: "Die Antwort der Cloud ist dieser Seite nicht bekannt:",
     UNAUTHORIZED: "Der Schlüssel, oder der Client und sein Geheimnis, ist falsch, widerrufen oder unvollständig.",

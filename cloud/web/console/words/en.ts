@@ -64,6 +64,8 @@ export const en = {
     details: "Details",
   },
   refusals: {
+    NO_COOKIE:
+      "This browser doesn't keep the session. Open the console at its own address, with https where it has that, and allow cookies there.",
     AWAY: "The cloud couldn't be reached.",
     OTHER: "The cloud's answer isn't known to this page:",
     UNAUTHORIZED: "The key, or the client and its secret, is wrong, revoked or cut.",

@@ -64,6 +64,8 @@ export const es: Words = {
     details: "Detalles",
   },
   refusals: {
+    NO_COOKIE:
+      "Este navegador no guarda la sesión. Abra el panel en su propia dirección, con https si la tiene, y permita allí las cookies.",
     AWAY: "No se pudo contactar con la nube.",
     OTHER: "Esta página no conoce la respuesta de la nube:",
     UNAUTHORIZED: "La clave, o el cliente y su secreto, es incorrecta, está revocada o incompleta.",

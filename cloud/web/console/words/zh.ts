@@ -64,6 +64,7 @@ export const zh: Words = {
     details: "详情",
   },
   refusals: {
+    NO_COOKIE: "此浏览器未保留会话。请使用控制台自己的地址打开（如有 https 请用 https），并允许该地址的 Cookie。",
     AWAY: "无法连接云端。",
     OTHER: "此页面不认识云端的应答：",
     UNAUTHORIZED: "密钥，或客户端及其密钥，有误、已吊销或不完整。",
