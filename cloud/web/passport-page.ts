@@ -99,10 +99,10 @@ const hasFacts = (facts: Facts): boolean => Object.keys(facts).some((key) => key
 function materials(list: unknown, language: Language): Html[] {
   const say = words[language];
   if (!Array.isArray(list)) return [];
-  const all = list.filter(isObject).slice(0, ITEMS_MAX);
+  const all = list.filter(isObject);
   const rows = (some: Facts[]) =>
     html`<ul class="materials">
-      ${some.map((item) => {
+      ${some.slice(0, ITEMS_MAX).map((item) => {
         const { name, massFraction, hazardous: _, ...rest } = item;
         const fraction = typeof massFraction === "number" ? massFraction : undefined;
         return html`<li>
@@ -113,6 +113,7 @@ function materials(list: unknown, language: Language): Html[] {
           ${fraction !== undefined && bar(fraction)}${hasFacts(rest) && factsOf(rest, language, 1)}
         </li>`;
       })}
+      ${some.length > ITEMS_MAX && html`<li>${say.cut}</li>`}
     </ul>`;
   const [harmless, harmful] = [all.filter(({ hazardous }) => hazardous !== true), all.filter(({ hazardous }) => hazardous === true)];
   return [

@@ -231,6 +231,16 @@ test("content of a megabyte is a page that says where the rest is, and holds nob
   expect([text.length < 1_000_000, text.match(/… and more/g)?.length]).toEqual([true, 2]);
 });
 
+test("however many materials a product has, what is of concern is told, and that there are more", async () => {
+  const { id, passportId } = await published({}, "draft");
+  const parts = (count: number, more: object) => Array.from({ length: count }, (_, i) => ({ name: `part ${i}`, ...more }));
+  const materialsProvenance = [...parts(250, {}), { name: "Cadmium", hazardous: true }];
+  expect((await w.admin.patch(`/passports/${passportId}`, { content: { materialsProvenance } })).status).toBe(200);
+  await publish(id);
+  const page = read((await at(id, BROWSER)).text);
+  expect(page).toMatch(/part 199 … and more in the passport data Substances of concern Cadmium/);
+});
+
 test("unknown and draft are 404; voided, suspended and archived 410: typed for machines, a plain page for people, no content for anybody", async () => {
   const secret = { name: "Secret kettle", description: "Not for everybody's eyes" };
   const draft = await published(secret, "draft");
