@@ -1,6 +1,6 @@
 // What a press of a button leads to: signed in first, confirmed where paper is destroyed, then said to the station, and its answer shown.
 import { signal } from "#shared/web/dom.ts";
-import { isKept, isTold, QUIET, type Result, show } from "./results.ts";
+import { isKept, isTold, notTold, QUIET, type Result, show } from "./results.ts";
 import { say } from "./speech.ts";
 import { type Answer, api, here, isCut, type Job, type No, setHere, state, type Verdict } from "./station.ts";
 import { looksLikeLabel } from "./wedge.ts";
@@ -55,7 +55,7 @@ export function attest(job: Job, verdict: Verdict, title: string): void {
     const isOver = verdict !== "good" && (job.ask === null || job.ask.kind === "attest" || job.ask.kind === "unknown_outcome");
     if (isOver) isTold(job.attempt_id);
     const done: Result = isOver ? { colour: "warn", what: "given_up", serial: job.serial, by: name() } : noted("good", job.serial);
-    void once(() => api.attest(job, verdict), done, go);
+    void once(() => api.attest(job, verdict), done, go).then((isDone) => isDone || notTold(job.attempt_id));
   };
   if (verdict === "good") return signedIn(go);
   signedIn(() => confirmed({ title, words: say().confirm[verdict], job, go }));
@@ -63,7 +63,7 @@ export function attest(job: Job, verdict: Verdict, title: string): void {
 export function skip(job: Job): void {
   const go = () => {
     isTold(job.attempt_id);
-    void once(() => api.skip(job.job_ref), noted("warn", job.serial), go);
+    void once(() => api.skip(job.job_ref), noted("warn", job.serial), go).then((isDone) => isDone || notTold(job.attempt_id));
   };
   signedIn(() => confirmed({ title: say().skip, words: say().confirm.skip, job, go }));
 }

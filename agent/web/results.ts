@@ -57,6 +57,9 @@ export function hide(): void {
 /** Attempts that somebody gave up at this page, and was told so. */
 const given = new Set<string>();
 export const isTold = (attemptId: string): void => void given.add(attemptId);
+/** The station didn't do it. */
+export const notTold = (attemptId: string): void => void given.delete(attemptId);
+
 /** What another scan of the same label, or a camera that still sees it, says. */
 export const QUIET = new Set(["repeated", "not_sealed", "unexpected", "not_text"]);
 /** It would count, but for one thing. */

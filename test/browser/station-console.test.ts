@@ -792,6 +792,22 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("what the station didn't do when it was asked here is told when it comes about elsewhere", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { job_ref: ref, serial } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station);
+    await wedge(page, OPERATOR.badge);
+    const error = { code: "ILLEGAL_TRANSITION", message: "not now" };
+    await page.route("**/attest", (route) => route.fulfill({ status: 409, json: { error } }), { times: 1 });
+    await button(page, /^Misprint/).click();
+    await shows(page, ["warn", "Not now"], () => button(page, "Yes, so it is").click());
+    await dismissed(page, "warn");
+    await shows(page, ["warn", serial as string], () => say(station, ref, "misprint"));
+    expect(station.state().recent.find(({ job_ref }) => job_ref === ref)?.ended).toBe("failed");
+  });
+
   test("the way back takes what stands over the page away with the view that it belonged to", async (t) => {
     const station = await running(t, w.url, await printShop(w), HAND);
     const { page } = await visit(t, station);
