@@ -37,7 +37,12 @@ const FAST_MS = 4_000;
 let goodAt = -Infinity;
 let ends: ReturnType<typeof setTimeout> | undefined;
 
+/** Red is to be seen: neither who comes nor what was noted takes it away, unless it was about a badge. */
+const isToBeSeen = (red: Result | undefined, next: Result): boolean =>
+  red?.colour === "bad" && red.what !== "unknown_code" && (next.what === "signed_in" || next.what === "noted");
+
 export function show(next: Result): void {
+  if (isToBeSeen(result.peek(), next)) return sound(next.colour);
   const isLabel = next.colour === "good" && !next.frame;
   const isFast = isLabel && performance.now() - goodAt < FAST_MS;
   if (isLabel) goodAt = performance.now();

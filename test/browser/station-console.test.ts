@@ -202,6 +202,22 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("red stays when somebody shows a badge meanwhile", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "printed");
+    await until(() => station.floor.scanner?.listeners() === 1);
+    const { page } = await visit(t, station);
+    await station.floor.scanner?.scan(link.replace(/\d$/, (digit: string) => String((Number(digit) + 1) % 10)));
+    await outcome(page, "bad", "Wrong label").waitFor();
+    await wedge(page, OPERATOR.badge);
+    await expect.poll(() => page.locator(".operator").innerText()).toContain("Ada");
+    await page.waitForTimeout(200);
+    expect(await outcome(page, "bad", "Wrong label").count()).toBe(1);
+    await shows(page, ["good", ""], () => wedge(page, link)); // the right label takes it away
+  });
+
   test("cartons that a keyboard scanner reads keep nobody out, and the page says what the station says of them", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, HAND);
