@@ -1,7 +1,7 @@
 // What became of a label, told once, unmistakably: the whole screen in a colour with its shape, its word and its sound.
 import { signal } from "#shared/web/dom.ts";
 import { sound } from "./sound.ts";
-import { here, isStuck, isUrgent, onState, type State, state } from "./station.ts";
+import { isStuck, isUrgent, type Job, onState, type State, state } from "./station.ts";
 
 export type Colour = "good" | "bad" | "warn";
 export type Result = {
@@ -65,6 +65,17 @@ export const isTold = (attemptId: string): void => void given.add(attemptId);
 /** The station didn't do it. */
 export const notTold = (attemptId: string): void => void given.delete(attemptId);
 
+/** What was scanned at this page, and by whom: other labels somebody else scanned, or a scanner of the line's. */
+const scannedHere = new Map<string, string | undefined>();
+const SCANNED_KEPT = 50;
+export function isScannedHere(text: string, by: string | undefined): void {
+  scannedHere.set(text, by);
+  for (const oldest of [...scannedHere.keys()].slice(0, -SCANNED_KEPT)) scannedHere.delete(oldest);
+}
+/** It moved nothing. */
+export const notScannedHere = (text: string): void => void scannedHere.delete(text);
+const scannerOf = ({ digital_link: link }: Job): string | undefined =>
+  [...scannedHere].find(([text]) => text.trimEnd().endsWith(link))?.[1];
 /** What another scan of the same label, or a camera that still sees it, says. */
 export const QUIET = new Set(["repeated", "not_sealed", "unexpected", "not_text"]);
 /** It would count, but for one thing. */
@@ -73,9 +84,10 @@ export const isKept = (why: string | null): boolean => why === "kept" || why ===
 function ended(next: State, before: State): void {
   const known = new Set(before.recent.map(({ attempt_id, ended }) => `${attempt_id} ${ended}`));
   const fresh = next.recent.filter((one) => !known.has(`${one.attempt_id} ${one.ended}`) && isSince(one.ended_at, before));
-  for (const { attempt_id: id, serial, ended } of fresh.toReversed()) {
+  for (const one of fresh.toReversed()) {
+    const { attempt_id: id, serial, ended } = one;
     const isGivenUp = ended === "failed" || ended === "let go";
-    if (ended === "sealed" && !verified.delete(id)) show({ colour: "good", what: "sealed", serial, by: here.peek()?.operator.name });
+    if (ended === "sealed" && !verified.delete(id)) show({ colour: "good", what: "sealed", serial, by: scannerOf(one) });
     else if (isGivenUp && !given.has(id)) show({ colour: "warn", what: "given_up", serial });
     else if (ended === "stale") show({ colour: "warn", what: "went_on", serial });
     else if (ended?.startsWith("quarantined")) show({ colour: "bad", what: "refused", serial, words: ended });
@@ -107,7 +119,7 @@ function waits(next: State, before: State): void {
     unheard.delete(id);
     if (!job) continue;
     verified.add(id);
-    show({ colour: "good", what: "verified", serial: job.serial, by: here.peek()?.operator.name });
+    show({ colour: "good", what: "verified", serial: job.serial, by: scannerOf(job) });
   }
 }
 function scanned(next: State, before: State): void {

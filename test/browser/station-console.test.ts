@@ -202,6 +202,27 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("who is signed in at a page isn't named for what somebody else scanned elsewhere", async (t) => {
+    const shop = await printShop(w);
+    const other = { id: "op-8", name: "Ben", badge: "B-0008" };
+    const station = await running(t, w.url, shop, { eyes: "hand", settings: { operators: [OPERATOR, other] } });
+    const { job_ref: ref, digital_link: link, serial } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "printed" && station.state().buffer_depth === 0);
+    const [one, two] = [(await visit(t, station)).page, (await visit(t, station)).page];
+    for (const [page, { badge }] of [
+      [one, OPERATOR],
+      [two, other],
+    ] as const) {
+      await wedge(page, badge);
+      await page.locator(".frame").waitFor();
+    }
+    const told = Promise.all([one, two].map((page) => outcome(page, "good", serial as string).innerText()));
+    await wedge(one, link);
+    const [ada, ben] = await told;
+    expect(ada).toContain("by Ada");
+    expect(ben).not.toContain("by Ben");
+  });
+
   test("red stays when somebody shows a badge meanwhile", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { eyes: "hand" });
