@@ -3,7 +3,7 @@ import { signal } from "#shared/web/dom.ts";
 import { isKept, isScannedHere, isTold, notScannedHere, notTold, QUIET, type Result, show } from "./results.ts";
 import { say } from "./speech.ts";
 import { type Answer, api, here, isCut, type Job, type No, setHere, state, type Verdict } from "./station.ts";
-import { looksLikeLabel } from "./wedge.ts";
+import { isLink, looksLikeLink } from "./wedge.ts";
 
 export type Sheet =
   | { kind: "sign-in"; act?: () => void }
@@ -137,9 +137,10 @@ export async function enterPin(): Promise<void> {
 
 /** Whatever was scanned, wherever: a label's link goes to the job, anything else is a badge. An unknown badge stays unknown, and in no log. */
 export async function scanned(text: string): Promise<void> {
-  if (looksLikeLabel(text)) return label(text);
+  if (isLink(text)) return label(text);
   const said = await api.arrive({ badge: text });
   if (said.ok) return arrived(said);
+  if (looksLikeLink(text)) return label(text);
   if (said.status !== 401) return hindered(said);
   show({ colour: "bad", what: "unknown_code", words: say().resultUnknown });
 }

@@ -202,6 +202,17 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a badge lets its owner in, whatever letters it has", async (t) => {
+    for (const badge of ["Prüfer-0008", "张伟-0009", "SHIFT/01/7"]) {
+      const shop = await printShop(w);
+      const station = await running(t, w.url, shop, { ...HAND, settings: { operators: [{ id: "op-8", name: "Jörg", badge }] } });
+      const { page } = await visit(t, station);
+      await wedge(page, badge);
+      await page.locator(".frame, .outcome").waitFor();
+      expect([badge, await page.locator(".operator").innerText()]).toEqual([badge, expect.stringContaining("Jörg")]);
+    }
+  });
+
   test("who is signed in at a page isn't named for what somebody else scanned elsewhere", async (t) => {
     const shop = await printShop(w);
     const other = { id: "op-8", name: "Ben", badge: "B-0008" };
