@@ -44,8 +44,13 @@ function Idle({ now }: { now: State }) {
     h(
       "div",
       { class: "nothing" },
-      shape(now.paused ? "warn" : "idle"),
-      h("div", null, h("p", { class: "headline" }, say().idle), h("p", null, now.paused ? say().idlePaused : say().idleLong)),
+      shape(now.paused || now.stopped !== null ? "warn" : "idle"),
+      h(
+        "div",
+        null,
+        h("p", { class: "headline" }, say().idle),
+        (now.paused || now.stopped === null) && h("p", null, now.paused ? say().idlePaused : say().idleLong),
+      ),
     ),
     last &&
       h("div", { class: "last" }, h("h2", null, say().lastOne), h(Hero, { now, job: last, key: last.attempt_id }), h(Strip, { job: last })),

@@ -817,6 +817,16 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("a station that takes no jobs doesn't say that the next one begins by itself", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { page } = await visit(t, station);
+    await page.getByText("The next job begins by itself.").waitFor();
+    await shop.admin.delete(`/api-keys/${shop.device.keyId}`);
+    await page.locator(".banner.bad").waitFor();
+    expect(await page.getByText("The next job begins by itself.").count()).toBe(0);
+  });
+
   test("whatever banner stands over the page, what is asked is answered without scrolling, and whose label it is stays in view", async (t) => {
     const shop = await printShop(w, {
       product: "Wasserkocher Modell Küstennebel 1.7 mit Temperaturwahl und Warmhaltefunktion, gebürsteter Stahl",
