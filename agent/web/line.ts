@@ -5,7 +5,7 @@ import { jobPath, rankOf } from "#shared/states.ts";
 import { attest, isHeld, setPaused, skip } from "./acts.ts";
 import { Button, Fact, Name, shape, Theirs, type Tone, useRead } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
-import { here, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
+import { here, isCut, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
 
 const picked = signal<string | undefined>(undefined);
 const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
@@ -32,7 +32,7 @@ function Work({ now, job }: { now: State; job: Job }) {
   return [
     h(Hero, { now, job, key: job.attempt_id }),
     h(Strip, { job }),
-    h(Question, { job }),
+    h(Question, { now, job }),
     others.length > 0 && h(Others, { others }),
     h(Next, { now, job }),
   ];
@@ -160,13 +160,17 @@ function whichOf({ ask, stage, mark }: Job): string | undefined {
   return mark !== null && (ask?.kind === "attest" || ask?.kind === "unknown_outcome") ? marked(mark) : undefined;
 }
 
-function Question({ job }: { job: Job }) {
+/** What stands above the question, and moves it as it comes and goes. */
+const above = ({ online, stopped, paused, notices, buffer }: State) =>
+  [isCut.value, online, !online && buffer.oldest_at === null, stopped === null, paused, ...notices.map(({ code }) => code)].join();
+
+function Question({ now, job }: { now: State; job: Job }) {
   const words = say();
   const { ask } = job;
   const which = whichOf(job);
   const who = here.value?.operator.name;
   const answers = job.allowed.length > 0;
-  const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since}`);
+  const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since} ${above(now)}`);
   const disabled = isHeld() || !isRead;
   const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
   return h(

@@ -827,6 +827,29 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await page.getByText("The next job begins by itself.").count()).toBe(0);
   });
 
+  test("a tap that was meant for what stood there before a banner pushed it away answers nothing", async (t) => {
+    const shop = await printShop(w);
+    const network = await startNetwork(() => w.url);
+    t.onTestFinished(network.end);
+    const station = await running(t, network.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page, requests } = await visit(t, station, { viewport: PHONE });
+    await wedge(page, OPERATOR.badge);
+    await page.locator(".frame").waitFor();
+    await page.locator(".frame").waitFor({ state: "detached" });
+    await page.evaluate("scrollTo(0, 0)");
+    const there = await centre(button(page, /^Misprint/));
+    await page.clock.install();
+    await page.clock.pauseAt((await page.evaluate<number>("Date.now()")) + LEAP_MS);
+    network.cut();
+    await page.locator(".banner.offline").waitFor();
+    await page.mouse.click(...there);
+    await page.clock.resume();
+    await page.waitForTimeout(300);
+    expect(requests.filter((one) => one.endsWith("/attest"))).toEqual([]);
+  });
+
   test("whatever banner stands over the page, what is asked is answered without scrolling, and whose label it is stays in view", async (t) => {
     const shop = await printShop(w, {
       product: "Wasserkocher Modell Küstennebel 1.7 mit Temperaturwahl und Warmhaltefunktion, gebürsteter Stahl",
