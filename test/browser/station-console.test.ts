@@ -113,6 +113,10 @@ describe.skipIf(!executable)("the console", async () => {
       });
       return all.length === 0 ? [what + " isn't there"] : hidden.map((one) => one.textContent);
     })`);
+  const within = async (page: Page, what: string) => {
+    const { x = -1, width = 0 } = (await page.locator(what).boundingBox()) ?? {};
+    return x >= 0 && x + width <= (page.viewportSize()?.width ?? 0);
+  };
   /** By hand, unless it has gone by itself. */
   const dismissed = async (page: Page, colour: Colour) => {
     await outcome(page, colour).click({ timeout: 2_000 }).catch(() => {}); // oxfmt-ignore
@@ -848,6 +852,18 @@ describe.skipIf(!executable)("the console", async () => {
     await page.clock.resume();
     await page.waitForTimeout(300);
     expect(requests.filter((one) => one.endsWith("/attest"))).toEqual([]);
+  });
+
+  test("a station of a long name leaves room for who is there, and for everything else at its head", async (t) => {
+    for (const name of ["W".repeat(64), "生产线".repeat(21), "🏭".repeat(32)]) {
+      const station = await running(t, w.url, await printShop(w), { ...HAND, settings: { station: name } });
+      for (const viewport of [PANEL, PHONE]) {
+        const { page } = await visit(t, station, { viewport });
+        await shot(page, `long-name-${viewport.width}`);
+        expect([name, viewport.width, await overflow(page)]).toEqual([name, viewport.width, 0]);
+        for (const what of [".operator", ".language", ".sound"]) expect([name, what, await within(page, what)]).toEqual([name, what, true]);
+      }
+    }
   });
 
   test("whatever banner stands over the page, what is asked is answered without scrolling, and whose label it is stays in view", async (t) => {
