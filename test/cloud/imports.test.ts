@@ -107,6 +107,7 @@ test("lines are counted as an editor counts them, whatever ends them and whateve
 test.each([
   ["80,000 columns", `${Array.from({ length: 80_000 }, (_, i) => `c${i}`).join(",")}\nx\n`],
   ["a row of a million commas", `${HEADER}\n${",".repeat(1_000_000)}x\n`],
+  ["a quote behind a megabyte", `${HEADER}\n${"\u0001".repeat(1_000_000)}"\n`],
 ])("a file with %s fails at once and with few words", async (_what, csv) => {
   const [done, alive] = await Promise.all([imported(csv), w.admin.get("//healthz")]);
   expect([done.status, alive.status]).toEqual(["failed", 200]);
