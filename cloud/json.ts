@@ -3,7 +3,7 @@
 
 /** A quote, a backslash, or what comes before the space. */
 export const NEEDS_ESCAPE = /[^ !#-[\]-\uffff]/;
-const ESCAPE = /\\(?:u([0-9a-fA-F]{4})|[^])/g;
+const QUOTE_OR_ESCAPE = /"|\\(?:u([0-9a-fA-F]{4})|[^])/g;
 
 function plain(escape: string, code?: string): string {
   if (escape === "\\/") return "/"; // as PHP writes it
@@ -12,5 +12,13 @@ function plain(escape: string, code?: string): string {
   return NEEDS_ESCAPE.test(letter) ? escape : letter;
 }
 
-export const parseJson = (text: string): unknown =>
-  JSON.parse(text.includes("\\u") || text.includes("\\/") ? text.replaceAll(ESCAPE, plain) : text);
+/** Outside of strings an escape stays what it is: no JSON. */
+function unescaped(text: string): string {
+  let isString = false;
+  return text.replaceAll(QUOTE_OR_ESCAPE, (found: string, code?: string) => {
+    if (found === '"') isString = !isString;
+    return isString ? plain(found, code) : found;
+  });
+}
+
+export const parseJson = (text: string): unknown => JSON.parse(text.includes("\\u") || text.includes("\\/") ? unescaped(text) : text);

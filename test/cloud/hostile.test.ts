@@ -14,6 +14,7 @@ const raw = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, str
 test.each([
   ["broken JSON", "{", 400, "MALFORMED_JSON"],
   ["no JSON at all", "name=x", 400, "MALFORMED_JSON"],
+  ["an escape where no string is", '{"name":"\\"x","scopes":["aidc:read"]\\u007d', 400, "MALFORMED_JSON"],
   ["bytes that aren't UTF-8", new Uint8Array([0x22, 0xff, 0x22]), 400, "MALFORMED_JSON"],
   ["a prototype key", '{"__proto__":{"a":1},"name":"x","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
   ["a constructor key", '{"constructor":{"prototype":{}},"name":"x","scopes":["aidc:read"]}', 400, "VALIDATION_ERROR"],
