@@ -20,6 +20,7 @@ import {
   askedBy,
   fingerprint,
   fromOf,
+  hasNoBody,
   headersFor,
   idempotencyKey,
   ifMatchFaults,
@@ -74,7 +75,7 @@ export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps
         request.caller = await admit(route, request, reply, deps, limit);
         refuseUndecodable(request);
         if (route.takesBytes) request.headers["content-type"] ??= "application/octet-stream"; // RFC 9110: what isn't named may be taken for that
-        else if (request.headers["content-length"] === "0" && !route.takesFile) delete request.headers["content-type"]; // nothing is of no type, whatever a client's library calls it
+        else if (hasNoBody(request) && !route.takesFile) delete request.headers["content-type"]; // nothing is of no type, whatever a client's library calls it
         refuseMediaType(route, request);
       },
       handler: async (request, reply) => {

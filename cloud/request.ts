@@ -21,6 +21,10 @@ export const askedBy = (request: FastifyRequest): Asked => ({
   from: () => fromOf(request),
 });
 
+/** RFC 9112, 6.3: a request that says no length has none. */
+export const hasNoBody = ({ headers }: FastifyRequest): boolean =>
+  headers["transfer-encoding"] === undefined && (headers["content-length"] ?? "0") === "0";
+
 export function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
   const encoding = headers["content-encoding"]?.toLowerCase() ?? "identity";
   if (encoding !== "identity") throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the body as it is, not as ${encoding}`);

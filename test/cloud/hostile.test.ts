@@ -271,6 +271,8 @@ test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with
   ]) {
     const nothing = await raw("", { "content-type": type });
     expect([type, nothing.status, nothing.body.error.code]).toEqual([type, 400, "VALIDATION_ERROR"]);
+    const { id } = (await w.admin.post("/api-keys", { name: "x", scopes: ["aidc:read"] })).body.data;
+    expect([type, (await w.admin.delete(`/api-keys/${id}`, { "content-type": type })).status]).toEqual([type, 204]); // which has no length either
   }
   const unnamed = await speak(
     `POST /api/v2/api-keys HTTP/1.1\r\nhost: x\r\nx-api-key: ${w.adminKey}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}`,
