@@ -19,6 +19,7 @@ const materials =
       type: ["Material"],
       name: item[nameOf],
       ...(item["percentage"] === undefined ? {} : { massFraction: share(item["percentage"]) }),
+      ...(item["recycled"] === undefined ? {} : { recycledMassFraction: item["recycled"] ? 1 : 0 }),
       ...(item["countryOfOrigin"] === undefined ? {} : { originCountry: item["countryOfOrigin"] }),
       hazardous: false,
     })),

@@ -159,6 +159,7 @@ export const labels: Record<string, readonly [en: string, de: string]> = {
   conformityEvidence: ["Evidence", "Nachweis"],
   originCountry: ["Origin", "Herkunft"],
   massFraction: ["Share of the weight", "Gewichtsanteil"],
+  recycledMassFraction: ["Of it recycled", "Davon rezykliert"],
   casNumber: ["CAS number", "CAS-Nummer"],
   location: ["Where in the product", "Wo im Produkt"],
   hazardousSubstances: ["Substances of concern", "Besorgniserregende Stoffe"],

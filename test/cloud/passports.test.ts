@@ -95,6 +95,21 @@ test("a percentage becomes the very share that it says", async () => {
   expect([circularityScorecard.recycledContent, materialsProvenance[0].massFraction]).toEqual([0.333, 0.0007]);
 });
 
+test("a material that was declared as recycled, or as new, is said to be that", async () => {
+  const fibreComposition = [
+    { fibre: "wool", percentage: 60, recycled: true },
+    { fibre: "polyester", percentage: 30, recycled: false },
+    { fibre: "silk", percentage: 10 },
+  ];
+  const { id } = await generated(w.admin, { category: "textile", extensions: { fibreComposition } });
+  const { materialsProvenance } = (await w.admin.get(`/passports/${id}`)).body.content;
+  expect(materialsProvenance.map((one: Record<string, unknown>) => [one["name"], one["recycledMassFraction"]])).toEqual([
+    ["wool", 1],
+    ["polyester", 0],
+    ["silk", undefined],
+  ]);
+});
+
 test("its credential verifies with jose and the issuer's DID document; a changed one doesn't", async () => {
   const { id } = await generated();
   const { credential, content } = (await w.admin.get(`/passports/${id}`)).body;
