@@ -44,7 +44,7 @@ const PLACES: Record<string, Place> = {
   recycledContentPercentage: circular("recycledContent"),
   recyclabilityPercentage: circular("recyclableContent"),
   carbonFootprintKgCo2e: (value) => ({
-    emissionsScorecard: { type: ["EmissionsPerformance"], carbonFootprint: value, declaredUnit: "KGM", operationalScope: "CradleToGrave" },
+    emissionsScorecard: { type: ["EmissionsPerformance"], carbonFootprint: value, declaredUnit: "EA", operationalScope: "CradleToGrave" },
   }),
   fibreComposition: materials("fibre"),
   materials: materials("material"),

@@ -199,6 +199,7 @@ export const values: Record<string, readonly [en: string, de: string]> = {
   furniture: ["furniture", "Möbel"],
   CradleToGrave: ["from raw material to disposal", "vom Rohstoff bis zur Entsorgung"],
   CradleToGate: ["from raw material to the factory gate", "vom Rohstoff bis zum Werkstor"],
+  EA: ["piece", "Stück"],
   KGM: ["kilogram", "Kilogramm"],
 };
 

@@ -110,6 +110,12 @@ test("a material that was declared as recycled, or as new, is said to be that", 
   ]);
 });
 
+test("a carbon footprint is the product's, and not that of a kilogram of it", async () => {
+  const { id } = await generated(w.admin, { category: "textile", extensions: { carbonFootprintKgCo2e: 4.2 } });
+  const { emissionsScorecard } = (await w.admin.get(`/passports/${id}`)).body.content;
+  expect(emissionsScorecard).toMatchObject({ carbonFootprint: 4.2, declaredUnit: "EA" });
+});
+
 test("its credential verifies with jose and the issuer's DID document; a changed one doesn't", async () => {
   const { id } = await generated();
   const { credential, content } = (await w.admin.get(`/passports/${id}`)).body;
