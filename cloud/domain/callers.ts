@@ -1,4 +1,5 @@
 // Who is calling: a key by its hash, a client by its secret, a token's client by its id. Each read anew, so that a revocation counts at once.
+import { Refusal } from "#shared/errors.ts";
 import type { Tier } from "#shared/limits.ts";
 import { and, eq, isNull, sql } from "../store/drizzle.ts";
 import { apiKeys, oauthClients, tenants } from "../store/schema.ts";
@@ -85,6 +86,11 @@ export async function byClient(
   if (!found) return undefined;
   const genuine = "scopes" in proof || matches(proof.secret, found.oauth_clients.hash);
   return { ...clientBy(found, "scopes" in proof ? proof.scopes : undefined), genuine };
+}
+
+/** Refuses one that has died since it proved itself: for an answer that goes on for long. That its token is over meanwhile ends nothing. */
+export async function refuseDead(tx: Tx, { kind, id }: Caller["credential"]): Promise<void> {
+  if ((kind === "api_key" || kind === "oauth_client") && !(await byId(tx, kind, id))) throw new Refusal("UNAUTHORIZED");
 }
 
 /** One that proved itself before, as it is now; undefined once it has died. */

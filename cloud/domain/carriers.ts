@@ -9,7 +9,7 @@ import type { Seal } from "../seal.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { serialCounters, serials, tenants } from "../store/schema.ts";
 import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
-import type { Caller } from "./callers.ts";
+import { type Caller, refuseDead } from "./callers.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
@@ -165,7 +165,7 @@ const inState = {
 
 export const isPrintState = (word: string): word is PrintState => (printStates as readonly string[]).includes(word);
 
-type From = { tenantId: string; productId: string; state: PrintState | undefined };
+type From = Pick<Caller, "tenantId" | "credential"> & { productId: string; state: PrintState | undefined };
 
 /** All carriers of a product in the order of their allocation. */
 export async function exported(store: Store, from: From, origin: string): Promise<AsyncGenerator<CarrierRow[]>> {
@@ -179,11 +179,17 @@ export async function exported(store: Store, from: From, origin: string): Promis
 
 async function* nothing(): AsyncGenerator<never> {}
 
-/** A slice a unit, made when it is asked for, so that a million rows take no more memory than a page; others get a turn between slices. */
+/**
+ * A slice a unit, made when it is asked for, so that a million rows take no more memory than a page; others get a turn between slices. It takes as long
+ * as its reader likes: who loses the key meanwhile reads no further.
+ */
 async function* slices(store: Store, from: From, naming: Naming): AsyncGenerator<CarrierRow[]> {
   for (let after: number | undefined = 0; after !== undefined; await turn()) {
     const before: number = after;
-    const { rows, last } = await store.read("export", (tx) => sliceOf(tx, from, before));
+    const { rows, last } = await store.read("export", async (tx) => {
+      await refuseDead(tx, from.credential);
+      return sliceOf(tx, from, before);
+    });
     if (rows.length > 0) yield rows.map((row) => toRow(row, naming));
     after = last;
   }

@@ -66,7 +66,7 @@ export const carriers: Route[] = [
     refusals: ["NOT_FOUND", "INVALID_PRINT_STATE"],
     run: async ({ caller, query: { productId, format = "csv", printState }, deps }) => {
       if (printState !== undefined && !domain.isPrintState(printState)) throw domain.unknownState(printState);
-      const from = { tenantId: caller.tenantId, productId, state: printState };
+      const from = { ...caller, productId, state: printState };
       const slices = await domain.exported(deps.store, from, deps.origin());
       const [type, text] = format === "csv" ? (["text/csv", csv] as const) : (["application/json", json] as const);
       const name = `carriers-${productId}${printState === undefined ? "" : `-${printState}`}.${format}`;

@@ -160,13 +160,29 @@ describe("the export", () => {
       ticker = setImmediate(tick);
     };
     let ticker = setImmediate(tick);
-    const from = { tenantId: home.tenantId, productId: home.product.id, state: "printed" as const };
+    const credential = { kind: "system" as const, id: "test", name: "test" };
+    const from = { tenantId: home.tenantId, credential, productId: home.product.id, state: "printed" as const };
     const rows = (await Array.fromAsync(await exported(counted, from, w.url))).flat();
     clearImmediate(ticker);
     expect(rows.map(({ serial }) => serial)).toEqual([early, late, last]);
     const [, ...slices] = looks; // the first looks at the product
     expect(slices).toHaveLength(6);
     expect(new Set(slices).size).toBe(slices.length);
+  });
+
+  test("breaks off where the key that asked for it dies meanwhile", async () => {
+    const home = await printShop(w);
+    for (let i = 0; i < 4; i += 1) await home.allocate(10_000); // more than lies ready on the way to a reader
+    const { id, secret } = (await home.admin.post("/api-keys", { name: "export", scopes: ["production:view"] })).body.data;
+    const headers = { authorization: `Bearer ${secret}` };
+    const { body } = await fetch(`${w.url}/api/v2/carriers/export?productId=${home.product.id}&format=json`, { headers });
+    const reader = (body as ReadableStream<Uint8Array>).getReader();
+    await reader.read();
+    await home.admin.delete(`/api-keys/${id}`);
+    const rest = async () => {
+      while (!(await reader.read()).done);
+    };
+    await expect(rest()).rejects.toThrow("terminated");
   });
 
   test("of another tenant's product is 404, of an unknown printState 422, with an unknown parameter 400", async () => {
