@@ -6,7 +6,7 @@ import { Refusal } from "#shared/errors.ts";
 import type { Granularity } from "#shared/states.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
-import { together, type Tx } from "../store/store.ts";
+import { type Store, together, type Tx } from "../store/store.ts";
 import { instant } from "./instant.ts";
 import { UNTP_DPP } from "./issued-credentials.ts";
 import { pageOf, type PageQuery, UUID, wholeReply } from "./page.ts";
@@ -51,23 +51,41 @@ export async function byProduct(tx: Tx, name: string, form: Form, origin: string
   return envelope(await find(tx, eq(passports.productId, productId)), form, origin);
 }
 
+/** Names that are looked up in one unit: a store in our own process keeps everybody waiting meanwhile, and a server has others to look them up. */
+const [OWN_NAMES, SERVER_NAMES] = [50, 1_000];
+
+async function namedIn(store: Store, names: readonly string[], origin: string): Promise<string[]> {
+  const found = new Set<string>();
+  const most = store.sole ? OWN_NAMES : SERVER_NAMES;
+  for (let from = 0; from < names.length; from += most) {
+    if (from > 0) await turn();
+    const some = names.slice(from, from + most);
+    const ids = await store.read("dpps", async (tx) => [
+      ...(await productsOf(tx, some)),
+      ...(await together(some.map((name) => ofLabel(tx, name, origin).catch(nothingVoided)))),
+    ]);
+    for (const id of ids) if (id !== undefined) found.add(id);
+  }
+  return [...found];
+}
+
 /** In the order of the passports' ids, which never changes: a page goes on where the last one ended, whatever was published meanwhile. */
-export async function idsOf(tx: Tx, names: string[], query: PageQuery, origin: string) {
+export async function idsOf(store: Store, names: readonly string[], query: PageQuery, origin: string) {
   const { limit, after } = pageOf(query);
-  const labelled = await together(names.map((name) => ofLabel(tx, name, origin).catch(nothingVoided)));
-  const productIds = [...new Set([...(await productsOf(tx, names)), ...labelled.filter((id) => id !== undefined)])];
-  const rows = await tx.db
-    .select({ id: passports.id })
-    .from(passports)
-    .where(
-      and(
-        inArray(passports.productId, even(productIds)),
-        isNotNull(passports.publishedVersion),
-        after === undefined ? undefined : gt(passports.id, after),
-      ),
-    )
-    .orderBy(asc(passports.id))
-    .limit(limit + 1);
+  const productIds = await namedIn(store, names, origin);
+  const isIts = and(
+    inArray(passports.productId, even(productIds)),
+    isNotNull(passports.publishedVersion),
+    after === undefined ? undefined : gt(passports.id, after),
+  );
+  const rows = await store.read("dpps", ({ db }) =>
+    db
+      .select({ id: passports.id })
+      .from(passports)
+      .where(isIts)
+      .orderBy(asc(passports.id))
+      .limit(limit + 1),
+  );
   const { data, ...more } = wholeReply(
     rows,
     limit,
@@ -123,7 +141,7 @@ const even = <Item>(list: Item[]): Item[] => {
 };
 
 /** The products that these name, by their ids or by the identity that their tenant published. */
-async function productsOf(tx: Tx, names: string[]): Promise<string[]> {
+async function productsOf(tx: Tx, names: readonly string[]): Promise<string[]> {
   const links = names.map(namedBy).filter((named) => named !== undefined);
   const claimed = await tx.db
     .select({ id: products.id, identity: claims.identity, granularity: products.granularity })

@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { Dpp, DppIds, DppIdsAsked, DppIdsQuery, DppParams, DppProductParams, DppQuery } from "#shared/wire/dpps.ts";
 import * as domain from "../domain/dpps.ts";
-import { read, type Reply, type Route, serve } from "../route.ts";
+import { type Reply, type Route, serve } from "../route.ts";
 
 const [tag, root, scope, open] = ["EN 18222", true, "public", true] as const;
 /** A page that sends JSON asks first. */
@@ -47,7 +47,7 @@ export const dpps: Route[] = [
     run: async ({ params, query, deps }) =>
       reply(await deps.store.read("dpp", (tx) => domain.byProduct(tx, params.productId, query, deps.origin()))),
   }),
-  read({
+  serve({
     method: "POST",
     path: "/v1/dppsByProductIds",
     root,
@@ -59,6 +59,6 @@ export const dpps: Route[] = [
     body: DppIdsAsked,
     example: { productIds: ["https://id.gs1.org/01/04006381333931/21/K17-0001"] },
     replies: { 200: DppIds },
-    run: async ({ tx, query, body, deps }) => ({ status: 200, body: await domain.idsOf(tx, body.productIds, query, deps.origin()) }),
+    run: async ({ query, body, deps }) => ({ status: 200, body: await domain.idsOf(deps.store, body.productIds, query, deps.origin()) }),
   }),
 ];
