@@ -42,6 +42,7 @@ export const limitTable = {
   LEASE_MAX_S: [600, "The longest lease of a claim"],
   ENVELOPE_LIFE_S: [24 * 3_600, "How long a claim's envelope is good; a later result is 410 ENVELOPE_EXPIRED"],
   DEVICE_SILENCE_MAX_MS: [90_000, "A device that wasn't heard of for longer shows as offline"],
+  STATION_REPORT_MAX_BYTES: [65_536, "What a station says of itself by HTTP: all of it is kept, listed and told to whoever watches"],
   MQTT_PACKET_MAX_BYTES: [32_768, "An MQTT packet; who sends a larger one is cut off, and from an external broker it is dropped"],
   MQTT_CONNECTIONS_MAX: [10_000, "Connections to the embedded broker; more are closed at once"],
   MQTT_UNKNOWN_MAX_CONNECTIONS: [256, "Those of them that haven't said yet who they are"],

@@ -1,5 +1,6 @@
 // Devices over HTTP: registered with a key of their own, looked at, removed; and what a station and its cloud tell each other.
 import { API } from "#shared/api.ts";
+import { limits } from "#shared/limits.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { Device, DeviceCreate, DeviceMade, DevicePatch, Station, StationReport } from "#shared/wire/devices.ts";
 import * as domain from "../domain/devices.ts";
@@ -95,6 +96,7 @@ export const devices: Route[] = [
     says: "A station says how it is, with a device's key",
     tag,
     body: StationReport,
+    bodyMaxBytes: limits.STATION_REPORT_MAX_BYTES,
     example: { status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd621r", status: "ready" }] },
     replies: { 200: Device },
     audit: "device.reported",

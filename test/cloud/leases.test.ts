@@ -5,6 +5,7 @@ import { limits } from "#shared/limits.ts";
 import * as claims from "../../cloud/domain/job-claims.ts";
 import type { Keys } from "../../cloud/keys.ts";
 import { printJobs } from "../../cloud/store/schema.ts";
+import { refusal } from "../../fixtures/client.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf, type Shop, stationOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
@@ -550,6 +551,16 @@ test("many devices at one pool: every job is granted once", async () => {
   );
   expect(granted.toSorted()).toEqual([...new Set(granted)].toSorted());
   expect(granted).toHaveLength(60);
+});
+
+test("a station tells of 32 printers whatever there is to tell, and no megabyte: whoever lists or watches stations is told all of it", async () => {
+  const { device } = await printShop(w);
+  const tell = (note: string) => {
+    const printers = Array.from({ length: 32 }, (_, i) => ({ name: `${i}`.padEnd(64, "印"), status: "墨".repeat(200), note }));
+    return device.api.post("/aidc/station", { status: "degraded", printers });
+  };
+  expect((await tell("")).status).toBe(200);
+  expect(refusal(await tell("x".repeat(30_000)))).toEqual([413, "PAYLOAD_TOO_LARGE"]);
 });
 
 test("a device shows what was heard of it, and dies with its key, its leases ending at once", async () => {
