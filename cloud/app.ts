@@ -40,6 +40,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     genReqId: ({ headers }) => correlationId(headers["x-correlation-id"]),
     bodyLimit: limits.BODY_MAX_BYTES,
     requestTimeout: limits.REQUEST_MAX_MS,
+    connectionTimeout: limits.ANSWER_UNTAKEN_MAX_MS, // else who reads nothing of an answer has it kept for good
     ...(given.trustProxy.length > 0 ? { trustProxy: given.trustProxy } : {}),
     http: {
       requireHostHeader: false,

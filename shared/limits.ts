@@ -115,6 +115,10 @@ export const limitTable = {
   SCAN_QUEUE_MAX_ITEMS: [10_000, "Scans waiting to be recorded; those beyond it are dropped and counted"],
   SCAN_KEEP_MS: [90 * 24 * 3_600_000, "How long a recorded scan is kept"],
   REQUEST_MAX_MS: [30_000, "Time to receive a whole request (408), and to answer it (503)"],
+  ANSWER_UNTAKEN_MAX_MS: [
+    120_000,
+    "How long nothing may move on a connection over which something is asked or answered; then it is cut, and what was left of the answer with it",
+  ],
   OUTSIDE_TRY_MAX_MS: [3_000, "One try of a call to an external registry or anchoring service"],
   OUTSIDE_CALL_MAX_MS: [9_000, "The whole call, with up to three tries and the pauses between them; less than a drain waits"],
   OUTSIDE_ANSWER_MAX_BYTES: [65_536, "Its answer; a longer one is a fault"],

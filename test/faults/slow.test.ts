@@ -1,5 +1,6 @@
 // Too slow and too much: a dripping request, an answer that can't come in time, more work than the store can hold.
-import { connect } from "node:net";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "drizzle-orm";
 import { test } from "vitest";
@@ -34,6 +35,19 @@ test.concurrent(
     for (const heard of [headers, body]) expect(heard).toMatch(/^HTTP\/1\.1 408[^]*REQUEST_TIMEOUT/);
   },
 );
+
+test.concurrent("who takes nothing of an answer keeps neither the answer nor the connection", async ({ expect }) => {
+  const w = await world();
+  const { server } = w.app;
+  expect(server.timeout).toBe(limits.ANSWER_UNTAKEN_MAX_MS);
+  server.timeout = SECOND; // of connections from here on
+  const { hostname, port } = new URL(w.url);
+  const reader = connect(Number(port), hostname).pause();
+  reader.write("GET /api/v2/openapi.json HTTP/1.1\r\nhost: a\r\n\r\n".repeat(40)); // more than lies ready on the way to a reader
+  const [theirs] = (await once(server, "connection")) as [Socket];
+  await once(theirs, "close");
+  reader.destroy();
+});
 
 test.concurrent(
   "an answer that comes too late is a 503, and the same key gives the true one",
