@@ -55,13 +55,13 @@ export async function list(store: Store, { tenantId }: Caller, webhookId: string
   await store.read("webhook", (tx) => webhooks.find(tx, tenantId, webhookId));
   const page = pageOf(query);
   const found = status === undefined ? undefined : inState(status, webhookId, page.after, page.limit + 1);
-  const rows = await lookedThrough(store, "deliveries", page, {
+  const { rows, limit } = await lookedThrough(store, "deliveries", page, {
     table: deliveries,
     key: deliveries.id,
     whole: and(eq(deliveries.tenantId, tenantId), eq(deliveries.webhookId, webhookId), found),
     fits: status === undefined || found ? undefined : eq(deliveries.state, status),
   });
-  return pageReply(rows, page.limit, ({ id }) => id, toWire);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
 }
 
 const mine = (caller: Caller, webhookId: string, id: string) =>

@@ -5,6 +5,7 @@ import { keyOf, type LinkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Granularity } from "#shared/states.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
+import { even } from "../store/prepared.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import { type Store, together, type Tx } from "../store/store.ts";
 import { instant } from "./instant.ts";
@@ -133,12 +134,6 @@ async function ofLabel(tx: Tx, link: string, origin: string): Promise<string | u
     throw error;
   }
 }
-
-/** Lists of all lengths are few statements: filled up to a power of two with what is in them already. */
-const even = <Item>(list: Item[]): Item[] => {
-  const last = list.at(-1);
-  return last === undefined ? list : [...list, ...Array.from({ length: 2 ** Math.ceil(Math.log2(list.length)) - list.length }, () => last)];
-};
 
 /** The products that these name, by their ids or by the identity that their tenant published. */
 async function productsOf(tx: Tx, names: readonly string[]): Promise<string[]> {

@@ -22,7 +22,7 @@ import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
-import { pageOf, pageReply, UUID } from "./page.ts";
+import { fitting, pageOf, pageReply, UUID } from "./page.ts";
 
 type Row = typeof epcisEvents.$inferSelect;
 
@@ -266,9 +266,11 @@ async function jobsInPage(tx: Tx, where: SQL | undefined, perPage: number): Prom
     .where(where)
     .orderBy(desc(epcisCaptures.id))
     .limit(perPage);
-  let bytes = 0;
-  const full = each.findIndex((job) => (bytes += job.bytes) >= limits.EPCIS_PAGE_MAX_BYTES);
-  return full < 0 ? perPage : full + 1;
+  return fitting(
+    each.map(({ bytes }) => bytes),
+    perPage,
+    limits.EPCIS_PAGE_MAX_BYTES,
+  );
 }
 
 /** A label of ours, and what became of it. */

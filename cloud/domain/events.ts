@@ -9,7 +9,7 @@ import type { Caller } from "./callers.ts";
 import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
-import { pageOf, type PageQuery, pageReply, SEQ } from "./page.ts";
+import { fitting, pageOf, type PageQuery, pageReply, SEQ } from "./page.ts";
 
 /** Who did it, in answer to which request. */
 export type By = { tenantId: string; actor: Actor; requestId: string };
@@ -55,11 +55,18 @@ export async function list(tx: Tx, tenantId: string, subject: string, query: Pag
 export async function snapshots(tx: Tx, tenantId: string, subject: string, query: PageQuery) {
   const { limit, after } = pageOf(query, SEQ);
   const before = after === undefined ? sql`1 = 1` : lt(events.seq, Number(after));
+  const isIts = and(eq(events.subject, subject), eq(events.tenantId, tenantId), isNotNull(events.snapshot), before);
+  const bytes = sql<number>`octet_length(${events.snapshot})`;
+  const each = await tx.db.select({ bytes }).from(events).where(isIts).orderBy(desc(events.seq)).limit(limit);
+  const size = fitting(
+    each.map((one) => one.bytes),
+    limit,
+  );
   const rows = await tx.db
     .select()
     .from(events)
-    .where(and(eq(events.subject, subject), eq(events.tenantId, tenantId), isNotNull(events.snapshot), before))
+    .where(isIts)
     .orderBy(desc(events.seq))
-    .limit(limit + 1);
-  return { rows, limit };
+    .limit(size + 1);
+  return { rows, limit: size };
 }

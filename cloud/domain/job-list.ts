@@ -43,11 +43,11 @@ export async function list(store: Store, { tenantId }: Caller, query: JobQuery) 
   let found: SQL | undefined;
   if (refs) found = and(inArray(printJobs.jobRef, refs), named, inState);
   else if (!named && state !== undefined) found = latestIn(tenantId, state, page.after, page.limit + 1);
-  const rows = await lookedThrough(store, "jobs", page, {
+  const { rows, limit } = await lookedThrough(store, "jobs", page, {
     table: printJobs,
     key: printJobs.jobRef,
     whole: and(eq(printJobs.tenantId, tenantId), found),
     fits: found ? undefined : and(named, inState),
   });
-  return pageReply(rows, page.limit, (row) => row.jobRef, toWire);
+  return pageReply(rows, limit, (row) => row.jobRef, toWire);
 }

@@ -38,6 +38,13 @@ export function wholeReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: R
   return { data, ...(nextCursor === null ? {} : { nextCursor }) };
 }
 
+/** How many of these are a page, by their bytes: the last one is the one with which it has enough. */
+export function fitting(bytes: readonly number[], limit: number, room: number = limits.PAGE_MAX_BYTES): number {
+  let sum = 0;
+  const full = bytes.findIndex((one) => (sum += one) >= room);
+  return full < 0 ? limit : full + 1;
+}
+
 type Listed = SQLiteTable & { id: SQLiteColumn };
 type Which<Table extends Listed, Wire> = { table: Table; where: SQL | undefined; toWire(row: Table["$inferSelect"]): Wire };
 /** A page of a table's rows, newest first: ids sort as they were made. */

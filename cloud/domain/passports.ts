@@ -84,13 +84,13 @@ export async function get(tx: Tx, caller: Caller, id: string, asked?: number): P
 
 export async function list(store: Store, { tenantId }: Caller, { status, productId, ...query }: PassportQuery) {
   const page = pageOf(query);
-  const rows = await lookedThrough(store, "passports", page, {
+  const { rows, limit } = await lookedThrough(store, "passports", page, {
     table: passports,
     key: passports.id,
     whole: and(eq(passports.tenantId, tenantId), productId === undefined ? undefined : eq(passports.productId, productId)), // it has one at most
     fits: status === undefined ? undefined : eq(passports.state, status),
   });
-  return pageReply(rows, page.limit, ({ id }) => id, toWire);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
 }
 
 /** What there is to do about a passport that is there already. */

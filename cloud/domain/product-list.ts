@@ -43,11 +43,12 @@ export async function list(store: Store, { tenantId }: Caller, query: ProductQue
   const ofTenant = and(eq(products.tenantId, tenantId), category === undefined ? undefined : eq(products.category, category));
   const isIts = and(eq(products.tenantId, tenantId), range);
   const few = inArray(products.id, db.select({ id: products.id }).from(products).where(isIts));
-  const rows = await lookedThrough(store, "products", page, {
+  const { rows, limit } = await lookedThrough(store, "products", page, {
     table: products,
     key: products.id,
     whole: isFew ? and(ofTenant, few, filters) : ofTenant,
     fits: isFew ? undefined : and(range, filters),
+    bytes: sql<number>`octet_length(${products.extensions}) + octet_length(${products.description})`,
   });
-  return pageReply(rows, page.limit, ({ id }) => id, toWire);
+  return pageReply(rows, limit, ({ id }) => id, toWire);
 }

@@ -115,3 +115,9 @@ function filling(places: readonly Place[]): (values: Values) => unknown[] {
 const said = (text: string, given: Record<string, unknown>): ((from: unknown) => unknown) =>
   // oxlint-disable-next-line typescript/no-implied-eval -- of names that stand in the schema, once at the start
   new Function(...Object.keys(given), `return ${text};`)(...Object.values(given)) as (from: unknown) => unknown;
+
+/** Lists of all lengths are few statements: filled up to a power of two with what is in them already. */
+export const even = <Item>(list: Item[]): Item[] => {
+  const last = list.at(-1);
+  return last === undefined ? list : [...list, ...Array.from({ length: 2 ** Math.ceil(Math.log2(list.length)) - list.length }, () => last)];
+};

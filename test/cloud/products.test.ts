@@ -306,6 +306,32 @@ test("the list filters by category, status, GTIN, a part of the name in any case
   ]);
 });
 
+test("a page of large products, or of versions of one, ends before it has as many as it may, and the next one goes on", async () => {
+  const { adminKey } = (await w.admin.post("/tenants", { name: "large" })).body;
+  const own = w.as(adminKey.secret);
+  const text = "墨".repeat(300);
+  const hazardousSubstances = Array.from({ length: 200 }, () => ({ name: text, location: text }));
+  const extensions = { hazardousSubstances, certifications: Array(200).fill("墨".repeat(500)) };
+  const items = Array.from({ length: 16 }, () => kettle({ category: "textile", extensions }));
+  expect((await own.post("/products/batch", { items })).body).toMatchObject({ created: 16 });
+  const pagesOf = async (path: string, keyOf: (row: Record<string, unknown>) => unknown) => {
+    const pages: unknown[][] = [];
+    for (let cursor: string | null = ""; cursor !== null;) {
+      const { body } = await own.get(`${path}limit=200${cursor && `&cursor=${cursor}`}`);
+      pages.push(body.data.map(keyOf));
+      cursor = body.nextCursor as string | null;
+    }
+    return pages;
+  };
+  const all = await pagesOf("/products?", ({ id }) => id);
+  expect([all.map(({ length }) => length), new Set(all.flat()).size]).toEqual([[13, 3], 16]);
+  expect(await pagesOf("/products?q=kettle&", ({ id }) => id)).toEqual(all);
+  const [id = ""] = all.flat() as string[];
+  for (let i = 0; i < 13; i += 1) await own.patch(`/products/${id}`, { name: `Kettle ${i}` });
+  const versions = await pagesOf(`/products/${id}/versions?`, ({ version }) => version);
+  expect(versions).toEqual([Array.from({ length: 13 }, (_, i) => 14 - i), [1]]);
+});
+
 test("the same key creates one product", async () => {
   const body = kettle();
   const key = { "idempotency-key": "create-1" };

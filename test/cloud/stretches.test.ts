@@ -1,6 +1,7 @@
 // Lists that are looked through a stretch at a time: what fits is found whole, newest first, wherever the stretches part.
 import { eq, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
 import { uses } from "../../cloud/domain/categories.ts";
 import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { lookedThrough } from "../../cloud/domain/stretches.ts";
@@ -24,7 +25,7 @@ test("a page goes over as many stretches as it takes, and the next one begins wh
   });
   const page = async (serial: string, limit: number, after?: string) => {
     const list = { table: scans, key: scans.id, whole: eq(scans.tenantId, "t"), fits: eq(scans.serial, serial) };
-    return (await lookedThrough(w.store, "look", { limit, after }, list)).map(({ id }) => id);
+    return (await lookedThrough(w.store, "look", { limit, after }, list)).rows.map(({ id }) => id);
   };
   const rare = Array.from({ length: ROWS / EACH }, (_, i) => idOf(ROWS + 1 - (i + 1) * EACH));
   expect(await page("rare", 4)).toEqual(rare.slice(0, 5)); // one more than asked for: there are more
@@ -32,6 +33,16 @@ test("a page goes over as many stretches as it takes, and the next one begins wh
   expect(await page("rare", 200)).toEqual(rare);
   expect(await page("common", 2)).toEqual([idOf(ROWS), idOf(ROWS - 1), idOf(ROWS - 2)]);
   expect(await page("nobody", 2)).toEqual([]);
+  /** Rows of so many bytes each: which, and how many of them are the page. */
+  const heavy = async (bytes: number, after?: string) => {
+    const list = { table: scans, key: scans.id, whole: eq(scans.tenantId, "t"), fits: eq(scans.serial, "rare") };
+    const size = sql<number>`${sql.raw(String(bytes))}`;
+    const { rows, limit } = await lookedThrough(w.store, "look", { limit: 200, after }, { ...list, bytes: size });
+    return [rows.map(({ id }) => id), limit];
+  };
+  expect(await heavy(limits.PAGE_MAX_BYTES)).toEqual([rare.slice(0, 2), 1]);
+  expect(await heavy(limits.PAGE_MAX_BYTES / 2)).toEqual([rare.slice(0, 3), 2]); // the third stands a stretch further on
+  expect(await heavy(limits.PAGE_MAX_BYTES / 2, rare.at(-3))).toEqual([rare.slice(-2), 2]);
 });
 
 test("how many products each category has is counted whole, a stretch a unit, so that others are answered meanwhile", async () => {
