@@ -22,7 +22,7 @@ import * as jobs from "./jobs.ts";
 import * as log from "./log.ts";
 import { emit, listenersOf } from "./outbox.ts";
 import * as products from "./products.ts";
-import { isAccountedFor } from "./stray-labels.ts";
+import { isAccountedFor, warnBeside } from "./stray-labels.ts";
 
 /** Who says it: a device where its key does, else whoever the request names. Nobody speaks as a device without its key. */
 function actorOf({ actor }: Result, caller: Caller): JobActor {
@@ -106,7 +106,8 @@ export function afterFailure(row: jobs.Row, now: number): jobs.Change {
 async function fail(tx: Tx, row: jobs.Row, word: jobs.Word, { reason }: Result): Promise<jobs.Row> {
   if (reason === undefined) throw invalid([{ field: "reason", rule: "required", message: "is required: say why it failed" }]);
   const duplicateRisk = row.duplicateRisk || (row.reached >= PAPER_MAY_EXIST && !isAccountedFor(word));
-  return jobs.move(tx, row, "FAILED", word, { ...afterFailure(row, tx.now), duplicateRisk, reason });
+  const failed = await jobs.move(tx, row, "FAILED", word, { ...afterFailure(row, tx.now), duplicateRisk, reason });
+  return row.reached >= PAPER_MAY_EXIST ? warnBeside(tx, failed) : failed;
 }
 
 async function seal(tx: Tx, by: By, row: jobs.Row, word: jobs.Word, { evidence: sent = {} }: Result): Promise<jobs.Row> {

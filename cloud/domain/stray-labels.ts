@@ -86,6 +86,13 @@ export async function warnOfOther(tx: Tx, job: jobs.Row): Promise<void> {
   if (rankOf(job.state) < PAPER_MAY_EXIST && !job.duplicateRisk) await jobs.change(tx, job, { duplicateRisk: true });
 }
 
+/** An attempt of the job failed and its label is gone: what another system said of the serial meanwhile is of another label. */
+export async function warnBeside(tx: Tx, job: jobs.Row): Promise<jobs.Row> {
+  if (job.duplicateRisk) return job;
+  const carrier = await carriers.find(tx, job.tenantId, job.serial); // once the job is held: who says it now waits, and warns it
+  return carrier && isRisky(carrier) ? jobs.change(tx, job, { duplicateRisk: true }) : job;
+}
+
 /** One label of the job is gone: if it was the last that might lie about, nobody is warned of it any more. */
 export async function accountedFor(tx: Tx, job: jobs.Row): Promise<void> {
   if (await mayLie(tx, job)) return;

@@ -273,6 +273,23 @@ test("a serial that another system says it printed warns the job whose own label
   }
 });
 
+test("what another system said while an attempt's own label was under way warns the next one, once that label is known to be gone", async () => {
+  const { device, admin, ...shop } = await printShop(w);
+  for (const outcome of ["destroyed", "not_printed"])
+    for (const how of ["alone", "in a batch"]) {
+      const { job_ref: ref, serial } = await shop.issue();
+      const failed = await device.claim();
+      await device.upTo(failed, "SPOOL_SUBMITTED");
+      await admin.post("/carriers/print-status", { results: [{ serial, status: "printed" }] });
+      const word = { status: "FAILED", reason: "ribbon out", evidence: { label_disposition: { outcome } } };
+      if (how === "alone") await device.say(failed, word);
+      else await device.api.post("/aidc/results", { results: [{ job_ref: ref, attempt_id: failed.attempt_id, ...word }] });
+      const again = await device.claim();
+      expect([how, again.job]).toMatchObject([how, { job_ref: ref, duplicate_risk: true }]);
+      await device.seal(again);
+    }
+});
+
 describe("a label that is found", () => {
   const OPERATOR = { kind: "operator", id: "op-7" };
   const orphan = (claimed: Claim, disposition: string) => ({
