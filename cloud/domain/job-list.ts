@@ -1,8 +1,8 @@
-// The list of print jobs by what is asked of them: a state or a serial off its index, all else a stretch at a time.
+// The list of print jobs by what is asked of them: a state or a serial off its index, what is under way off that of its state, all else a stretch at a time.
 import type { SQL } from "drizzle-orm";
 import { and, eq, inArray, sql } from "../store/drizzle.ts";
 import { gtin14 } from "#shared/gs1.ts";
-import type { JobState } from "#shared/states.ts";
+import { type JobState, leaseOf } from "#shared/states.ts";
 import type { JobQuery } from "#shared/wire/jobs.ts";
 import { printJobs } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -18,6 +18,9 @@ const REF = /^pj_[0-9A-HJKMNP-TV-Z]{26}$/;
 const latestIn = (tenantId: string, state: JobState, after: string | undefined, most: number): SQL =>
   sql`${printJobs.jobRef} IN (SELECT job_ref FROM print_jobs WHERE tenant_id = ${tenantId} AND state = ${state} AND job_ref < ${after ?? "q"}
     ORDER BY job_ref DESC LIMIT ${most})`; // no reference reaches "q"
+
+/** Jobs under a lease at a time: as many as lines work at, however many were sealed. */
+const LEASED_MAX = 1_000_000;
 
 /** Spelled as the index of jobs by their serial has it, and so that SQLite takes that one, and not the tenant's whole history. */
 const asideOf = (tenantId: string, serial: string): SQL =>
@@ -43,6 +46,7 @@ export async function list(store: Store, { tenantId }: Caller, query: JobQuery) 
   let found: SQL | undefined;
   if (refs) found = and(inArray(printJobs.jobRef, refs), named, inState);
   else if (!named && state !== undefined) found = latestIn(tenantId, state, page.after, page.limit + 1);
+  else if (state !== undefined && leaseOf(state) !== null) found = and(latestIn(tenantId, state, page.after, LEASED_MAX), named);
   const { rows, limit } = await lookedThrough(store, "jobs", page, {
     table: printJobs,
     key: printJobs.jobRef,

@@ -178,6 +178,53 @@ test("jobs in a state are found by it, and those of a serial by their names", as
   expect(long(ofSerial)).toEqual([]);
 });
 
+test("what a device holds is found by the states of jobs under way, however many were sealed", async () => {
+  const columns = [
+    "tenant_id",
+    "job_ref",
+    "state",
+    "reached",
+    "revision",
+    "product_id",
+    "gtin",
+    "serial",
+    "digital_link",
+    "needs",
+    "template",
+  ];
+  const more = [
+    "priority",
+    "station",
+    "reprint",
+    "pool",
+    "device_id",
+    "attempt",
+    "max_attempts",
+    "simulated",
+    "duplicate_risk",
+    "created_at",
+    "updated_at",
+  ];
+  await store.write("many jobs", ({ db }) =>
+    db.run(sql`WITH RECURSIVE row (n) AS (SELECT 10000 UNION ALL SELECT n + 1 FROM row WHERE n < 17999)
+      INSERT INTO print_jobs (${sql.raw([...columns, ...more].join(", "))})
+      SELECT ${tenantId}, 'pj_000000000000000000000' || n, CASE WHEN n IN (10000, 10001, 14000) THEN 'RENDERED' ELSE 'SEALED' END, 1, 1, 'p', 'g', n, 'x', 1, 'any',
+        0, '', 0, 0, CASE n WHEN 10001 THEN 'another' ELSE ${device.id} END, 1, 3, 0, 0, 1, 1
+      FROM row`),
+  );
+  const { counted, end } = turnsOf();
+  const asked = { device: device.id, state: "RENDERED", limit: 1 } as const;
+  const steps = await plansOf(async () => {
+    const first = await listJobs(counted, caller, asked);
+    const next = await listJobs(counted, caller, { ...asked, cursor: first.nextCursor ?? "" });
+    const held = [...first.data, ...next.data].map(({ job_ref: ref }) => ref.slice(-5));
+    expect([held, next.nextCursor]).toEqual([["14000", "10000"], null]);
+  });
+  expect(end()).toHaveLength(2);
+  expect(steps).toContain("SEARCH print_jobs USING COVERING INDEX print_jobs_state (tenant_id=? AND state=? AND job_ref<?)");
+  expect(long(steps)).toEqual([]);
+});
+
 test("what is forgotten is found by its age, however much stays", async () => {
   for (const [name, index] of Object.entries({
     "idempotency answers": "idempotency USING INDEX idempotency_by_expiry (expires_at<?)",
