@@ -64,10 +64,10 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     return submission && { attemptId: attempt.attemptId, submission };
   }
 
-  /** Its job may have gone on, or been refused, while it was drawn, or somebody pressed pause. */
+  /** Its job may have gone on, or been refused, while it was drawn, or somebody pressed pause; and where the machine stood still meanwhile, its lease is over. */
   function isToSend(attemptId: string): boolean {
-    const { stage, ended } = store.must(attemptId);
-    return stage === "rendered" && ended === null && !floor.paused();
+    const { stage, ended, leaseUntil } = store.must(attemptId);
+    return stage === "rendered" && ended === null && leaseUntil > clock.now() && !floor.paused();
   }
 
   /** Undefined where surely nothing left: the same attempt may be sent again. */

@@ -219,6 +219,30 @@ describe.concurrent("the cloud is away", () => {
     expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
   });
 
+  test("nor on one that ran out while the label was drawn, as on a machine that stood still", async (t) => {
+    const LEASE_S = 100; // of the cloud's clock, which nobody turns
+    let off = 0;
+    let isDrawn = () => false;
+    const clock = { ...systemClock, now: () => ((off ||= isDrawn() ? LEASE_S * 2_000 : 0), Date.now() + off) };
+    const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: LEASE_S } } }, w, {
+      clock,
+    });
+    await until(() => station.state().printers[0]?.status === "ready");
+    isDrawn = () => {
+      const is = station.store.inHand().some(({ stage }) => stage === "rendered");
+      if (is) net.cut();
+      return is;
+    };
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    const { machine } = station.floor;
+    const isBegun = () => !["waiting", "rendered", undefined].includes(jobAt(station, ref)?.stage) || (machine?.labels.length ?? 0) > 0;
+    await until(() => isBegun() || (station.state().printers[0]?.words.includes("waits for word from the cloud") ?? false));
+    expect([off > 0, isBegun(), await station.floor.links()]).toEqual([true, false, []]);
+    net.mend();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    expect(await station.floor.links()).toEqual([link]);
+  });
+
   test("a job that comes back while its label lies here unheard of is asked about, and not printed beside it", async (t) => {
     const { own, shop, net, station } = await onBorrowedTime(t, 600);
     net.rule(({ path }) => (/\/(results?|heartbeat)$/.test(path) ? "cut" : "pass"));
