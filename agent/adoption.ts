@@ -31,6 +31,11 @@ export type Adoption = ReturnType<typeof adoptionOf>;
 type AdoptionDeps = Talks & { floor: Floor; leaseSeconds: number };
 export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps) {
   const { store, clock, say } = floor;
+  const caughtUp = new Set<string>(); // attempts of which the cloud has said in this run what it had heard
+  async function adopted(attemptId: string, task: Task, items: BundleItem[]): Promise<void> {
+    await adopt(floor, attemptId, task, items, leaseSeconds);
+    caughtUp.add(attemptId);
+  }
   /** All of them or null, where the cloud didn't say. */
   async function heldBy(deviceId: string): Promise<Job[] | null> {
     const held: Job[] = [];
@@ -55,7 +60,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     uplink.heard(said);
     if (!said.ok) return isAway(said) ? "unknown" : "stumbled";
     if (said.value.attempt_id !== attemptId) return "taken"; // it went on meanwhile
-    await adopt(floor, attemptId, taskOf(job), said.value.items, leaseSeconds);
+    await adopted(attemptId, taskOf(job), said.value.items);
     return "taken";
   }
 
@@ -64,6 +69,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
    * of the attempt is printed, and before its label is taken for an orphan.
    */
   async function catchUp({ jobRef, attemptId, task, stage }: Attempt): Promise<"known" | Exclude<Lease, "alive"> | "stumbled"> {
+    if (caughtUp.has(attemptId)) return "known";
     const said = await cloud.evidence(jobRef);
     uplink.heard(said);
     const fate = said.ok ? null : fateOf(said);
@@ -72,9 +78,12 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     if (isOver(now) || now.stage !== stage) return "lost"; // as another answer said meanwhile
     const own = store.items(attemptId);
     const isAhead = said.ok && said.value.attempt_id === attemptId && said.value.items.length > own.length;
-    if (!isAhead && !now.work.begun) return "known"; // what became of the job its lease says
-    await adopt(floor, attemptId, task, isAhead ? said.value.items : own, leaseSeconds);
-    return "lost"; // as far as it may be begun
+    if (isAhead || now.work.begun) {
+      await adopted(attemptId, task, isAhead ? said.value.items : own);
+      return "lost"; // as far as it may be begun
+    }
+    caughtUp.add(attemptId);
+    return "known"; // what became of the job its lease says
   }
 
   let stumblesSince: number | undefined;

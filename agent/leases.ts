@@ -1,6 +1,6 @@
 // Leases: whoever holds a job says so before half of its time is over, and makes sure of it before the first byte of a label leaves.
 import type { Adoption } from "./adoption.ts";
-import { type Attempt, isLying, paperMayExist } from "./attempt.ts";
+import { type Attempt, paperMayExist } from "./attempt.ts";
 import { maySkip } from "./answers.ts";
 import { type AgentConfig, letGoMs } from "./config.ts";
 import type { Lease } from "./flight.ts";
@@ -22,8 +22,8 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
   async function beat(attempt: Attempt): Promise<Lease | "stumbled"> {
     const askedAt = clock.now();
     const { leaseSeconds } = config.claim;
-    if (attempt.leaseUntil === 0 && (!paperMayExist(attempt) || isLying(attempt))) {
-      const known = await adoption.catchUp(attempt); // of the run before
+    if (attempt.leaseUntil === 0 && attempt.stage !== "closing") {
+      const known = await adoption.catchUp(attempt); // of the run before; what a person gave up is told as he said it
       if (known !== "known") return known;
     }
     const said = await cloud.heartbeat(attempt.jobRef, attempt.attemptId, leaseSeconds);

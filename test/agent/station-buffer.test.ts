@@ -235,6 +235,35 @@ test.concurrent("one that was put back to how it was prints nothing again, and a
   expect(await floor.links()).toEqual(labels);
 });
 
+test.concurrent("nor is a label that is sealed taken for one whose job went on, where the buffer is put back to how it was when a person was asked", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const { job_ref: ref, digital_link: text } = await shop.issue();
+  const stationWith = async (act: (station: Running) => Promise<unknown>) => {
+    const station = await stationOn(floor);
+    t.onTestFinished(station.end);
+    await act(station);
+    await until(() => station.state().buffer_depth === 0);
+    await station.end();
+  };
+  await stationWith((station) => until(() => asked(station, ref) === "attest"));
+  const copy = readFileSync(fileOf(floor));
+  await stationWith(async (station) => {
+    expect((await say(station, ref, "good")).status).toBe(200);
+    await ask(station, "POST", "/api/scan", { text });
+    await sealed(shop, ref);
+  });
+  writeFileSync(fileOf(floor), copy);
+  await stationWith(async (station) => {
+    await until(() => station.state().jobs.every(({ stage }) => stage === "orphan")); // none, where it is known that it is sealed
+    expect(station.state().ledger.counts).toEqual({ sealed: 1 });
+    expect(station.state().recent).toMatchObject([{ job_ref: ref, ended: "sealed" }]);
+    expect(station.state().quarantine).toEqual([]);
+  });
+  expect((await shop.admin.get("/aidc/orphans")).body.data).toEqual([]);
+  expect(await floor.links()).toEqual([text]);
+});
+
 /** Prints a label of which the cloud hears nothing, on a buffer that is then put back to how it was before, or taken away. */
 async function putBack(t: TestContext, world: typeof w, to: "when it was claimed" | "before it was claimed" | "nothing") {
   const shop = await printShop(world);
