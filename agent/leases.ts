@@ -12,6 +12,7 @@ import { startRounds } from "./rounds.ts";
 
 const ROUND_MS = 500;
 const LEASE_MARGIN = 0.15;
+const ABREAST = 8; // one after another, the last of many would be too late on a slow line
 
 export type LeaseDeps = Talks & { config: AgentConfig; floor: Floor; adoption: Adoption };
 
@@ -54,19 +55,21 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     let fault: unknown;
     try {
       unwritableSince = store.fault() === null ? undefined : (unwritableSince ?? clock.now());
-      for (const attempt of store.inHand()) {
-        if (isOver()) break;
-        const isInDoubt = doubted.some((jobRef) => isDoubted(jobRef, attempt));
-        if (!isInDoubt && (remains(attempt) > 0.5 || isLetGo(attempt))) continue;
-        const lease = await beat(attempt).catch((error: unknown) => {
-          fault ??= error; // what the cloud said can't be written down: it is asked again, and the others keep their leases meanwhile
-          if (isInDoubt) doubts.add(attempt.jobRef);
-        });
-        if (lease === "unknown") {
-          doubts = new Set([...doubted, ...doubts]);
-          break;
+      const isInDoubt = (attempt: Attempt) => doubted.some((jobRef) => isDoubted(jobRef, attempt));
+      const due = store.inHand().filter((one) => isInDoubt(one) || (remains(one) <= 0.5 && !isLetGo(one)));
+      let isUnknown = false;
+      const caller = async () => {
+        for (let next = due.shift(); next && !isUnknown && !isOver(); next = due.shift()) {
+          const attempt = next;
+          const lease = await beat(attempt).catch((error: unknown) => {
+            fault ??= error; // what the cloud said can't be written down: it is asked again, and the others keep their leases meanwhile
+            if (isInDoubt(attempt)) doubts.add(attempt.jobRef);
+          });
+          if (lease === "unknown") isUnknown = true;
         }
-      }
+      };
+      await Promise.all(Array.from({ length: ABREAST }, caller));
+      if (isUnknown) doubts = new Set([...doubted, ...doubts]);
     } catch (error) {
       fault = error;
     }

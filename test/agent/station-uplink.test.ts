@@ -890,6 +890,28 @@ test("a lease over which the cloud stumbles each time holds up no other", async 
   expect(beats(next.job_ref)).toBeGreaterThan(0);
 });
 
+test("on a slow line none of many jobs loses its lease while the others' are asked for", async (t) => {
+  const [JOBS, LEASE_S, SLOW_MS] = [60, 15, 400]; // one after another they would take 24 s
+  const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: JOBS, leaseSeconds: LEASE_S } } });
+  const other = await shop.newDevice("line 2");
+  await hasClaimed(net);
+  await ask(station, "POST", "/api/pause");
+  const serials = await shop.allocate(JOBS);
+  const made = await shop.admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin: shop.gtin, serial })) });
+  expect(made.body.created).toBe(JOBS);
+  net.rule(async ({ path }): Promise<Fate> => {
+    if (path.endsWith("/heartbeat")) await sleep(SLOW_MS);
+    return "pass";
+  });
+  await ask(station, "POST", "/api/resume");
+  await until(() => station.state().jobs.length === JOBS);
+  const beaten = () => new Set(net.passed.flatMap(({ path, status }) => (path.endsWith("/heartbeat") && status === 200 ? path : [])));
+  await until(async () => {
+    expect((await other.api.post("/aidc/jobs/claim", { station: "line-1" })).status).toBe(204);
+    return beaten().size === JOBS;
+  });
+});
+
 test("a label of whose lease the cloud can't say anything keeps no other of its printer waiting, and is printed once it can", async (t) => {
   const settings = { claim: { ahead: 3, leaseSeconds: 600 } };
   const { shop, net, station: first } = await behind(t, { eyes: "hand", settings });
