@@ -1,6 +1,6 @@
 // Domain events: written in the unit of work that they tell of, numbered by their subject's version, so that order is a fact of the row.
 import type { EventData, EventName } from "#shared/events.ts";
-import { and, asc, desc, eq, gt, isNotNull, lt, sql } from "../store/drizzle.ts";
+import { and, asc, desc, eq, getTableColumns, gt, isNotNull, lt, sql } from "../store/drizzle.ts";
 import type { DomainEvent } from "#shared/wire/products.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { type Actor, events } from "../store/schema.ts";
@@ -30,7 +30,7 @@ export async function record<Name extends EventName>(tx: Tx, by: By, { snapshot 
   await emit(tx, by, entry.type, entry.data, { id });
 }
 
-const toWire = ({ id, type, at, requestId, actor, data }: Row): DomainEvent => ({
+const toWire = ({ id, type, at, requestId, actor, data }: Omit<Row, "snapshot">): DomainEvent => ({
   id,
   type,
   timestamp: instant(at),
@@ -39,11 +39,12 @@ const toWire = ({ id, type, at, requestId, actor, data }: Row): DomainEvent => (
   data,
 });
 
+const { snapshot: _, ...told } = getTableColumns(events); // which is the whole product, and may be a megabyte
 /** Oldest first: read on, and you have lived it. */
 export async function list(tx: Tx, tenantId: string, subject: string, query: PageQuery) {
   const { limit, after } = pageOf(query, SEQ);
   const rows = await tx.db
-    .select()
+    .select(told)
     .from(events)
     .where(and(eq(events.subject, subject), eq(events.tenantId, tenantId), gt(events.seq, Number(after ?? 0))))
     .orderBy(asc(events.seq))
