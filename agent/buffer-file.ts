@@ -59,6 +59,21 @@ CREATE INDEX attempts_over ON attempts (updated_at) WHERE ended IS NOT NULL;
 ALTER TABLE quarantine ADD COLUMN seen_by TEXT;
 ALTER TABLE quarantine ADD COLUMN seen_at INTEGER;
 `,
+  // A month's labels are half a million rows, and each look at the station says how many there are of each kind.
+  `
+CREATE TABLE ledger_counts (state TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT;
+INSERT INTO ledger_counts SELECT state, count(*) FROM ledger GROUP BY state;
+CREATE TRIGGER ledger_added AFTER INSERT ON ledger BEGIN
+  INSERT INTO ledger_counts VALUES (new.state, 1) ON CONFLICT (state) DO UPDATE SET count = count + 1;
+END;
+CREATE TRIGGER ledger_removed AFTER DELETE ON ledger BEGIN
+  UPDATE ledger_counts SET count = count - 1 WHERE state = old.state;
+END;
+CREATE TRIGGER ledger_moved AFTER UPDATE OF state ON ledger BEGIN
+  UPDATE ledger_counts SET count = count - 1 WHERE state = old.state;
+  INSERT INTO ledger_counts VALUES (new.state, 1) ON CONFLICT (state) DO UPDATE SET count = count + 1;
+END;
+`,
 ];
 const BUFFER_VERSION = VERSIONS.length;
 /** Names of a table of ours, for an IN of SQL. */

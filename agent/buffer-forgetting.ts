@@ -47,7 +47,7 @@ export function forgettingIn({ run, all, write, meta, setMeta }: Sql) {
     /** Of all labels that ever were here. */
     labelCounts: (): Record<string, number> => {
       const counts: Record<string, number> = { ...forgotten() };
-      for (const row of all("SELECT state, count(*) AS count FROM ledger GROUP BY state")) {
+      for (const row of all("SELECT state, count FROM ledger_counts WHERE count > 0")) {
         const state = String(row["state"]);
         counts[state] = (counts[state] ?? 0) + Number(row["count"]);
       }

@@ -616,7 +616,7 @@ test.concurrent("one from before versions were written down is taken as it is", 
   const { floor, first } = await inFlight(t, shop);
   inFile(
     fileOf(floor),
-    "ALTER TABLE quarantine DROP COLUMN seen_by; ALTER TABLE quarantine DROP COLUMN seen_at; ALTER TABLE reports DROP COLUMN correlation; DROP INDEX attempts_in_hand; DROP INDEX attempts_over; PRAGMA user_version = 0",
+    "ALTER TABLE quarantine DROP COLUMN seen_by; ALTER TABLE quarantine DROP COLUMN seen_at; ALTER TABLE reports DROP COLUMN correlation; DROP INDEX attempts_in_hand; DROP INDEX attempts_over; DROP TRIGGER ledger_added; DROP TRIGGER ledger_removed; DROP TRIGGER ledger_moved; DROP TABLE ledger_counts; PRAGMA user_version = 0",
   );
   const station = await stationOn(floor);
   t.onTestFinished(station.end);
@@ -821,10 +821,13 @@ test("one that holds the labels of months says how the station is as fast as a n
     `CREATE TEMP TABLE one AS SELECT * FROM attempts;
      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000) INSERT INTO attempts
      SELECT attempt_id || i, job_ref || i, serial, link || i, task, envelope, printer, stage, work, lease_seconds, lease_until, envelope_until, ask_since,
-       ended, created_at - i, updated_at - i FROM one, n`,
+       ended, created_at - i, updated_at - i FROM one, n;
+     CREATE TEMP TABLE label AS SELECT * FROM ledger;
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) INSERT INTO ledger
+     SELECT NULL, attempt_id || i, job_ref, serial, printer, state, words, at, changed_at FROM label, n`,
   );
   const later = await stationOn(floor);
   t.onTestFinished(later.end);
-  expect(later.state().recent).toHaveLength(50);
+  expect([later.state().recent.length, later.state().ledger.counts]).toEqual([50, { sealed: 400_001 }]);
   expect(await usual(later)).toBeLessThan(15 * Math.max(1, fresh));
 });
