@@ -5,7 +5,7 @@ import { type Ask, allowedFor, askOf, type Attempt, GIVE_UP, isLying, paperMayEx
 import { becameOf, endOrphan, fail, REASONS } from "./ends.ts";
 import { instant } from "./clock.ts";
 import { actorOf, type Floor, isOver, MAY_BE_HERE } from "./floor.ts";
-import { type Dropped, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
+import { type Dropped, dropped, mayStillCome, moveOf, ONCE_MORE } from "./orphans.ts";
 import { attested, useEarly } from "./steps.ts";
 
 const wrongVerdict = (attempt: Attempt, verdict: Verdict) => {
@@ -100,10 +100,9 @@ export function takeOver(floor: Floor): void {
     else if (one.stage === "waiting") floor.store.change(one.attemptId, { printer: null });
     else if (maySkip(one)) floor.store.change(one.attemptId, { ended: "let go" }); // what was said of its drawing holds for that printer
   }
-  for (const orphan of floor.store.orphans().filter((each) => hasNoLane(floor, each))) {
-    const { answered } = orphan.work;
-    if (answered) floor.store.write(() => endOrphan(floor, orphan, answered.verdict, answered.operator));
-  }
+  // Its printer may hold it still under another name: what was said before that is asked once more, as of any other that can't be told to drop it.
+  for (const orphan of floor.store.orphans().filter((each) => each.work.held && hasNoLane(floor, each)))
+    floor.store.write(() => dropped(floor, orphan, { ...UNNAMED, isTold: true, isProven: false, moved: null }));
 }
 const answers: Record<Ask | "scan", Answer> = {
   attest: onOutcome,

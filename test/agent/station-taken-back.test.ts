@@ -498,23 +498,46 @@ describe.concurrent("a printer that was renamed in the settings", () => {
     expect(await inCloud(shop, ref)).toMatchObject({ attempt: 2, duplicate_risk: true });
   });
 
-  test("what was said of an orphan before the station ended is told too", async (t) => {
+  /** Its lane was busy, or couldn't reach its printer, when that was said. */
+  const saidOfOrphan = (first: Running, name: string, verdict: "destroyed" | "not_printed", more: object = {}) => {
+    const store = openBuffer(first.floor.config.dataDir, systemClock);
+    const { attemptId: id = "" } = store.ofJob(name)[0] ?? {};
+    store.change(id, { ...more, work: { held: true, answered: { verdict, operator: "op-7" } } });
+    store.close();
+  };
+
+  test("what was said of an orphan before the station ended is asked once more, and told then", async (t) => {
     const { shop, station, ref } = await renamed(t, async (first, its) => {
       const name = await whoseOutcomeNobodyKnows(first, its);
-      const { serial, attempt_id: id = "" } = jobAt(first, name) ?? {};
+      const { serial } = jobAt(first, name) ?? {};
       expect((await its.admin.post(`/products/${its.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
       await isAsked(first, name, "destroy_earlier");
       await first.end();
-      const store = openBuffer(first.floor.config.dataDir, systemClock); // its lane was busy when that was said
-      store.change(id, { work: { held: true, answered: { verdict: "destroyed", operator: "op-7" } } });
-      store.close();
+      saidOfOrphan(first, name, "destroyed");
       return name;
     });
+    await isAskedIn(station, ref, AGAIN);
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
     await until(() => station.state().jobs.length === 0);
     expect(station.state().recent).toMatchObject([{ job_ref: ref, ended: "orphan, destroyed" }]);
     expect(station.state().ledger).toMatchObject({ counts: { destroyed: 1 }, open: [] });
     await until(() => station.state().buffer_depth === 0);
     expect((await shop.admin.get("/aidc/orphans")).body.data).toEqual([]); // labels that are still to be destroyed
+  });
+
+  test("an orphan of which nobody had found anything may lie in it still: it comes out, and is asked about", async (t) => {
+    const { station, ref } = await renamed(t, async (first, its) => {
+      await until(() => first.state().printers[0]?.status === "ready");
+      const { machine } = first.floor;
+      machine?.news.once("queued", () => machine.fault("paper-out"));
+      const { job_ref: name } = await issued(its);
+      await until(() => first.state().printers[0]?.status === "blocked" && jobAt(first, name)?.stage === "sent");
+      await first.end();
+      saidOfOrphan(first, name, "not_printed", { stage: "orphan" });
+      return name;
+    });
+    await until(() => station.floor.machine?.labels.length === 1);
+    expect([asked(station, ref), station.state().ledger.open.length]).toEqual(["destroy_earlier", 1]);
   });
 
   const drawnAndNotSent: Before = async (first, shop) => {
