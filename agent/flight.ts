@@ -220,9 +220,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       }),
     );
   }
-  /** How many came out besides one that nobody heard out, as where this agent was killed, a void one before it perhaps; 0 where others of ours may have moved the counter. */
+  /**
+   * How many came out besides one that nobody heard out, as where this agent was killed, a void one before it perhaps; 0 where others of ours may have
+   * moved the counter: one that was sent behind it may be sealed by now.
+   */
   const othersBy = (now: number, { counter: before = now }: Attempt["work"]): number =>
-    store.inHand().filter(press.isHeld).length === 1 ? Math.max(0, now - before - 1) : 0;
+    mayHold === 1 && store.inHand().filter(press.isHeld).length === 1 ? Math.max(0, now - before - 1) : 0;
 
   async function flush(attempt: Attempt): Promise<{ at: Printer | undefined; flushed: Dropped }> {
     const at = await press.open();

@@ -6,7 +6,7 @@ import { type FloorOptions, linkOn } from "../../fixtures/floor.ts";
 import type { FaultName, Machine } from "../../fixtures/printers/machine.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, HASTY, jobAt, lyingOf, type Running, running, say, stateInCloud, until } from "./floor.ts";
+import { ask, HASTY, jobAt, lyingOf, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -111,6 +111,26 @@ test("a label with a tag is alone in the printer, so that what comes out void is
   const jobs = (await shop.admin.post("/aidc/jobs/batch", { items })).body.jobs as Job[];
   for (const { job_ref: ref } of jobs) await until(async () => (await stateInCloud(shop, ref)) === "SEALED");
   expect([most, machine?.labels.length]).toEqual([1, 4]);
+});
+
+test("what came out behind a label that nobody heard out is no stranger after a restart", async (t) => {
+  const { jobs, station, machine } = await atWork(t, { eyes: "hand", config: { inFlight: 2 } }, { timing: HASTY });
+  machine.fault("dont-answer"); // nor tells how its counter stands while a person is asked
+  const links = jobs.map(({ digital_link }) => digital_link);
+  const asking = () => station.state().jobs.filter(({ ask: asked }) => asked?.kind === "unknown_outcome");
+  await until(() => asking().length === 2 && machine.labels.length === 2);
+  const behind = asking().find(({ digital_link: link }) => link === links[1]);
+  await until(() => station.state().printers[0]?.status === "offline"); // it was looked at in vain
+  expect(await ask(station, "POST", "/api/scan", { text: links[1], session: await sessionAt(station) })).toMatchObject({
+    body: { moved: true },
+  });
+  await until(() => jobAt(station, behind?.job_ref ?? "") === undefined);
+  await station.end();
+  machine.clear();
+  const again = await stationOn(station.floor);
+  t.onTestFinished(again.end);
+  await until(() => again.store.inHand().some(({ work }) => work.stood !== undefined));
+  expect(again.state().ledger.counts).toEqual({ unknown: 1, sealed: 1 });
 });
 
 describe.concurrent("where something breaks while two are in it", () => {
