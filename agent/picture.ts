@@ -14,7 +14,10 @@ export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray
   const { width, height, kind } = sizeOf(bytes);
   if (width * height > PIXELS_MAX || width * height === 0) throw new Error(`a picture of ${width} x ${height} is too large or empty`);
   if (kind === "jpeg") return { image: file };
-  if (bytes[INTERLACE_AT] !== 0 && !isWithin(bytes, (width + PASSES) * (height + PASSES) * PIXEL_MAX_BYTES))
+  const chunks = [...chunksIn(bytes)];
+  // The library goes by the last of its headers, and what is asked here by the first.
+  if (chunks.filter(({ name }) => name === "IHDR").length > 1) throw new Error("a picture with more than one header");
+  if (bytes[INTERLACE_AT] !== 0 && !isWithin(chunks, (width + PASSES) * (height + PASSES) * PIXEL_MAX_BYTES))
     throw new Error(`a picture of ${width} x ${height} unpacks to more than that`);
   const { data } = PNG.sync.read(bytes);
   const gray = new Uint8Array(width * height);
@@ -31,14 +34,17 @@ const INTERLACE_AT = 28; // in the header
 const PASSES = 7;
 const PIXEL_MAX_BYTES = 8; // the rows of the passes, each with a byte more for its filter, don't come up to so much around it
 
-/** What is laid out in passes the library unpacks to its end, however much that is. */
-function isWithin(bytes: Buffer, mostBytes: number): boolean {
-  const parts: Buffer[] = [];
+type Chunk = { name: string; data: Buffer };
+function* chunksIn(bytes: Buffer): Generator<Chunk> {
   for (let at = PNG_SIGNATURE.length; at + 8 <= bytes.length;) {
     const length = bytes.readUInt32BE(at);
-    if (bytes.toString("latin1", at + 4, at + 8) === "IDAT") parts.push(bytes.subarray(at + 8, at + 8 + length));
+    yield { name: bytes.toString("latin1", at + 4, at + 8), data: bytes.subarray(at + 8, at + 8 + length) };
     at += 12 + length;
   }
+}
+/** What is laid out in passes the library unpacks to its end, however much that is. */
+function isWithin(chunks: Chunk[], mostBytes: number): boolean {
+  const parts = chunks.filter(({ name }) => name === "IDAT").map(({ data }) => data);
   try {
     inflateSync(Buffer.concat(parts), { maxOutputLength: mostBytes });
     return true;

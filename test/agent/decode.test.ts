@@ -164,13 +164,18 @@ describe("a camera's file", () => {
       around.writeUInt32BE(crc32(body), 4);
       return Buffer.concat([around.subarray(0, 4), body, around.subarray(4)]);
     };
-    const fileOf = (pixels: Uint8Array) => {
-      const header = Buffer.from([0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 1]); // one by one, gray, in passes
-      const chunks = [chunk("IHDR", header), chunk("IDAT", deflateSync(pixels)), chunk("IEND", Buffer.alloc(0))];
+    const IN_PASSES = [0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 1]; // one by one, gray
+    const fileOf = (pixels: Uint8Array, headers = [IN_PASSES]) => {
+      const chunks = [
+        ...headers.map((header) => chunk("IHDR", Buffer.from(header))),
+        chunk("IDAT", deflateSync(pixels)),
+        chunk("IEND", Buffer.alloc(0)),
+      ];
       return Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), ...chunks]);
     };
     expect(pictureFrom(fileOf(Buffer.from([0, 77]))).gray?.gray).toEqual(Uint8Array.of(77));
     expect(() => pictureFrom(fileOf(Buffer.alloc(5_000_000)))).toThrow("1 x 1 unpacks to more");
+    expect(() => pictureFrom(fileOf(Buffer.alloc(5_000_000), [[...IN_PASSES.slice(0, -1), 0], IN_PASSES]))).toThrow("more than one header");
   });
   test("no bytes make it do anything but answer or refuse", () => {
     const whole = pngOfGray({ width: 4, height: 4, gray: new Uint8Array(16) });
