@@ -28,6 +28,8 @@ export type Scans = {
 
 const NOTHING = { moved: false, job_ref: null, why: null };
 const TAGS_KEPT = 200;
+/** What waits for its tag looks again so soon: where another has left the field it is seen before the next one comes by. */
+const AGAIN_MS = FIELD_MS / 4;
 const NEAR = 200; // labels whose chips may still lie about
 const UNDER_WAY = new Set(["sending", "sent", "printed"]);
 const STILL = new Set(["repeated", "not_sealed"]);
@@ -122,7 +124,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     const tag = tagFor(attempt, ask);
     forget(attemptId);
     if ("words" in tag) {
-      if (tag.wait) awaiting.set(attemptId, { seen, operator, cancel: clock.after(FIELD_MS, () => later(attemptId)) });
+      if (tag.wait) awaiting.set(attemptId, { seen, operator, cancel: clock.after(AGAIN_MS, () => later(attemptId)) });
       return { moved: false, words: tag.words, job_ref: jobRef, why: "tag" };
     }
     const result = scanResultOf(seen, { ...intendedOf(attempt, seen), ...(tag.rfid ? { rfid: tag.rfid } : {}) });

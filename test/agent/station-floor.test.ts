@@ -325,6 +325,22 @@ describe.concurrent("labels", () => {
     expect(scanners[1]?.last?.n).toBe(3);
   });
 
+  test("a tag that is read all the while is its label's two seconds after another one was there, before the next one comes by", async (t) => {
+    const { shop, reader, floor, station } = await withGate(t, "hand");
+    const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => jobAt(station, ref)?.stage === "printed");
+    await ask(station, "POST", "/api/scan", { text });
+    const tid = floor.machine?.labels.at(-1)?.tag?.tid ?? "";
+    const isHeld = () => jobAt(station, ref)?.stage === "printed";
+    for (let n = 0; n < 120 && isHeld(); n += 1) {
+      if (n % 30 === 0) await reader.scan(`E2801160000000000000${String(n).padStart(4, "0")}`); // one comes by every three seconds
+      await reader.scan(`${epc},${tid}`);
+      await sleep(100);
+    }
+    expect(isHeld()).toBe(false);
+    await sealed(shop, ref);
+  });
+
   test("another chip that was scanned before the printer said which one it wrote is refused once it does", async (t) => {
     const { shop, reader, floor, station } = await withGate(t, "hand");
     floor.machine?.fault("paper-out", { after: 1, mid: 1 }); // it stops in the middle of it
