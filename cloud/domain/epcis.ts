@@ -163,10 +163,11 @@ const anyDeclared = prepared(
     .where(and(eq(epcisTerms.tenantId, sql.placeholder("tenantId")), eq(epcisTerms.kind, "error")))
     .limit(1),
 );
-/** The keys of those that were declared errors before they came; most tenants have none to look for. */
+/** The keys of those that were declared errors before they came, which one of the same capture doesn't say; most tenants have none to look for. */
 async function declaredBefore(tx: Tx, tenantId: string, fresh: ReadonlySet<Ready>): Promise<Set<string>> {
   const before = new Set<string>();
   if (fresh.size === 0 || !(await anyDeclared.get({ tenantId }))) return before;
+  const beside = new Set([...fresh].map(({ key }) => key));
   for (const slice of slicesOf([...fresh].filter(({ event }) => !isDeclared(event)))) {
     const keys = new Map(slice.map(({ key }) => [declaredAs(key), key]));
     const { eventId } = epcisEvents;
@@ -174,7 +175,7 @@ async function declaredBefore(tx: Tx, tenantId: string, fresh: ReadonlySet<Ready
       .select({ eventId })
       .from(epcisEvents)
       .where(and(eq(epcisEvents.tenantId, tenantId), inArray(eventId, [...keys.keys()])));
-    for (const one of found) before.add(keys.get(one.eventId) as string);
+    for (const one of found) if (!beside.has(one.eventId)) before.add(keys.get(one.eventId) as string);
     await turn();
   }
   return before;

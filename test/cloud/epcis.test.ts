@@ -161,6 +161,24 @@ test("an event that comes behind the word that it was an error is the one that t
   expect(await ask(as, { EQ_eventID: more["eventID"] })).toHaveLength(1);
 });
 
+test("beside the word of one capture that it was an error an event stays, if the two aren't one: the word alone is refused, whatever was declared before", async () => {
+  const { as } = await tenant();
+  const declaredOf = (event: Json): Json => ({ ...event, errorDeclaration: { declarationTime: "2026-11-22T00:00:00Z" } });
+  for (const earlier of [false, true]) {
+    if (earlier) await capture(as, declaredOf(observed()));
+    const it = observed();
+    const word = declaredOf({ ...it, bizStep: "loading" });
+    for (const both of [
+      [it, word],
+      [word, it],
+    ]) {
+      const done = await job(as, await capture(as, document(both), { "gs1-capture-error-behaviour": "proceed" }));
+      expect([earlier, done["errors"]]).toMatchObject([earlier, [{ type: "epcisException:ResourceAlreadyExistsException" }]]);
+      expect((await ask(as, { EQ_eventID: it["eventID"] })).map((event) => event["bizStep"])).toEqual(["holding"]);
+    }
+  }
+});
+
 test("with proceed an invalid event is the job's error and the others are captured; where none is left the document is refused", async () => {
   const { as } = await tenant();
   const [good, bad] = [observed(), observed({ action: "LOOK" })];
