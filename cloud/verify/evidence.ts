@@ -107,8 +107,10 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
   return [...lines, digestLine(subject, proof, "passport"), ...receiptLines(receipt, subject), ...proofLines(proof, given, ring)];
 }
 
-const isPartOf = (own: Ring, { did, keys }: Ring): boolean =>
-  (did === undefined || own.did === did) && own.keys.every((one) => keys.some(({ publicBytes }) => publicBytes.equals(one.publicBytes)));
+const isPartOf = (own: Ring, { did, keys, others }: Ring): boolean =>
+  (did === undefined || own.did === did) &&
+  own.keys.every((one) => keys.some(({ publicBytes }) => publicBytes.equals(one.publicBytes))) &&
+  own.others.every((one) => others.includes(one));
 
 const unprovenLine = ({ checkpoint }: Given): Line =>
   checkpoint === undefined

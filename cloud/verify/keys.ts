@@ -6,6 +6,8 @@ export type Ring = {
   /** Whose keys they are, where the file says so. */
   did: string | undefined;
   keys: readonly Key[];
+  /** Word for word those that sign nothing here. */
+  others: readonly string[];
   /** By the name in a JWS header: `did#kid`. */
   find(kid: string | undefined): KeyObject | undefined;
 };
@@ -20,14 +22,17 @@ const jwkOf = (method: unknown) => {
 export function ringFrom(file: unknown): Ring {
   const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
   const did = typeof id === "string" && verificationMethod ? id : undefined;
-  const jwks = Array.isArray(verificationMethod) ? verificationMethod.map(jwkOf) : (keys ?? (kty ? [file] : []));
-  if (!Array.isArray(jwks) || jwks.length === 0)
+  const isDid = Array.isArray(verificationMethod);
+  const methods = isDid ? verificationMethod : (keys ?? (kty ? [file] : []));
+  if (!Array.isArray(methods) || methods.length === 0)
     throw new Error("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
+  const jwks: unknown[] = isDid ? methods.map(jwkOf) : methods;
   const ours = jwks.filter(isEd25519); // an issuer may have others beside them, to be written to for instance
   const ring = (ours.length > 0 ? ours : jwks).map(keyFrom);
   return {
     did,
     keys: ring,
+    others: methods.filter((_, i) => !isEd25519(jwks[i])).map((method) => JSON.stringify(method)),
     find: (kid) => {
       const [owner, name] = kid?.split("#") ?? [];
       if (name === undefined || (did !== undefined && owner !== did)) return undefined;

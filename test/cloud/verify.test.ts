@@ -199,6 +199,20 @@ test("keys of other kinds, which an issuer may have beside those that sign, stan
     const { code, said } = await verify(file, "--keys", saved(more));
     expect([code, said]).toEqual([0, expect.stringMatching(/: all of it holds$/)]);
   }
+  for (const verificationMethod of [[agreement], [{ ...other, publicKeyMultibase: "z6Mkanother" }]].map((strange) => [
+    ...did.verificationMethod,
+    ...strange,
+  ])) {
+    const { code, said } = await verify(
+      { ...bundle, didDocument: { ...did, verificationMethod } },
+      "--keys",
+      saved({ ...did, verificationMethod: [...did.verificationMethod, other] }),
+    );
+    expect([code, said]).toEqual([
+      0,
+      expect.stringMatching(/note: the didDocument in the file isn't what --keys says[^]*the notes say what wasn't$/),
+    ]);
+  }
   expect((await verify(bundle, "--keys", saved({ ...did, verificationMethod: [agreement, other] }))).code).toBe(2);
 });
 
