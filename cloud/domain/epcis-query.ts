@@ -284,7 +284,8 @@ function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: numbe
   const { shared, left } = sharedOf(found, contexts);
   const eventList = found.map(({ body, contextId, recordTime }) => {
     const more = left.get(contextId ?? "");
-    const own = more ? { "@context": once([...more, ...[body["@context"] ?? []].flat()]) } : {};
+    const its = body["@context"];
+    const own = more ? { "@context": its === undefined ? more : once([...more, its].flat()) } : {}; // to compare them takes as long as to send them
     return { ...body, ...own, recordTime: instant(recordTime) };
   });
   return {
