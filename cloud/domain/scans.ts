@@ -1,5 +1,4 @@
 // Scans: that a label's link was followed, by a person's browser or by a program; never from where.
-import { randomUUIDv7 } from "node:crypto";
 import { inArray, lt } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -9,7 +8,7 @@ import { instant } from "./instant.ts";
 import { emit, listenersOf } from "./outbox.ts";
 
 /** What is kept of it, and the request that it is told under. */
-export type Scan = Omit<typeof scans.$inferSelect, "id"> & { requestId: string };
+export type Scan = typeof scans.$inferSelect & { requestId: string };
 
 const insertScan = prepared(db.insert(scans).values(placesOf(scans)));
 
@@ -20,9 +19,17 @@ export async function recordScans(tx: Tx, seen: readonly Scan[]): Promise<void> 
   await eachBeside(seen, async ({ requestId, ...scan }) => {
     const { tenantId, productId, gtin, serial, at } = scan;
     const told = { gtin, serial, productId, at: instant(at), source: "resolver" } as const;
-    await insertScan.run({ ...scan, id: randomUUIDv7() });
+    await insertScan.run(scan);
     await emit(tx, { tenantId, requestId }, "scan.recorded", told, { listeners: listeners.get(tenantId) as string[] });
   });
+}
+
+/** Those of them that aren't there: whose commit was asked for and not answered, as where a connection broke, may be. */
+export async function unrecorded(tx: Tx, seen: readonly Scan[]): Promise<Scan[]> {
+  const ids = seen.map(({ id }) => id);
+  const there = await tx.db.select({ id: scans.id }).from(scans).where(inArray(scans.id, ids));
+  const known = new Set(there.map(({ id }) => id));
+  return seen.filter(({ id }) => !known.has(id));
 }
 
 /** Forgets the oldest; how many. */

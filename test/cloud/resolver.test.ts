@@ -8,6 +8,7 @@ import { createLog } from "../../cloud/log.ts";
 import { createMetrics } from "../../cloud/metrics.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { products, scans } from "../../cloud/store/schema.ts";
+import { unavailable } from "../../cloud/store/store.ts";
 import { scanQueue, startScanRecorder } from "../../cloud/workers/scan-recorder.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
@@ -438,9 +439,27 @@ test("however many scans wait when it ends, all are written first", async () => 
   const waiting = scanQueue(createMetrics());
   const recorder = startScanRecorder(w.store, createLog("silent"), waiting);
   for (let n = 0; n < 1_200; n += 1)
-    waiting.add({ tenantId: "t", productId: "p", gtin: "many", serial: String(n), at: n, agent: "program", requestId: "r" });
+    waiting.add({ tenantId: "t", productId: "p", gtin: "many", serial: String(n), at: Date.now(), agent: "program", requestId: "r" });
   await recorder.stop();
   expect(await scansOf("many")).toHaveLength(1_200);
+});
+
+test("scans whose commit held though its answer was lost are recorded once, with those that came meanwhile", async () => {
+  let commits = 0;
+  const write: typeof w.store.write = async (label, work) => {
+    const value = await w.store.write(label, work);
+    if ((commits += 1) === 1) throw unavailable(new Error("the connection broke once the commit was asked for"));
+    return value;
+  };
+  const waiting = scanQueue(createMetrics());
+  const recorder = startScanRecorder({ ...w.store, write }, createLog("silent"), waiting);
+  const scanned = (serial: string) =>
+    waiting.add({ tenantId: "t", productId: "p", gtin: "once", serial, at: Date.now(), agent: "program", requestId: "r" });
+  scanned("1");
+  await expect.poll(() => commits).toBe(1);
+  scanned("2");
+  await recorder.stop();
+  expect((await scansOf("once")).map(({ serial }) => serial).toSorted()).toEqual(["1", "2"]);
 });
 
 test.runIf(engine === "sqlite")("what is scanned while the disk is full is recorded once there is room", async () => {
@@ -474,9 +493,9 @@ test("scans of several tenants that are written down at once are each told to th
     const [{ tenantId } = expect.fail("no product")] = await tx.db.select().from(products).where(eq(products.id, productId));
     const scan = { tenantId, productId, gtin, at: tx.now, agent: "program" as const, requestId: "r" };
     await recordScans(tx, [
-      { ...scan, serial: "first" },
-      { ...scan, serial: "not ours", tenantId: "another" },
-      { ...scan, serial: "second" },
+      { ...scan, id: "a", serial: "first" },
+      { ...scan, id: "b", serial: "not ours", tenantId: "another" },
+      { ...scan, id: "c", serial: "second" },
     ]);
   });
   await expect.poll(() => receiver.received.length).toBe(2);
@@ -487,7 +506,10 @@ test("a scan is forgotten once it is older than it is kept", async () => {
   const at = Date.UTC(2026, 0, 1);
   const scan = { tenantId: "t", productId: "p", gtin: "g", serial: "old", at, agent: "program" as const, requestId: "r" };
   const forgotten = await w.store.write("scans", async (tx) => {
-    await recordScans(tx, [scan, { ...scan, at: tx.now }]);
+    await recordScans(tx, [
+      { ...scan, id: "d" },
+      { ...scan, id: "e", at: tx.now },
+    ]);
     return forgetScans({ ...tx, now: at + limits.SCAN_KEEP_MS + 1 }, 10);
   });
   expect(forgotten).toBe(1);
