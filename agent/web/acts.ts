@@ -1,6 +1,6 @@
 // What a press of a button leads to: signed in first, confirmed where paper is destroyed, then said to the station, and its answer shown.
 import { signal } from "#shared/web/dom.ts";
-import { isKept, isScannedHere, isTold, notScannedHere, notTold, QUIET, type Result, show } from "./results.ts";
+import { isKept, isScannedHere, isTold, notTold, QUIET, type Result, show } from "./results.ts";
 import { say } from "./speech.ts";
 import { type Answer, api, here, isCut, type Job, type No, setHere, state, type Verdict } from "./station.ts";
 import { isLink, looksLikeLink } from "./wedge.ts";
@@ -145,7 +145,7 @@ export async function scanned(text: string): Promise<void> {
   show({ colour: "bad", what: "unknown_code", words: say().resultUnknown });
 }
 async function label(text: string): Promise<void> {
-  isScannedHere(text, name());
+  const isNoScan = isScannedHere(text, name());
   let said = await api.scan(text);
   if (!said.ok && said.status === 401) {
     isScannedHere(text, undefined);
@@ -155,7 +155,7 @@ async function label(text: string): Promise<void> {
   const { moved, why, words } = said.value;
   if (moved) return; // what became of the label is told by the state itself
   const waits = isKept(why);
-  if (!waits) notScannedHere(text);
+  if (!waits) isNoScan();
   const isCalm = waits || QUIET.has(why ?? "");
   show({
     colour: isCalm ? "warn" : "bad",

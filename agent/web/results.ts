@@ -37,9 +37,9 @@ const FAST_MS = 4_000;
 let goodAt = -Infinity;
 let ends: ReturnType<typeof setTimeout> | undefined;
 
-/** Red is to be seen: neither who comes nor what was noted takes it away, unless it was about a badge. */
+/** Red is to be seen: neither who comes nor what was noted takes it away, unless it was about a badge, or about a station that answers by then. */
 const isToBeSeen = (red: Result | undefined, next: Result): boolean =>
-  red?.colour === "bad" && red.what !== "unknown_code" && (next.what === "signed_in" || next.what === "noted");
+  red?.colour === "bad" && red.what !== "unknown_code" && red.what !== "no_answer" && (next.what === "signed_in" || next.what === "noted");
 
 export function show(next: Result): void {
   if (isToBeSeen(result.peek(), next)) return sound(next.colour);
@@ -65,17 +65,25 @@ export const isTold = (attemptId: string): void => void given.add(attemptId);
 /** The station didn't do it. */
 export const notTold = (attemptId: string): void => void given.delete(attemptId);
 
-/** What was scanned at this page, and by whom: other labels somebody else scanned, or a scanner of the line's. */
+/** What was scanned at this page, and by whom, until it is told: other labels somebody else scanned, or a scanner of the line's. */
 const scannedHere = new Map<string, string | undefined>();
 const SCANNED_KEPT = 50;
-export function isScannedHere(text: string, by: string | undefined): void {
+/** What it returns takes that back, where it moved nothing: a label that was scanned twice keeps the name of the first time. */
+export function isScannedHere(text: string, by: string | undefined): () => void {
+  const [isAgain, before] = [scannedHere.has(text), scannedHere.get(text)];
   scannedHere.set(text, by);
   for (const oldest of [...scannedHere.keys()].slice(0, -SCANNED_KEPT)) scannedHere.delete(oldest);
+  return () => {
+    if (isAgain && scannedHere.has(text)) scannedHere.set(text, before);
+    else scannedHere.delete(text);
+  };
 }
-/** It moved nothing. */
-export const notScannedHere = (text: string): void => void scannedHere.delete(text);
-const scannerOf = ({ digital_link: link }: Job): string | undefined =>
-  [...scannedHere].find(([text]) => text.trimEnd().endsWith(link))?.[1];
+/** Once: a reprint of it may be scanned by somebody else. */
+function scannerOf({ digital_link: link }: Job): string | undefined {
+  const [text, by] = [...scannedHere].find(([said]) => said.trimEnd().endsWith(link)) ?? [];
+  if (text !== undefined) scannedHere.delete(text);
+  return by;
+}
 /** What another scan of the same label, or a camera that still sees it, says. */
 export const QUIET = new Set(["repeated", "not_sealed", "unexpected", "not_text"]);
 /** It would count, but for one thing. */

@@ -238,6 +238,47 @@ describe.skipIf(!executable)("the console", async () => {
     expect(ben).not.toContain("by Ben");
   });
 
+  test("who scanned a label here is named though it was read twice, and not for its reprint that a scanner of the line reads", async (t) => {
+    const shop = await printShop(w);
+    const network = await startNetwork(() => w.url);
+    t.onTestFinished(network.end);
+    const station = await running(t, network.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: link, serial } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "printed" && station.state().buffer_depth === 0);
+    await until(() => station.floor.scanner?.listeners() === 1);
+    const { page } = await visit(t, station);
+    await wedge(page, OPERATOR.badge);
+    await page.locator(".frame").waitFor();
+    let tell = () => {};
+    const isRead = new Promise<void>((resolve) => (tell = resolve));
+    network.rule(async ({ path }) => {
+      if (/\/results?$/.test(path)) await isRead;
+      return "pass" as const;
+    });
+    await wedge(page, link);
+    await until(() => jobAt(station, ref)?.stage === "sealing");
+    await shows(page, ["warn", ""], () => wedge(page, link)); // it is sealed already
+    await shows(page, ["good", "by Ada"], async () => tell());
+    const { body } = await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial, reprint: true, reason: "worn" });
+    await outcome(page, "good").waitFor({ state: "detached" });
+    await until(() => jobAt(station, body.job_ref)?.stage === "printed");
+    const again = page.locator(".outcome.good, .frame.good", { hasText: serial as string }).innerText();
+    await station.floor.scanner?.scan(link);
+    expect(await again).not.toContain("by Ada");
+  });
+
+  test("that the station didn't answer to a badge is over once it has let its owner in", async (t) => {
+    const shop = await printShop(w);
+    const station = await running(t, w.url, shop, HAND);
+    const { page } = await visit(t, station);
+    await page.route("**/api/operator", (route) => route.abort());
+    await shows(page, ["bad", "The station doesn't answer"], () => wedge(page, OPERATOR.badge));
+    await page.unroute("**/api/operator");
+    await wedge(page, OPERATOR.badge);
+    await page.locator(".frame", { hasText: "Ada" }).waitFor();
+    expect(await outcome(page, "bad").count()).toBe(0);
+  });
+
   test("red stays when somebody shows a badge meanwhile", async (t) => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, { eyes: "hand" });
