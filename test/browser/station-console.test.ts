@@ -907,6 +907,21 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("on a tablet, too, a station's name is read, and everything at its head is in view", async (t) => {
+    const station = await running(t, w.url, await printShop(w), { ...HAND, settings: { station: "line-12" } });
+    for (const locale of LANGUAGES) {
+      const { page } = await visit(t, station, { locale });
+      await wedge(page, OPERATOR.badge);
+      await page.locator(".operator.is-in").waitFor();
+      for (const width of [768, 800]) {
+        await page.setViewportSize({ width, height: 600 });
+        expect([locale, width, await overflow(page)]).toEqual([locale, width, 0]);
+        const isCut = await page.locator(".name strong").evaluate((one) => one.scrollWidth > one.clientWidth);
+        expect([locale, width, isCut]).toEqual([locale, width, false]);
+      }
+    }
+  });
+
   test("whatever banner stands over the page, what is asked is answered without scrolling, and whose label it is stays in view", async (t) => {
     const shop = await printShop(w, {
       product: "Wasserkocher Modell Küstennebel 1.7 mit Temperaturwahl und Warmhaltefunktion, gebürsteter Stahl",
