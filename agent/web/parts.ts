@@ -59,7 +59,10 @@ export function useRead(question: string): boolean {
   const read = useSignal<string | undefined>(undefined);
   useEffect(() => {
     const timer = setTimeout(() => (read.value = question), READ_MS);
-    return () => clearTimeout(timer);
+    return () => {
+      clearTimeout(timer);
+      read.value = undefined; // one that comes back is read anew
+    };
   }, [question]);
   return read.value === question;
 }

@@ -885,14 +885,20 @@ describe.skipIf(!executable)("the console", async () => {
     await page.locator(".frame").waitFor({ state: "detached" });
     await page.evaluate("scrollTo(0, 0)");
     const there = await centre(button(page, /^Misprint/));
+    const good = await centre(button(page, /^Label is out and good/));
     await page.clock.install();
     await page.clock.pauseAt((await page.evaluate<number>("Date.now()")) + LEAP_MS);
     network.cut();
     await page.locator(".banner.offline").waitFor();
     await page.mouse.click(...there);
+    network.mend();
+    await page.locator(".banner.offline").waitFor({ state: "detached" }); // nor what it lets come back
+    await page.mouse.click(...good);
     await page.clock.resume();
     await page.waitForTimeout(300);
     expect(requests.filter((one) => one.endsWith("/attest"))).toEqual([]);
+    await button(page, /^Label is out and good/).click(); // as soon as it has been read
+    await expect.poll(() => requests.some((one) => one.endsWith("/attest"))).toBe(true);
   });
 
   test("a station of a long name leaves room for who is there, and for everything else at its head", async (t) => {
