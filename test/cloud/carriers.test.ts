@@ -9,10 +9,10 @@ import { afterRestore, warnOfSerials } from "../../cloud/domain/restored.ts";
 import { permuted, serialsAt } from "../../cloud/domain/serial-numbers.ts";
 import { eq, sql } from "../../cloud/store/drizzle.ts";
 import { counters, serialCounters } from "../../cloud/store/schema.ts";
-import type { Store } from "../../cloud/store/store.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
+import { turnsOf } from "../../fixtures/turns.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -152,20 +152,12 @@ describe("the export", () => {
     const serials = await home.allocate(10_000);
     const [early = "", late = "", last = ""] = [serials[1_999], serials[7_000], serials[9_999]];
     await home.admin.post("/carriers/print-status", { results: [late, last, early].map((serial) => ({ serial, status: "printed" })) });
-    const looks: number[] = [];
-    let turns = 0;
-    const counted: Store = { ...w.store, read: (label, work) => (looks.push(turns), w.store.read(label, work)) };
-    const tick = () => {
-      turns += 1;
-      ticker = setImmediate(tick);
-    };
-    let ticker = setImmediate(tick);
+    const { counted, end } = turnsOf(w.store);
     const credential = { kind: "system" as const, id: "test", name: "test" };
     const from = { tenantId: home.tenantId, credential, productId: home.product.id, state: "printed" as const };
     const rows = (await Array.fromAsync(await exported(counted, from, w.url))).flat();
-    clearImmediate(ticker);
+    const [, ...slices] = end(); // the first looks at the product
     expect(rows.map(({ serial }) => serial)).toEqual([early, late, last]);
-    const [, ...slices] = looks; // the first looks at the product
     expect(slices).toHaveLength(6);
     expect(new Set(slices).size).toBe(slices.length);
   });

@@ -1,10 +1,10 @@
 // EN 18222's reads: published passports for anybody, in EN 18223's envelope, and failures in both forms.
 import { expect, test } from "vitest";
 import * as domain from "../../cloud/domain/dpps.ts";
-import type { Store } from "../../cloud/store/store.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
+import { turnsOf } from "../../fixtures/turns.ts";
 import { engine, world } from "../world.ts";
 
 const w = await world();
@@ -193,16 +193,9 @@ test("the link on a label finds the passport of its product, alone or among many
 test("a thousand labels are looked up some at a time, and others get a turn in between", async () => {
   const labels = Array.from({ length: 1_000 }, (_, i) => `${w.url}/01/${gtinOf(i)}/21/${i}`);
   const made = await publishedPassport(w.admin, { gtin: next() });
-  const looks: number[] = [];
-  let turns = 0;
-  const counted: Store = { ...w.store, read: (label, work) => (looks.push(turns), w.store.read(label, work)) };
-  const tick = () => {
-    turns += 1;
-    ticker = setImmediate(tick);
-  };
-  let ticker = setImmediate(tick);
+  const { counted, end } = turnsOf(w.store);
   const found = await domain.idsOf(counted, [...labels.slice(1), made.productId], {}, w.url);
-  clearImmediate(ticker);
+  const looks = end();
   expect(found).toEqual({ dppIds: [`urn:uuid:${made.id}`] });
   expect(looks).toHaveLength(engine === "sqlite" ? 21 : 2); // and the last one is for the passports; a server has others to look
   expect(new Set(looks).size).toBe(looks.length);

@@ -22,7 +22,8 @@ import { createLog } from "../../cloud/log.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
 import { migrate } from "../../cloud/store/migrate.ts";
 import { connect, openSqlite } from "../../cloud/store/sqlite.ts";
-import { type Engine, type Execute, type Store, storeOn, type Tx } from "../../cloud/store/store.ts";
+import { type Engine, type Execute, storeOn, type Tx } from "../../cloud/store/store.ts";
+import { turnsOf } from "../../fixtures/turns.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "imprimatur-plans-"));
 const file = join(folder, "imprimatur.db");
@@ -125,22 +126,6 @@ test("audit rows of an action, of a class and of a request are found by them, on
   }
 });
 
-/** The store, and in which turns of the event loop its units of reading began. */
-function turnsOf(): { counted: Store; end(): number[] } {
-  const looks: number[] = [];
-  let turns = 0;
-  const tick = () => {
-    turns += 1;
-    ticker = setImmediate(tick);
-  };
-  let ticker = setImmediate(tick);
-  const end = () => {
-    clearImmediate(ticker);
-    return looks;
-  };
-  return { counted: { ...store, read: (label, work) => (looks.push(turns), store.read(label, work)) }, end };
-}
-
 test("a list by what no index says is looked through a stretch at a time, by its key, and others get a turn in between", async () => {
   const fields = ["tenant_id", "id", "identity", "gtin", "serial_number", "granularity", "category", "name", "name_folded", "description"];
   const more = ["extensions", "schema_version", "stage", "version", "serials", "printed", "passports", "created_at", "updated_at"];
@@ -150,7 +135,7 @@ test("a list by what no index says is looked through a stretch at a time, by its
       SELECT ${tenantId}, ${PRODUCT} || n, n, n, 'S', 'model', 'textile', 'x', CASE WHEN n IN (1000, 4500, 7999) THEN 'RED' ELSE 'BLUE' END, 'x', '{}', '1.0.0', 'draft', 1, 0, 0, 0, 1, 1
       FROM row`),
   );
-  const { counted, end } = turnsOf();
+  const { counted, end } = turnsOf(store);
   const steps = await plansOf(async () => {
     const first = await listProducts(counted, caller, { q: "red", limit: 2 });
     const next = await listProducts(counted, caller, { q: "red", limit: 2, cursor: first.nextCursor ?? "" });
@@ -212,7 +197,7 @@ test("what a device holds is found by the states of jobs under way, however many
         0, '', 0, 0, CASE n WHEN 10001 THEN 'another' ELSE ${device.id} END, 1, 3, 0, 0, 1, 1
       FROM row`),
   );
-  const { counted, end } = turnsOf();
+  const { counted, end } = turnsOf(store);
   const asked = { device: device.id, state: "RENDERED", limit: 1 } as const;
   const steps = await plansOf(async () => {
     const first = await listJobs(counted, caller, asked);
@@ -247,7 +232,7 @@ test("events by what isn't in the order's index are looked through a stretch at 
       SELECT ${tenantId}, 'e' || n, 'ObjectEvent', CASE WHEN n IN (10000, 15000, 19999) THEN 'here' ELSE 'there' END, n, 30000 - n, json_object('n', n) FROM row`),
   );
   type Document = { epcisBody: { queryResults: { resultsBody: { eventList: { n: number }[] } } } };
-  const { counted, end } = turnsOf();
+  const { counted, end } = turnsOf(store);
   const found = async (asked: Record<string, string>) => {
     const { document, next } = await epcis.query(counted, tenantId, asked);
     const events = (document as Document).epcisBody.queryResults.resultsBody.eventList;
@@ -283,7 +268,7 @@ test("a chain is walked a slice at a time, and others get a turn in between", as
   await store.write("many rows", async (tx) => {
     for (let n = 0; n < 3_500; n += 1) audit.append(tx, caller, { action: "print.reported", subject: null, requestId: `r${n}` });
   });
-  const { counted, end } = turnsOf();
+  const { counted, end } = turnsOf(store);
   expect(await judgeChain(counted, tenantId)).toMatchObject({ valid: true, rows: 3_500 });
   expect(new Set(end()).size).toBeGreaterThan(3);
 });
