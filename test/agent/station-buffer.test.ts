@@ -201,19 +201,21 @@ test.concurrent("a label that was printed and never told of is asked for, found,
   expect(station.state().quarantine).toEqual([]);
 });
 
+/** A station's whole run: what it does there, until the cloud has heard all of it. */
+async function runOf(t: TestContext, floor: Parameters<typeof stationOn>[0], act: (station: Running) => Promise<unknown>): Promise<void> {
+  const station = await stationOn(floor);
+  t.onTestFinished(station.end);
+  await act(station);
+  await until(() => station.state().buffer_depth === 0);
+  await station.end();
+}
+
 test.concurrent("one that was put back to how it was prints nothing again, and asks for no label that is sealed: the cloud has heard of them", async (t) => {
   const shop = await printShop(w);
   const { floor, first, second } = await inFlight(t, shop);
   const copy = readFileSync(fileOf(floor));
   const labels = [first.digital_link, second.digital_link];
-  const stationWith = async (act: (station: Running) => Promise<unknown>) => {
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
-    await act(station);
-    await until(() => station.state().buffer_depth === 0);
-    await station.end();
-  };
-  await stationWith(async (station) => {
+  await runOf(t, floor, async (station) => {
     await ask(station, "POST", "/api/pause");
     await ask(station, "POST", "/api/scan", { text: first.digital_link });
     await sealed(shop, first.job_ref);
@@ -222,9 +224,9 @@ test.concurrent("one that was put back to how it was prints nothing again, and a
     await ask(station, "POST", "/api/resume");
     await printed(station, second.job_ref);
   };
-  await stationWith(prints);
+  await runOf(t, floor, prints);
   writeFileSync(fileOf(floor), copy);
-  await stationWith(async (station) => {
+  await runOf(t, floor, async (station) => {
     await prints(station);
     await until(() => station.state().recent.some(({ job_ref: ref, ended }) => ref === first.job_ref && ended === "sealed"));
     expect(await floor.links()).toEqual(labels);
@@ -239,22 +241,15 @@ test.concurrent("nor is a label that is sealed taken for one whose job went on, 
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
   const { job_ref: ref, digital_link: text } = await shop.issue();
-  const stationWith = async (act: (station: Running) => Promise<unknown>) => {
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
-    await act(station);
-    await until(() => station.state().buffer_depth === 0);
-    await station.end();
-  };
-  await stationWith((station) => until(() => asked(station, ref) === "attest"));
+  await runOf(t, floor, (station) => until(() => asked(station, ref) === "attest"));
   const copy = readFileSync(fileOf(floor));
-  await stationWith(async (station) => {
+  await runOf(t, floor, async (station) => {
     expect((await say(station, ref, "good")).status).toBe(200);
     await ask(station, "POST", "/api/scan", { text });
     await sealed(shop, ref);
   });
   writeFileSync(fileOf(floor), copy);
-  await stationWith(async (station) => {
+  await runOf(t, floor, async (station) => {
     await until(() => station.state().jobs.every(({ stage }) => stage === "orphan")); // none, where it is known that it is sealed
     expect(station.state().ledger.counts).toEqual({ sealed: 1 });
     expect(station.state().recent).toMatchObject([{ job_ref: ref, ended: "sealed" }]);
