@@ -26,8 +26,10 @@ const COUNTS = {
   importsOpen: "imports WHERE status IN ('pending', 'running')",
 } as const;
 const OLDEST_JOB = "SELECT min(look_at) FROM print_jobs WHERE look_at IS NOT NULL";
-// A new delivery makes its lane due at 0, whatever the clock says. Who makes deliveries also takes lanes, so while nobody does, the events wait too.
 const OLDEST_LANE = "SELECT min(due_at) FROM lanes WHERE due_at > 0 AND lease_until <= ?";
+// A new delivery makes its lane due at 0, whatever the clock says: of such lanes, some, how old what waits there is.
+const FIRST_TRY = "SELECT d.created_at FROM deliveries d WHERE d.webhook_id = l.webhook_id AND d.due_at = 0 ORDER BY d.id LIMIT 1";
+const OLDEST_FIRST_TRY = `SELECT min(created_at) FROM (SELECT (${FIRST_TRY}) AS created_at FROM lanes l WHERE due_at = 0 AND lease_until <= ? LIMIT 100) AS waiting`;
 
 const OLDEST_EVENT = "SELECT at FROM outbox WHERE targets IS NOT NULL ORDER BY id LIMIT 1";
 
@@ -40,7 +42,11 @@ export async function backlog(tx: Tx): Promise<Backlog> {
   for (const [name, what] of Object.entries(COUNTS)) counts[name as keyof typeof COUNTS] = await counted(what);
   return {
     ...counts,
-    dispatchLateMs: Math.max(lateMs(await one(OLDEST_LANE, [tx.now])), lateMs(await one(OLDEST_EVENT, []))),
+    dispatchLateMs: Math.max(
+      lateMs(await one(OLDEST_LANE, [tx.now])),
+      lateMs(await one(OLDEST_FIRST_TRY, [tx.now])),
+      lateMs(await one(OLDEST_EVENT, [])),
+    ),
     reapLateMs: lateMs(await one(OLDEST_JOB, [])),
   };
 }

@@ -1,6 +1,6 @@
 // A webhook's deliveries are a lane, which one node at a time leases, works on and lets go: so the first tries of a webhook begin in order, however many
 // nodes run, and a slow webhook holds up only itself.
-import { and, eq, gt, inArray, isNotNull, lte, sql } from "../store/drizzle.ts";
+import { and, eq, gt, inArray, isNotNull, lte, notInArray, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { prepared } from "../store/prepared.ts";
 import { deliveries, lanes } from "../store/schema.ts";
@@ -26,23 +26,34 @@ export type Lane = {
   /** The lane's revision when a look left nothing waiting: while it stays that, there is nothing to look for. */
   restedAt: number | null;
 };
-const claimDue = prepared(
+const claiming = (given: Record<"owner" | "leaseUntil" | "now" | "most", unknown>, among = sql``) =>
   db
     .update(lanes)
-    .set({ owner: sql`${placeholder("owner")}`, leaseUntil: sql`${placeholder("leaseUntil")}` })
+    .set({ owner: sql`${given.owner}`, leaseUntil: sql`${given.leaseUntil}` })
     .where(
       and(
-        sql`${lanes.webhookId} IN (SELECT webhook_id FROM lanes WHERE due_at IS NOT NULL AND due_at <= ${placeholder("now")} AND lease_until <= ${placeholder("now")}
-          ORDER BY due_at LIMIT ${placeholder("most")} ${sql.raw(SKIP_LOCKED)})`,
-        lte(lanes.leaseUntil, placeholder("now")),
+        sql`${lanes.webhookId} IN (SELECT webhook_id FROM lanes WHERE due_at IS NOT NULL AND due_at <= ${given.now} AND lease_until <= ${given.now} ${among}
+          ORDER BY due_at LIMIT ${given.most} ${sql.raw(SKIP_LOCKED)})`,
+        sql`${lanes.leaseUntil} <= ${given.now}`,
       ),
     )
-    .returning({ webhookId: lanes.webhookId, tenantId: lanes.tenantId, leaseUntil: lanes.leaseUntil }),
+    .returning({ webhookId: lanes.webhookId, tenantId: lanes.tenantId, leaseUntil: lanes.leaseUntil });
+const claimDue = prepared(
+  claiming({ owner: placeholder("owner"), leaseUntil: placeholder("leaseUntil"), now: placeholder("now"), most: placeholder("most") }),
 );
-export async function claim(tx: Tx, owner: string, most: number): Promise<Lane[]> {
+/** Some that are due, of any tenant but these. */
+export async function claim(tx: Tx, owner: string, most: number, without: readonly string[] = []): Promise<Lane[]> {
   if (most <= 0) return [];
-  const rows = await claimDue.all({ owner, leaseUntil: tx.now + LEASE_MS, now: tx.now, most });
+  const given = { owner, leaseUntil: tx.now + LEASE_MS, now: tx.now, most };
+  const rows = await (without.length === 0 ? claimDue.all(given) : claiming(given, sql`AND ${notInArray(lanes.tenantId, [...without])}`));
   return rows.map((row) => ({ ...row, inFlight: new Set<string>(), restedAt: null }));
+}
+
+/** Tenants that have their share of so many lanes: one that is as large as if one more tenant had come, so that there is always room for it. */
+export function overShare(held: readonly Lane[], most: number): string[] {
+  const byTenant = Map.groupBy(held, ({ tenantId }) => tenantId);
+  const share = most / (byTenant.size + 1);
+  return [...byTenant].filter(([, its]) => its.length >= share).map(([tenantId]) => tenantId);
 }
 
 const isMine = and(eq(lanes.webhookId, placeholder("webhookId")), eq(lanes.owner, placeholder("owner")));
@@ -51,6 +62,12 @@ const renewLane = prepared(
   db
     .update(lanes)
     .set({ leaseUntil: sql`${placeholder("leaseUntil")}` })
+    .where(isMine),
+);
+const yieldLane = prepared(
+  db
+    .update(lanes)
+    .set({ owner: null, leaseUntil: 0, dueAt: sql`${placeholder("now")}` })
     .where(isMine),
 );
 // If a delivery came since the revision was read, the lane is due again and has to be looked at instead.
@@ -84,11 +101,12 @@ const retriesDue = prepared(
 export type Look = { lane: Lane | undefined; tries: Try[]; again: boolean };
 const gone: Look = { lane: undefined, tries: [], again: false };
 
-/** What of a lane goes out now. Nothing due and nothing on its way: the lane is let go until something of it is due. */
+/** What of a lane goes out now. Nothing due and nothing on its way: the lane is let go until something of it is due; where none may go, others have theirs first. */
 export async function look(tx: Tx, owner: string, lane: Lane, most: number = limits.WEBHOOK_IN_FLIGHT_MAX): Promise<Look> {
   const { webhookId, tenantId, inFlight, restedAt } = lane;
   const release = async (revision: number) => (await releaseLane.run({ webhookId, owner, revision })) > 0;
   if (inFlight.size === 0 && restedAt !== null && (await release(restedAt))) return gone;
+  if (inFlight.size === 0 && most === 0) return (await yieldLane.run({ webhookId, owner, now: tx.now }), gone);
   const row = await readLane.get({ webhookId, owner });
   if (!row) return gone; // another node took it over
   const webhook = await webhooks.peek(tenantId, webhookId);

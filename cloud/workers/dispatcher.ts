@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { saying } from "#shared/sayings.ts";
 import type { Courier, Outcome } from "../adapters/courier.ts";
 import { fanOut } from "../domain/fan-out.ts";
-import { claim, type Lane, letGo, look } from "../domain/lanes.ts";
+import { claim, type Lane, letGo, look, overShare } from "../domain/lanes.ts";
 import { onEmission } from "../domain/outbox.ts";
 import { type Settled, settle, type Try } from "../domain/tries.ts";
 import type { Log } from "../log.ts";
@@ -18,10 +18,9 @@ const IDLE_MS = 200;
 const TURN_ROWS = 32;
 /** From one turn to the next: what comes in between shares a commit, and requests have the store for most of the time. */
 const PACE_MS = 10;
-/** Some thousand receivers that hang leave room for the others: each has at most one try once this many are on their way. */
+/** Some thousand receivers that hang leave room for the others: once this many tries are on their way each webhook has at most one, and each tenant its share of lanes. */
 const TRIES_BUSY = 1_000;
-const TRIES_MAX = 4_000;
-const LANES_MAX = 4_000;
+const LANES_MAX = 3_000;
 /** What was begun may end this long after the stop; the rest is sent again by whoever comes next. */
 const DRAIN_MS = 3_000;
 
@@ -42,6 +41,7 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
   let settled: Settled[] = [];
   const flying = new Set<Promise<void>>();
   let nextTurnAt = 0;
+  let lastTenant = "";
 
   async function step(stopping: () => boolean): Promise<boolean> {
     await sleep(Math.max(0, nextTurnAt - performance.now()));
@@ -59,22 +59,26 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
       if (lane) known.set(webhookId, without(lane, tries));
     }
     const asked = new Set([...toLookAt, ...landed.keys()].filter((webhookId) => known.has(webhookId)));
+    const greedy = flying.size < TRIES_BUSY ? [] : overShare([...known.values()], LANES_MAX);
     const done = await store.write("webhook turn", async (tx) => {
       await Promise.all([...landed.values()].map((tries) => settleAll(tx, tries)));
-      if (stopping()) return { looks: [], more: false };
-      const more = await fanOut(tx, TURN_ROWS);
-      const room = flying.size < TRIES_MAX;
-      const claimed = room ? await claim(tx, owner, Math.min(TURN_ROWS, LANES_MAX - known.size)) : [];
+      if (stopping()) return { looks: [], more: false, lastTenant };
+      const made = await fanOut(tx, TURN_ROWS, lastTenant);
+      const claimed = await claim(tx, owner, Math.min(TURN_ROWS, LANES_MAX - known.size), greedy);
       const due = [...asked].slice(0, TURN_ROWS).flatMap((id) => known.get(id) ?? []);
       // Among them may be our own whose leases ran out, as by a clock that leapt: what is on its way of those isn't begun again.
       const ours = claimed.map((lane) => ({ ...lane, inFlight: known.get(lane.webhookId)?.inFlight ?? lane.inFlight }));
-      const each = new Map((room ? [...due, ...ours] : []).map((lane) => [lane.webhookId, lane]));
-      const looks = await Promise.all([...each.values()].map((lane) => lookAt(tx, lane)));
-      return { looks, more: more || claimed.length === TURN_ROWS };
+      const each = new Map([...due, ...ours].map((lane) => [lane.webhookId, lane]));
+      const most = ({ tenantId }: Lane) => (flying.size < TRIES_BUSY ? undefined : greedy.includes(tenantId) ? 0 : 1);
+      const looks = await Promise.all(
+        [...each.values()].map(async (lane) => [lane.webhookId, await look(tx, owner, lane, most(lane))] as const),
+      );
+      return { looks, more: made.more || claimed.length === TURN_ROWS, lastTenant: made.lastTenant };
     });
     settled = settled.slice(over.length);
     lanes = known;
     toLookAt = asked;
+    ({ lastTenant } = done);
     for (const [webhookId, { lane, tries, again }] of done.looks) {
       toLookAt.delete(webhookId);
       if (again) toLookAt.add(webhookId); // at the end, so that a long one lets others by
@@ -84,9 +88,6 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
     }
     return done.more || left.length > 0 || (toLookAt.size > 0 && done.looks.length > 0);
   }
-
-  const lookAt = async (tx: Tx, lane: Lane) =>
-    [lane.webhookId, await look(tx, owner, lane, flying.size < TRIES_BUSY ? undefined : 1)] as const;
 
   function begin(made: Try): void {
     const flight = sent(made).then((outcome) => {
