@@ -9,6 +9,8 @@ import { judgeChain } from "../../cloud/domain/audit-check.ts";
 import * as devices from "../../cloud/domain/devices.ts";
 import * as epcis from "../../cloud/domain/epcis-query.ts";
 import * as imports from "../../cloud/domain/imports.ts";
+import { backlog } from "../../cloud/domain/backlog.ts";
+import { fanOut } from "../../cloud/domain/fan-out.ts";
 import { list as listJobs } from "../../cloud/domain/job-list.ts";
 import { cancelAllOf } from "../../cloud/domain/job-ends.ts";
 import { retained } from "../../cloud/domain/retention.ts";
@@ -89,6 +91,22 @@ test("passports to be made and imports to be worked off are looked for, five tim
   expect(await planOf(generation.releaseAll)).toEqual(["SEARCH passports USING INDEX passports_to_generate (lease_until>?)"]);
   expect(await planOf((tx) => generation.isGenerating(tx, tenantId))).toEqual(["SCAN passports USING INDEX passports_to_generate"]);
   expect(await planOf(imports.claim)).toEqual(["SEARCH imports USING INDEX imports_open (lease_until<?)"]);
+});
+
+test("the dispatcher's turn, a hundred of them a second, finds the tenants and events whose turn it is by an index", async () => {
+  const steps = await planOf(async (tx) => {
+    await tx.db
+      .insert(schema.outbox)
+      .values({ id: "1", tenantId, type: "print.confirmed", at: 1, body: "{}", targets: ["w"], requestId: null, traceparent: null });
+    await fanOut(tx, 32, "0");
+    await backlog(tx);
+  });
+  const partial = /INDEX (outbox_to_fan_out|outbox_by_tenant|deliveries_due|deliveries_unwell|lanes_due)\b/;
+  const byKey = /(PRIMARY KEY|sqlite_autoindex_\w+) \((webhook_id|id)=\?\)$/;
+  const looks = steps.filter((step) => /^(SEARCH|SCAN) (o|outbox|l|d|lanes|deliveries)\b/.test(step));
+  expect(looks).toContain("SEARCH o USING INDEX outbox_by_tenant (tenant_id>?)");
+  expect(looks).toContain("SEARCH outbox USING INDEX outbox_by_tenant (tenant_id=?)");
+  expect(looks.filter((step) => !partial.test(step) && !byKey.test(step))).toEqual([]);
 });
 
 /** Steps that look through a table, or through all that a tenant ever had. */
