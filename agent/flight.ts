@@ -58,16 +58,19 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     }
     const claimed = attempt.printer === config.name ? attempt : store.change(attempt.attemptId, { printer: config.name });
     const label = await steps.render(floor, claimed, config);
-    if (!label || press.isOver() || !isToSend(attempt.attemptId)) return undefined;
+    if (!label || press.isOver() || !isToSend(attempt.attemptId, "rendered")) return undefined;
     if (!isBehind) become("printing", saying("prints", { job: attempt.jobRef }));
     const submission = await send(store.must(attempt.attemptId), at, label, isBehind);
     return submission && { attemptId: attempt.attemptId, submission };
   }
 
-  /** Its job may have gone on, or been refused, while it was drawn, or somebody pressed pause; and where the machine stood still meanwhile, its lease is over. */
-  function isToSend(attemptId: string): boolean {
+  /**
+   * Its job may have gone on, or been refused, while it was drawn or the printer was asked how it is, or somebody pressed pause; and where the machine stood still
+   * meanwhile, its lease is over.
+   */
+  function isToSend(attemptId: string, at: "rendered" | "sending"): boolean {
     const { stage, ended, leaseUntil } = store.must(attemptId);
-    return stage === "rendered" && ended === null && leaseUntil > clock.now() && !floor.paused();
+    return stage === at && ended === null && leaseUntil > clock.now() && !floor.paused();
   }
 
   /** Undefined where surely nothing left: the same attempt may be sent again. */
@@ -76,7 +79,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const epc = task.needs.includes("rfid") ? contentOf(attempt).epc : undefined;
     const token = isQueue ? { token: nameOf(attempt) } : {};
     const encoded = await unlessRefused(floor, attempt, () => at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token }));
-    if (!encoded || !isToSend(attemptId)) return undefined;
+    if (!encoded || !isToSend(attemptId, "rendered")) return undefined;
     const { sha256, bytes } = encoded;
     const before = counter.expected();
     const act = store.write(() => {
@@ -84,7 +87,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       const sentTo = isQueue ? null : press.identity(); // a queue finds the label by its name, whatever it calls itself by then
       return steps.intend(floor, attempt, config.name, { token: encoded.token, sha256, bytes: bytes.length, counter: before, sentTo });
     });
-    const submission = unnoted(attempt, act, encoded) ?? (await at.submit(encoded));
+    let isCalledOff = false;
+    const mayLeave = () => {
+      isCalledOff = !isToSend(attemptId, "sending");
+      return !isCalledOff;
+    };
+    const submission = unnoted(attempt, act, encoded) ?? (await at.submit(encoded, mayLeave));
     const left = await durable(() =>
       store.write(() => {
         const found = submission.before.labels; // somebody may have pressed feed since the last look
@@ -100,6 +108,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       unsent = 0;
       return submission;
     }
+    if (isCalledOff) return undefined;
     if (!submission.retryable) fail(floor, attempt, submission.fault ?? saying("printer_refused"), { disposition: "not_printed" });
     else if (!isBehind) {
       const wasQuiet = unsent++ === 0 && at.isHungUp?.() === true; // hung up while the label was drawn: a new line shows whether it is there

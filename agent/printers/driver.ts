@@ -147,8 +147,11 @@ export type Printer = {
   preflight(): Promise<Status>;
   /** Pure but for the token, which is drawn unless given; refuses what this language can't carry. May have to ask the printer first how it answers. */
   encode(bitmap: Bitmap, options?: { epc?: string; token?: string }): Promise<Encoded>;
-  /** The caller has written its intent down before this is called. One label is in flight at a time, or as many as the profile says; one that was cut has to be flushed first. */
-  submit(encoded: Encoded): Promise<Submission>;
+  /**
+   * The caller has written its intent down before this is called, and is asked once more before the first byte: the printer's answers come first, and take their
+   * time. One label is in flight at a time, or as many as the profile says; one that was cut has to be flushed first.
+   */
+  submit(encoded: Encoded, mayLeave?: () => boolean): Promise<Submission>;
   /** May be called again after `blocked`. */
   awaitCompletion(submission: Submission, options?: { withinMs?: number; signal?: AbortSignal }): Promise<Completion>;
   /** Drops what waits in the printer and says whether it is known to be gone; if not, nothing more is sent until it is opened anew. A queue finds the label by its token, whoever sent it. */

@@ -209,13 +209,14 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     };
   }
 
-  async function submit({ bytes: sent, token }: Encoded): Promise<Submission> {
+  async function submit({ bytes: sent, token }: Encoded, mayLeave = () => true): Promise<Submission> {
     const offered = { token, bytesOffered: sent.length, before: NO_COUNTERS };
     const refused = (fault: string): Submission => ({ ...offered, bytesAccepted: 0, retryable: true, at: clock.now(), fault });
     if (inFlight !== undefined) return refused(says.otherInFlight);
     if (fence === "gs-r" && !settled && !(await settle())) return refused(echoes ? ECHO : saying("silent_or_talkative"));
     if (tellsHealth && (await statusOf(1)) === undefined)
       return refused(statuses.areTalkative() ? saying("status_drowned") : saying("status_silent"));
+    if (!mayLeave()) return refused(says.nothingLeft);
     const at = clock.now();
     inFlight = token;
     papers = [];
@@ -290,7 +291,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const whole = Buffer.concat([await rasterOf(bitmap, profile), FENCES[fence].question(token)]);
       return { bytes: whole, sha256: hash("sha256", whole, "hex"), token };
     },
-    submit: (encoded) => alone(() => submit(encoded)),
+    submit: (encoded, mayLeave) => alone(() => submit(encoded, mayLeave)),
     awaitCompletion: (submission, options) => alone(() => awaitCompletion(submission, options)),
     flush: () =>
       alone(async () => {

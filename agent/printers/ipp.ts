@@ -106,7 +106,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     }
   }
 
-  async function submit({ bytes, token }: Encoded): Promise<Submission> {
+  async function submit({ bytes, token }: Encoded, mayLeave = () => true): Promise<Submission> {
     const offered: Submission = {
       token,
       bytesOffered: bytes.length,
@@ -126,6 +126,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     } catch (error) {
       return nothingSent((error as Error).message);
     }
+    if (!mayLeave()) return nothingSent(says.nothingLeft);
     try {
       const answer = await queue.ask("Print-Job", { name: token, format: FORMAT, document: bytes, withinMs: timing.stallMs });
       if (answer.fault !== undefined && MAY_HAVE_BEGUN.has(answer.code)) {
@@ -248,7 +249,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
       const bytes = pngAtScale(bitmap, profile.dpi);
       return { bytes, sha256: hash("sha256", bytes, "hex"), token };
     },
-    submit: (encoded) => alone(() => submit(encoded)),
+    submit: (encoded, mayLeave) => alone(() => submit(encoded, mayLeave)),
     awaitCompletion,
     flush: (token = last) => alone(() => flush(token)),
     close: async () => {},

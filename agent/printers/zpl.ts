@@ -100,7 +100,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return capabilitiesOf(profile, { model, unit, twoWay, counter, status: source.length > 0, fenceSeen });
   }
 
-  async function submit({ bytes, token, epc }: Encoded): Promise<Submission> {
+  async function submit({ bytes, token, epc }: Encoded, mayLeave = () => true): Promise<Submission> {
     const offered = { token, ...(epc === undefined ? {} : { epc }), bytesOffered: bytes.length };
     const refused = (fault: string): Submission => ({
       ...offered,
@@ -122,6 +122,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           why: saying(variables.areTalkative() ? "more_answers" : "is_it_on"),
         }),
       );
+    if (!mayLeave()) return refused(says.nothingLeft);
     const at = clock.now();
     inFlight.push(token);
     const { accepted, fault } = await talk.send(bytes, timing.stallMs);
@@ -269,7 +270,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const bytes = Buffer.from(formatOf(bitmap, own, profile, epc), "latin1");
       return { bytes, sha256: hash("sha256", bytes, "hex"), token: own, ...(epc === undefined ? {} : { epc }) };
     },
-    submit: (encoded) => alone(() => submit(encoded)),
+    submit: (encoded, mayLeave) => alone(() => submit(encoded, mayLeave)),
     awaitCompletion,
     flush: () =>
       alone(async () => {

@@ -219,7 +219,10 @@ describe.concurrent("the cloud is away", () => {
     expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
   });
 
-  test("nor on one that ran out while the label was drawn, as on a machine that stood still", async (t) => {
+  test.for([
+    ["the label was drawn", "rendered"],
+    ["its printer was asked how it stands", "sending"],
+  ])("nor on one that ran out while %s, as on a machine that stood still", async ([, at], t) => {
     const LEASE_S = 100; // of the cloud's clock, which nobody turns
     let off = 0;
     let isDrawn = () => false;
@@ -229,13 +232,13 @@ describe.concurrent("the cloud is away", () => {
     });
     await until(() => station.state().printers[0]?.status === "ready");
     isDrawn = () => {
-      const is = station.store.inHand().some(({ stage }) => stage === "rendered");
+      const is = station.store.inHand().some(({ stage }) => stage === at);
       if (is) net.cut();
       return is;
     };
     const { job_ref: ref, digital_link: link } = await shop.issue();
     const { machine } = station.floor;
-    const isBegun = () => !["waiting", "rendered", undefined].includes(jobAt(station, ref)?.stage) || (machine?.labels.length ?? 0) > 0;
+    const isBegun = () => !["waiting", "rendered", at, undefined].includes(jobAt(station, ref)?.stage) || (machine?.labels.length ?? 0) > 0;
     await until(() => isBegun() || (station.state().printers[0]?.words.includes("waits for word from the cloud") ?? false));
     expect([off > 0, isBegun(), await station.floor.links()]).toEqual([true, false, []]);
     net.mend();

@@ -14,6 +14,7 @@ import { startWorld } from "../../fixtures/world.ts";
 import {
   ask,
   asked,
+  begunInVain,
   floorOf,
   HASTY,
   jobAt,
@@ -225,6 +226,21 @@ describe.concurrent("while a label waits for its scan", () => {
     expect(seconds).toBeGreaterThan(1.5 * (LOOK_MS / 1_000)); // the first of three may be due at once
     expect([counterOf(station), station.state().ledger.counts["unexplained"]]).toEqual([String(fed), 1]);
   });
+});
+
+test("a job that is cancelled while its printer is asked how it stands, as on a slow line, isn't printed any more", async (t) => {
+  const shop = await printShop(w);
+  const { port, holdUp } = await heardLine(t);
+  let release = () => {};
+  const hush = () => void (release = holdUp());
+  const { station, net, before, job } = await begunInVain(t, w.url, shop, 60_000, { port, hush });
+  expect((await shop.admin.post(`/aidc/jobs/${job.job_ref}/cancel`, {})).status).toBe(200);
+  net.rule(() => "pass");
+  await until(() => jobAt(station, job.job_ref)?.stage === "orphan");
+  release();
+  await until(() => jobAt(station, job.job_ref) === undefined && station.state().buffer_depth === 0);
+  expect(await station.floor.links()).toEqual([before.digital_link]);
+  expect(station.state().ledger.counts).toEqual({ sealed: 1, not_printed: 1 });
 });
 
 test("a print queue that was there and answers nothing when it is opened anew is told of in its own words", async (t) => {
