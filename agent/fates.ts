@@ -45,3 +45,6 @@ export const isAway = (said: Pick<NoAnswer, "status" | "code">): boolean => ["re
 /** A page of something halfway, which can settle nothing; but who may not pass is told, and what is too large for it is so each time. */
 export const isStranger = ({ status, code }: Pick<NoAnswer, "status" | "code">): boolean =>
   code.startsWith("HTTP_") && ![401, 403, 413].includes(status);
+
+/** What answers isn't the cloud, as far as can be told: a proxy before one that is away, a page that wants a sign-in. */
+export const isOfAnother = (said: Pick<NoAnswer, "status" | "code">): boolean => isStranger(said) || said.code === "NOT_UNDERSTOOD";

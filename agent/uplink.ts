@@ -8,7 +8,7 @@ import type { ReportRow } from "./buffer-reports.ts";
 import type { Clock } from "./clock.ts";
 import type { CloudClient, NoAnswer } from "./cloud.ts";
 import { lost } from "./ends.ts";
-import { fateOf, isAway, isStranger, settling } from "./fates.ts";
+import { fateOf, isAway, isOfAnother, isStranger, settling } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 import { pulse } from "./pulse.ts";
 
@@ -56,7 +56,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   const stop = pulse(clock);
 
   function heard(said: Answer, askedAs: "us" | "anybody" = "us"): void {
-    const now = !said.ok && said.unasked ? online : said.ok || said.status > 0;
+    const now = !said.ok && said.unasked ? online : said.ok || (said.status > 0 && !isOfAnother(said));
     if (online !== now)
       say(
         now ? "info" : "warn",

@@ -960,6 +960,16 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     },
   );
 
+  test.for([502, 200])("with %i and a page, to everything: the cloud is said to be away until it answers itself", async (status, t) => {
+    const { net, station } = await behind(t);
+    await until(() => station.state().online);
+    net.rule(() => ({ status, page: "<html>Not the cloud</html>" }));
+    await until(() => !station.state().online, 20_000);
+    expect(station.state()).toMatchObject({ status: "offline", stopped: null });
+    net.rule(() => "pass");
+    await until(() => station.state().online);
+  });
+
   test("with 204 and nothing: no report is with the cloud by that, and each is said again", async (t) => {
     const { shop, net, station } = await behind(t);
     let answered = 0;
