@@ -32,7 +32,6 @@ export function claimsOf(deps: ClaimDeps) {
   /** The same request until it is answered, over a restart as well: a lost answer's jobs come again instead of waiting for their leases to end. */
   let asked = store.kept("unanswered_claim");
   let keptKey = asked?.key;
-  const earlierKey = asked?.key; // of the run before: how long ago that was, a clock that stood still meanwhile doesn't know
   function keep(unanswered: Asked | null): void {
     asked = unanswered;
     if (asked?.key !== keptKey) store.setMeta("unanswered_claim", JSON.stringify(asked));
@@ -67,7 +66,8 @@ export function claimsOf(deps: ClaimDeps) {
     const needs: ClaimBatch["needs"] = working().some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];
     const { leaseSeconds } = config.claim;
     const ageMs = clock.now() - (asked?.at ?? -Infinity); // below zero where the clock was ahead when it was asked: how old it is nobody knows
-    if (!asked || ageMs < 0 || ageMs > leaseSeconds * 500)
+    const isAnew = !asked || ageMs < 0 || ageMs > leaseSeconds * 500;
+    if (!asked || isAnew)
       asked = {
         key: randomUUID(),
         at: clock.now(),
@@ -81,7 +81,8 @@ export function claimsOf(deps: ClaimDeps) {
       keep(isRefused ? null : asked);
       return 0;
     }
-    const leaseUntil = key === earlierKey ? 0 : at + leaseSeconds * 1_000;
+    // Said again, the answer may be of then: a job may have been cancelled since, and how long ago a run before this one asked nobody knows.
+    const leaseUntil = isAnew ? at + leaseSeconds * 1_000 : 0;
     for (const claimed of said.value.claims) await take(claimed, leaseUntil);
     keep(null);
     return said.value.claims.length;

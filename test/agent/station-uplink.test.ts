@@ -843,6 +843,22 @@ test("a claim in whose answer's place something halfway answered is said again, 
   expect(jobAt(station, ref)?.attempt).toBe(1);
 });
 
+test("a job that is cancelled while the answer to its claim is lost isn't printed once that claim is said again", async (t) => {
+  const { shop, net, station } = await behind(t, { eyes: "hand" });
+  await hasClaimed(net);
+  await ask(station, "POST", "/api/pause");
+  const { job_ref: ref } = await shop.issue();
+  net.rule(({ path }) => (path.endsWith("/claim/batch") ? "lose" : "pass"));
+  await ask(station, "POST", "/api/resume");
+  await until(async () => (await stateInCloud(shop, ref)) === "CLAIMED");
+  expect((await shop.admin.post(`/aidc/jobs/${ref}/cancel`, {})).status).toBe(200);
+  net.rule(() => "pass");
+  await until(() => station.lines.some((line) => line.includes(`claimed ${ref}`)));
+  const next = await shop.issue();
+  await until(async () => (await station.floor.links()).length > 0);
+  expect(await station.floor.links()).toEqual([next.digital_link]);
+});
+
 test("a picture over which the cloud stumbles each time holds up no other", async (t) => {
   const shop = await printShop(w);
   const net = await startNetwork(() => w.url);
