@@ -141,6 +141,10 @@ export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "wor
   return hasSeenOther({ work }) ? "destroy_earlier" : null;
 }
 
+/** Also where the same is asked, and more is known of what may have come out since: who looked before that looks again. */
+export const isAskedAnew = (before: Pick<Attempt, "stage" | "work" | "task" | "ended">, now: typeof before): boolean =>
+  askOf(now) !== askOf(before) || now.work.unknown !== before.work.unknown || now.work.held !== before.work.held;
+
 export function allowedFor(attempt: Pick<Attempt, "stage" | "work" | "task" | "ended">): readonly Verdict[] {
   const ask = askOf(attempt);
   if (ask) return asks[ask].allowed;

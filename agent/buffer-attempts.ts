@@ -1,5 +1,5 @@
 // Attempts in the buffer: each job that was taken on, how far it is, and every act that was begun for it.
-import { askOf, type Attempt, paperMayExist, type Stage, type Task, type Work } from "./attempt.ts";
+import { askOf, type Attempt, isAskedAnew, paperMayExist, type Stage, type Task, type Work } from "./attempt.ts";
 import type { Begun } from "./begun.ts";
 import type { Row, Sql } from "./buffer-sql.ts";
 
@@ -45,8 +45,7 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
         Object.entries({ ...before.work, ...changes.work }).filter(([, value]) => value !== undefined),
       ) as Work;
       const next: Attempt = { ...before, ...changes, work, updatedAt: clock.now() };
-      const [was, is] = [askOf(before), askOf(next)];
-      if (is !== was) next.askSince = is === null ? null : clock.now();
+      if (isAskedAnew(before, next)) next.askSince = askOf(next) === null ? null : clock.now();
       run(
         `UPDATE attempts SET printer = ?, stage = ?, work = ?, lease_until = ?, lease_seconds = ?, ask_since = ?, ended = ?, updated_at = ? WHERE attempt_id = ?`,
         next.printer, next.stage, JSON.stringify(next.work), next.leaseUntil, next.leaseSeconds, next.askSince, next.ended, next.updatedAt, id,

@@ -337,6 +337,18 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     await until(() => station.state().ledger.counts["destroyed"] === 1 && station.state().jobs.length === 0);
   });
 
+  test("is asked about anew where its job went on: who looked before that, and says so late, looks again", async (t) => {
+    const { station, ref, comesOut } = await askedInFlight(t);
+    const question = questionAt(station, ref);
+    await comesOut();
+    await isAskedIn(station, ref, LOOK);
+    const late = await say(station, ref, "not_printed", question);
+    expect([late.status, late.body.error?.details]).toEqual([409, { ask: "destroy_earlier", allowed: asks.destroy_earlier.allowed }]);
+    expect(station.state().ledger.counts).toEqual({ orphan: 1 });
+    expect((await say(station, ref, "destroyed", questionAt(station, ref))).status).toBe(200);
+    await until(() => station.state().ledger.counts["destroyed"] === 1 && station.state().jobs.length === 0);
+  });
+
   test("is asked about again where its job went on: the simulated person found nothing and says so, and destroys it then", async (t) => {
     const { station, ref, comesOut } = await askedInFlight(t);
     const line = { station, floor: station.floor, destroyed: new Set<number>(), asked: 0 };
