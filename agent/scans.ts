@@ -3,7 +3,7 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import { maySkip } from "./answers.ts";
-import { type Ask, askOf, type Attempt } from "./attempt.ts";
+import { askOf, type Attempt } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { FIELD_MS, type HeardTag, judgeTag, type Tag } from "./rfid.ts";
 import { judgeScan } from "./scan-rules.ts";
@@ -13,6 +13,7 @@ import { drawingOf } from "./drawing.ts";
 import { instant } from "./clock.ts";
 import { actorOf, type Floor } from "./floor.ts";
 import { scanned } from "./steps.ts";
+import { forgetTwin, SEEN_AHEAD_MS } from "./twins.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
 /** `n` moves with every piece of news; a camera that goes on seeing the same is none. */
@@ -26,11 +27,16 @@ export type Scans = {
   end(): void;
 };
 
+/** `aheadSince`: when it was first scanned, where the printer hadn't answered for its label by then. */
+type Awaiting = { seen: Sighting; operator: string | undefined; aheadSince: string | undefined; cancel(): void };
 const NOTHING = { moved: false, job_ref: null, why: null };
 const TAGS_KEPT = 200;
 /** What waits for its tag looks again so soon: where another has left the field it is seen before the next one comes by. */
 const AGAIN_MS = FIELD_MS / 4;
 const NEAR = 200; // labels whose chips may still lie about
+/** Its printer hasn't answered for it yet. */
+const isAwaited = (attempt: Attempt): boolean =>
+  askOf(attempt) === null && attempt.stage !== "printed" && attempt.work.completion === undefined;
 const UNDER_WAY = new Set(["sending", "sent", "printed"]);
 const STILL = new Set(["repeated", "not_sealed"]);
 /** As far as is known here: the cloud may not have heard of it, but it hasn't refused it. */
@@ -48,7 +54,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   /** The last look of each scanner, where it told nothing new and so wasn't written down: it is as soon as a label is under way. */
   const unsaid = new Map<string, Sighting>();
   /** Labels whose symbol was right and whose tag has to be read, by their attempt: each printer may have one. */
-  const awaiting = new Map<string, { seen: Sighting; operator: string | undefined; cancel(): void }>();
+  const awaiting = new Map<string, Awaiting>();
   const forget = (attemptId: string) => {
     awaiting.get(attemptId)?.cancel();
     awaiting.delete(attemptId);
@@ -120,11 +126,14 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   /** The symbol is this label's; what is left is its tag. */
   function passed(seen: Sighting, attempt: Attempt, operator: string | undefined): ScanAnswer {
     const { attemptId, jobRef } = attempt;
-    const ask = askOf(attempt);
-    const tag = tagFor(attempt, ask);
+    const { aheadSince } = awaiting.get(attemptId) ?? {};
     forget(attemptId);
+    const isAhead = isAwaited(attempt);
+    if (!isAhead && aheadSince !== undefined && forgetTwin(floor, attempt, SEEN_AHEAD_MS + AGAIN_MS, aheadSince))
+      return { moved: false, words: saying("earlier_first"), job_ref: jobRef, why: "old_label" };
+    const tag = tagFor(attempt);
     if ("words" in tag) {
-      if (tag.wait) awaiting.set(attemptId, { seen, operator, cancel: clock.after(AGAIN_MS, () => later(attemptId)) });
+      if (tag.wait) wait(attemptId, { seen, operator, aheadSince: isAhead ? (aheadSince ?? seen.scanned_at) : undefined });
       return { moved: false, words: tag.words, job_ref: jobRef, why: "tag" };
     }
     const result = scanResultOf(seen, { ...intendedOf(attempt, seen), ...(tag.rfid ? { rfid: tag.rfid } : {}) });
@@ -138,14 +147,24 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     });
   }
 
+  const wait = (attemptId: string, waiting: Omit<Awaiting, "cancel">): void =>
+    void awaiting.set(attemptId, { ...waiting, cancel: clock.after(AGAIN_MS, () => later(attemptId)) });
+
   /** The tag was read, or what else lay in the field may have been sealed meanwhile. */
   function again(attemptId: string, isStill = false): void {
     const waiting = awaiting.get(attemptId);
-    forget(attemptId);
     const attempt = waiting && store.attempt(attemptId);
-    if (!waiting || !attempt || attempt.ended !== null || !UNDER_WAY.has(attempt.stage)) return;
-    const said = passed(waiting.seen, attempt, waiting.operator);
-    note(waiting.seen.scanner, instant(clock), said, said.moved ? "info" : "warn", isStill);
+    if (!waiting || !attempt || attempt.ended !== null || !UNDER_WAY.has(attempt.stage)) return forget(attemptId);
+    const { seen, operator } = waiting;
+    const said = isOfEarlier(seen, attempt) ? scannedAnew(attempt) : passed(seen, attempt, operator);
+    note(seen.scanner, instant(clock), said, said.moved ? "info" : "warn", isStill);
+  }
+  /** The label that was scanned was destroyed since, or this one was sent anew. */
+  const isOfEarlier = ({ scanned_at: at }: Sighting, { work }: Attempt): boolean =>
+    at < (work.submittedAt ?? "") || at <= (work.destroyedAt ?? "");
+  function scannedAnew({ attemptId, jobRef }: Attempt): ScanAnswer {
+    forget(attemptId);
+    return { moved: false, words: saying("scan_anew"), job_ref: jobRef, why: "before_print" };
   }
 
   function later(attemptId: string): void {
@@ -170,7 +189,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
 
   type Told = { rfid?: HeardTag } | { words: string; wait: boolean };
   /** The tag as the best witness there is: a reader that isn't the printer's, where the station has one. */
-  function tagFor(attempt: Attempt, ask: Ask | null): Told {
+  function tagFor(attempt: Attempt): Told {
     const { task, work } = attempt;
     if (!task.needs.includes("rfid")) return {};
     const epc = task.sgtin96_epc?.toUpperCase() ?? "";
@@ -185,8 +204,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       return { rfid: { ...verdict.evidence, ...(latest.simulated ? { simulated: true } : {}) } };
     }
     if (work.rfid) return { rfid: work.rfid };
-    const isAwaited = ask === null && attempt.stage !== "printed" && work.completion === undefined;
-    if (isAwaited) return {}; // the printer hasn't answered yet; its word is added when it does
+    if (isAwaited(attempt)) return {}; // the printer hasn't answered yet; its word is added when it does
     return { words: saying("tag_unread"), wait: false };
   }
 

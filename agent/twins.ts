@@ -13,16 +13,16 @@ export const hasTwin = ({ store }: Floor, { attemptId, task }: Attempt): boolean
 
 /** A scanner on the line sees a label this long before the printer says that it is out, at most. */
 export const SEEN_AHEAD_MS = 2_000;
-/** A scan that came so long before, or longer, doesn't count any more. */
-export function forgetTwin(floor: Floor, attempt: Attempt, leastMs: number): void {
+/** A scan that came so long before, or longer, doesn't count any more: true where that is so. */
+export function forgetTwin(floor: Floor, attempt: Attempt, leastMs: number, at = attempt.work.early?.result.scanned_at): boolean {
   const { store, clock, say } = floor;
-  const { attemptId, jobRef, work } = attempt;
-  const at = work.early?.result.scanned_at;
-  if (at === undefined || clock.now() - Date.parse(at) < leastMs || !hasTwin(floor, attempt)) return;
+  const { attemptId, jobRef } = attempt;
+  if (at === undefined || clock.now() - Date.parse(at) < leastMs || !hasTwin(floor, attempt)) return false;
   store.change(attemptId, { work: { early: undefined, otherSeenAt: at } });
   say(
     "warn",
     { event: "twin", job_ref: jobRef },
     `${jobRef}: another label of this serial was scanned before this one was out: destroy that one`,
   );
+  return true;
 }

@@ -138,6 +138,7 @@ export const sayings = {
   tag_read: "read {epc}",
   voids_first: "void labels lie here: destroy them and say so, then scan the good one",
   earlier_first: "another label of this serial was here: destroy it and say so, then scan the new one",
+  scan_anew: "what was scanned before doesn't count any more: scan the label that came out",
   kept_for_printer: "kept until the printer has answered",
   kept_for_person: "kept: now say what came out, with your badge",
   verified: "verified",

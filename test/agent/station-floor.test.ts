@@ -361,6 +361,46 @@ describe.concurrent("labels", () => {
     await sealed(shop, ref);
   });
 
+  test("a void label that was scanned before its tag was read is destroyed by then: the tag of the good one seals that one's scan only", async (t) => {
+    const { shop, reader, floor, station } = await withGate(t, "hand");
+    floor.machine?.fault("rfid-void", { times: 1 });
+    const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => asked(station, ref) === "destroy_void");
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: false, why: "tag" });
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    await reader.scan(`${epc},${floor.machine?.labels.at(-1)?.tag?.tid}`);
+    await until(() => station.state().scanners[1]?.last?.words === `read ${epc}` && station.state().buffer_depth === 0);
+    expect([jobAt(station, ref)?.stage, await stateInCloud(shop, ref)]).toEqual(["printed", "PRINTED_ATTESTED"]);
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
+    await sealed(shop, ref);
+  });
+
+  test("the old label of a serial that was scanned before the new one was out isn't sealed by the new one's tag", async (t) => {
+    const { shop, reader, floor, station } = await withGate(t, "hand");
+    const { job_ref: first, serial, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
+    const read = () => reader.scan(`${epc},${floor.machine?.labels.at(-1)?.tag?.tid}`);
+    await until(() => jobAt(station, first)?.stage === "printed");
+    await ask(station, "POST", "/api/scan", { text });
+    await read();
+    await sealed(shop, first);
+    await until(() => station.state().ledger.counts["sealed"] === 1);
+    floor.machine?.fault("paper-out", { after: 1, mid: 1 }); // it stops in the middle of the new one
+    const again = { gtin: shop.gtin, serial, needs: ["qr", "rfid"], reprint: true, reason: "torn" };
+    const { job_ref: ref } = (await shop.admin.post("/aidc/jobs", again)).body;
+    await until(() => jobAt(station, ref)?.stage === "sent" && station.state().printers[0]?.status === "blocked");
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: false, why: "tag" });
+    await sleep(3_000);
+    floor.machine?.clear();
+    await until(() => jobAt(station, ref)?.stage === "printed");
+    const { n: heard = 0 } = station.state().scanners[1]?.last ?? {};
+    await read();
+    await until(() => (station.state().scanners[1]?.last?.n ?? 0) > heard && station.state().buffer_depth === 0);
+    expect([asked(station, ref), await stateInCloud(shop, ref)]).toEqual(["destroy_earlier", "PRINTED_ATTESTED"]);
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
+    await sealed(shop, ref);
+  });
+
   test("a tag that is read once its label was given up verifies nothing", async (t) => {
     const { shop, reader, floor, station, says } = await withGate(t, "line");
     const { job_ref: ref, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"], max_attempts: 1 });

@@ -139,6 +139,7 @@ export const de: ToldAbroad = {
     tag_read: "gelesen: {epc}",
     voids_first: "hier liegen ungültige Etiketten: vernichten und das sagen, dann das gute scannen",
     earlier_first: "ein anderes Etikett dieser Seriennummer war hier: vernichten und das sagen, dann das neue scannen",
+    scan_anew: "was vorher gescannt wurde, zählt nicht mehr: das Etikett scannen, das herausgekommen ist",
     kept_for_printer: "aufgehoben, bis der Drucker geantwortet hat",
     kept_for_person: "aufgehoben: jetzt mit dem Ausweis sagen, was herauskam",
     verified: "geprüft",

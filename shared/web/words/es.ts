@@ -139,6 +139,7 @@ export const es: ToldAbroad = {
     tag_read: "leído: {epc}",
     voids_first: "aquí hay etiquetas nulas: destrúyalas, dígalo y luego escanee la buena",
     earlier_first: "hubo aquí otra etiqueta de este número de serie: destrúyala, dígalo y luego escanee la nueva",
+    scan_anew: "lo que se escaneó antes ya no cuenta: escanee la etiqueta que salió",
     kept_for_printer: "guardado hasta que responda la impresora",
     kept_for_person: "guardado: diga ahora con su tarjeta qué salió",
     verified: "verificada",

@@ -138,6 +138,7 @@ export const zh: ToldAbroad = {
     tag_read: "已读取 {epc}",
     voids_first: "此处有作废标签：请销毁并确认，再扫描合格的一张",
     earlier_first: "此处曾有该序列号的另一张标签：请销毁并确认，再扫描新标签",
+    scan_anew: "之前扫描的已不再有效：请扫描打印出来的那张标签",
     kept_for_printer: "已保留，等待打印机应答",
     kept_for_person: "已保留：请用工牌确认出来了什么",
     verified: "已核验",
