@@ -193,10 +193,13 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     const { task, work } = attempt;
     if (!task.needs.includes("rfid")) return {};
     const epc = task.sgtin96_epc?.toUpperCase() ?? "";
-    const submittedAt = work.submittedAt ?? "";
+    const { submittedAt = "", destroyedAt = "" } = work;
     if (independentReader) {
       const { usedTids, isOfSealed } = chipsAbout(attempt);
-      const recent = tags.filter((tag) => tag.read_at >= submittedAt && (tag.epc === epc || !isOfSealed(tag)));
+      // What was read before a label of it was destroyed may have been that one's, which can carry the same EPC, unless the chip is the one that the printer wrote.
+      const isSince = ({ read_at: at, tid }: Tag) =>
+        at >= submittedAt && (at > destroyedAt || (tid !== undefined && tid === work.rfid?.tid));
+      const recent = tags.filter((tag) => isSince(tag) && (tag.epc === epc || !isOfSealed(tag)));
       const latest = recent.at(-1);
       if (!latest) return { words: saying("tag_next"), wait: true };
       const verdict = judgeTag(epc, latest, { submittedAt, recent, usedTids, ...(work.rfid?.tid ? { printerTid: work.rfid.tid } : {}) });

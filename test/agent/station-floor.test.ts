@@ -375,6 +375,20 @@ describe.concurrent("labels", () => {
     await sealed(shop, ref);
   });
 
+  test("a tag without its chip's number that was read before a void label was destroyed may be that one's: it is read again", async (t) => {
+    const { shop, reader, floor, station } = await withGate(t, "hand");
+    floor.machine?.fault("rfid-void", { times: 1 });
+    const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => asked(station, ref) === "destroy_void");
+    await reader.scan(epc);
+    await until(() => station.state().scanners[1]?.last?.words === `read ${epc}`);
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: false, why: "tag" });
+    expect(jobAt(station, ref)?.stage).toBe("printed");
+    await reader.scan(epc);
+    await sealed(shop, ref);
+  });
+
   test("the old label of a serial that was scanned before the new one was out isn't sealed by the new one's tag", async (t) => {
     const { shop, reader, floor, station } = await withGate(t, "hand");
     const { job_ref: first, serial, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
