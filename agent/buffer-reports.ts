@@ -58,6 +58,9 @@ export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId
     /** The number of the last one that was ever written here; 0 where there is none. */
     lastReport: (): number => Number(get("SELECT max(n) AS n FROM reports")?.["n"] ?? 0),
     isWaiting: (n: number): boolean => get("SELECT 1 FROM reports WHERE n = ? AND fate IS NULL", n) !== undefined,
+    /** Whether the cloud still has to hear something of this attempt. */
+    isUntold: (attemptId: string): boolean =>
+      get("SELECT 1 FROM reports WHERE attempt_id = ? AND kind = 'result' AND fate IS NULL LIMIT 1", attemptId) !== undefined,
     settle: (n: number, fate: Fate, told: string | null) =>
       void write(() =>
         run("UPDATE reports SET fate = ?, told = ?, settled_at = ? WHERE n = ? AND fate IS NULL", fate, told, clock.now(), n),

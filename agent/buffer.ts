@@ -33,6 +33,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
   const sql = sqlOn(db, { file, dataDir, clock });
   const { run, get, write, meta, setMeta } = sql;
   const attempts = attemptsIn(sql);
+  const reports = reportsIn(sql, attempts.must);
 
   const kept = <Name extends keyof Kept>(name: Name): Kept[Name] | null => JSON.parse(meta(name) ?? "null") as Kept[Name] | null;
   const begun = begunBeside(file);
@@ -81,10 +82,12 @@ export function openBuffer(dataDir: string, clock: Clock) {
     ...attempts,
     change: (...[id, changes]: Parameters<typeof attempts.change>) => {
       const changed = attempts.change(id, changes);
-      if (changed.ended !== null && !changed.ended.startsWith("quarantined")) begun.over(id);
+      // Given up here it is over once the cloud has heard of that: until then a copy of before would be believed that it isn't begun.
+      const isUntold = changed.ended === "failed" && reports.isUntold(id);
+      if (changed.ended !== null && !changed.ended.startsWith("quarantined") && !isUntold) begun.over(id);
       return changed;
     },
-    ...reportsIn(sql, attempts.must),
+    ...reports,
     ...labelsIn(sql),
     ...forgettingIn(sql),
     ...sightingsIn(sql),

@@ -96,6 +96,7 @@ function reportGone({ store }: Floor, { attemptId, jobRef }: Attempt): void {
     told?.state === "explained" ? { outcome: "explained", words: inShort(told.words) } : { outcome: told?.state ?? "not_printed" };
   const whose = said?.["label_disposition"] === undefined ? DEVICE : actor; // it was said later, of all labels of the serial
   store.reportOrphan({ job_ref: jobRef, attempt_id: attemptId, evidence, disposition: "destroyed", actor: whose });
+  store.noteOver(attemptId);
 }
 
 /** It is gone, as an operator says. */

@@ -260,7 +260,12 @@ test.concurrent("nor is a label that is sealed taken for one whose job went on, 
 });
 
 /** Prints a label of which the cloud hears nothing, on a buffer that is then put back to how it was before, or taken away. */
-async function putBack(t: TestContext, world: typeof w, to: "when it was claimed" | "before it was claimed" | "nothing") {
+async function putBack(
+  t: TestContext,
+  world: typeof w,
+  to: "when it was claimed" | "before it was claimed" | "nothing",
+  then: (station: Running, ref: string) => Promise<unknown> = async () => {},
+) {
   const shop = await printShop(world);
   const net = await startNetwork(() => world.url);
   t.onTestFinished(net.end);
@@ -281,6 +286,7 @@ async function putBack(t: TestContext, world: typeof w, to: "when it was claimed
   net.rule(({ path, body }) => (/\/results?$/.test(path) && `${path} ${body}`.includes(job.job_ref) ? "cut" : "pass"));
   await ask(station, "POST", "/api/resume");
   await printed(station, job.job_ref);
+  await then(station, job.job_ref);
   await station.end();
   expect(await stateInCloud(shop, job.job_ref)).toBe("CLAIMED");
   if (to === "nothing") rmSync(fileOf(floor));
@@ -314,6 +320,19 @@ test.concurrent.for(["when it was claimed", "before it was claimed", "nothing"] 
     expect(toldOfIt(await again())).toEqual([]); // it knows them by now
   },
 );
+
+test.concurrent("nor is one printed again that a person had given up since then, of which the cloud hasn't heard either", async (t) => {
+  const giveUp = (station: Running, ref: string) => say(station, ref, "misprint");
+  const { shop, floor, first, job, again } = await putBack(t, w, "when it was claimed", giveUp);
+  const station = await again();
+  await until(async () => asked(station, job.job_ref) !== null || (await floor.links()).length > 2);
+  expect([asked(station, job.job_ref), await floor.links()]).toEqual(["unknown_outcome", [first.digital_link, job.digital_link]]);
+  expect((await say(station, job.job_ref, "destroyed")).status).toBe(200);
+  await until(async () => (await shop.admin.get(`/aidc/jobs/${job.job_ref}`)).body.attempt === 2);
+  await until(() => station.store.meta("adoption") === "done" && station.state().buffer_depth === 0);
+  await station.end();
+  expect(toldOfIt(await again())).toEqual([]);
+});
 
 test.concurrent("a label that was begun is one label, though its lease is asked for twice at once: to keep it, and to begin it", async (t) => {
   const { shop, net, job, again } = await putBack(t, w, "when it was claimed");
