@@ -58,3 +58,24 @@ test("where all is told the buffer goes on with the next device", async () => {
   await sealed(shop, more);
   expect(next.state().stopped).toBe(null);
 });
+
+test("and refuses none of its jobs for being signed for it, though the cloud can't say at first whose the key is", async () => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  onTestFinished(net.end);
+  const floor = await floorOf({ onTestFinished }, net.url, shop);
+  const first = await stationOn(floor);
+  await sealed(shop, (await shop.issue()).job_ref);
+  await until(() => first.state().sealing === 0 && first.store.depth().pictures === 0);
+  await first.end();
+  const { secret } = await shop.newDevice("line 2");
+  let asked = 0;
+  net.rule(({ method, path }) => (method === "GET" && path.endsWith("/aidc/station") ? ((asked += 1), "cut") : "pass"));
+  const next = await stationOn({ ...floor, config: { ...floor.config, key: secret } });
+  onTestFinished(next.end);
+  await until(() => asked > 3 && next.state().printers[0]?.status === "ready");
+  net.rule(() => "pass");
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => next.state().quarantine.length > 0 || (await stateInCloud(shop, ref)) === "SEALED");
+  expect([next.state().quarantine, (await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt]).toEqual([[], 1]);
+});
