@@ -23,10 +23,11 @@ export type LedgerRow = {
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 
 export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
-  label: (printer: string, state: LabelState, words: string, of?: Pick<Attempt, "attemptId" | "jobRef" | "serial">) =>
+  /** Says its number. */
+  label: (printer: string, state: LabelState, words: string, of?: Pick<Attempt, "attemptId" | "jobRef" | "serial">): number =>
     write(() => {
       const now = clock.now();
-      run(
+      const { lastInsertRowid } = run(
         "INSERT INTO ledger (attempt_id, job_ref, serial, printer, state, words, at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         of?.attemptId ?? null,
         of?.jobRef ?? null,
@@ -37,7 +38,11 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
         now,
         now,
       );
+      return Number(lastInsertRowid);
     }),
+  /** One of nobody's attempt. */
+  neverCame: (n: number, words: string): void =>
+    void write(() => run("UPDATE ledger SET state = 'not_printed', words = ?, changed_at = ? WHERE n = ?", words, clock.now(), n)),
   /** Says something new of the labels of an attempt that are in these states. */
   relabel: (attemptId: string, from: readonly LabelState[], state: LabelState, words: string): number =>
     write(

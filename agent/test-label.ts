@@ -47,13 +47,20 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
   async function print(at: Printer, operator: string): Promise<string> {
     if (!(await press.isReady(at))) throw cant("cant_print");
     const encoded = await at.encode(testDrawing(floor, config));
-    store.write(() => {
-      store.label(config.name, "explained", saying("test_label_as", { operator }));
+    const before = press.counter.expected();
+    const label = store.write(() => {
       press.counter.expect(null);
+      return store.label(config.name, "explained", saying("test_label_as", { operator }));
     });
     press.become("printing", saying("prints_test"));
     const submission = await at.submit(encoded);
-    if (submission.bytesAccepted === 0) throw new Refusal("NOT_READY", submission.fault ?? saying("nothing_sent"));
+    if (submission.bytesAccepted === 0) {
+      store.write(() => {
+        press.counter.expect(submission.before.labels ?? before);
+        store.neverCame(label, saying("nothing_left"));
+      });
+      throw new Refusal("NOT_READY", submission.fault ?? saying("nothing_sent"));
+    }
     const completion = await at.awaitCompletion(submission, { signal, withinMs: TEST_MS });
     if (completion.outcome !== "confirmed") await at.flush(encoded.token);
     press.counter.expect(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null);

@@ -48,6 +48,18 @@ test("a test label waits for nobody: asked for behind a label in hand, it is ref
   expect(station.state().ledger.counts).not.toHaveProperty("explained");
 });
 
+test("a test label of which nothing left is none that came out", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand", rfid: true });
+  await until(() => station.state().printers[0]?.ceiling === "A" && station.store.kept("odometer:printer") !== null);
+  const counter = station.store.kept("odometer:printer");
+  station.floor.machine?.fault("voids-untold", { times: 100 });
+  const { status, body } = await ask(station, "POST", "/api/printers/printer/test", { session: await sessionAt(station) });
+  expect([status, body.error.code]).toEqual([503, "NOT_READY"]);
+  expect([station.state().ledger.counts, station.floor.machine?.labels.length]).toEqual([{ not_printed: 1 }, 0]);
+  expect(station.store.kept("odometer:printer")).toBe(counter);
+});
+
 test("a reprint is of a sealed label, issued by the cloud, once", async (t) => {
   const shop = await printShop(w);
   const network = await startNetwork(() => w.url);
