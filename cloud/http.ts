@@ -31,7 +31,7 @@ import {
   refuseUndecodable,
   withBasic,
 } from "./request.ts";
-import { type Asked, labelOf, pathOf, type Route } from "./route.ts";
+import { type Asked, labelOf, needsCredential, pathOf, type Route } from "./route.ts";
 import type { Store, Tx } from "./store/store.ts";
 import { checkOf, type Parts } from "./validate.ts";
 
@@ -121,7 +121,16 @@ async function deny(route: Route, required: readonly Scope[], { caller, id }: Fa
 async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, judge: Judge, limit: Limit): Promise<Sent> {
   if (route.scope === "client") request.body = withBasic(request.body, request.headers);
   const { params, query, body = {} } = request; // no body at all is an object without fields
+/** A body may be long on its way: who has lost the key meanwhile does nothing with it any more. */
+async function readmit(route: Route, request: FastifyRequest, reply: FastifyReply, { authenticate }: Deps): Promise<void> {
+  if (!needsCredential(route) || reply.elapsedTime < limits.BODY_PROMPT_MS) return;
+  const { caller, expired } = await authenticate(request.headers, request.method);
+  if (expired && !route.evenExpired) throw new Refusal("SANDBOX_EXPIRED");
+  request.caller = caller;
+}
+
   route.refuse?.(body);
+  await readmit(route, request, reply, deps);
   const [key, faults] = idempotencyKey(route, request);
   faults.push(...ifMatchFaults(route, request));
   const said = headersFor(route, request, faults);
@@ -130,7 +139,10 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
     await judge(request, { params, query, body }, faults).catch((unfit: unknown) => refuseUnfit(route, request, deps, keyed(), unfit));
   if (route.scope === "client") request.caller = await client(request, reply, deps, limit);
   const upload = route.takesFile ? await received(request, deps.store) : undefined;
-  if (upload) request.bytes = upload.digest;
+  if (upload) {
+    request.bytes = upload.digest;
+    await readmit(route, request, reply, deps);
+  }
   const input = inputOf(request, deps, key, upload);
   if (route.kind === "serve") return sentOf(route, await route.run(input));
   if (route.kind === "read") return deps.store.read(labelOf(route), async (tx) => answerOf(route, await route.run({ ...input, tx })));

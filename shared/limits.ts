@@ -115,6 +115,7 @@ export const limitTable = {
   EVENT_LOOP_DELAY_MAX_MS: [2_000, "Event-loop delay beyond which requests are shed with 503 OVERLOADED"],
   SCAN_QUEUE_MAX_ITEMS: [10_000, "Scans waiting to be recorded; those beyond it are dropped and counted"],
   SCAN_KEEP_MS: [90 * 24 * 3_600_000, "How long a recorded scan is kept"],
+  BODY_PROMPT_MS: [1_000, "Of a request that takes longer to arrive the credential is looked at once more, before anything is done"],
   REQUEST_MAX_MS: [30_000, "Time to receive a whole request (408), and to answer it (503)"],
   ANSWER_UNTAKEN_MAX_MS: [
     120_000,

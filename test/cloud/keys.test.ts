@@ -1,5 +1,10 @@
 // API keys: minted with less than one has, refused with what is missing, rotated, revoked; secrets seen once.
-import { expect, test } from "vitest";
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
 import type { Answer } from "../../fixtures/client.ts";
 import { world } from "../world.ts";
 
@@ -148,4 +153,53 @@ test("every wrong field is named at once: by shape, by content, between fields a
   expect(await fields("/api-keys", {})).toEqual(["name", "scopes"]);
   expect(await fields("/tenants", { name: "a\u0000", foo: 1, tier: "bogus" })).toEqual(["name", "foo", "tier"]);
   expect(await fields("/tenants", { tier: "x" }, { "idempotency-key": "tab\there" })).toEqual(["name", "tier", "Idempotency-Key"]);
+});
+
+describe("a request whose body was on its way while", () => {
+  /** Sends its head and a beginning, and the rest of it after `meanwhile`. */
+  async function late(path: string, headers: Record<string, string>, body: string, meanwhile: () => unknown) {
+    const begun = request(`${w.url}/api/v2${path}`, { method: "POST", headers: { ...headers, "content-length": body.length } });
+    const answered = once(begun, "response") as Promise<[IncomingMessage]>;
+    begun.write(body.slice(0, 1));
+    await sleep(2 * limits.BODY_PROMPT_MS);
+    await meanwhile();
+    begun.end(body.slice(1));
+    const [answer] = await answered;
+    return { status: answer.statusCode, body: JSON.parse(await text(answer)) };
+  }
+  const json = { "content-type": "application/json" };
+  const bearer = (secret: string) => ({ ...json, authorization: `Bearer ${secret}` });
+  const wanted = JSON.stringify({ name: "late", scopes: ["*:*"] });
+  const made = async () =>
+    (await w.admin.get("/api-keys?limit=200")).body.data.filter(({ name }: { name: string }) => name === "late").length;
+
+  test.concurrent("its key was revoked does nothing: no key is made that outlives it", async () => {
+    const { id, secret } = await mint(["*:*"]);
+    const { status, body } = await late("/api-keys", bearer(secret), wanted, () => w.admin.delete(`/api-keys/${id}`));
+    expect([status, body.error?.code, await made()]).toEqual([401, "UNAUTHORIZED", 0]);
+  });
+
+  test.concurrent("its session was ended does nothing either", async () => {
+    const { secret } = await mint(["*:*"]);
+    const from = { origin: w.url, "sec-fetch-site": "same-origin" };
+    const { headers } = await w.nobody.post("//console/session", { key: secret }, from);
+    const signedIn = { ...json, ...from, cookie: headers.get("set-cookie")?.split(";")[0] ?? "" };
+    const { status, body } = await late("/api-keys", signedIn, wanted, () => w.nobody.delete("//console/session", signedIn));
+    expect([status, body.error?.code, await made()]).toEqual([401, "UNAUTHORIZED", 0]);
+  });
+
+  test.concurrent("its key was revoked brings no file in", async () => {
+    const { id, secret } = await mint(["products:create", "products:read"]);
+    const file = "name,description,gtin,serialNumber,weeeCategory\nPot,A pot of two litres,4006381333931,SN-7,small_equipment\n";
+    const { status } = await late("/imports?category=electronics", { ...bearer(secret), "content-type": "text/csv" }, file, () =>
+      w.admin.delete(`/api-keys/${id}`),
+    );
+    expect([status, (await w.admin.get("/imports")).body.data]).toEqual([401, []]);
+  });
+
+  test.concurrent("nothing happened to its key is answered as any other", async () => {
+    const { secret } = await mint(["*:*"]);
+    const { status } = await late("/api-keys", bearer(secret), JSON.stringify({ name: "slow", scopes: ["*:*"] }), () => {});
+    expect(status).toBe(201);
+  });
 });
