@@ -56,13 +56,16 @@ export const anonymous: Caller = {
   tier: "anonymous",
 };
 
+/** One address has another answer for each tenant, and a cache on the way knows them apart by Authorization alone: by no cookie, and no x-api-key. */
+const PRIVATE = { "cache-control": "private, no-cache" };
+
 export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps, limit: Limit): void {
   for (const route of routes) {
     const endpoint = pathOf(route);
     const judge = judgeOf(route, deps);
     const shown = deps.checkReplies ? replyChecker(route) : undefined;
     const url = endpoint.replaceAll(/\{(\w+)\}/g, ":$1");
-    const always = { ...(route.open ? CORS : {}), ...route.headers };
+    const always = { ...(needsCredential(route) ? PRIVATE : {}), ...(route.open ? CORS : {}), ...route.headers };
     if (!app.hasRoute({ method: "OPTIONS", url })) answerOptions(app, url, route, { routes, deps, limit });
     app.route({
       method: route.method,
@@ -118,9 +121,6 @@ async function deny(route: Route, required: readonly Scope[], { caller, id }: Fa
   return new Refusal(route.deniedAs ?? "API_SCOPE_DENIED", `this needs the scope ${required.join(" or ")}`, details, headers);
 }
 
-async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, judge: Judge, limit: Limit): Promise<Sent> {
-  if (route.scope === "client") request.body = withBasic(request.body, request.headers);
-  const { params, query, body = {} } = request; // no body at all is an object without fields
 /** A body may be long on its way: who has lost the key meanwhile does nothing with it any more. */
 async function readmit(route: Route, request: FastifyRequest, reply: FastifyReply, { authenticate }: Deps): Promise<void> {
   if (!needsCredential(route) || reply.elapsedTime < limits.BODY_PROMPT_MS) return;
@@ -129,8 +129,11 @@ async function readmit(route: Route, request: FastifyRequest, reply: FastifyRepl
   request.caller = caller;
 }
 
-  route.refuse?.(body);
+async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, judge: Judge, limit: Limit): Promise<Sent> {
   await readmit(route, request, reply, deps);
+  if (route.scope === "client") request.body = withBasic(request.body, request.headers);
+  const { params, query, body = {} } = request; // no body at all is an object without fields
+  route.refuse?.(body);
   const [key, faults] = idempotencyKey(route, request);
   faults.push(...ifMatchFaults(route, request));
   const said = headersFor(route, request, faults);

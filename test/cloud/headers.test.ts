@@ -1,6 +1,6 @@
 // Security headers, cookies and caching of every answer there is: the table of routes with and without a credential, pages, files, refusals.
 import { expect, test } from "vitest";
-import { pathOf } from "../../cloud/route.ts";
+import { needsCredential, pathOf } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import type { Answer } from "../../fixtures/client.ts";
 import { world } from "../world.ts";
@@ -31,6 +31,7 @@ test.each(table)("%s", async (_name, route) => {
     judge(answer);
     expect(answer.headers.get("set-cookie") ?? "").toMatch(/^(imprimatur_console=; Max-Age=0; Path=\/; HttpOnly; SameSite=Strict)?$/);
     if (route.scope !== "public") expect(answer.headers.get("access-control-allow-origin")).toBeNull();
+    if (needsCredential(route)) expect(answer.headers.get("cache-control")).toMatch(/^(private, |no-store$)/);
     if (answer.headers.get("content-type")?.includes("json")) expect(answer.headers.get("content-security-policy")).toBe(NOTHING);
   }
   judge(await w.admin.send("OPTIONS", path));
