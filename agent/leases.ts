@@ -85,8 +85,10 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     holds: async (attempt: Attempt): Promise<Lease> => {
       const now = store.attempt(attempt.attemptId);
       if (!now || now.ended !== null) return "lost";
+      // A cloud that won't have us may have given our jobs to others, as those of a device that was removed, whatever is left of their leases.
+      const isHad = uplink.stopped() === null;
       // That an envelope is over the cloud says: a clock that was set right by days would end them all.
-      if (remains(now) > LEASE_MARGIN && now.envelopeUntil > clock.now()) return "alive";
+      if (isHad && remains(now) > LEASE_MARGIN && now.envelopeUntil > clock.now()) return "alive";
       const said = await beat(now);
       return said === "stumbled" ? "unknown" : said;
     },

@@ -461,6 +461,22 @@ describe.concurrent("the cloud refuses", () => {
     await until(() => jobAt(station, other.job_ref)?.state === "PRINTED_ATTESTED");
   });
 
+  test("a device that was removed begins no label any more, whatever is left of its leases: others have its jobs at once", async (t) => {
+    const { shop, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 600 } } });
+    const first = await shop.issue({ priority: 2 });
+    const second = await shop.issue({ priority: 1 });
+    await until(() => jobAt(station, first.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(station, second.job_ref) !== undefined);
+    const other = await shop.newDevice("line 2");
+    await shop.admin.delete(`/devices/${shop.device.id}`);
+    expect((await other.claim()).job.job_ref).toBe(second.job_ref);
+    await until(() => station.state().stopped !== null);
+    await ask(station, "POST", "/api/scan", { text: first.digital_link });
+    const { machine } = station.floor;
+    const isBegun = () => (jobAt(station, second.job_ref)?.stage ?? "waiting") !== "waiting" || (machine?.labels.length ?? 0) > 1;
+    await until(() => isBegun() || (station.state().printers[0]?.words.includes("waits for word from the cloud") ?? false));
+    expect([isBegun(), await station.floor.links()]).toEqual([false, [first.digital_link]]);
+  });
+
   test("a key that can't be one, such as the documented example's, is named as the fault, and not the network", async (t) => {
     const floor = await startFloor(w.url, "imp_…");
     t.onTestFinished(floor.end);
