@@ -136,6 +136,26 @@ test("a cell of a megabyte is one refused row", async () => {
   expect([done.created, done.failed, done.errors[0].column]).toEqual([1, 1, "name"]);
 });
 
+test("one file waits for one of another tenant, however many files that one has sent", async () => {
+  const tenant = async (name: string) => w.as((await w.admin.post("/tenants", { name })).body.adminKey.secret);
+  const [many, single] = [await tenant("many"), await tenant("single")];
+  const bring = async (rows: number, by = many) => {
+    const csv = [HEADER, ...Array.from({ length: rows }, () => row())].join("\n");
+    const { body } = await by.send("POST", "/imports?category=electronics", { body: csv, headers: { "content-type": "text/csv" } });
+    return body.data.id as string;
+  };
+  const sent: string[] = [];
+  for (let i = 0; i < 6; i += 1) sent.push(await bring(400));
+  const own = await bring(1, single);
+  const endOf = async (id: string, by: typeof many) => {
+    const now = async () => (await by.get(`/imports/${id}`)).body;
+    await expect.poll(async () => (await now()).status, { timeout: 30_000 }).toBe("completed");
+    return Date.parse((await now()).updatedAt);
+  };
+  const last = Math.max(...(await Promise.all(sent.map((id) => endOf(id, many)))));
+  expect(await endOf(own, single)).toBeLessThan(last);
+});
+
 test("what can't be taken in is refused at once", async () => {
   const codeOf = ({ status, body }: { status: number; body: { error: { code: string } } }) => [status, body.error.code];
   expect(codeOf(await send(`${HEADER}\n`, { query: "" }))).toEqual([400, "VALIDATION_ERROR"]);
