@@ -109,9 +109,10 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
 
   async function known(secret: string, lookAt: (secret: string) => Promise<{ found: Found; now: number }>, as = secret) {
     const recalled = store.sole ? recall(as) : undefined;
+    const begunIn = credentialEpoch();
     const { found, now } = recalled && store.sole ? { found: recalled, now: store.sole.now() } : await lookAt(secret);
     if (found.tokenEndsAt <= now) throw unauthorized("the access token or session has expired: ask for a new one");
-    if (store.sole && !recalled) remembered.set(as, found);
+    if (store.sole && !recalled && begunIn === credentialEpoch()) remembered.set(as, found); // else it may be what has died meanwhile
     return { caller: found.caller, expired: hasEnded(found, now) };
   }
 

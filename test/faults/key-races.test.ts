@@ -1,7 +1,10 @@
 // A credential dies while sixty-four requests of it are on their way: none that begins after the death was answered is let in.
 import { randomUUID } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
+import { authenticator } from "../../cloud/auth.ts";
+import type { Keys } from "../../cloud/keys.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
+import type { Store } from "../../cloud/store/store.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -75,6 +78,31 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
     expect((await w.as(secret).get("/tenant")).status).toBe(401);
     expect((await w.as(made[0] ?? "").get("/tenant")).status).toBe(200);
   });
+});
+
+test("what a look saw of a key before its death is remembered by nobody, however late it comes out of the store", async () => {
+  const w = await startWorld();
+  const [mortal, other] = await Promise.all(
+    ["mortal", "other"].map(async (name) => (await w.admin.post("/api-keys", { name, scopes: ["products:read"] })).body.data),
+  );
+  const [seen, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const read: Store["joint"]["read"] = async (label, work) => {
+    const found = await w.store.joint.read(label, work);
+    seen.resolve();
+    if (isFirst) await late.promise;
+    return found;
+  };
+  let isFirst = true;
+  const authenticate = authenticator({ store: { ...w.store, joint: { ...w.store.joint, read } }, keys: {} as Keys, origin: () => w.url });
+  const asked = authenticate({ "x-api-key": mortal.secret });
+  await seen.promise;
+  isFirst = false;
+  await w.admin.delete(`/api-keys/${mortal.id}`);
+  await authenticate({ "x-api-key": other.secret });
+  late.resolve();
+  expect((await asked).caller.credential.id).toBe(mortal.id); // it was asked before
+  await expect(authenticate({ "x-api-key": mortal.secret })).rejects.toMatchObject({ code: "UNAUTHORIZED" });
+  await w.end();
 });
 
 test("the control: a key that dies where the cloud can't hear it is let in on SQLite, and the check sees it", async () => {
