@@ -2,7 +2,7 @@
 import { and, asc, eq, gt, inArray, isNull, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { type JobState, openStates } from "#shared/states.ts";
-import { counters, printJobs, serialCounters, serials } from "../store/schema.ts";
+import { consoleSessions, counters, printJobs, serialCounters, serials } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
@@ -18,6 +18,7 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
     .update(counters)
     .set({ value: sql`${counters.value} + ${bits}` })
     .where(eq(counters.name, "credential_status"));
+  await tx.db.delete(consoleSessions); // who signed out since isn't to be signed in again
   const requestId = newId();
   for (const tenantId of await audit.chainIds(tx)) {
     const entry = { action: "tenant.restored", subject: null, details: { takenAt, logSize }, requestId } as const;

@@ -75,6 +75,7 @@ let logSize = 0;
 let gtin = "";
 let openJob = "";
 let unprinted: string[] = [];
+let signedOut = ""; // the cookie of a session that was ended after the backup
 
 beforeAll(async () => {
   const cloud = await startCloud(env(dataDir));
@@ -96,8 +97,12 @@ beforeAll(async () => {
   const lines = Array.from({ length: 4 }, line);
   await vi.waitUntil(() => sealed.length > 10, PATIENCE);
   before.push(...sealed);
+  const begun = await shop.admin.post("//console/session", { key: adminSecret });
+  signedOut = begun.headers.get("set-cookie")?.split(";")[0] ?? "";
   const taken = await imprimatur(["backup", "--to", file], env(dataDir));
   expect(taken.out).toContain("taken and checked");
+  const home = { cookie: signedOut, origin: cloud.url, "content-type": "application/json" };
+  expect((await fetch(`${cloud.url}/console/session`, { method: "DELETE", headers: home })).status).toBe(204);
   const then = sealed.length;
   await vi.waitUntil(() => sealed.length > then + 5, PATIENCE); // it went on all the while
   isOver = true;
@@ -156,6 +161,7 @@ test("restored, all that was answered before the backup is there, the chains hol
   const cloud = await startCloud(env(folder));
   const admin = as(cloud.url, adminSecret);
   for (const { ref } of before) expect((await admin.get(`/aidc/jobs/${ref}`)).body.state).toBe("SEALED");
+  expect((await fetch(`${cloud.url}/console/session`, { headers: { cookie: signedOut } })).status).toBe(401);
   expect((await admin.get("/audit-logs/verify")).body).toMatchObject({ valid: true });
   const { action, details } = (await admin.get("/audit-logs")).body.data[0];
   expect([action, Number.isFinite(Date.parse(details.takenAt)), details.logSize]).toEqual(["tenant.restored", true, expect.any(Number)]);
