@@ -3,6 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { keptFault, keptIn, keptKey } from "../bootstrap-key.ts";
 import { isMissing } from "../domain/bootstrap.ts";
+import { byKey } from "../domain/callers.ts";
 import { type Closed, countByKey } from "../domain/sealed-secrets.ts";
 import { keyFilesIn, keyFolder, sealedWith } from "../key-files.ts";
 import { signerFrom } from "../keys.ts";
@@ -42,8 +43,12 @@ export const firstKey: Check = async ({ config, store }) => {
   const file = keptIn(config.DATA_DIR);
   const key = keptKey(file);
   if (key === undefined || !store) return [];
-  const fault = keptFault(key, file, await store.read("bootstrap key", isMissing));
-  return fault ? bad(fault.says, fault.todo) : well(`${file} is whole`);
+  const [isNew, opens] = await store.read("bootstrap key", async (tx) => [await isMissing(tx), (await byKey(tx, key)) !== undefined]);
+  const fault = keptFault(key, file, isNew);
+  if (fault) return bad(fault.says, fault.todo);
+  return isNew || opens
+    ? well(`${file} is whole`)
+    : odd(`the key in ${file} opens nothing: it was rotated, revoked or replaced`, "remove the file");
 };
 
 const SEALED_SINCE = 18; // the migration

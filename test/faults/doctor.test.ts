@@ -257,6 +257,13 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "bootstrap key",
     "must have 24 to",
   ],
+  [
+    "a first key that was replaced",
+    (folder) => writeFileSync(join(folder, "bootstrap-key"), "a-key-that-was-replaced-since"),
+    "warn",
+    "bootstrap key",
+    "opens nothing",
+  ],
   ["an empty database file", (folder) => truncateSync(join(folder, "imprimatur.db")), "FAIL", "database", "doesn't exist, or is empty"],
   ["a job that nobody takes back", sql("UPDATE print_jobs SET look_at = 1"), "warn", "leases", "is due for"],
 ])("%s is found, by name and with what to do", async (_, harm, mark, check, says) => {
