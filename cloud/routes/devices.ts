@@ -8,7 +8,12 @@ import { deviceOf } from "../domain/job-claims.ts";
 import { read, type Reply, type Route, write } from "../route.ts";
 
 const tag = "devices";
-const reply = (device: Device): Reply => ({ status: 200, body: device, about: { subject: device.id, details: { name: device.name } } });
+/** Its key lives and dies with it. */
+const reply = (device: Device): Reply => ({
+  status: 200,
+  body: device,
+  about: { subject: device.id, details: { name: device.name, keyId: device.api_key_id } },
+});
 
 export const devices: Route[] = [
   write({
@@ -74,8 +79,8 @@ export const devices: Route[] = [
     replies: { 204: "Removed" },
     audit: "device.deleted",
     run: async ({ tx, caller, params }) => {
-      const { id, name } = await domain.remove(tx, caller, params.id);
-      return { status: 204, about: { subject: id, details: { name } } };
+      const { id, name, apiKeyId: keyId } = await domain.remove(tx, caller, params.id);
+      return { status: 204, about: { subject: id, details: { name, keyId } } };
     },
   }),
   read({

@@ -36,6 +36,20 @@ test("tenants have chains of their own", async () => {
   expect((await w.as(adminKey.secret).get("/audit-logs")).body.data).toEqual([]);
 });
 
+test("which key became a device's, and died with it, is said with the device", async () => {
+  const { adminKey } = (await w.admin.post("/tenants", { name: "keys of devices" })).body;
+  const admin = w.as(adminKey.secret);
+  const { id } = (await admin.post("/api-keys", { name: "line 1", scopes: ["aidc:read", "aidc:write"] })).body.data;
+  const { device } = (await admin.post("/devices", { name: "line 1", api_key_id: id })).body;
+  expect((await admin.delete(`/devices/${device.id}`)).status).toBe(204);
+  const { data } = (await admin.get("/audit-logs?class=device")).body;
+  const of = { subject: device.id, details: { name: "line 1", keyId: id } };
+  expect(data).toMatchObject([
+    { action: "device.deleted", ...of },
+    { action: "device.created", ...of },
+  ]);
+});
+
 test("concurrent writers keep one chain without a gap", async () => {
   await Promise.all(Array.from({ length: 20 }, (_, i) => w.admin.post("/api-keys", { name: `c${i}`, scopes: ["aidc:read"] })));
   expect((await verdict()).valid).toBe(true);
