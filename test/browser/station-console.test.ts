@@ -1094,9 +1094,9 @@ describe.skipIf(!executable)("the console", async () => {
     test("a language that was chosen stays chosen", async (t) => {
       const { page } = await visit(t, station);
       await page.getByLabel("Language").selectOption("de");
-      await page.getByText("Ist das Etikett heraus und gut?").waitFor();
+      await page.getByText("Kam das Etikett heraus, und ist es in Ordnung?").waitFor();
       await page.reload();
-      await page.getByText("Ist das Etikett heraus und gut?").waitFor();
+      await page.getByText("Kam das Etikett heraus, und ist es in Ordnung?").waitFor();
       expect(await page.getAttribute("html", "lang")).toBe("de");
     });
     test("sounds are muted by hand, and stay so", async (t) => {

@@ -71,7 +71,7 @@ test.each([
   ],
   [
     "STALE_ATTEMPT: the attempt is over: look for it, and explain it here",
-    "Der Auftrag ging ohne diesen Versuch weiter: sein Etikett ist zu vernichten (“the attempt is over”): suchen und hier erklären",
+    "Der Auftrag ging ohne diesen Versuch weiter: Sein Etikett ist zu vernichten (“the attempt is over”): suchen und hier erklären",
   ],
   [
     "SCAN_MISMATCH: the tag has another serial: look for it, and explain it here",
