@@ -31,6 +31,7 @@ function kept<Format>(make: (language: Language) => Format): (language: Language
 const orLess = { maximumSignificantDigits: 2, roundingPriority: "morePrecision" } as const;
 const percents = kept((language) => new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 2, ...orLess }));
 const numbers = kept((language) => new Intl.NumberFormat(language, { maximumFractionDigits: 3, ...orLess }));
+const plurals = kept((language) => new Intl.PluralRules(language));
 const days = kept((language) => new Intl.DateTimeFormat(language, { dateStyle: "long", timeZone: "UTC" }));
 const regions = kept((language) => new Intl.DisplayNames([language], { type: "region", fallback: "code" }));
 /** So little is what a computer's arithmetic left over. */
@@ -42,7 +43,9 @@ export const day = (at: number | string, language: Language): string => days(lan
 export function numberOf(value: number, key: string, language: Language): string {
   if (SHARES.has(key)) return percent(value, language);
   const unit = units.find(([ending]) => key.endsWith(ending));
-  return unit ? `${number(value, language)}\u00a0${pick(language, [unit[1], unit[2]])}` : number(value, language);
+  if (!unit) return number(value, language);
+  const [one = "", more = one] = pick(language, [unit[1], unit[2]]).split("|");
+  return `${number(value, language)}\u00a0${plurals(language).select(meant(value)) === "one" ? one : more}`;
 }
 
 function textOf(text: string, key: string, language: Language): Html {

@@ -4,6 +4,7 @@ import { sql } from "drizzle-orm";
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
 import { languageWanted, mediaWanted } from "../../cloud/accept.ts";
+import { numberOf } from "../../cloud/web/facts.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
@@ -340,4 +341,13 @@ test("what is little is told as little, and never as nothing", async () => {
   ]);
   expect(page).toContain("0.00042 kWh");
   expect(await shown("de")).toContain("0,0042 %");
+});
+
+test.each([
+  [1, "productLifetimeYears", "1 year", "1 Jahr"],
+  [1.5, "productLifetimeYears", "1.5 years", "1,5 Jahre"],
+  [50, "durabilityWashCycles", "50 washes", "50 Wäschen"],
+  [1, "weightKg", "1 kg", "1 kg"],
+])("%s of %s is said in the singular or the plural that belongs to it", (value, key, english, german) => {
+  expect(["en", "de"].map((language) => numberOf(value, key, language as "en").replace("\u00a0", " "))).toEqual([english, german]);
 });
