@@ -106,8 +106,8 @@ export const shownCode = (code: ErrorCode): string => (errors[code] as Row).code
 export type ErrorBody = { error: { code: string; message: string; details?: Record<string, unknown> } };
 export type FieldFault = { field: string; rule: string; message: string };
 
-/** A sentence that stands among many. */
-export const brief = (text: string): string => text.slice(0, limits.FAULT_TEXT_MAX_LENGTH).toWellFormed();
+/** A sentence that stands among many, and that a database can keep, whatever of its sender's it quotes. */
+export const brief = (text: string): string => text.slice(0, limits.FAULT_TEXT_MAX_LENGTH).toWellFormed().replaceAll("\0", "\ufffd");
 
 /** An answer that says no, with the code, a sentence that helps and what a program needs to know. */
 export class Refusal extends Error {

@@ -10,7 +10,7 @@ import { parseJson } from "../json.ts";
 import { columnsOf, RESERVED_COLUMNS } from "./categories.ts";
 
 /** The file as a whole is no use: said once, and nothing of it is imported from here on. What is quoted of it has to be text that can be kept, and no more than anybody reads. */
-export const fileFault = (message: string) => new Refusal("VALIDATION_ERROR", brief(message.replaceAll("\0", "\ufffd")));
+export const fileFault = (message: string) => new Refusal("VALIDATION_ERROR", brief(message));
 export type CsvRow = { line: number; cells: string[]; columns: string[] };
 export type RowFault = { line: number; code: string; field: string | null; message: string };
 

@@ -77,6 +77,14 @@ test("of a list in a cell it is said where in it the fault stands", async () => 
   expect(errors).toEqual([{ line: 2, column: "fibreComposition", code: "VALIDATION_ERROR", message: "1.percentage: is required" }]);
 });
 
+test("what is wrong with a name that no database can hold is told, and the import ends", async () => {
+  const fibres = '"[{""fib\\u0000re"":""wool"",""percentage"":100}]"';
+  const csv = `name,description,gtin,serialNumber,fibreComposition\nShirt,A shirt of two fibres,${gtin()},SN-1,${fibres}\n`;
+  const { errors } = await imported(csv, "textile");
+  const message = "0.fib\ufffdre: contains a NUL character";
+  expect(errors[0]).toEqual({ line: 2, column: "fibreComposition", code: "VALIDATION_ERROR", message });
+});
+
 test.each([
   ["a byte order mark, CRLF and quotes", () => `\ufeff${HEADER}\r\n"Kettle ""XL"", blue","A kettle, of 1.7 litres",${gtin()},SN-1,A,\r\n`],
   ["semicolons", () => `${HEADER.replaceAll(",", ";")}\nKettle;A kettle of 1.7 litres;${gtin()};SN-1;A;"lead;mercury"\n`],
