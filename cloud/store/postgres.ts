@@ -171,7 +171,7 @@ export function openPostgres({
       return value;
     } catch (error) {
       end();
-      client.release((await undo(client)) || isReadOnly(error));
+      client.release((await undo(client)) || [error, fault()].some(isReadOnly)); // units that share it each hear what failed, and it that one did
       throw error;
     }
   }
@@ -300,7 +300,7 @@ async function refuseReplica(client: PoolClient, done: (error?: Error) => void):
   done();
 }
 /** This connection can't write any more; a new one may lead to another server. */
-const isReadOnly = (error: unknown) => codeOf((error as Error).cause) === READ_ONLY;
+const isReadOnly = (error: unknown) => codeOf((error as Error | undefined)?.cause) === READ_ONLY;
 
 /** Says whether the connection is beyond use: one that can't even roll back is, and its transaction dies with it. */
 async function undo(client: PoolClient): Promise<boolean> {

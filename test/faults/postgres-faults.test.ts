@@ -251,6 +251,17 @@ test("a database that only reads for a while, as one whose disk is full does: wh
   await expect.poll(statuses, SOON).toEqual(new Set([201]));
 });
 
+test("a connection that only reads is given up for a new one, also where many units meet it together", async (t) => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const store = storeOn(openPostgres({ url, connections: 1 }), createLog("silent"));
+  t.onTestFinished(store.close);
+  await store.write("table", ({ db }) => db.run("CREATE TABLE told (n BIGINT)"));
+  const tell = (n: number) => store.joint.write("tell", ({ db }) => db.run(`INSERT INTO told VALUES (${n})`));
+  const all = async () => (await Promise.allSettled([1, 2, 3].map(tell))).map(({ status }) => status);
+  await store.write("demoted", ({ db }) => db.run("SET default_transaction_read_only = on")); // as behind an address that leads elsewhere by now
+  expect([new Set(await all()), await all()]).toEqual([new Set(["rejected"]), ["fulfilled", "fulfilled", "fulfilled"]]);
+});
+
 /** A primary that is lost for good under load, and its standby promoted in its place. */
 async function failover({ waitsForStandby }: { waitsForStandby: boolean }) {
   const { primary, standby, url, leadTo } = await pair();
