@@ -96,9 +96,12 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
   if (contextId) await insertContext.run({ tenantId: by.tenantId, id: contextId, context });
   const fresh = new Set<Ready>();
   // Taken in the order that everybody takes them in: crosswise, two who capture the same events would wait for each other.
-  for (const slice of slicesOf(events.toSorted((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))))) {
+  const places = placesOfDeclared(events);
+  for (const slice of slicesOf([...events, ...places].toSorted((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))))) {
     const rows = await Promise.all(slice.map(({ event, key }) => insertEvent.run(rowOf(tx, by.tenantId, event, key, contextId))));
-    for (const [n, event] of slice.entries()) if (rows[n]) fresh.add(event);
+    const { place = [], event: taken = [] } = Object.groupBy(slice.filter((_, n) => rows[n]), (one) => (places.has(one) ? "place" : "event")); // oxfmt-ignore
+    for (const one of taken) fresh.add(one);
+    await Promise.all(place.map(({ key }) => remove.run({ tenantId: by.tenantId, eventId: key })));
     await turn();
   }
   const around = context ?? [];
@@ -132,6 +135,16 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
     await verifyLabels(tx, by, slice);
   }
   return { stored: fresh.size, clashes };
+}
+
+/**
+ * The places of events that are declared errors here and aren't among these, each once. Taken and given back at once: so who declares an error waits for
+ * who is at its event at the same moment, and the other way round. Else neither would see that the two differ.
+ */
+function placesOfDeclared(events: readonly Ready[]): Set<Ready> {
+  const keys = new Set(events.map(({ key }) => key));
+  const alone = events.filter(({ event, eventId }) => isDeclared(event) && !keys.has(eventId));
+  return new Set(new Map(alone.map((one) => [one.eventId, { ...one, key: one.eventId }])).values());
 }
 
 const slicesOf = <T>(all: readonly T[], size = SLICE_EVENTS): T[][] =>

@@ -2,6 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import * as epcis from "../../cloud/domain/epcis.ts";
+import { prepare } from "../../cloud/domain/epcis-document.ts";
 import * as printStatus from "../../cloud/domain/print-status.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
@@ -150,6 +152,28 @@ test("a job that is issued while another system says that it printed the label b
   expect([status, body.duplicate_risk]).toEqual([201, true]);
   await shop.admin.post(`/aidc/jobs/${body.job_ref}/cancel`);
 });
+
+test.each(["the event", "the error"] as const)(
+  "an event and what declares it an error but isn't of it aren't both kept, where %s is first",
+  async (first) => {
+    const eventID = `urn:uuid:${randomUUID()}`;
+    const at = { eventTime: "2026-11-21T12:00:00.000Z", eventTimeZoneOffset: "+00:00", action: "OBSERVE" };
+    const event = { type: "ObjectEvent", eventID, ...at, bizStep: "inspecting", epcList: [`https://id.gs1.org/01/${shop.gtin}/21/1`] };
+    const error = { ...event, bizStep: "loading", errorDeclaration: { declarationTime: "2026-11-22T00:00:00Z" } };
+    const [one, other] = first === "the event" ? [event, error] : [error, event];
+    const by = { tenantId: shop.tenantId, actor: { kind: "api_key", id: null, name: "WMS" }, requestId: randomUUID() };
+    const isSaid = Promise.withResolvers<void>();
+    const prepared = await prepare(one, "rollback", { bare: true });
+    const said = w.store.write("capture", async (tx) => {
+      await epcis.captureOne(tx, by, prepared);
+      isSaid.resolve();
+      await sleep(200); // as one of many events takes
+    });
+    await isSaid.promise;
+    const [{ status }] = await Promise.all([shop.admin.post("/epcis/events", other), said]);
+    expect(status).toBe(409);
+  },
+);
 
 test.each(ROUNDS)("a key becomes one device's, and none's once it is revoked or rotated", async () => {
   const mint = async () => (await shop.admin.post("/api-keys", { name: "k", scopes: ["aidc:write"] })).body.data.id as string;
