@@ -193,8 +193,8 @@ export async function report(
   const isNews = said.status !== undefined && said.status !== row.report.status;
   const changed = {
     report: { ...row.report, ...said, ...statusAt, ...(kept === undefined ? {} : { kept }) },
-    lastSeenAt: isHeard ? tx.now : row.lastSeenAt,
-    updatedAt: !isHeard && isNews ? tx.now : row.updatedAt, // else nobody who looks for changes would see this one
+    ...(isHeard ? { lastSeenAt: tx.now } : {}), // what isn't said stays as it is by now, and not as it was read
+    ...(!isHeard && isNews ? { updatedAt: tx.now } : {}), // else nobody who looks for changes would see this one
   };
   if (said.status === "offline") tx.after(() => heardAt.delete(id)); // the next time that it is heard of counts at once
   const [written] = await tx.db

@@ -2,6 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import type { Caller } from "../../cloud/domain/callers.ts";
+import * as devices from "../../cloud/domain/devices.ts";
 import * as epcis from "../../cloud/domain/epcis.ts";
 import { prepare } from "../../cloud/domain/epcis-document.ts";
 import * as printStatus from "../../cloud/domain/print-status.ts";
@@ -174,6 +176,25 @@ test.each(["the event", "the error"] as const)(
     expect(status).toBe(409);
   },
 );
+
+test("when a device was changed is known also where its station reports at that moment", async () => {
+  const { id, api } = await shop.newDevice("line 8");
+  const { body: before } = await shop.admin.get(`/devices/${id}`);
+  const isChanged = Promise.withResolvers<void>();
+  const caller = { tenantId: shop.tenantId } as Caller;
+  const changed = w.store.write("patch", async (tx) => {
+    const { updated_at: at } = await devices.patch(tx, caller, id, { name: "line 88" });
+    isChanged.resolve();
+    await sleep(200);
+    return at;
+  });
+  await isChanged.promise;
+  const [said, at] = await Promise.all([api.post("/aidc/station", { buffer_depth: 3 }), changed]);
+  expect(said.status).toBe(200);
+  const { body } = await shop.admin.get(`/devices/${id}`);
+  expect(body).toMatchObject({ name: "line 88", buffer_depth: 3, updated_at: at });
+  expect(body.updated_at).not.toBe(before.updated_at);
+});
 
 test.each(ROUNDS)("a key becomes one device's, and none's once it is revoked or rotated", async () => {
   const mint = async () => (await shop.admin.post("/api-keys", { name: "k", scopes: ["aidc:write"] })).body.data.id as string;
