@@ -147,7 +147,9 @@ export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], orig
   // Named in their order, in which they are claimed: beside one another they are made in any.
   const judged = items.map((item, index) => ({ index, ref: jobRef(tx), item: item as JobCreate, faults: faultsOf(item) }));
   const bySerial = Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.serial));
-  const done = await eachBeside([...bySerial.values()], async (line) => {
+  // In the order that everybody takes serials in: crosswise, two who issue the same ones, or say what became of them, would wait for each other.
+  const lines = carriers.inTurn(bySerial.keys()).map((serial) => bySerial.get(serial) ?? []);
+  const done = await eachBeside(lines, async (line) => {
     const outcomes: Outcome[] = [];
     for (const { index, ref, item, faults } of line) {
       const issued = faults.length > 0 ? invalid(faults) : await refusalOr(() => issueOne(tx, by, item, common, ref));

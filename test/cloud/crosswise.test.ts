@@ -102,6 +102,20 @@ test("jobs that wait, cancelled while another system says that it printed their 
   expect(new Set(cancelled.map(({ body }) => body.state))).toEqual(new Set(["CANCELLED"]));
 });
 
+test("the same jobs issued in calls in other orders, while what printed them says so, are each issued once", async () => {
+  const serials = await shop.allocate(300);
+  const turned = ROUNDS.map((n) => [...serials.slice(50 * n), ...serials.slice(0, 50 * n)]);
+  const answers = await Promise.all(
+    turned.map((some, n) => {
+      const mixed = n % 2 ? some.toReversed() : some;
+      if (n > 3) return shop.admin.post("/carriers/print-status", { results: mixed.map((serial) => ({ serial, status: "failed" })) });
+      return shop.admin.post("/aidc/jobs/batch", { items: mixed.map((serial) => ({ gtin: shop.gtin, serial })) });
+    }),
+  );
+  expect(answers.map(({ status }) => status)).toEqual(turned.map(() => 200));
+  expect(answers.reduce((sum, { body }) => sum + (body.created ?? 0), 0)).toBe(serials.length);
+});
+
 /** How often the server had to end one that waited for another that waited for it: its connections tell it when they are closed. */
 async function deadlocksIn(url: string): Promise<number> {
   const look = new Connection({ connectionString: url });
