@@ -6,6 +6,7 @@ import type { Job } from "#shared/wire/jobs.ts";
 import { prepared } from "../store/prepared.ts";
 import { printJobs, serials } from "../store/schema.ts";
 import { db, together, type Tx } from "../store/store.ts";
+import * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
 import { countEnd } from "./job-hours.ts";
 import * as jobs from "./jobs.ts";
@@ -73,7 +74,10 @@ export async function cancelVoided(
   ref: string,
   reason: "SERIAL_VOIDED" | "PRODUCT_VOIDED",
 ): Promise<void> {
-  const row = await jobs.find(tx, by.tenantId, ref);
+  await endVoided(tx, by, await jobs.find(tx, by.tenantId, ref), reason);
+}
+type Voids = Parameters<typeof cancelVoided>;
+async function endVoided(tx: Tx, by: Voids[1], row: jobs.Row, reason: Voids[3]): Promise<void> {
   if (hasEnded(row.state)) return; // since it was looked up: a label that was sealed stays so
   await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason }, { reason });
 }
@@ -95,5 +99,9 @@ const openOfProduct = prepared(
 /** Those that are under way first. Of a tenant with very many jobs not all: the others end as they come up to be claimed. */
 export async function cancelAllOf(tx: Tx, by: By, productId: string): Promise<void> {
   const found = await together(openStates.toReversed().map((state) => openOfProduct.all({ tenantId: by.tenantId, state, productId })));
-  for (const { ref } of found.flat().slice(0, limits.VOID_CANCELS_JOBS)) await cancelVoided(tx, by, ref, "PRODUCT_VOIDED");
+  const refs = found.flat().slice(0, limits.VOID_CANCELS_JOBS);
+  // All jobs before any serial, as everybody: else whoever reports many of them meanwhile and this would wait for each other.
+  const held = await jobs.hold(tx, by.tenantId, refs.map(({ ref }) => ref)); // oxfmt-ignore
+  await carriers.holdAll(tx, by.tenantId, [...held.values()].map(({ serial }) => serial)); // oxfmt-ignore
+  for (const row of held.values()) await endVoided(tx, by, row, "PRODUCT_VOIDED");
 }

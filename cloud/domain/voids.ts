@@ -10,6 +10,7 @@ import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
 import { instant } from "./instant.ts";
 import { cancelAllOf, cancelVoided } from "./job-ends.ts";
+import * as jobs from "./jobs.ts";
 import * as products from "./products.ts";
 
 /** Without a serial, or with an item's own, it is the product; else one that was allocated for its labels, with the item that has a passport of its own. */
@@ -37,6 +38,7 @@ async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, orig
 }
 
 async function voidSerial(tx: Tx, by: By, row: carriers.Row, reason: string, origin: string): Promise<void> {
+  if (row.openJob !== null) await jobs.hold(tx, by.tenantId, [row.openJob]); // before its serial, as everybody does
   const voided = await tx.db
     .update(serials)
     .set({ voidedAt: tx.now, voidReason: reason })

@@ -1,7 +1,9 @@
 // Many at once about the same things in other orders: each is done once, and nobody waits for another that waits for them.
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Client as Connection } from "pg";
 import { expect, test } from "vitest";
+import { hold } from "../../cloud/domain/jobs.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
@@ -114,6 +116,48 @@ test("the same jobs issued in calls in other orders, while what printed them say
   );
   expect(answers.map(({ status }) => status)).toEqual(turned.map(() => 200));
   expect(answers.reduce((sum, { body }) => sum + (body.created ?? 0), 0)).toBe(serials.length);
+});
+
+test("the jobs of a product that is voided while their station reports them in one call each end", async () => {
+  const own = await printShop(w, { gtin: gtin() });
+  const items = (await own.allocate(20)).map((serial) => ({ gtin: own.gtin, serial }));
+  await own.admin.post("/aidc/jobs/batch", { items });
+  const { claims } = (await own.device.api.post("/aidc/jobs/claim/batch", { max: items.length, lease_seconds: 600 })).body;
+  const refs = (claims as Claim[]).map(({ job }) => job.job_ref).toSorted();
+  const rendered = claims.slice(10).map((claim: Claim) => own.device.upTo(claim, "RENDERED"));
+  await Promise.all(rendered); // those that are further on are the later ones, and are voided first
+  const isHeld = Promise.withResolvers<void>();
+  const held = w.store.write("results", async (tx) => {
+    await hold(tx, own.tenantId, refs.slice(0, 10));
+    isHeld.resolve();
+    await sleep(200); // as some hundreds take
+    return (await hold(tx, own.tenantId, refs.slice(10))).size;
+  });
+  await isHeld.promise;
+  const [{ status }, size] = await Promise.all([own.admin.post(`/products/${own.product.id}/void`, { reason: "recalled" }), held]);
+  expect([status, size]).toEqual([200, 10]);
+  expect((await own.admin.get("/aidc/summary")).body.states.CANCELLED).toBe(items.length);
+});
+
+test("serials that are voided one by one while what printed them says so are each voided", async () => {
+  const own = await printShop(w, { gtin: gtin() });
+  const serials = await own.allocate(15);
+  await own.admin.post("/aidc/jobs/batch", { items: serials.map((serial) => ({ gtin: own.gtin, serial })) });
+  const results = serials.map((serial) => ({ serial, status: "printed" }));
+  let areVoided = false;
+  const say = async () => {
+    const statuses: number[] = [];
+    while (!areVoided) statuses.push((await own.admin.post("/carriers/print-status", { results })).status);
+    return statuses;
+  };
+  const voidEach = async () => {
+    const statuses: number[] = [];
+    for (const serial of serials)
+      statuses.push((await own.admin.post(`/products/${own.product.id}/void`, { reason: "torn", serial })).status);
+    areVoided = true;
+    return statuses;
+  };
+  expect(new Set((await Promise.all([voidEach(), say(), say()])).flat())).toEqual(new Set([200]));
 });
 
 /** How often the server had to end one that waited for another that waited for it: its connections tell it when they are closed. */
