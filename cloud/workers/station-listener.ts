@@ -129,7 +129,9 @@ function reportIn(text: string): StationReport | undefined {
 /** Says how many of them are no devices of ours, or not any more. */
 async function write(tx: Tx, words: readonly Word[]): Promise<number> {
   let strangers = 0;
-  for (const { tenantId, deviceId, said, how } of words)
+  // In the order that everybody takes devices in: with an external broker each node hears of all of them, and crosswise two would wait for each other.
+  const inOrder = words.toSorted((a, b) => (a.deviceId < b.deviceId ? -1 : 1));
+  for (const { tenantId, deviceId, said, how } of inOrder)
     if ((await refusalOr(() => overhear(tx, tenantId, deviceId, said, how))) instanceof Refusal) strangers += 1;
   return strangers;
 }

@@ -3,7 +3,11 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client as Connection } from "pg";
 import { expect, test } from "vitest";
+import { topicsOf } from "#shared/mqtt.ts";
 import { hold } from "../../cloud/domain/jobs.ts";
+import { createLog } from "../../cloud/log.ts";
+import { createMetrics } from "../../cloud/metrics.ts";
+import { reportQueue, startStationListener } from "../../cloud/workers/station-listener.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
@@ -158,6 +162,26 @@ test("serials that are voided one by one while what printed them says so are eac
     return statuses;
   };
   expect(new Set((await Promise.all([voidEach(), say(), say()])).flat())).toEqual(new Set([200]));
+});
+
+test("what stations say by a broker that two nodes hear, in other orders, is written", async () => {
+  const own = await printShop(w, { gtin: gtin() });
+  const devices = await Promise.all(Array.from({ length: 20 }, (_, n) => own.newDevice(`line ${n}`)));
+  const topics = devices.map(({ id }) => topicsOf({ tenantId: own.tenantId, deviceId: id }).telemetry);
+  const log = createLog("silent");
+  const nodes = [0, 1].map(() => reportQueue(createMetrics()));
+  const listeners = nodes.map((reports) => startStationListener(w.store, log, reports));
+  const depths = async () => {
+    const { data } = (await own.admin.get("/devices")).body as { data: { id: string; buffer_depth: number | null }[] };
+    return new Set(data.flatMap(({ id, buffer_depth: depth }) => (id === own.device.id ? [] : [depth])));
+  };
+  for (const round of [1, 2]) {
+    const payload = Buffer.from(JSON.stringify({ buffer_depth: round }));
+    for (const [n, reports] of nodes.entries())
+      for (const topic of n ? topics.toReversed() : topics) reports.add({ topic, payload, isRetained: false });
+    await expect.poll(depths, { timeout: 10_000 }).toEqual(new Set([round]));
+  }
+  await Promise.all(listeners.map((listener) => listener.stop()));
 });
 
 /** How often the server had to end one that waited for another that waited for it: its connections tell it when they are closed. */
