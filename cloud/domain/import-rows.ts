@@ -103,11 +103,11 @@ function headerOf(cells: string[], schema: CategoryVersion): string[] {
   return columns;
 }
 
-/** A row as POST /products would be sent it. An empty cell is an absent field. */
+/** A row as POST /products would be sent it. An empty cell is an absent field, and so is one of blanks. */
 export function productOf({ cells, columns }: CsvRow, { category, fieldSchema }: CategoryVersion): Record<string, unknown> {
   if (cells.length !== columns.length)
     throw new Refusal("VALIDATION_ERROR", saying("row_cells", { cells: cells.length, columns: columns.length }));
-  const filled = columns.map((name, i) => [name, cells[i] ?? ""] as const).filter(([, cell]) => cell !== "");
+  const filled = columns.map((name, i) => [name, cells[i] ?? ""] as const).filter(([, cell]) => cell.trim() !== "");
   const isReserved = (name: string) => (RESERVED_COLUMNS as readonly string[]).includes(name);
   return {
     category,
@@ -125,14 +125,17 @@ function valueOf(cell: string, field: FieldSchema["properties"][string] | undefi
   const text = cell.trim();
   if (field?.type === "number" || field?.type === "integer") return NUMBER.test(text) ? Number(text) : cell;
   if (field?.type === "boolean") return { true: true, false: false }[text.toLowerCase()] ?? cell;
-  if (field?.type === "array")
-    return text.startsWith("[")
-      ? jsonOr(text)
-      : text
-          .split(";")
-          .map((item) => item.trim())
-          .filter(Boolean);
+  if (field?.type === "array") return text.startsWith("[") ? jsonOr(text) : (listIn(text) ?? cell);
   return field?.type === "object" ? jsonOr(text) : cell;
+}
+
+/** Only `[]` says that there is nothing in a list: separators without anything between them are what a spreadsheet's formula leaves. */
+function listIn(text: string): string[] | undefined {
+  const items = text
+    .split(";")
+    .map((item) => item.trim())
+    .filter(Boolean);
+  return items.length === 0 ? undefined : items;
 }
 
 function jsonOr(text: string): unknown {

@@ -85,6 +85,23 @@ test("what is wrong with a name that no database can hold is told, and the impor
   expect(errors[0]).toEqual({ line: 2, column: "fibreComposition", code: "VALIDATION_ERROR", message });
 });
 
+test("a cell of blanks is an empty one, and separators alone are no list: neither says that a product has no substances of concern", async () => {
+  const gtins = Array.from({ length: 4 }, gtin);
+  const [blank, spaces, none, separators] = [" ", '" \u00a0\t"', "[]", ";"];
+  const rows = [blank, spaces, none, separators].map(
+    (cell, i) => `Pot,A pot of two litres,${gtins[i]},SN-1,${i === 0 ? " " : "A"},${cell}`,
+  );
+  const done = await imported([HEADER, ...rows].join("\n"));
+  expect([done.created, done.errors]).toMatchObject([3, [{ line: 5, column: "hazardousSubstances", code: "VALIDATION_ERROR" }]]);
+  const extensionsOf = async (gtin?: string) => (await w.admin.get(`/products?gtin=${gtin}`)).body.data[0]?.extensions;
+  expect(await Promise.all(gtins.map(extensionsOf))).toEqual([
+    {},
+    { energyEfficiencyClass: "A" },
+    { energyEfficiencyClass: "A", hazardousSubstances: [] },
+    undefined,
+  ]);
+});
+
 test.each([
   ["a byte order mark, CRLF and quotes", () => `\ufeff${HEADER}\r\n"Kettle ""XL"", blue","A kettle, of 1.7 litres",${gtin()},SN-1,A,\r\n`],
   ["semicolons", () => `${HEADER.replaceAll(",", ";")}\nKettle;A kettle of 1.7 litres;${gtin()};SN-1;A;"lead;mercury"\n`],
