@@ -95,13 +95,13 @@ export const movedAt = async (tx: Tx, tenantId: string): Promise<number> =>
 
 const isOpen = sql`${imports.status} IN ('pending', 'running')`;
 
-/** The one that has waited longest, by the index of those that are open. */
+/** One whose node died, else the one that has waited longest, by the index of those that are open. */
 const longestDue = (tx: Tx, others?: SQL): Promise<{ id: string } | undefined> =>
   tx.db
     .select({ id: imports.id })
     .from(imports)
     .where(and(isOpen, lte(imports.leaseUntil, tx.now), others))
-    .orderBy(asc(imports.leaseUntil))
+    .orderBy(sql`CASE ${imports.status} WHEN 'running' THEN 0 ELSE 1 END`, asc(imports.leaseUntil), asc(imports.id))
     .limit(1)
     .get();
 

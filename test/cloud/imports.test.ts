@@ -4,9 +4,11 @@ import { expect, test } from "vitest";
 import { catalogue, type FieldSchema } from "../../cloud/catalogue.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { limits } from "#shared/limits.ts";
+import { claim } from "../../cloud/domain/imports.ts";
+import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { drop, forgetAbandoned } from "../../cloud/domain/uploads.ts";
-import { eq } from "../../cloud/store/drizzle.ts";
-import { uploads } from "../../cloud/store/schema.ts";
+import { eq, inArray } from "../../cloud/store/drizzle.ts";
+import { imports as table, uploads } from "../../cloud/store/schema.ts";
 import { world } from "../world.ts";
 
 const w = await world();
@@ -284,6 +286,33 @@ test("progress is seen while it runs; a restart in the middle loses and doubles 
   expect(await now()).toMatchObject({ total: 6_000, processed: 6_000, created: 6_000, failed: 0 });
   const uses = (await shop.get("/products/categories")).body.data;
   expect(uses.find(({ category }: { category: string }) => category === "electronics").products).toBe(6_000);
+});
+
+test("a file whose node died goes on before those that came in since", async () => {
+  const first = await w.store.write("claim", async (tx) => {
+    const { now, db } = tx;
+    const actor = { kind: "api_key", id: "k", name: "k" };
+    const common = {
+      tenantId: DEFAULT_TENANT,
+      category: "electronics",
+      actor,
+      requestId: "r",
+      bytes: 1,
+      total: 1,
+      created: 0,
+      failed: 0,
+      fault: null,
+    };
+    const [begun, next] = [
+      { ...common, id: "begun", status: "running", processed: 1, leaseUntil: now - 1, createdAt: now - 60_000, updatedAt: now - 60_000 },
+      { ...common, id: "next", status: "pending", processed: 0, leaseUntil: 0, createdAt: now, updatedAt: now },
+    ] as const;
+    for (const row of [next, begun]) await db.insert(table).values(row);
+    const claimed = await claim(tx);
+    await db.delete(table).where(inArray(table.id, [begun.id, next.id]));
+    return claimed?.id;
+  });
+  expect(first).toBe("begun");
 });
 
 test("a file that was worked off goes a few slices at a time, and what a node left of it goes with what was abandoned", async () => {

@@ -90,7 +90,7 @@ test("passports to be made and imports to be worked off are looked for, five tim
   expect(await planOf((tx) => generation.claim(tx, 10))).toEqual(["SEARCH passports USING INDEX passports_to_generate (lease_until<?)"]);
   expect(await planOf(generation.releaseAll)).toEqual(["SEARCH passports USING INDEX passports_to_generate (lease_until>?)"]);
   expect(await planOf((tx) => generation.isGenerating(tx, tenantId))).toEqual(["SCAN passports USING INDEX passports_to_generate"]);
-  expect(await planOf(imports.claim)).toEqual(["SEARCH imports USING INDEX imports_open (lease_until<?)"]);
+  expect(await planOf(imports.claim)).toEqual(["SEARCH imports USING INDEX imports_open (lease_until<?)", "USE TEMP B-TREE FOR ORDER BY"]);
 });
 
 test("the dispatcher's turn, a hundred of them a second, finds the tenants and events whose turn it is by an index", async () => {
