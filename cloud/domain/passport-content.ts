@@ -62,7 +62,8 @@ export function contentOf(product: Product, origin: string): Content {
   const sections: Record<string, unknown> = {};
   const characteristics: Record<string, unknown> = {};
   for (const [field, value] of Object.entries(product.extensions)) {
-    const place = PLACES[field];
+    const isNone = Array.isArray(value) && value.length === 0; // which a section, with what else is in it, couldn't say
+    const place = isNone ? undefined : PLACES[field];
     if (!place) characteristics[field] = value;
     else
       for (const [name, section] of Object.entries(place(value))) {

@@ -75,7 +75,7 @@ export function valueOf(value: unknown, key: string, language: Language, depth =
 
 function listOf(items: readonly unknown[], key: string, language: Language, depth: number): Html {
   const some = items.slice(0, ITEMS_MAX).map((item) => valueOf(item, key, language, depth + 1));
-  if (some.length === 0) return html`–`;
+  if (some.length === 0) return html`${words[language].none}`;
   if (some.length === 1) return html`${some}`;
   return html`<ul>
     ${some.map((item) => html`<li>${item}</li>`)}${items.length > ITEMS_MAX && html`<li>${words[language].cut}</li>`}

@@ -33,6 +33,7 @@ export const words = {
     version: (version: string, day: string) => `Version ${version} of ${day}`,
     yes: "yes",
     no: "no",
+    none: "none",
     cut: "… and more in the passport data",
     refusals: {
       voided: {
@@ -84,6 +85,7 @@ export const words = {
     version: (version: string, day: string) => `Version ${version} vom ${day}`,
     yes: "ja",
     no: "nein",
+    none: "keine",
     cut: "… und mehr in den Daten des Passes",
     refusals: {
       voided: {

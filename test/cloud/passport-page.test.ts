@@ -326,6 +326,13 @@ test("the page of a lot leads to the links of that lot, and is called by its own
   expect(page).toContain(JSON.stringify({ "@id": link }).slice(1, -1));
 });
 
+test("that there are no substances of concern is told where it was declared", async () => {
+  const { id } = await published({ extensions: { hazardousSubstances: [] } });
+  const shown = async (language: string) => read((await at(id, { ...BROWSER, "accept-language": language })).text);
+  expect(await shown("en")).toContain(" Substances of concern none ");
+  expect(await shown("de")).toContain(" Besorgniserregende Stoffe keine ");
+});
+
 test("what is little is told as little, and never as nothing", async () => {
   const lead = (concentrationPercentage: number) => ({ name: `lead ${concentrationPercentage}`, concentrationPercentage });
   const extensions = { hazardousSubstances: [0.0042, 0.000056, 0, 12.345, 0.05].map(lead), annualEnergyConsumptionKwh: 0.00042 };

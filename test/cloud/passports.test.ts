@@ -110,6 +110,13 @@ test("a material that was declared as recycled, or as new, is said to be that", 
   ]);
 });
 
+test("that there is none of something is said where it was declared, whatever else there is", async () => {
+  const extensions = { materials: [{ material: "oak" }], hazardousSubstances: [], woodSpecies: ["Quercus robur"] };
+  const { id } = await generated(w.admin, { category: "furniture", extensions });
+  const { product, materialsProvenance } = (await w.admin.get(`/passports/${id}`)).body.content;
+  expect([product.characteristics, materialsProvenance.length]).toEqual([{ hazardousSubstances: [], woodSpecies: ["Quercus robur"] }, 1]);
+});
+
 test("a carbon footprint is the product's, and not that of a kilogram of it", async () => {
   const { id } = await generated(w.admin, { category: "textile", extensions: { carbonFootprintKgCo2e: 4.2 } });
   const { emissionsScorecard } = (await w.admin.get(`/passports/${id}`)).body.content;
