@@ -115,10 +115,11 @@ export function identified(content: Content, row: Product, origin: string): Cont
   const faults = [
     ...(id === undefined || (typeof id === "string" && URL.canParse(id)) ? [] : [fault("id", "format", "must be a URL")]),
     ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
-    ...["serialNumber", "batchNumber"].flatMap((field) => other(`product.${field}`, names[field] ?? serialNumber, serialNumber)),
+    ...["serialNumber", "batchNumber"].flatMap((field) => other(`product.${field}`, numberIn(field), serialNumber)),
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
     ...(typeof names["name"] === "string" && names["name"].trim() !== "" ? [] : [fault("product.name", "type", "must be a text")]),
   ];
   if (faults.length > 0) throw invalid(faults);
   return whole;
 }
+  const numberIn = (field: string) => (field in product ? names[field] : (names[field] ?? serialNumber)); // what names it can't be null

@@ -284,6 +284,19 @@ test("content of one's own is completed by what names its product, and can't nam
     expect(refusal(await w.admin.patch(`/passports/${made.body.id}`, { content: { product } }))).toEqual([400, "VALIDATION_ERROR"]);
 });
 
+test("the number that names a product can't be taken out of its passport", async () => {
+  for (const [granularity, field] of [
+    ["item", "serialNumber"],
+    ["batch", "batchNumber"],
+  ] as const) {
+    const { id } = (await w.admin.post("/dpps", { productId: await ready(w.admin, { granularity }) })).body;
+    const edit = (number: string | null) => w.admin.patch(`/passports/${id}`, { content: { product: { [field]: number } } });
+    expect((await edit("SN/1")).status).toBe(200);
+    for (const number of [null, "SN/2"]) expect((await edit(number)).body.error?.details.fields[0].field).toBe(`content.product.${field}`);
+    expect((await w.admin.get(`/passports/${id}`)).body.content.product[field]).toBe("SN/1");
+  }
+});
+
 test("content of one's own has a URL for its id, as the credential's subject must, or none", async () => {
   const { id } = (await w.admin.post("/dpps", { productId: await ready() })).body;
   const edit = (content: object) => w.admin.patch(`/passports/${id}`, { content });
