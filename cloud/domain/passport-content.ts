@@ -1,6 +1,7 @@
 // From a product to what its passport says: the UN Transparency Protocol's vocabulary, filled by a table of which field goes where; and whether content of one's own is of that product.
 import { type FieldFault, invalid } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
+import { limits } from "#shared/limits.ts";
 import type { Row as Product } from "./products.ts";
 
 export type Content = Record<string, unknown>;
@@ -98,6 +99,20 @@ const WHICH_PRODUCT = ["type", "id", "name", "registeredId", "serialNumber", "ba
 const from = (own: Content, names: readonly string[]): Content =>
   Object.fromEntries(names.filter((name) => own[name] !== undefined).map((name) => [name, own[name]]));
 
+/** Whole numbers of so many digits were read as others, and what is signed would say otherwise than what was sent. */
+const misreadIn = (content: Content, most: number): FieldFault[] =>
+  /\d{16}/.test(JSON.stringify(content)) ? [...misread(content, "content").take(most)] : [];
+function* misread(value: unknown, field: string): Generator<FieldFault> {
+  if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21)
+    yield {
+      field: field.slice(0, limits.FAULT_FIELD_MAX_LENGTH),
+      rule: "number",
+      message: "has more digits than a number keeps: send it as a text",
+    };
+  else if (typeof value === "object" && value !== null)
+    for (const [name, inner] of Object.entries(value)) yield* misread(inner, `${field}.${name}`);
+}
+
 /** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
 export function identified(content: Content, row: Product, origin: string): Content {
   const own = contentOf(row, origin);
@@ -111,6 +126,7 @@ export function identified(content: Content, row: Product, origin: string): Cont
   const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
     is === must ? [] : [fault(field, "const", `must be ${String(must)}: it names the product`)];
   const { serialNumber } = row;
+  const numberIn = (field: string) => (field in product ? names[field] : (names[field] ?? serialNumber)); // what names it can't be null
   const { id } = whole; // the subject's own, which it may go without
   const faults = [
     ...(id === undefined || (typeof id === "string" && URL.canParse(id)) ? [] : [fault("id", "format", "must be a URL")]),
@@ -119,7 +135,7 @@ export function identified(content: Content, row: Product, origin: string): Cont
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
     ...(typeof names["name"] === "string" && names["name"].trim() !== "" ? [] : [fault("product.name", "type", "must be a text")]),
   ];
+  faults.push(...misreadIn(content, limits.FAULTS_MAX_ITEMS - faults.length));
   if (faults.length > 0) throw invalid(faults);
   return whole;
 }
-  const numberIn = (field: string) => (field in product ? names[field] : (names[field] ?? serialNumber)); // what names it can't be null

@@ -307,6 +307,19 @@ test("content of one's own has a URL for its id, as the credential's subject mus
   }
 });
 
+test("a number of more digits than a number keeps is refused by its place: another one would be signed", async () => {
+  const { id } = (await w.admin.post("/dpps", { productId: await ready() })).body;
+  const edit = (facts: string) =>
+    w.admin.send("PATCH", `/passports/${id}`, { body: `{"content":{"facts":${facts}}}`, headers: { "content-type": "application/json" } });
+  for (const number of ["106141412345678908", "-9007199254740993", "123456789012345678901"]) {
+    const refused = await edit(`{"parts":[{"sscc":1},{"sscc":${number}}]}`);
+    expect([refused.status, refused.body.error?.details.fields[0].field]).toEqual([400, "content.facts.parts.1.sscc"]);
+  }
+  const kept = [106, -9007199254740991, 0.1, 1e21, 6.02e23, 1e-7];
+  expect((await edit(JSON.stringify(kept))).status).toBe(200);
+  expect((await w.admin.get(`/passports/${id}`)).body.content.facts).toEqual(kept);
+});
+
 test("content of one's own has UNTP's sections as UNTP has them, each a thing or a list, and all that is wrong is named", async () => {
   const { id } = (await w.admin.post("/dpps", { productId: await ready() })).body;
   const lists = ["conformityClaim", "traceabilityInformation", "materialsProvenance"];
