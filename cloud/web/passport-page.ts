@@ -99,7 +99,7 @@ const hasFacts = (facts: Facts): boolean => Object.keys(facts).some((key) => key
 function materials(list: unknown, language: Language): Html[] {
   const say = words[language];
   if (!Array.isArray(list)) return [];
-  const all = list.filter(isObject);
+  const all = list.map((item): Facts => (isObject(item) ? item : { name: item }));
   const rows = (some: Facts[]) =>
     html`<ul class="materials">
       ${some.slice(0, ITEMS_MAX).map((item) => {
@@ -107,7 +107,7 @@ function materials(list: unknown, language: Language): Html[] {
         const fraction = typeof massFraction === "number" ? massFraction : undefined;
         return html`<li>
           <span class="row"
-            ><span>${theirs(typeof name === "string" ? name : "–")}</span
+            ><span>${typeof name === "string" ? theirs(name) : valueOf(name, "name", language)}</span
             >${fraction !== undefined && html`<span>${percent(fraction, language)}</span>`}</span
           >
           ${fraction !== undefined && bar(fraction)}${hasFacts(rest) && factsOf(rest, language, 1)}
@@ -122,18 +122,23 @@ function materials(list: unknown, language: Language): Html[] {
   ];
 }
 
-/** Told elsewhere on the page. */
+/** Told elsewhere on the page, where it is what it is told as. */
 const PRODUCT_TOLD = new Set(["name", "description", "serialNumber", "batchNumber", "characteristics", "productImage"]);
+const isUntold = (product: Facts, key: string): boolean =>
+  (key === "description" && typeof product[key] !== "string") || (key === "characteristics" && !isObject(product[key]));
+/** Sections of which some is told at a glance. */
+const AT_A_GLANCE = new Set(["emissionsScorecard", "circularityScorecard"]);
 const TOLD = new Set(["type", "@context", "id", "granularityLevel", "product", "materialsProvenance"]);
 
 function sections(content: Facts, told: ReadonlySet<string>, language: Language): Html[] {
   const product = objectIn(content, "product");
-  const details = { ...without(product, PRODUCT_TOLD), ...without(objectIn(product, "characteristics"), told) };
+  const toldOfIt = new Set([...PRODUCT_TOLD].filter((key) => !isUntold(product, key)));
+  const details = { ...without(product, toldOfIt), ...without(objectIn(product, "characteristics"), told) };
   const others = Object.entries(content).filter(([key]) => !TOLD.has(key));
   return [
     ...materials(content["materialsProvenance"], language),
     ...others.slice(0, ITEMS_MAX).flatMap(([key, value]) => {
-      const left = isObject(value) ? without(value, told) : value;
+      const left = isObject(value) && AT_A_GLANCE.has(key) ? without(value, told) : value;
       if (isObject(left) && !hasFacts(left)) return [];
       return [section(labelOf(key, language), valueOf(left, key, language))];
     }),

@@ -204,6 +204,25 @@ test("content of one's own is shown whole and harmless: unknown fields, nesting,
   expect(text).not.toContain("too deep");
 });
 
+test("nothing of a passport goes unsaid for being written otherwise than most write it", async () => {
+  const { id, passportId } = await published({}, "draft");
+  const { content } = (await w.admin.get(`/passports/${passportId}`)).body;
+  const edited = await w.admin.patch(`/passports/${passportId}`, {
+    content: {
+      ...content,
+      product: { ...content.product, description: { fr: "Une bouilloire" }, characteristics: [{ colour: "vermilion" }] },
+      materialsProvenance: ["Cobalt", 41.5, { name: ["Nickel", "Zinc"], hazardous: true }],
+      circularityScorecard: { recycledContent: 0.3 },
+      ofTheLid: { recycledContent: 0.45 },
+    },
+  });
+  expect(edited.status).toBe(200);
+  await publish(id);
+  const text = read((await at(id, BROWSER)).text);
+  for (const part of ["Une bouilloire", "vermilion", "Cobalt", "41.5", "Nickel", "Zinc", "30%", "45%"])
+    expect([part, text.includes(part)]).toEqual([part, true]);
+});
+
 test("content of a megabyte is a page that says where the rest is, and holds nobody up while it is made", async () => {
   const { id, passportId } = await published({}, "draft");
   const many = (count: number, what: unknown) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`fact${i}`, what]));
