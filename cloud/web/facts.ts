@@ -1,7 +1,7 @@
 // Facts of a passport as people read them: a friendly name, a number with its unit, a date, a country; whatever is nested stays in order.
 import { isObject } from "#shared/object.ts";
 import { type Html, html, theirs } from "./html.ts";
-import { labels, type Language, units, values, words } from "./words.ts";
+import { labels, type Language, unitCodes, units, values, words } from "./words.ts";
 
 type Facts = Record<string, unknown>;
 const NESTED_MAX = 4;
@@ -48,13 +48,19 @@ export function numberOf(value: number, key: string, language: Language): string
   return `${number(value, language)}\u00a0${plurals(language).select(meant(value)) === "one" ? one : more}`;
 }
 
+/** One that there is: JavaScript takes the 31st of February for the 3rd of March. */
+const isDay = (text: string): boolean =>
+  /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+Z)?$/.test(text) &&
+  !Number.isNaN(Date.parse(text)) &&
+  new Date(text).toISOString().startsWith(text.slice(0, 10));
+
 function textOf(text: string, key: string, language: Language): Html {
-  const known = Object.hasOwn(values, text) ? values[text] : undefined;
+  const meanings = /unit$/i.test(key) ? unitCodes : values; // a name may be spelled as a unit's code is
+  const known = Object.hasOwn(meanings, text) ? meanings[text] : undefined;
   if (known) return html`${pick(language, known)}`;
   if (/^https?:\/\//i.test(text) && URL.canParse(text)) return html`<a href="${text}" rel="nofollow noopener">${theirs(text)}</a>`;
   if (/country/i.test(key) && /^[A-Z]{2}$/.test(text)) return html`${countryOf(text, language)}`;
-  if (/^\d{4}-\d{2}-\d{2}(?:T[\d:.]+Z)?$/.test(text) && !Number.isNaN(Date.parse(text)))
-    return html`<time datetime="${text}">${day(text, language)}</time>`;
+  if (isDay(text)) return html`<time datetime="${text}">${day(text, language)}</time>`;
   return theirs(text);
 }
 

@@ -202,6 +202,10 @@ export const values: Record<string, readonly [en: string, de: string]> = {
   furniture: ["furniture", "Möbel"],
   CradleToGrave: ["from raw material to disposal", "vom Rohstoff bis zur Entsorgung"],
   CradleToGate: ["from raw material to the factory gate", "vom Rohstoff bis zum Werkstor"],
+};
+
+/** Codes of UN/CEFACT Recommendation 20, where it is a unit that is named. */
+export const unitCodes: Record<string, readonly [en: string, de: string]> = {
   EA: ["piece", "Stück"],
   KGM: ["kilogram", "Kilogramm"],
 };

@@ -377,3 +377,15 @@ test.each([
 ])("%s of %s is said in the singular or the plural that belongs to it", (value, key, english, german) => {
   expect(["en", "de"].map((language) => numberOf(value, key, language as "en").replace("\u00a0", " "))).toEqual([english, german]);
 });
+
+test("a name isn't taken for the code of a unit, nor a day that there isn't for another day", async () => {
+  const { id, passportId } = await published({}, "draft");
+  const { content } = (await w.admin.get(`/passports/${passportId}`)).body;
+  const characteristics = { modelCode: "EA", declaredUnit: "KGM", testedOn: "2026-02-31", soldOn: "2026-02-28" };
+  const product = { ...content.product, producedByParty: { name: "KGM" }, characteristics };
+  expect((await w.admin.patch(`/passports/${passportId}`, { content: { ...content, product } })).status).toBe(200);
+  await publish(id);
+  const text = read((await at(id, BROWSER)).text);
+  for (const part of ["Manufacturer KGM", "Model code EA", "Per kilogram", "Tested on 2026-02-31", "Sold on February 28, 2026"])
+    expect([part, text.includes(` ${part} `)]).toEqual([part, true]);
+});
