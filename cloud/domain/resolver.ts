@@ -38,7 +38,7 @@ const ofProduct = prepared(
   db
     .select(target)
     .from(products)
-    .innerJoin(passports, itsPassport)
+    .leftJoin(passports, itsPassport)
     .where(and(eq(products.tenantId, unseen("tenantId")), eq(products.id, unseen("productId")))),
 );
 const allocated = prepared(
@@ -61,7 +61,7 @@ const voidedProducts = prepared(
 );
 
 type Target = NonNullable<Awaited<ReturnType<typeof ofProduct.get>>>;
-const PUBLIC: ReadonlySet<Target["state"]> = new Set(["published", "suspended", "archived"]); // the page says which
+const PUBLIC: ReadonlySet<Target["state"] | null> = new Set(["published", "suspended", "archived"]); // the page says which
 
 export const voided = () => new Refusal("SERIAL_VOIDED");
 type Named = Pick<LinkKey, "gtin" | "serial">;
@@ -90,8 +90,8 @@ export async function resolve(tx: Tx, key: LinkKey, host: string): Promise<Resol
   // A lot that nobody speaks of is answered for by its GTIN; a serial that nobody made isn't: it may be a forgery.
   const found = own ?? (serial === undefined ? model : await ofSerial(gtin, serial, model, carrier));
   if (found === model && lot !== undefined && serial === undefined && (await isLotBuried(gtin, lot, model))) throw voided();
+  if (typeof found?.voidedAt === "number") throw voided(); // whether or not it was ever published
   if (!isPublic(found)) throw unknown(key, host);
-  if (found.voidedAt !== null) throw voided();
   const thing: LinkKey = { gtin, ...(serial !== undefined ? { serial } : own && lot !== undefined ? { lot } : {}) };
   const whole = found === own || serial !== undefined ? model : undefined;
   const above: Level[] = isPublic(whole) && whole.voidedAt === null ? [levelOf({ gtin }, whole)] : [];

@@ -342,6 +342,18 @@ test("a lot that was voided before it was published is 410, and its model doesn'
   for (const path of ["", "/10/L-3", "/10/L-1"]) expect((await at(`/01/${whole.gtin}${path}`)).status).toBe(302);
 });
 
+test("labels of a lot that was voided before it was published are 410, where its tenant publishes anything of the GTIN", async () => {
+  const [whole, part] = [await published(), await published({ granularity: "batch", serialNumber: "L-5" })];
+  for (const { gtin } of [whole, part]) {
+    const lot = await published({ gtin, granularity: "batch", serialNumber: "L-6" }, "none");
+    const { serials } = (await w.admin.post("/carriers/batch", { productId: lot.id, count: 1 })).body;
+    const link = `/01/${gtin}/21/${serials[0]}`;
+    expect(code(await at(link))).toEqual([404, "PRODUCT_NOT_FOUND"]);
+    expect((await w.admin.post(`/products/${lot.id}/void`, { reason: "recalled" })).status).toBe(200);
+    for (const headers of [{}, LINKSET]) expect(code(await at(link, headers))).toEqual([410, "SERIAL_VOIDED"]);
+  }
+});
+
 test("items and lots have passports of their own, found before their model's; a batch's name is no serial and an item's no lot", async () => {
   const whole = await published();
   const item = await published({ gtin: whole.gtin, granularity: "item", serialNumber: "I-1" });
