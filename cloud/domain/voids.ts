@@ -25,7 +25,14 @@ export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: str
   const item = await products.itemOf(tx, by.tenantId, row);
   if (item && item.voidedAt === null) await voidWhole(tx, by, item, said.reason, origin);
   else await voidSerial(tx, by, row, said.reason, origin);
+  if (![product.id, item?.id].includes(row.productId)) await tellOwner(tx, by, row, said.reason);
   return products.tellVoided(tx, by, product, row.serial, said.reason);
+}
+
+/** The product that the serial hangs on, where it was voided by way of another one of its GTIN, and is still there. */
+async function tellOwner(tx: Tx, by: By, { productId, serial }: carriers.Row, reason: string): Promise<void> {
+  if (await products.exists(tx, by.tenantId, productId))
+    await products.tellVoided(tx, by, await products.hold(tx, by.tenantId, productId), serial, reason);
 }
 
 async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, origin: string): Promise<Product> {

@@ -271,6 +271,18 @@ describe("print-status", () => {
     expect((await voided(one)).body.error.code).toBe("ALREADY_VOIDED");
   });
 
+  test("a serial that hangs on a lot is voided by way of its model, too, and both tell of it", async () => {
+    const home = await printShop(w);
+    const lot = await productMaker(home.admin)({ gtin: home.gtin, granularity: "batch", serialNumber: "L-1" }, "none");
+    const { serials } = (await home.admin.post("/carriers/batch", { productId: lot.id, count: 1 })).body;
+    const [serial] = serials as [string];
+    const said = { serial, reason: "scratched" };
+    expect((await home.admin.post(`/products/${home.product.id}/void`, said)).status).toBe(200);
+    for (const id of [home.product.id, lot.id])
+      expect((await home.admin.get(`/products/${id}/events`)).body.data.at(-1)).toMatchObject({ type: "product.updated", data: said });
+    expect((await home.admin.get(`/products/${lot.id}`)).body).toMatchObject({ version: 2, voidedAt: null });
+  });
+
   test("serials of a product that was deleted are refused as that, whoever has its GTIN now", async () => {
     const home = await printShop(w);
     const { productName: name, productDescription: description, ...rest } = (await home.admin.get(`/products/${home.product.id}`)).body;
