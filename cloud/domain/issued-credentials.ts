@@ -12,7 +12,7 @@ import type { Content } from "./passport-content.ts";
 
 const VC = "https://www.w3.org/ns/credentials/v2";
 export const UNTP_DPP = "https://test.uncefact.org/vocabulary/untp/dpp/0.6.0/";
-const LIST_BITS = 131_072; // the least that the standard allows: one credential in it tells nothing about which
+export const LIST_BITS = 131_072; // the least that the standard allows: one credential in it tells nothing about which
 
 /** did:web names a host, its port percent-encoded. */
 export const didOf = (origin: string): string => `did:web:${encodeURIComponent(new URL(origin).host)}`;

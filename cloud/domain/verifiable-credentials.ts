@@ -6,7 +6,7 @@ import type { Credential, CredentialCheck, CredentialVerdict } from "#shared/wir
 import type { Signing } from "../keys.ts";
 import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
 import { overtaken, type Tx } from "../store/store.ts";
-import { didOf, isRevoked, listUrl, revoke } from "./issued-credentials.ts";
+import { didOf, isRevoked, LIST_BITS, listUrl, revoke } from "./issued-credentials.ts";
 import { instant } from "./instant.ts";
 import { currentOf } from "./passports.ts";
 
@@ -118,6 +118,7 @@ async function judgeStatus(tx: Tx, { status }: Opened, signing: Signing): Promis
     !/^\d{1,6}$/.test(bit)
   )
     return said("unknown", "its status list isn't one of ours, and isn't fetched");
+  if (Number(bit) >= LIST_BITS) return said("failed", `status list ${list} has no such bit: ${bit}`);
   return (await isRevoked(tx, Number(list), Number(bit)))
     ? said("failed", `it was revoked: bit ${bit} of status list ${list} is set`)
     : said("passed", `bit ${bit} of status list ${list} isn't set`);

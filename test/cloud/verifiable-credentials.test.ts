@@ -287,6 +287,28 @@ test("a full status list is read anew when a bit was set, and not for everybody 
   expect(Math.min(...again)).toBeLessThan(Math.min(...anew) / 2);
 });
 
+test("a bit beyond the end of its list isn't another list's: what names one isn't said to be good, nor to be revoked", async () => {
+  const own = await world();
+  const folder = mkdtempSync(join(tmpdir(), "imprimatur-status-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const keys = await openKeys(own.store, folder, await openSeal(own.store, folder, []));
+  await own.store.write("revoked", ({ db }) =>
+    db.run(
+      sql`INSERT INTO issued_credentials (id, tenant_id, passport_id, version, status_index, issued_at, revoked_at) VALUES ('c', 't', 'p', 1, 131072, 1, 1)`,
+    ),
+  );
+  const issuer = `did:web:${encodeURIComponent(new URL(own.url).host)}`;
+  const statusOf = async (statusListIndex: string) => {
+    const listed = { type: "BitstringStatusListEntry", statusPurpose: "revocation", statusListCredential: `${own.url}/status/0` };
+    const credential = keys.sign("vc+jwt", { issuer, credentialStatus: { ...listed, statusListIndex } }, `${issuer}#${keys.kid}`);
+    const { checks } = (await own.admin.post("/credentials/verify", { credential })).body;
+    return (checks as { name: string; outcome: string; message: string }[]).find(({ name }) => name === "status");
+  };
+  expect(await statusOf("131071")).toMatchObject({ outcome: "passed" });
+  for (const bit of ["131072", "131073"])
+    expect(await statusOf(bit)).toMatchObject({ outcome: "failed", message: expect.stringContaining("no such bit") });
+});
+
 test("a bit that was read before a commit that then failed is in no status list", async () => {
   const own = await world();
   const folder = mkdtempSync(join(tmpdir(), "imprimatur-status-"));
