@@ -4,7 +4,14 @@ import { heard, partsOf, type Saying } from "../sayings.ts";
 import { type Children, h } from "./dom.ts";
 
 /** In one language; English has no words for refusals, whose own are English. */
-export type Told = { sayings: Readonly<Record<Saying, string>>; refusals: Readonly<Partial<Record<ErrorCode, string>>> };
+export type Told = {
+  sayings: Readonly<Record<Saying, string>>;
+  refusals: Readonly<Partial<Record<ErrorCode, string>>>;
+  /** Where this language doesn't write them as the kept sentences do. */
+  marks?: Readonly<Record<Mark, string>>;
+};
+type Mark = "; " | ", " | ": " | " (" | ")";
+const mark = ({ marks }: Told, one: Mark): string => marks?.[one] ?? one;
 export type ToldAbroad = Told & { refusals: Readonly<Record<ErrorCode, string>> };
 
 type Part = string | { theirs: string; lang?: "en" };
@@ -32,7 +39,9 @@ function filled(told: Told, words: string, put: Readonly<Record<string, string>>
 function putIn(told: Told, hole: string, value: string): Part[] {
   if (!SENTENCES.has(hole) || /^\d*$/.test(value)) return [value];
   const [, inner] = /^ \((.*)\)$/s.exec(value) ?? [];
-  return inner === undefined ? (tell(told, value) ?? [{ theirs: value }]) : [" (", ...putIn(told, hole, inner), ")"];
+  return inner === undefined
+    ? (tell(told, value) ?? [{ theirs: value }])
+    : [mark(told, " ("), ...putIn(told, hole, inner), mark(told, ")")];
 }
 
 /** `CODE: message`, as reasons of jobs have it that were refused. */
@@ -46,12 +55,12 @@ function refused(told: Told, { code, message }: { code: string; message: string 
   const known = message === "" ? undefined : tell(told, message);
   if (known || words === undefined) return known;
   const isMore = message !== "" && message !== errors[code as ErrorCode].says;
-  return [words.replace(/[.。]$/, ""), ...(isMore ? [" (", { theirs: message, lang: "en" as const }, ")"] : [])];
+  return [words.replace(/[.。]$/, ""), ...(isMore ? [mark(told, " ("), { theirs: message, lang: "en" as const }, mark(told, ")")] : [])];
 }
 function listed(told: Told, text: string): Part[] | undefined {
-  for (const between of ["; ", ", "]) {
+  for (const between of ["; ", ", "] as const) {
     const each = text.split(between).map((one, _, all) => (all.length > 1 ? tell(told, one) : undefined));
-    if (each.every((one) => one !== undefined)) return each.flatMap((one, i) => (i === 0 ? one : [between, ...one]));
+    if (each.every((one) => one !== undefined)) return each.flatMap((one, i) => (i === 0 ? one : [mark(told, between), ...one]));
   }
   return undefined;
 }
@@ -59,12 +68,12 @@ function listed(told: Told, text: string): Part[] | undefined {
 function addressed(told: Told, text: string): Part[] | undefined {
   const [, of = "", rest = ""] = /^(\S+): (.*)$/s.exec(text) ?? [];
   const said = rest === "" ? undefined : tell(told, rest);
-  return said && [...(tell(told, of) ?? [of]), ": ", ...said];
+  return said && [...(tell(told, of) ?? [of]), mark(told, ": "), ...said];
 }
 function explained(told: Told, text: string): Part[] | undefined {
   const [, head = "", code = ""] = /^(.*) \(([A-Z_]+)\)$/s.exec(text) ?? [];
   const said = head === "" ? undefined : tell(told, head);
-  return said && [...said, ` (${code})`];
+  return said && [...said, mark(told, " ("), code, mark(told, ")")];
 }
 
 /** In whichever language and direction it is. */

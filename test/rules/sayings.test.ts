@@ -102,6 +102,17 @@ test.each([
   expect(flat(de, text)).toBe(german);
 });
 
+test.each([
+  ["the printer waits: it is out of labels, its head is open", "打印机在等待：标签已用完、打印头已打开"],
+  [
+    "SCAN_MISMATCH: the tag has another serial: look for it, and explain it here",
+    "扫描内容不属于该任务（“the tag has another serial”）：请查找并在此说明",
+  ],
+  ["tcp://zd:9100: the port is closed (ECONNREFUSED)", "tcp://zd:9100：端口已关闭（ECONNREFUSED）"],
+])("%s, in Chinese with its own punctuation", (text, chinese) => {
+  expect(flat(zh, text)).toBe(chinese);
+});
+
 test("what nobody here has said is left to be quoted", () => {
   expect(tell(de, "Ribbon out, and no spare one at the line")).toBeUndefined();
   expect(flat(en, "the printer waits: it is paused")).toBe("the printer waits: it is paused");
