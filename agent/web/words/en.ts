@@ -136,7 +136,7 @@ export const en = {
     "over-temperature": "Head too hot",
     "under-temperature": "Head too cold",
     "head-element": "Head element broken",
-    cutter: "Cutter",
+    cutter: "Cutter fault",
     jam: "Jam",
     "labels-waiting": "Labels wait in it",
     "label-not-taken": "Take the label away",

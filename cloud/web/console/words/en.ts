@@ -109,7 +109,7 @@ export const en = {
     anyStation: "any station",
     nothingWaits: "Nothing waits.",
     stations: "Stations",
-    heardOf: (some: string, all: string) => `${some} of ${all} heard of`,
+    heardOf: (some: string, all: string) => `${some} of ${all} heard from`,
     silent: (count: string) => `${count} silent`,
     noneSilent: "None is silent.",
     dead: "Latest dead letters",
@@ -168,7 +168,7 @@ export const en = {
     holds: "It holds: this evidence is what was sealed, and the log has it.",
     partly: "What could be checked holds. The rest can't be checked in this browser.",
     broken: "It doesn't hold. Don't rely on this evidence.",
-    unsealed: "The job isn't sealed, so that there is no proof in the log yet. Its digest was recomputed.",
+    unsealed: "The job isn't sealed, so there is no proof in the log yet. Its digest was recomputed.",
     nobody: "Nobody has claimed the job yet: there is no evidence.",
     insecure:
       "This page came over plain http, where browsers lend no cryptography to pages: SHA-256 was computed by the page itself, and the signature wasn't checked. Use https, or imprimatur verify.",
@@ -232,7 +232,7 @@ export const en = {
     printers: "Printers",
     buffer: "Buffer",
     version: "Version",
-    seen: "Last heard of",
+    seen: "Last heard from",
   },
   products: {
     title: "Products",
