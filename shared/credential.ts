@@ -85,11 +85,14 @@ function instantIn(value: unknown): number {
   return offset ? Date.parse(offset[1] === undefined ? `${text}Z` : text) : Number.NaN;
 }
 
+/** A list that was signed a moment ago counts by a clock that is slow, too; a station's envelopes are borne with as far. */
+const SKEW_MS = 300_000;
+
 export function judgeValidity({ payload: { validFrom, validUntil } }: Opened, now: number): CredentialCheck {
   const [from, until] = [validFrom, validUntil].map((value) => (value === undefined ? undefined : instantIn(value)));
   if (Number.isNaN(from) || Number.isNaN(until)) return said("validity", "failed", "validFrom or validUntil isn't an instant");
   const instant = (at: number) => new Date(at).toISOString();
-  if (from !== undefined && now < from) return said("validity", "failed", `it counts from ${instant(from)} on`);
+  if (from !== undefined && now < from - SKEW_MS) return said("validity", "failed", `it counts from ${instant(from)} on`);
   if (until !== undefined && now >= until) return said("validity", "failed", `it ended at ${instant(until)}`);
   const since = from === undefined ? "ever" : instant(from);
   return said("validity", "passed", `it counts from ${since} on${until === undefined ? "" : `, to ${instant(until)}`}`);

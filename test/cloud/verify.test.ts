@@ -7,6 +7,8 @@ import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { digestOf } from "#shared/canonical.ts";
 import * as log from "../../cloud/domain/log.ts";
+import { linesOf } from "../../cloud/verify/evidence.ts";
+import { ringFrom } from "../../cloud/verify/keys.ts";
 import { verify as judge } from "../../cloud/verify.ts";
 import { startAnchor } from "../../fixtures/anchor.ts";
 import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
@@ -186,6 +188,14 @@ test("a status list says something only where it is one, of revocations, and whi
     expect([list, subject, entry, await status(list, subject, entry)]).toEqual([list, subject, entry, "unknown"]);
   for (const statusListIndex of [131_072, 2 ** 31, 2 ** 32, 2 ** 32 + 8].map(String))
     expect([statusListIndex, await status({}, {}, { statusListIndex })]).toEqual([statusListIndex, "fails"]); // a place that the list hasn't
+});
+
+test("a list that was signed a moment ago counts where the clock is slow by a minute", async () => {
+  const signed = Date.parse(String(partsOf(bundle.statusList).payload["validFrom"]));
+  const given = { keys: ringFrom(did), checkpoint: undefined, proof: undefined, consistency: undefined };
+  const lines = await linesOf(JSON.stringify(bundle), { ...given, now: signed - 60_000 });
+  expect(lines.filter(({ mark }) => mark === "fails" || mark === "unknown")).toEqual([]);
+  expect(lines).toContainEqual({ mark: "holds", text: expect.stringMatching("^status: ") });
 });
 
 test("keys of other kinds, which an issuer may have beside those that sign, stand in nobody's way", async () => {
