@@ -1,5 +1,5 @@
 // What is forgotten and when: one table. What isn't in it stays: evidence, jobs and their history, the audit chains, the log, products and their versions.
-import { and, eq, lte, or } from "../store/drizzle.ts";
+import { and, eq, gt, lte, or } from "../store/drizzle.ts";
 import { counters } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import * as sessions from "./console-sessions.ts";
@@ -31,7 +31,7 @@ const SWEEP = eq(counters.name, "sweep_until");
 /** Takes the sweeping for a while, or keeps it: until when; undefined while another node has it. */
 export async function takeSweep(tx: Tx, held: number): Promise<number | undefined> {
   const until = tx.now + TURN_MS;
-  const isOver = lte(counters.value, tx.now);
+  const isOver = or(lte(counters.value, tx.now), gt(counters.value, tx.now + 2 * TURN_MS)); // nobody takes so long a turn: it was by a clock that was ahead
   const isFree = held > 0 ? or(isOver, eq(counters.value, held)) : isOver;
   const taken = await tx.db.update(counters).set({ value: until }).where(and(SWEEP, isFree)).returning({ value: counters.value });
   return taken[0]?.value;

@@ -192,5 +192,7 @@ test("one node sweeps at a time; who holds it keeps it, and a dead one's turn en
     await endSweep(tx, mine); // not its own any more
     expect(await take(0)).toBeUndefined();
     expect(await take(0, 10 * 60_000)).toBeGreaterThan(kept);
+    expect(await take(0, 365 * 86_400_000)).toBeGreaterThan(kept); // by a clock that is ahead
+    expect(await take(0)).toBe(tx.now + 120_000); // and was set right while its node was dead
   });
 });
