@@ -7,9 +7,9 @@ import { parseNote } from "#shared/note.ts";
 import type { Config } from "../config.ts";
 import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
-import { afterRestore, openStatesOf, warnOfJobs, warnOfSerials } from "../domain/restored.ts";
+import { afterRestore, type GivenOut, givenOut, openStatesOf, warnOfJobs, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
-import { claimFolder, CUT_OFF, DATABASE, openStore, refuseWhileUsed, UNPACKED } from "../store/open.ts";
+import { claimFolder, CUT_OFF, DATABASE, openStore, openToLook, refuseWhileUsed, UNPACKED } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
 import { type Manifest, unpack } from "./archive.ts";
@@ -55,7 +55,7 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
     for (const name of readdirSync(dataDir).filter((left) => left.startsWith(UNPACKED))) rmSync(join(dataDir, name), { recursive: true });
     return await inScratch(join(dataDir, UNPACKED), async (fresh) => {
       const manifest = await checked(from, fresh, log);
-      await settle(fresh, manifest, log);
+      await settle(fresh, manifest, await givenOutIn(dataDir, log), log);
       const before = putInPlace(fresh, dataDir, now);
       giveToOwner(dataDir);
       return { manifest, before };
@@ -83,12 +83,33 @@ const onFatal = (line: string, cause: unknown) => {
   throw new Error(line, { cause });
 };
 
+/** What lies there may have given out more than any rate says; what of it can't be read is most likely why somebody restores. */
+async function givenOutIn(dataDir: string, log: Logger): Promise<GivenOut[]> {
+  const aside = readdirSync(dataDir).filter((name) => name.startsWith(BEFORE));
+  const beside = ["-wal", "-shm"].map((end) => join(dataDir, DATABASE + end)).filter((name) => !existsSync(name));
+  const all: GivenOut[] = [];
+  for (const folder of [dataDir, ...aside.map((name) => join(dataDir, name))]) {
+    const given = await lookInto(folder, log).catch(() => undefined);
+    if (given) all.push(given);
+  }
+  for (const name of beside) rmSync(name, { force: true }); // of the reading's own: the folder is claimed, so that nobody writes there
+  return all;
+}
+async function lookInto(folder: string, log: Logger): Promise<GivenOut | undefined> {
+  const store = await openToLook({ dataDir: folder, log });
+  try {
+    return await store?.read("given out", givenOut);
+  } finally {
+    await store?.close();
+  }
+}
+
 /** What was answered after the backup is forgotten here and remembered elsewhere: nothing of it may be given out again. */
-async function settle(fresh: string, { takenAt, log: head }: Manifest, log: Logger): Promise<void> {
+async function settle(fresh: string, { takenAt, log: head }: Manifest, given: GivenOut[], log: Logger): Promise<void> {
   const store = await openStore({ dataDir: fresh, log, onFatal });
   try {
     await warn(store);
-    await store.write("after a restore", (tx) => afterRestore(tx, { takenAt, logSize: head.size }));
+    await store.write("after a restore", (tx) => afterRestore(tx, { takenAt, logSize: head.size, given }));
   } finally {
     await store.close();
   }

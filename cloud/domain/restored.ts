@@ -1,5 +1,5 @@
 // The first units on a restored store: what may have been given out since the backup is given to nobody else, and every tenant is told.
-import { and, asc, eq, gt, inArray, isNull, lte, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gt, inArray, isNull, lt, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { type JobState, openStates } from "#shared/states.ts";
 import { consoleSessions, counters, printJobs, serialCounters, serials } from "../store/schema.ts";
@@ -9,7 +9,22 @@ import { newId } from "./ids.ts";
 
 const AGE_MAX_S = 366 * 86_400; // by a clock that is set decades ahead no serial would be left; so long a time takes an eighth of them
 
-export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: string; logSize: number }): Promise<void> {
+const PLACES = eq(counters.name, "credential_status");
+
+/** How far a store has given out serials, by tenant, and places in status lists. */
+export type GivenOut = { serials: { tenantId: string; next: number }[]; places: number };
+export async function givenOut({ db }: Tx): Promise<GivenOut> {
+  const [counter] = await db.select({ value: counters.value }).from(counters).where(PLACES);
+  const serials = await db.select({ tenantId: serialCounters.tenantId, next: serialCounters.next }).from(serialCounters);
+  return { serials, places: counter?.value ?? 0 };
+}
+
+type Since = {
+  takenAt: string;
+  logSize: number;
+  /** By the stores that the restored one takes the place of. */ given?: readonly GivenOut[];
+};
+export async function afterRestore(tx: Tx, { takenAt, logSize, given = [] }: Since): Promise<void> {
   const seconds = Math.min(AGE_MAX_S, Math.max(0, Math.ceil((tx.now - Date.parse(takenAt)) / 1_000))); // a restore of the same backup before this one left out fewer
   const places = limits.RESTORE_SKIP_SERIALS + seconds * limits.RESTORE_SKIP_SERIALS_PER_S;
   const bits = limits.RESTORE_SKIP_CREDENTIALS + seconds * limits.RESTORE_SKIP_CREDENTIALS_PER_S;
@@ -17,7 +32,18 @@ export async function afterRestore(tx: Tx, { takenAt, logSize }: { takenAt: stri
   await tx.db
     .update(counters)
     .set({ value: sql`${counters.value} + ${bits}` })
-    .where(eq(counters.name, "credential_status"));
+    .where(PLACES);
+  for (const { serials: theirs, places: value } of given) {
+    for (const { tenantId, next } of theirs)
+      await tx.db
+        .update(serialCounters)
+        .set({ next })
+        .where(and(eq(serialCounters.tenantId, tenantId), lt(serialCounters.next, next)));
+    await tx.db
+      .update(counters)
+      .set({ value })
+      .where(and(PLACES, lt(counters.value, value)));
+  }
   await tx.db.delete(consoleSessions); // who signed out since isn't to be signed in again
   const requestId = newId();
   for (const tenantId of await audit.chainIds(tx)) {

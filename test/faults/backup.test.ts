@@ -211,6 +211,31 @@ test("restored a second time, it gives out nothing that went out after the first
   expect(again?.bit).not.toBe(once?.bit);
 });
 
+test("restored over a life that gave out more than a restore leaves out, it goes on after all of that", async () => {
+  const folder = join(root, "busy");
+  await imprimatur(["restore", "--from", file, "--data", folder]);
+  const database = () => new DatabaseSync(join(folder, "imprimatur.db"));
+  const givenOut = (before: DatabaseSync) => {
+    const serials = before.prepare("SELECT tenant_id AS id, next FROM serial_counters ORDER BY id").all();
+    const places = before.prepare("SELECT name AS id, value AS next FROM counters WHERE name = 'credential_status'").all();
+    before.close();
+    return [...serials, ...places] as { id: string; next: number }[];
+  };
+  const busy = database();
+  busy.exec(
+    "UPDATE serial_counters SET next = next + 50000000; UPDATE counters SET value = value + 50000000 WHERE name = 'credential_status'",
+  );
+  const before = givenOut(busy);
+  for (const over of ["that life", "what is no database any more"]) {
+    expect((await imprimatur(["restore", "--from", file, "--data", folder, "--force"])).code).toBe(0);
+    expect([over, givenOut(database()).map(({ id, next }, i) => [id, next >= (before[i]?.next ?? 0)])]).toEqual([
+      over,
+      before.map(({ id }) => [id, true]),
+    ]);
+    truncateSync(join(folder, "imprimatur.db"), 10_000); // its own is lost, and what was put aside before it still tells
+  }
+});
+
 test("nothing that signs or makes serials can be read in it, and with its sealing key the same key signs on", async () => {
   const content = readFileSync(file);
   expect([content.includes("imprimatur.db"), content.includes("PRIVATE KEY")]).toEqual([true, false]);
