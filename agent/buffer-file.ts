@@ -133,6 +133,15 @@ function held(dataDir: string, file: string): Database.Database {
   }
 }
 
+export function isInUse(dataDir: string, file: string): boolean {
+  try {
+    held(dataDir, file).close();
+    return false;
+  } catch (error) {
+    return error instanceof Refusal; // else it is damaged, or not to be read, and nobody works with it
+  }
+}
+
 /** `waiting`: reports that the cloud hasn't settled. `owner`: the device whose words or labels are still in it; null where there are none. */
 type Whole = { good: true; waiting: number; owner: StationInfo["device"] | null; isPaused: boolean };
 export type Judged = Whole | { good: false; why: string };

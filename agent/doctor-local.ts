@@ -6,7 +6,7 @@ import { Refusal } from "#shared/errors.ts";
 import type { Station } from "#shared/wire/devices.ts";
 import type { Task } from "./attempt.ts";
 import { freeOn, ROOM_MIN_BYTES } from "./buffer-sql.ts";
-import { judged } from "./buffer-file.ts";
+import { isInUse, judged } from "./buffer-file.ts";
 import { type AgentConfig, BUFFER_FILE } from "./config.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
 import { addFace } from "./font.ts";
@@ -41,6 +41,12 @@ export function diskLine({ dataDir }: AgentConfig): Line {
 }
 const nearestThere = (folder: string): string => (existsSync(folder) ? folder : nearestThere(dirname(folder)));
 
+/** Whether an agent has the buffer, and with it the devices: one whose console isn't known can't be asked for them. */
+export function isHeld({ dataDir }: AgentConfig): boolean {
+  const file = join(dataDir, BUFFER_FILE);
+  return existsSync(file) && isInUse(dataDir, file);
+}
+
 /** `device`: whose key the settings have, where the cloud says so. */
 export function bufferLine({ dataDir }: AgentConfig, running: State | undefined, device: Station["device"] | null): Line {
   const { well, odd, bad } = linesOf("buffer");
@@ -62,8 +68,8 @@ export function bufferLine({ dataDir }: AgentConfig, running: State | undefined,
       ? odd(`${words}; the station is paused, and begins no label until somebody resumes it at its console`)
       : well(words);
   } catch (error) {
-    const isHeld = error instanceof Refusal && error.message.startsWith("another agent");
-    return isHeld
+    const isTaken = error instanceof Refusal && error.message.startsWith("another agent");
+    return isTaken
       ? odd(`an agent works in ${dataDir}, and its console doesn't answer: is console in these settings the running one's?`)
       : bad((error as Error).message);
   }

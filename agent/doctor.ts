@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { brokerLine, cloudLines, meetCloud } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
-import { bufferLine, configLine, diskLine, eyeLine } from "./doctor-local.ts";
+import { bufferLine, configLine, diskLine, eyeLine, isHeld } from "./doctor-local.ts";
 import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import type { State } from "./state.ts";
 import { bufferOfService, SERVICE } from "./unit.ts";
@@ -38,13 +38,18 @@ async function examine(file: string | undefined): Promise<Line[]> {
     return [linesOf("settings").bad(error.message)];
   }
   const [running, meeting] = await Promise.all([runningAt(config), meetCloud(config)]);
-  const devices = await Promise.all([
-    ...config.printers.map((printer) => printerLine(printer, running)),
-    ...config.scanners.map((scanner) => scannerLine(scanner, running)),
-  ]);
+  const isElsewhere = running === undefined && isHeld(config); // its console is another one than these settings name
+  const devices = isElsewhere
+    ? [...config.printers.map(({ name }) => `printer ${name}`), ...config.scanners.map(({ name }) => `scanner ${name}`)].map((check) =>
+        linesOf(check).odd("isn't looked at: the agent that works here has it"),
+      )
+    : await Promise.all([
+        ...config.printers.map((printer) => printerLine(printer, running)),
+        ...config.scanners.map((scanner) => scannerLine(scanner, running)),
+      ]);
   return [
     configLine(config, file ?? DEFAULT_FILE),
-    agentLine(config, running, service !== undefined),
+    agentLine(config, running, { isService: service !== undefined, isElsewhere }),
     diskLine(config),
     bufferLine(config, running, meeting.said.ok ? meeting.said.value.device : null),
     ...(await cloudLines(config, meeting)),
@@ -54,7 +59,8 @@ async function examine(file: string | undefined): Promise<Line[]> {
   ];
 }
 
-function agentLine(config: AgentConfig, running: State | undefined, isService: boolean): Line {
+type Where = { isService: boolean; /** It runs, and its console isn't known. */ isElsewhere: boolean };
+function agentLine(config: AgentConfig, running: State | undefined, { isService, isElsewhere }: Where): Line {
   const { well, odd, bad } = linesOf("agent");
   if (running) {
     const { stopped, buffer, paused } = running;
@@ -63,6 +69,7 @@ function agentLine(config: AgentConfig, running: State | undefined, isService: b
     if (paused) return odd(`${words} and is paused: no label is begun until somebody resumes it there`);
     return well(`${words}; what it holds is told by it`);
   }
+  if (isElsewhere) return odd(`runs, and doesn't answer at ${consoleOf(config)}: its devices are left to it`);
   const words = "doesn't run: its devices are looked at from here";
   return isService ? odd(`${words}; it is a service of this machine: systemctl status ${SERVICE} says why`) : well(words);
 }

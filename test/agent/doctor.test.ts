@@ -77,9 +77,13 @@ test("a running agent is asked instead of its devices, and works on", async (t) 
   expect((await checked(file)).of("printer printer")).toBe("FAIL: blocked: its head is open");
   expect(floor.scanner?.listeners()).toBe(1);
   expect(station.lines.some((line) => /"event":"(offline|scanner)".*false/.test(line))).toBe(false);
-  // Where its console isn't known, its buffer is left alone all the same.
+  // Where its console isn't known, its buffer and its devices are left alone all the same.
   writeFileSync(file, JSON.stringify({ ...floor.config, console: { host: "127.0.0.1", port: 9 } }));
-  expect((await checked(file)).of("buffer")).toMatch(/^warn: an agent works in .*, and its console doesn't answer/);
+  const { of } = await checked(file);
+  expect(of("buffer")).toMatch(/^warn: an agent works in .*, and its console doesn't answer/);
+  expect(of("agent")).toMatch(/^warn: runs, and doesn't answer at .*:9: /);
+  const left = "warn: isn't looked at: the agent that works here has it";
+  expect([of("printer printer"), of("scanner fixed")]).toEqual([left, left]);
   expect(station.state().stopped).toBeNull();
 });
 
