@@ -85,6 +85,7 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
       "SELECT n, job_ref, attempt_id, code, message, at FROM quarantine WHERE seen_by IS NULL ORDER BY n DESC LIMIT ?",
       most,
     ) as Quarantined[],
+  quarantineCount: (): number => Number(get("SELECT count(*) AS count FROM quarantine WHERE seen_by IS NULL")?.["count"]),
   seenTo: (n: number, operator: string): boolean =>
     write(
       () => run("UPDATE quarantine SET seen_by = ?, seen_at = ? WHERE n = ? AND seen_by IS NULL", operator, clock.now(), n).changes > 0,

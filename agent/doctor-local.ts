@@ -53,8 +53,9 @@ export function bufferLine({ dataDir }: AgentConfig, running: State | undefined,
   const file = join(dataDir, BUFFER_FILE);
   if (running) {
     const { buffer, notices, quarantine } = running;
+    const { quarantined = quarantine.length } = running as Partial<State>; // an agent of the version before says no number
     const told = notices.filter(({ code }) => code.startsWith("buffer")).map(({ words }) => words);
-    const refused = quarantine.length > 0 ? [`${quarantine.length} were refused: look at the console`] : [];
+    const refused = quarantined > 0 ? [`${quarantined} were refused: look at the console`] : [];
     const line = buffer.fault !== null ? bad : told.length + refused.length > 0 ? odd : well;
     return line([`${buffer.depth} report(s) wait for the cloud`, ...told, ...refused].join("; "));
   }

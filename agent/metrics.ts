@@ -17,7 +17,7 @@ export function metricsOf(now: () => State) {
   gauge("imprimatur_agent_paused", "1 while paused by a person", () => Number(now().paused));
   gauge("imprimatur_agent_buffer_depth", "Reports that the cloud hasn't settled yet", () => now().buffer.depth);
   gauge("imprimatur_agent_buffer_oldest_seconds", "Age of the oldest of them", () => (now().buffer.oldest_age_ms ?? 0) / 1_000);
-  gauge("imprimatur_agent_quarantined", "Reports that people have to look at", () => now().quarantine.length);
+  gauge("imprimatur_agent_quarantined", "Reports that people have to look at", () => now().quarantined);
   gauge(
     "imprimatur_agent_notices",
     "What people have to know of the station: a buffer set aside, a clock that is off",

@@ -57,6 +57,7 @@ export function stateOf({
   const open = [...store.inHand(), ...store.orphans()].toSorted((a, b) => a.createdAt - b.createdAt);
   const { count, oldestAt, pictures } = store.depth();
   const printers = lanes.map((lane) => printerOf(lane, open));
+  const refused = store.quarantined(SHOWN);
   const stopped = uplink.stopped() ?? store.fault();
   return {
     station: config.station ?? null,
@@ -98,7 +99,9 @@ export function stateOf({
       open: store.openLabels(SHOWN).map((row) => ({ ...row, at: iso(row.at), changed_at: iso(row.changed_at) })),
       open_states: OPEN_LABELS,
     },
-    quarantine: store.quarantined(SHOWN).map((row) => ({ ...row, at: iso(row.at) })),
+    quarantine: refused.map((row) => ({ ...row, at: iso(row.at) })),
+    /** Of which the list has the last ones. */
+    quarantined: refused.length < SHOWN ? refused.length : store.quarantineCount(),
     log: lines(),
     at: iso(clock.now()),
   };

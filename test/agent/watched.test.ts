@@ -98,6 +98,18 @@ test("a figure of labels goes down again: none is left where the last one was", 
   expect([await labels("printed"), await labels("sealed")]).toEqual([0, 1]);
 });
 
+test("what people have to look at is counted whole, and not as far as the page lists it", async (t) => {
+  const shop = await printShop(w);
+  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const figure = async () => figuresIn((await ask(station, "GET", "/metrics")).body).get("imprimatur_agent_quarantined");
+  for (let n = 1; n <= 51; n += 1)
+    station.store.quarantine({ jobRef: `pj_${n}`, attemptId: null, code: "EVIDENCE_INVALID", message: "no", what: "{}" });
+  expect([station.state().quarantine.length, await figure()]).toEqual([50, 51]);
+  const { session } = (await ask(station, "POST", "/api/operator", { badge: OPERATOR.badge })).body;
+  for (const n of [1, 2]) expect((await ask(station, "POST", `/api/quarantine/${n}/seen`, { session })).status).toBe(200);
+  expect([station.state().quarantine.length, await figure()]).toEqual([49, 49]);
+});
+
 test("what a station that can't start writes is one line on stderr, for the journal", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { settings: { dataDir: "/dev/null/none" } });
