@@ -6,7 +6,7 @@ import { isLoopback, urlAt } from "#shared/url-at.ts";
 import { brokerAt } from "#shared/mqtt.ts";
 import { freeBytesUnder } from "../files.ts";
 import { keysSetIn } from "../seal.ts";
-import { isClaimed } from "../store/open.ts";
+import { afterCutOff, isClaimed } from "../store/open.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
 
 export const OTHERS = 0o077;
@@ -34,9 +34,20 @@ export const settings: Check = ({ config }) => {
 export const folder: Check = ({ config: { DATA_DIR: dir } }) => {
   if (!statSync(dir, { throwIfNoEntry: false })) return bad(`${dir} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
   const there = ["", ...readdirSync(dir).filter((name) => name !== "lost+found")].map((name) => join(dir, name));
-  const found = [...shutAmong(there), ...(process.platform === "win32" ? [] : [...foreignAmong(there), ...openAmong(there)])];
+  const found = [
+    ...shutAmong(there),
+    ...cutOffIn(dir),
+    ...(process.platform === "win32" ? [] : [...foreignAmong(there), ...openAmong(there)]),
+  ];
   return found.length > 0 ? found : well(`${dir} is its owner's alone`);
 };
+
+/** No cloud starts there until somebody has decided. */
+function cutOffIn(dir: string): Finding[] {
+  const todo = afterCutOff(dir);
+  if (todo === undefined) return [];
+  return [isClaimed(dir) ? odd(`a restore into ${dir} is under way`, "let it end") : bad(`a restore into ${dir} was cut off`, todo)];
+}
 
 /** The files that SQLite has to write; whether the folder takes new ones the check of the sync shows. */
 const WRITTEN = /^(imprimatur\.db|lock)/;

@@ -155,8 +155,8 @@ export const CUT_OFF = "restore-under-way";
 export const UNPACKED = ".restoring-";
 type Claim = { waitMs?: number; evenCutOff?: boolean };
 
-/** What to do about a restore that was killed here; undefined where none was. */
-function afterCutOff(dataDir: string): string | undefined {
+/** What to do about a restore that was killed here; undefined where none was. One that is still at work has the folder claimed. */
+export function afterCutOff(dataDir: string): string | undefined {
   const there = readdirSync(dataDir);
   const unpacked = there.find((name) => name.startsWith(UNPACKED));
   if (there.includes(CUT_OFF)) return "run it again with --force";

@@ -265,6 +265,20 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "opens nothing",
   ],
   ["an empty database file", (folder) => truncateSync(join(folder, "imprimatur.db")), "FAIL", "database", "doesn't exist, or is empty"],
+  [
+    "a restore that was killed before it touched what was there",
+    (folder) => mkdirSync(join(folder, ".restoring-x"), 0o700),
+    "FAIL",
+    "data folder",
+    "was cut off",
+  ],
+  [
+    "a restore that was killed half way",
+    (folder) => writeFileSync(join(folder, "restore-under-way"), "", { mode: 0o600 }),
+    "FAIL",
+    "data folder",
+    "was cut off",
+  ],
   ["a job that nobody takes back", sql("UPDATE print_jobs SET look_at = 1"), "warn", "leases", "is due for"],
 ])("%s is found, by name and with what to do", async (_, harm, mark, check, says) => {
   const folder = mkdtempSync(join(root, "harmed-"));
