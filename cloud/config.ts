@@ -4,6 +4,7 @@ import { parseEnv } from "node:util";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
 import { nearest } from "#shared/nearest.ts";
+import { urlAt } from "#shared/url-at.ts";
 import { proxiesIn } from "./caller-address.ts";
 import { looksWhole } from "./domain/secrets.ts";
 import { textIn } from "./files.ts";
@@ -233,7 +234,15 @@ export function configFrom(given: Given): Config {
       throw new ConfigError(`${name}: ${(error as Error).message}`);
     }
   });
-  return Object.fromEntries(entries) as Config;
+  const config = Object.fromEntries(entries) as Config;
+  refuseNameless(config);
+  return config;
+}
+
+/** A socket may have an address that no URL has, such as one of IPv6 with its interface: all that names the cloud would fail. */
+function refuseNameless({ HOST, PORT, PUBLIC_URL }: Config): void {
+  if (PUBLIC_URL === undefined && !URL.canParse(urlAt(HOST, PORT)))
+    throw new ConfigError(`IMPRIMATUR_HOST: no URL can have ${HOST} in it: set IMPRIMATUR_PUBLIC_URL to the origin that others know`);
 }
 
 /** One line of a file. Node reads many at once too, but then a name that is set to a blank takes the next line for its value. */

@@ -54,6 +54,7 @@ test.each([
   [{ IMPRIMATUR_MQTT_URL: "mqtt://cloud:100%@broker.example" }, "percent-encoded"],
   [{ IMPRIMATUR_MQTT_PUBLIC_URL: "mqtt://cloud:secret@broker.example" }, "no user or password"],
   [{ IMPRIMATUR_PROT: "1" }, "did you mean IMPRIMATUR_PORT"],
+  [{ IMPRIMATUR_HOST: "fe80::1%eth0" }, "no URL can have fe80::1%eth0 in it: set IMPRIMATUR_PUBLIC_URL"],
   [
     { IMPRIMATUR_DATABASE_URL: "postgres://db.example/x?ssl_mode=verify-full" },
     "ssl_mode in it, which nothing here heeds: what is heeded of TLS is ssl, sslmode",
@@ -66,6 +67,13 @@ test.each([
     String.raw`\n between what look like two keys`,
   ],
 ])("the setting %j is refused by name", (env, words) => expect(() => configFrom(env)).toThrow(words));
+
+test("an address that no URL has is listened at where another one is told", () => {
+  const { HOST, PUBLIC_URL } = configFrom({ IMPRIMATUR_HOST: "fe80::1%eth0", IMPRIMATUR_PUBLIC_URL: "https://id.example" });
+  expect([HOST, PUBLIC_URL]).toEqual(["fe80::1%eth0", "https://id.example"]);
+  for (const host of ["::", "::1", "0.0.0.0", "localhost", "line-7.factory.local"])
+    expect(configFrom({ IMPRIMATUR_HOST: host }).HOST).toBe(host);
+});
 
 test("a key that has a \\n in it by chance is one key", () => {
   const key = String.raw`Kx9\nQ2-this-is-one-random-key-it-worked`;
