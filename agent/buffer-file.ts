@@ -134,6 +134,7 @@ function held(dataDir: string, file: string): Database.Database {
 }
 
 export function isInUse(dataDir: string, file: string): boolean {
+  if (statSync(file).size === 0) return false; // nor to be opened: SQLite would begin its first page in it
   try {
     held(dataDir, file).close();
     return false;
