@@ -113,6 +113,7 @@ function* misread(value: unknown, field: string): Generator<FieldFault> {
     for (const [name, inner] of Object.entries(value)) yield* misread(inner, `${field}.${name}`);
 }
 
+const isText = (value: unknown): boolean => typeof value === "string" && value.trim() !== "";
 /** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
 export function identified(content: Content, row: Product, origin: string): Content {
   const own = contentOf(row, origin);
@@ -125,15 +126,17 @@ export function identified(content: Content, row: Product, origin: string): Cont
   const fault = (field: string, rule: string, message: string): FieldFault => ({ field: `content.${field}`, rule, message });
   const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
     is === must ? [] : [fault(field, "const", `must be ${String(must)}: it names the product`)];
-  const { serialNumber } = row;
+  const { serialNumber, granularity } = row;
   const numberIn = (field: string) => (field in product ? names[field] : (names[field] ?? serialNumber)); // what names it can't be null
+  const isItem = granularity === "item"; // and may say which lot it comes from
   const { id } = whole; // the subject's own, which it may go without
   const faults = [
     ...(id === undefined || (typeof id === "string" && URL.canParse(id)) ? [] : [fault("id", "format", "must be a URL")]),
     ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
-    ...["serialNumber", "batchNumber"].flatMap((field) => other(`product.${field}`, numberIn(field), serialNumber)),
+    ...["serialNumber", ...(isItem ? [] : ["batchNumber"])].flatMap((field) => other(`product.${field}`, numberIn(field), serialNumber)),
+    ...(!isItem || isText(names["batchNumber"] ?? "none") ? [] : [fault("product.batchNumber", "type", "must be a text")]),
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
-    ...(typeof names["name"] === "string" && names["name"].trim() !== "" ? [] : [fault("product.name", "type", "must be a text")]),
+    ...(isText(names["name"]) ? [] : [fault("product.name", "type", "must be a text")]),
   ];
   faults.push(...misreadIn(content, limits.FAULTS_MAX_ITEMS - faults.length));
   if (faults.length > 0) throw invalid(faults);

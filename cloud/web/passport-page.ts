@@ -125,7 +125,9 @@ function materials(list: unknown, language: Language): Html[] {
 /** Told elsewhere on the page, where it is what it is told as. */
 const PRODUCT_TOLD = new Set(["name", "description", "serialNumber", "batchNumber", "characteristics", "productImage"]);
 const isUntold = (product: Facts, key: string): boolean =>
-  (key === "description" && typeof product[key] !== "string") || (key === "characteristics" && !isObject(product[key]));
+  (key === "description" && typeof product[key] !== "string") ||
+  (key === "characteristics" && !isObject(product[key])) ||
+  (key === "batchNumber" && product["serialNumber"] !== undefined); // the lot that an item comes from
 /** Sections of which some is told at a glance. */
 const AT_A_GLANCE = new Set(["emissionsScorecard", "circularityScorecard"]);
 const TOLD = new Set(["type", "@context", "id", "granularityLevel", "product", "materialsProvenance"]);

@@ -378,6 +378,19 @@ test.each([
   expect(["en", "de"].map((language) => numberOf(value, key, language as "en").replace("\u00a0", " "))).toEqual([english, german]);
 });
 
+test.each([
+  ["item", "SN/1", "L-2026-48", 200],
+  ["batch", "L/8", "L/9", 400],
+  ["model", "M/1", "L/9", 400],
+])("%s %s says that it comes from lot %s: %d", async (granularity, serialNumber, batchNumber, status) => {
+  const { id, passportId } = await published({ granularity, serialNumber }, "draft");
+  const { content } = (await w.admin.get(`/passports/${passportId}`)).body;
+  const edited = { ...content, product: { ...content.product, batchNumber } };
+  expect((await w.admin.patch(`/passports/${passportId}`, { content: edited })).status).toBe(status);
+  await publish(id);
+  expect(read((await at(id, BROWSER)).text).includes(` Lot ${batchNumber} `)).toBe(status === 200);
+});
+
 test("a name isn't taken for the code of a unit, nor a day that there isn't for another day", async () => {
   const { id, passportId } = await published({}, "draft");
   const { content } = (await w.admin.get(`/passports/${passportId}`)).body;

@@ -219,7 +219,7 @@ test("commands out of place are GUARD_REJECTED with what they would take", async
   const edited = { ...content, product: { ...content.product, description: "<script>alert(1)</script>" } };
   expect((await w.admin.patch(`/passports/${id}`, { content: edited })).status).toBe(200);
   expect((await w.admin.get(`/passports/${id}`)).body.content).toEqual(edited);
-  for (const wrong of [{ serialNumber: "LIE" }, { batchNumber: "LIE" }, { name: 5 }, { name: " " }])
+  for (const wrong of [{ serialNumber: "LIE" }, { batchNumber: 7 }, { batchNumber: " " }, { name: 5 }, { name: " " }])
     expect(
       refusal(await w.admin.patch(`/passports/${id}`, { content: { ...content, product: { ...content.product, ...wrong } } })),
     ).toEqual([400, "VALIDATION_ERROR"]);
