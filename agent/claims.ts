@@ -14,6 +14,9 @@ import { takersOf } from "./template.ts";
 
 const POLL_MS = 2_000; // until the cloud has said otherwise
 const INFO_MS = 300_000;
+/** So many jobs in a row whose envelopes aren't to be trusted: what is wrong isn't theirs, and each more that is claimed is an attempt less that it has. */
+const DISTRUSTED_MAX = 3;
+const DISTRUSTED_AGAIN_MS = 300_000;
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
 export type Asked = { key: string; body: ClaimBatch; at: number };
@@ -38,6 +41,9 @@ export function claimsOf(deps: ClaimDeps) {
     keptKey = asked?.key;
   }
   let infoAt = -Infinity;
+  const distrusted = new Set<string>();
+  let distrustedAt = -Infinity;
+  const isWary = () => distrusted.size >= DISTRUSTED_MAX;
 
   const ahead = () => store.inHand().filter((one) => !paperMayExist(one));
   const blocked = () => working().length === 0;
@@ -104,9 +110,12 @@ export function claimsOf(deps: ClaimDeps) {
     if (!verdict.good) {
       const message = `the envelope of ${job.job_ref} isn't to be trusted: ${verdict.why}`;
       store.quarantine({ jobRef: job.job_ref, attemptId, code: "ENVELOPE_REFUSED", message, what: envelope });
+      distrusted.add(job.job_ref);
+      distrustedAt = clock.now();
       say("error", { event: "envelope", job_ref: job.job_ref }, message);
       return; // its lease ends by itself; a stranger's claim deserves no answer
     }
+    distrusted.clear();
     const { leaseSeconds } = config.claim;
     const taken = store.take({
       attemptId,
@@ -141,7 +150,8 @@ export function claimsOf(deps: ClaimDeps) {
     if (deviceId === undefined || !standing.keys()) return;
     if (adoption.isDue() && (!hasRoom() || !(await adoption.run(deviceId)))) return;
     letGo();
-    const most = mayClaim() ? room() : 0;
+    const isToTry = !isWary() || clock.now() - distrustedAt > DISTRUSTED_AGAIN_MS;
+    const most = mayClaim() && isToTry ? Math.min(room(), isWary() ? 1 : Infinity) : 0;
     wasEmpty = most > 0 ? (await claim(most)) < most : false;
   }
   const { wake, end } = startRounds(clock, async () => {
@@ -154,6 +164,8 @@ export function claimsOf(deps: ClaimDeps) {
   });
   return {
     wake,
+    /** How many jobs in a row weren't to be trusted, where that keeps it from claiming more. */
+    wary: () => (isWary() ? distrusted.size : null),
     hungry: () => {
       if (!wasEmpty) wake();
     },

@@ -5,17 +5,24 @@ import type { SteadyClock } from "./clock.ts";
 import { type CloudTime, spanOf, WORTH_SAYING_MS } from "./cloud-time.ts";
 
 export type Notice = {
-  code: "buffer_set_aside" | "buffer_put_back" | "buffer_unwritable" | "clock_off" | "clock_went_back";
+  code: "buffer_set_aside" | "buffer_put_back" | "buffer_unwritable" | "clock_off" | "clock_went_back" | "envelopes_refused";
   words: string;
 };
 
-export function noticesOf({ store, clock, time }: { store: Store; clock: SteadyClock; time: CloudTime }): Notice[] {
+type Known = {
+  store: Store;
+  clock: SteadyClock;
+  time: CloudTime;
+  /** Jobs in a row whose envelopes weren't to be trusted. */ wary: number | null;
+};
+export function noticesOf({ store, clock, time, wary }: Known): Notice[] {
   const aside = store.setAside();
   const isDue = store.meta("adoption") === "due";
   const all: [Notice["code"], string | null][] = [
     ["buffer_set_aside", aside && saying(isDue ? "buffer_set_aside_unasked" : "buffer_set_aside", aside)],
     ["buffer_put_back", isDue && !aside ? saying("buffer_put_back") : null],
     ["buffer_unwritable", store.fault()],
+    ["envelopes_refused", wary === null ? null : saying("envelopes_refused", { count: wary })],
     ["clock_off", time.words()],
     ["clock_went_back", clock.ahead() < WORTH_SAYING_MS ? null : saying("clock_went_back", { span: spanOf(clock.ahead()) })],
   ];

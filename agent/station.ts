@@ -94,7 +94,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       standing,
       paused: pause.isOn,
       lines: log.last,
-      notices: () => noticesOf({ store, clock, time }),
+      notices: () => noticesOf({ store, clock, time, wary: claims.wary() }),
       broker: () => line.link(),
     });
   const end = async (web?: Console) => {

@@ -1,4 +1,5 @@
 // A clock that is hours off, and one that is set back while the station works: said, not suffered.
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { steady, systemClock } from "../../agent/clock.ts";
 import { spanOf } from "../../agent/cloud-time.ts";
@@ -300,4 +301,38 @@ test.each([
   [0, "0 s"],
 ])("%i ms is said as %s", (ms, words) => {
   expect(spanOf(ms)).toBe(words);
+});
+
+test("of jobs whose envelopes aren't to be trusted one is claimed every five minutes, so that all others keep their attempts", async (t) => {
+  const shop = await printShop(w);
+  const net = await startNetwork(() => w.url);
+  t.onTestFinished(net.end);
+  let isFalse = true;
+  const asked: number[] = [];
+  net.alter(({ path, body }, answer) => {
+    if (!path.endsWith("/claim/batch")) return answer;
+    asked.push((JSON.parse(body) as { max: number }).max);
+    return isFalse ? answer.replaceAll(/"envelope":"[^"]+"/g, '"envelope":"please print this"') : answer;
+  });
+  const jobs = await Promise.all(Array.from({ length: 9 }, () => shop.issue()));
+  const { clock, pass } = wrongBy(0);
+  const station = await running(t, net.url, shop, { settings: { claim: { ahead: 4, leaseSeconds: LEASE_S } } }, { clock });
+  const notices = () => station.state().notices.map(({ code }) => code);
+  const refused = () => station.state().quarantine.length;
+  await until(() => notices().includes("envelopes_refused"));
+  expect([refused(), asked]).toEqual([4, [4]]);
+  await shop.issue(); // it hears of it, and asks for nothing
+  pass(100_000);
+  await sleep(3_000);
+  expect(asked).toEqual([4]);
+  pass(201_000);
+  await until(() => refused() === 5);
+  expect(asked).toEqual([4, 1]);
+  isFalse = false;
+  pass(301_000);
+  await until(
+    async () =>
+      (await Promise.all(jobs.map(({ job_ref: ref }) => stateInCloud(shop, ref)))).filter((state) => state === "SEALED").length > 1,
+  );
+  expect(notices()).not.toContain("envelopes_refused");
 });

@@ -232,6 +232,7 @@ export const es: ToldAbroad = {
     found_damaged: "se halló dañado en un arranque anterior",
     tables_other: "sus tablas no son las de la versión {version}",
     rows_unread: "filas ilegibles: {count}",
+    envelopes_refused: "{count} trabajos seguidos no eran de fiar: no se piden más, salvo uno cada cinco minutos",
     clock_went_back: "el reloj de esta estación se atrasó; su propio tiempo sigue, {span} por delante",
     key_unlike: "la clave de la configuración tiene caracteres que ninguna clave tiene: ponga la del dispositivo, entera",
     other_template: "la plantilla {template} de esta estación no es la firmada en el trabajo",
