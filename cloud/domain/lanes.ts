@@ -58,17 +58,20 @@ export function overShare(held: readonly Lane[], most: number): string[] {
 
 const isMine = and(eq(lanes.webhookId, placeholder("webhookId")), eq(lanes.owner, placeholder("owner")));
 const readLane = prepared(db.select({ revision: lanes.revision }).from(lanes).where(isMine));
+// None of these waits for who makes a delivery for the lane at this moment: having marked it, that one may wait for a lane that this turn marked before.
+const isFree = sql`${lanes.webhookId} IN (SELECT webhook_id FROM lanes WHERE webhook_id = ${placeholder("webhookId")} AND owner = ${placeholder("owner")} ${sql.raw(SKIP_LOCKED)})`;
+const isMineNow = and(isMine, isFree);
 const renewLane = prepared(
   db
     .update(lanes)
     .set({ leaseUntil: sql`${placeholder("leaseUntil")}` })
-    .where(isMine),
+    .where(isMineNow),
 );
 const yieldLane = prepared(
   db
     .update(lanes)
     .set({ owner: null, leaseUntil: 0, dueAt: sql`${placeholder("now")}` })
-    .where(isMine),
+    .where(isMineNow),
 );
 // If a delivery came since the revision was read, the lane is due again and has to be looked at instead.
 const releaseLane = prepared(
@@ -79,7 +82,7 @@ const releaseLane = prepared(
       leaseUntil: 0,
       dueAt: sql`(SELECT min(due_at) FROM deliveries WHERE webhook_id = ${placeholder("webhookId")} AND due_at IS NOT NULL)`,
     })
-    .where(and(isMine, eq(lanes.revision, placeholder("revision")))),
+    .where(and(isMineNow, eq(lanes.revision, placeholder("revision")))),
 );
 const isDue = and(
   eq(deliveries.webhookId, placeholder("webhookId")),
@@ -106,7 +109,7 @@ export async function look(tx: Tx, owner: string, lane: Lane, most: number = lim
   const { webhookId, tenantId, inFlight, restedAt } = lane;
   const release = async (revision: number) => (await releaseLane.run({ webhookId, owner, revision })) > 0;
   if (inFlight.size === 0 && restedAt !== null && (await release(restedAt))) return gone;
-  if (inFlight.size === 0 && most === 0) return (await yieldLane.run({ webhookId, owner, now: tx.now }), gone);
+  if (inFlight.size === 0 && most === 0 && (await yieldLane.run({ webhookId, owner, now: tx.now })) > 0) return gone;
   const row = await readLane.get({ webhookId, owner });
   if (!row) return gone; // another node took it over
   const webhook = await webhooks.peek(tenantId, webhookId);
@@ -118,14 +121,15 @@ export async function look(tx: Tx, owner: string, lane: Lane, most: number = lim
   const allowed = Math.min(most, 1 + Math.floor(waiting.length / WAITING_PER_TRY));
   const tries = await begun(tx, webhook, waiting.slice(0, Math.max(0, allowed - inFlight.size)));
   const rested = tries.length === waiting.length ? row.revision : null;
-  return { lane: { ...(await renewed(tx, owner, lane)), restedAt: rested }, tries, again: tries.length + inFlight.size === 0 };
+  const kept = await renewed(tx, owner, lane);
+  return { lane: { ...kept, restedAt: rested }, tries, again: tries.length + inFlight.size === 0 || !isLong(tx, kept) };
 }
 
+const isLong = (tx: Tx, { leaseUntil }: Lane): boolean => leaseUntil - tx.now > RENEW_MS;
 async function renewed(tx: Tx, owner: string, lane: Lane): Promise<Lane> {
-  if (lane.leaseUntil - tx.now > RENEW_MS) return lane;
+  if (isLong(tx, lane)) return lane;
   const leaseUntil = tx.now + LEASE_MS;
-  await renewLane.run({ webhookId: lane.webhookId, owner, leaseUntil });
-  return { ...lane, leaseUntil };
+  return (await renewLane.run({ webhookId: lane.webhookId, owner, leaseUntil })) > 0 ? { ...lane, leaseUntil } : lane;
 }
 
 /** What waits, in turn and at most a slice of each; whole where it is only a few, as it mostly is. */

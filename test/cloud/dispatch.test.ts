@@ -9,9 +9,9 @@ import { backlog } from "../../cloud/domain/backlog.ts";
 import { SCHEDULE_MS, settle } from "../../cloud/domain/tries.ts";
 import { fanOut } from "../../cloud/domain/fan-out.ts";
 import { forgetEnded, forgetEvents } from "../../cloud/domain/deliveries.ts";
-import { claim, look, overShare } from "../../cloud/domain/lanes.ts";
+import { claim, type Lane, look, overShare } from "../../cloud/domain/lanes.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
-import { disable } from "../../cloud/domain/webhooks.ts";
+import { disable, markLane } from "../../cloud/domain/webhooks.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
 import { run } from "../../cloud/store/store.ts";
@@ -470,6 +470,45 @@ test("however many tenants have events that wait, each has its turn", async () =
     expect(new Set(firstTurns).size).toBe(40);
   });
 });
+
+// On SQLite units follow one another.
+test.runIf(engine === "postgres")(
+  "two nodes that make deliveries for each other's lanes while they let go of their own, or keep them, don't wait crosswise",
+  async () => {
+    const [one, other] = [await hooked(w, ["print.confirmed"]), await hooked(w, ["print.confirmed"])];
+    for (const inFlight of [[], ["a try"]]) {
+      await w.store.write("lanes", async (tx) => {
+        const theirs = [[one, "node 2"], [other, "node 1"]] as const; // oxfmt-ignore
+        for (const [{ id }, owner] of theirs)
+          await tx.db
+            .update(lanes)
+            .set({ owner, leaseUntil: tx.now + HOUR_MS, dueAt: null })
+            .where(eq(lanes.webhookId, id));
+      });
+      const laneOf = ({ id, tenantId }: typeof one): Lane => ({
+        webhookId: id,
+        tenantId,
+        leaseUntil: 0,
+        inFlight: new Set(inFlight),
+        restedAt: null,
+      });
+      const areMarked = Promise.withResolvers<void>();
+      let units = 0;
+      const turn = (owner: string, marks: typeof one, looksAt: typeof one) =>
+        w.store.write("turn", async (tx) => {
+          units += 1;
+          await markLane.get({ webhookId: marks.id });
+          if (units === 2) areMarked.resolve();
+          await areMarked.promise;
+          return look(tx, owner, laneOf(looksAt));
+        });
+      const looks = await Promise.all([turn("node 1", one, other), turn("node 2", other, one)]);
+      expect(looks.map(({ lane, again }) => [lane?.webhookId, again])).toEqual([[other.id, true], [one.id, true]]); // oxfmt-ignore
+      expect(units).toBe(2); // none was begun anew
+    }
+    await w.store.write("lanes", async (tx) => void (await tx.db.update(lanes).set({ owner: null, leaseUntil: 0 })));
+  },
+);
 
 test("while no dispatcher can work, how late the events are is told, though no webhook has anything to try again", async () => {
   const broken = await world({ settings: PRIVATE, clock: "stopped" });
