@@ -22,17 +22,15 @@ export async function voidIt(tx: Tx, by: By, id: string, said: Void, origin: str
   const row = await carriers.find(tx, by.tenantId, said.serial);
   if (row?.gtin !== product.gtin) throw new Refusal("SERIAL_NOT_ALLOCATED", `serial: ${said.serial} isn't allocated under ${product.gtin}`);
   if (row.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", `it was voided at ${instant(row.voidedAt)}`);
+  const hasOwner = row.productId !== product.id && (await products.exists(tx, by.tenantId, row.productId));
+  if (hasOwner) await products.hold(tx, by.tenantId, row.productId); // before its jobs and serials, as who voids that one as a whole
   const item = await products.itemOf(tx, by.tenantId, row);
   if (item && item.voidedAt === null) await voidWhole(tx, by, item, said.reason, origin);
   else await voidSerial(tx, by, row, said.reason, origin);
-  if (![product.id, item?.id].includes(row.productId)) await tellOwner(tx, by, row, said.reason);
+  // The product that the serial hangs on, where it was voided by way of another one of its GTIN, and is still there.
+  if (hasOwner && item?.id !== row.productId)
+    await products.tellVoided(tx, by, await products.find(tx, by.tenantId, row.productId), row.serial, said.reason);
   return products.tellVoided(tx, by, product, row.serial, said.reason);
-}
-
-/** The product that the serial hangs on, where it was voided by way of another one of its GTIN, and is still there. */
-async function tellOwner(tx: Tx, by: By, { productId, serial }: carriers.Row, reason: string): Promise<void> {
-  if (await products.exists(tx, by.tenantId, productId))
-    await products.tellVoided(tx, by, await products.hold(tx, by.tenantId, productId), serial, reason);
 }
 
 async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, origin: string): Promise<Product> {

@@ -5,12 +5,13 @@ import { Client as Connection } from "pg";
 import { expect, test } from "vitest";
 import { topicsOf } from "#shared/mqtt.ts";
 import { hold } from "../../cloud/domain/jobs.ts";
+import { hold as holdProduct } from "../../cloud/domain/products.ts";
 import { createLog } from "../../cloud/log.ts";
 import { createMetrics } from "../../cloud/metrics.ts";
 import { reportQueue, startStationListener } from "../../cloud/workers/station-listener.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
-import { publishing } from "../../fixtures/publishing.ts";
+import { productMaker, publishing } from "../../fixtures/publishing.ts";
 import { engine, freshDatabase, world } from "../world.ts";
 
 const databaseUrl = await freshDatabase();
@@ -141,6 +142,30 @@ test("the jobs of a product that is voided while their station reports them in o
   const [{ status }, size] = await Promise.all([own.admin.post(`/products/${own.product.id}/void`, { reason: "recalled" }), held]);
   expect([status, size]).toEqual([200, 10]);
   expect((await own.admin.get("/aidc/summary")).body.states.CANCELLED).toBe(items.length);
+});
+
+test("a serial of a lot that is voided by way of its model, while the lot is voided with all its jobs, ends once", async () => {
+  const own = await printShop(w, { gtin: gtin() });
+  const maker = productMaker(own.admin);
+  const lot = await maker({ gtin: own.gtin, granularity: "batch", serialNumber: "L-1" }, "published");
+  await own.admin.post(`/passports/${lot.passportId}/validations`);
+  const { serials } = (await own.admin.post("/carriers/batch", { productId: lot.id, count: 1 })).body;
+  const { body: job } = await own.admin.post("/aidc/jobs", { gtin: own.gtin, serial: serials[0] });
+  expect(job.product_id).toBe(lot.id);
+  const isHeld = Promise.withResolvers<void>();
+  const held = w.store.write("void", async (tx) => {
+    await holdProduct(tx, own.tenantId, lot.id);
+    isHeld.resolve();
+    await sleep(200);
+    return (await hold(tx, own.tenantId, [job.job_ref])).size;
+  });
+  await isHeld.promise;
+  const [{ status }, size] = await Promise.all([
+    own.admin.post(`/products/${own.product.id}/void`, { reason: "torn", serial: serials[0] }),
+    held,
+  ]);
+  expect([status, size]).toEqual([200, 1]);
+  expect((await own.admin.get(`/aidc/jobs/${job.job_ref}`)).body.state).toBe("CANCELLED");
 });
 
 test("serials that are voided one by one while what printed them says so are each voided", async () => {
