@@ -12,7 +12,7 @@ import { forgetEnded, forgetEvents } from "../../cloud/domain/deliveries.ts";
 import { claim, type Lane, look, overShare } from "../../cloud/domain/lanes.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { disable, markLane } from "../../cloud/domain/webhooks.ts";
-import { eq } from "../../cloud/store/drizzle.ts";
+import { eq, inArray } from "../../cloud/store/drizzle.ts";
 import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
 import { run } from "../../cloud/store/store.ts";
 import { limits } from "#shared/limits.ts";
@@ -492,21 +492,26 @@ test.runIf(engine === "postgres")(
         inFlight: new Set(inFlight),
         restedAt: null,
       });
-      const areMarked = Promise.withResolvers<void>();
-      let units = 0;
+      const [areMarked, areLookedAt] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      let [units, marked, lookedAt] = [0, 0, 0];
       const turn = (owner: string, marks: typeof one, looksAt: typeof one) =>
         w.store.write("turn", async (tx) => {
           units += 1;
+          if (units > 2) areLookedAt.resolve(); // one had to give way
           await markLane.get({ webhookId: marks.id });
-          if (units === 2) areMarked.resolve();
+          if ((marked += 1) === 2) areMarked.resolve();
           await areMarked.promise;
-          return look(tx, owner, laneOf(looksAt));
+          const seen = await look(tx, owner, laneOf(looksAt));
+          if ((lookedAt += 1) === 2) areLookedAt.resolve();
+          await areLookedAt.promise; // so long each keeps what it marked
+          return seen;
         });
       const looks = await Promise.all([turn("node 1", one, other), turn("node 2", other, one)]);
       expect(looks.map(({ lane, again }) => [lane?.webhookId, again])).toEqual([[other.id, true], [one.id, true]]); // oxfmt-ignore
       expect(units).toBe(2); // none was begun anew
     }
-    await w.store.write("lanes", async (tx) => void (await tx.db.update(lanes).set({ owner: null, leaseUntil: 0 })));
+    const isTheirs = inArray(lanes.webhookId, [one.id, other.id]);
+    await w.store.write("lanes", async (tx) => void (await tx.db.update(lanes).set({ owner: null, leaseUntil: 0 }).where(isTheirs)));
   },
 );
 
