@@ -166,6 +166,8 @@ export const labels: Record<string, readonly [en: string, de: string]> = {
   casNumber: ["CAS number", "CAS-Nummer"],
   location: ["Where in the product", "Wo im Produkt"],
   hazardousSubstances: ["Substances of concern", "Besorgniserregende Stoffe"],
+  materials: ["Materials", "Materialien"],
+  fibreComposition: ["Fibres", "Fasern"],
   animalOriginParts: ["Parts of animal origin", "Teile tierischen Ursprungs"],
   countryOfManufacture: ["Made in", "Hergestellt in"],
   careInstructions: ["Care", "Pflege"],

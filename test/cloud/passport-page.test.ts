@@ -350,6 +350,13 @@ test("that there are no substances of concern is told where it was declared", as
   const shown = async (language: string) => read((await at(id, { ...BROWSER, "accept-language": language })).text);
   expect(await shown("en")).toContain(" Substances of concern none ");
   expect(await shown("de")).toContain(" Besorgniserregende Stoffe keine ");
+  for (const [category, field, label] of [
+    ["furniture", "materials", "Materialien"],
+    ["textile", "fibreComposition", "Fasern"],
+  ] as const) {
+    const empty = await published({ category, extensions: { [field]: [] } });
+    expect(read((await at(empty.id, { ...BROWSER, "accept-language": "de" })).text)).toContain(` ${label} keine `);
+  }
 });
 
 test("what is little is told as little, and never as nothing", async () => {
