@@ -14,6 +14,7 @@ import { freePort } from "../../fixtures/free-port.ts";
 import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
+import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { type FloorOptions, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import {
@@ -396,15 +397,23 @@ describe.concurrent("the cloud refuses", () => {
   });
 
   test("a label's drawing while it is on its way to the printer: what comes out is in the ledger", async (t) => {
-    const { shop, net, station } = await behind(t, { eyes: "hand" });
-    await until(() => station.state().printers[0]?.status === "ready");
-    station.floor.machine?.fault("slow-reader", { bytes: 256, ms: 30 });
-    net.rule((passing): Fate => (statusOf(passing) === "RENDERED" ? { status: 422, code: "EVIDENCE_INVALID" } : "pass"));
+    let queue = 0;
+    const line = await startProxy(() => ({ port: queue }), {
+      onRequest: ({ bytes }) => void (bytes.includes(Buffer.from("89504e47", "hex")) && line.afflict({ kind: "black-hole" }, "down")),
+    });
+    t.onTestFinished(line.end);
+    const port = (url: string) => ((queue = Number(new URL(url).port)), url.replace(String(queue), String(line.port)));
+    const { shop, net, station } = await behind(t, { eyes: "hand", language: "ipp", port });
+    const begun = Promise.withResolvers<Fate>();
+    net.rule((passing) => (statusOf(passing) === "RENDERED" ? begun.promise : "pass"));
     const { job_ref: ref } = await shop.issue();
+    await until(() => station.floor.queue?.jobs().length === 1);
+    begun.resolve({ status: 422, code: "EVIDENCE_INVALID" });
     const open = [{ job_ref: ref, state: "unknown", words: expect.stringMatching(/: look for it, and explain it here$/) }];
     await until(() => station.state().quarantine.length === 1);
-    expect([station.floor.machine?.labels.length, station.state().ledger.open]).toMatchObject([0, open]);
-    await until(() => station.floor.machine?.labels.length === 1 && station.state().printers[0]?.status === "ready");
+    expect([station.store.ofJob(ref)[0]?.stage, station.state().ledger.open]).toMatchObject(["sending", open]);
+    line.heal(); // what it had answered is lost
+    await until(() => station.floor.queue?.labels.length === 1 && station.state().printers[0]?.status === "ready");
     expect(station.state().ledger.open).toMatchObject(open);
   });
 

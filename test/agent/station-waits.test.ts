@@ -9,6 +9,7 @@ import type { StationOptions } from "../../agent/station.ts";
 import { startDeaf } from "../../fixtures/deaf.ts";
 import { startDevice } from "../../fixtures/device.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
+import type { Passing } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import {
@@ -228,12 +229,17 @@ describe.concurrent("while a label waits for its scan", () => {
   });
 });
 
-test("a job that is cancelled while its printer is asked how it stands, as on a slow line, isn't printed any more", async (t) => {
+/** Its printer is asked how the counter stands, on a line that carries no answer before `release`. */
+async function askedInVain(t: Ends) {
   const shop = await printShop(w);
   const { port, holdUp } = await heardLine(t);
   let release = () => {};
   const hush = () => void (release = holdUp());
-  const { station, net, before, job } = await begunInVain(t, w.url, shop, 60_000, { port, hush });
+  return { shop, ...(await begunInVain(t, w.url, shop, 60_000, { port, hush })), release: () => release() };
+}
+
+test("a job that is cancelled while its printer is asked how it stands, as on a slow line, isn't printed any more", async (t) => {
+  const { shop, station, net, before, job, release } = await askedInVain(t);
   expect((await shop.admin.post(`/aidc/jobs/${job.job_ref}/cancel`, {})).status).toBe(200);
   net.rule(() => "pass");
   await until(() => jobAt(station, job.job_ref)?.stage === "orphan");
@@ -241,6 +247,17 @@ test("a job that is cancelled while its printer is asked how it stands, as on a 
   await until(() => jobAt(station, job.job_ref) === undefined && station.state().buffer_depth === 0);
   expect(await station.floor.links()).toEqual([before.digital_link]);
   expect(station.state().ledger.counts).toEqual({ sealed: 1, not_printed: 1 });
+});
+
+test("nor one whose drawing the cloud refuses meanwhile: none came out, as the ledger says", async (t) => {
+  const { station, net, before, job, release } = await askedInVain(t);
+  const isOfIt = ({ path, body }: Passing) => /\/results?$/.test(path) && `${path} ${body}`.includes(job.job_ref);
+  net.rule((passing) => (isOfIt(passing) ? { status: 422, code: "EVIDENCE_INVALID" } : "pass"));
+  await until(() => station.state().quarantine.length === 1 && station.state().ledger.counts["sealed"] === 1);
+  expect(station.state().ledger.counts).toEqual({ sealed: 1, unknown: 1 });
+  release();
+  await until(() => station.state().ledger.counts["not_printed"] === 1);
+  expect([await station.floor.links(), station.state().ledger.counts]).toEqual([[before.digital_link], { sealed: 1, not_printed: 1 }]);
 });
 
 test("a print queue that was there and answers nothing when it is opened anew is told of in its own words", async (t) => {
