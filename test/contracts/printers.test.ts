@@ -131,6 +131,17 @@ describe.concurrent.for(simulations)("$name", (simulation) => {
     expect(completion.outcome).toBe(grade === null ? "unknown" : "confirmed");
   });
 
+  test("nothing leaves of a label that is called off while it is asked how it stands, and the next one is as good as ever", async (t) => {
+    const pair = await pairOf(t, simulation);
+    const [calledOff, next] = [smallLabel(1), smallLabel(2)];
+    const encoded = await pair.printer.encode(calledOff, epcOf(pair.profile));
+    expect(await pair.printer.submit(encoded, () => false)).toMatchObject({ bytesAccepted: 0, retryable: true });
+    const { completion } = await printed(pair, next);
+    expect(completion.outcome).toBe(grade === null ? "unknown" : "confirmed");
+    await pair.machine.printed(1);
+    expect([countOf(pair, calledOff), countOf(pair, next)]).toEqual([0, 1]);
+  });
+
   test("several labels after one another are each confirmed by their own answer", async (t) => {
     const pair = await pairOf(t, simulation);
     for (const n of [1, 2, 3]) {
