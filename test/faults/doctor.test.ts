@@ -297,7 +297,9 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
 test("nothing fails in a store of the version before: what it kept otherwise is told once the next start has brought it up to date", async () => {
   const folder = mkdtempSync(join(root, "before-"));
   cpSync(dataDir, folder, { recursive: true });
-  sql("DROP INDEX outbox_by_tenant; DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24")(folder);
+  sql(
+    "DROP INDEX outbox_by_tenant; DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24",
+  )(folder);
   const said = await doctor(settings(folder));
   expect(said.lines.filter(({ mark }) => mark === "FAIL")).toEqual([]);
   for (const check of ["database", "webhooks", "leases"])
