@@ -59,7 +59,11 @@ async function examine(file: string | undefined): Promise<Line[]> {
   ];
 }
 
-type Where = { isService: boolean; /** It runs, and its console isn't known. */ isElsewhere: boolean };
+type Where = {
+  isService: boolean;
+  /** It runs, and its console isn't known. */
+  isElsewhere: boolean;
+};
 function agentLine(config: AgentConfig, running: State | undefined, { isService, isElsewhere }: Where): Line {
   const { well, odd, bad } = linesOf("agent");
   if (running) {

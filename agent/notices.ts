@@ -13,7 +13,8 @@ type Known = {
   store: Store;
   clock: SteadyClock;
   time: CloudTime;
-  /** Jobs in a row whose envelopes weren't to be trusted. */ wary: number | null;
+  /** Jobs in a row whose envelopes weren't to be trusted, where no more are claimed for that. */
+  wary: number | null;
 };
 export function noticesOf({ store, clock, time, wary }: Known): Notice[] {
   const aside = store.setAside();

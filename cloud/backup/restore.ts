@@ -89,8 +89,15 @@ async function givenOutIn(dataDir: string, log: Logger): Promise<GivenOut[]> {
   const beside = ["-wal", "-shm"].map((end) => join(dataDir, DATABASE + end)).filter((name) => !existsSync(name));
   const all: GivenOut[] = [];
   for (const folder of [dataDir, ...aside.map((name) => join(dataDir, name))]) {
-    const given = await lookInto(folder, log).catch(() => undefined);
-    if (given) all.push(given);
+    try {
+      const given = await lookInto(folder, log);
+      if (given) all.push(given);
+    } catch (error) {
+      log.warn(
+        { event: "restore", folder, err: error },
+        "what was given out there can't be read: only what its age lets expect is left out",
+      );
+    }
   }
   for (const name of beside) rmSync(name, { force: true }); // of the reading's own: the folder is claimed, so that nobody writes there
   return all;

@@ -13,7 +13,8 @@ type Message = Pick<typeof outbox.$inferSelect, "id" | "tenantId" | "type"> & { 
 
 // By nothing but `outbox_by_tenant`: in the words of its condition, and in its order, as a range of one tenant. Of `targets IS NOT NULL`, or of what a server
 // takes for a tenant with many events that wait, it would go through everybody's by their id: a backlog of a hundred thousand several times a turn.
-const NEXT_TENANT = "SELECT o.tenant_id FROM outbox o WHERE COALESCE(o.targets, '') <> '' AND o.tenant_id >";
+const WAITS = "COALESCE(targets, '') <> ''";
+const NEXT_TENANT = `SELECT o.tenant_id FROM outbox o WHERE ${WAITS} AND o.tenant_id >`;
 const TENANTS = `WITH RECURSIVE waiting (tenant_id, nth) AS (
   SELECT (${NEXT_TENANT} (? || '') ORDER BY o.tenant_id LIMIT 1), 1
   UNION ALL
@@ -28,7 +29,7 @@ async function tenantsInTurn(last: string): Promise<string[]> {
   return [...behind, ...(await tenantsBehind("")).filter((tenantId) => tenantId <= last)].slice(0, TENANTS_READ);
 }
 
-const WAITING = "outbox WHERE tenant_id BETWEEN (? || '') AND (? || '') AND COALESCE(targets, '') <> '' ORDER BY tenant_id, id LIMIT ?";
+const WAITING = `outbox WHERE tenant_id BETWEEN (? || '') AND (? || '') AND ${WAITS} ORDER BY tenant_id, id LIMIT ?`;
 /** A tenant's first ones. None after one that another node is at: told now, it would be heard of before that one. */
 async function firstMessages(tenantId: string, most: number): Promise<Message[]> {
   const held = await run(`SELECT id, type, targets FROM ${WAITING} ${SKIP_LOCKED}`, [tenantId, tenantId, most], "all");

@@ -1,6 +1,5 @@
 // Imports: a row that says how far a file is. Rows of the file and that number commit together, so that a restart neither loses nor doubles one.
-import type { SQL } from "drizzle-orm";
-import { and, asc, eq, gt, lte, max, notInArray, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gt, lte, max, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Import } from "#shared/wire/imports.ts";
@@ -95,20 +94,24 @@ export const movedAt = async (tx: Tx, tenantId: string): Promise<number> =>
 
 const isOpen = sql`${imports.status} IN ('pending', 'running')`;
 
-/** One whose node died, else the one that has waited longest, by the index of those that are open. */
-const longestDue = (tx: Tx, others?: SQL): Promise<{ id: string } | undefined> =>
-  tx.db
+/**
+ * A file that nobody works on, for as long as the lease. Tenants take turns, the next behind `lastTenant` first: one with a hundred files would keep all others
+ * waiting for hours. Of one tenant's the first is one whose node died, else the one that has waited longest.
+ */
+export async function claim(tx: Tx, lastTenant = ""): Promise<Row | undefined> {
+  const due = await tx.db
     .select({ id: imports.id })
     .from(imports)
-    .where(and(isOpen, lte(imports.leaseUntil, tx.now), others))
-    .orderBy(sql`CASE ${imports.status} WHEN 'running' THEN 0 ELSE 1 END`, asc(imports.leaseUntil), asc(imports.id))
+    .where(and(isOpen, lte(imports.leaseUntil, tx.now)))
+    .orderBy(
+      sql`CASE WHEN ${imports.tenantId} > ${lastTenant} THEN 0 ELSE 1 END`,
+      asc(imports.tenantId),
+      sql`CASE ${imports.status} WHEN 'running' THEN 0 ELSE 1 END`,
+      asc(imports.leaseUntil),
+      asc(imports.id),
+    )
     .limit(1)
     .get();
-
-/** A file that nobody works on, for as long as the lease. Tenants that were `served` have their next turn when no other waits: one with a hundred files would keep all others waiting for hours. */
-export async function claim(tx: Tx, served: readonly string[] = []): Promise<Row | undefined> {
-  const others = served.length > 0 ? await longestDue(tx, notInArray(imports.tenantId, [...served])) : undefined;
-  const due = others ?? (await longestDue(tx));
   if (!due) return undefined;
   const [row] = await tx.db
     .update(imports)

@@ -67,17 +67,13 @@ export async function cancel(tx: Tx, by: By, ref: string, reason: string | undef
   return jobs.toWire(await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason: why }, { reason: why }));
 }
 
+type Voider = { tenantId: string; actor: { id: string | null } };
+type VoidReason = "SERIAL_VOIDED" | "PRODUCT_VOIDED";
 /** What was voided gets no label: the job ends wherever it stands. */
-export async function cancelVoided(
-  tx: Tx,
-  by: { tenantId: string; actor: { id: string | null } },
-  ref: string,
-  reason: "SERIAL_VOIDED" | "PRODUCT_VOIDED",
-): Promise<void> {
+export async function cancelVoided(tx: Tx, by: Voider, ref: string, reason: VoidReason): Promise<void> {
   await endVoided(tx, by, await jobs.find(tx, by.tenantId, ref), reason);
 }
-type Voids = Parameters<typeof cancelVoided>;
-async function endVoided(tx: Tx, by: Voids[1], row: jobs.Row, reason: Voids[3]): Promise<void> {
+async function endVoided(tx: Tx, by: Voider, row: jobs.Row, reason: VoidReason): Promise<void> {
   if (hasEnded(row.state)) return; // since it was looked up: a label that was sealed stays so
   await ended(tx, row, "CANCELLED", { actor: { kind: "issuer", id: by.actor.id }, reason }, { reason });
 }

@@ -129,12 +129,13 @@ export function identified(content: Content, row: Product, origin: string): Cont
   const { serialNumber, granularity } = row;
   const numberIn = (field: string) => (field in product ? names[field] : (names[field] ?? serialNumber)); // what names it can't be null
   const isItem = granularity === "item"; // and may say which lot it comes from
+  const { batchNumber: lot } = names;
   const { id } = whole; // the subject's own, which it may go without
   const faults = [
     ...(id === undefined || (typeof id === "string" && URL.canParse(id)) ? [] : [fault("id", "format", "must be a URL")]),
     ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
     ...["serialNumber", ...(isItem ? [] : ["batchNumber"])].flatMap((field) => other(`product.${field}`, numberIn(field), serialNumber)),
-    ...(!isItem || isText(names["batchNumber"] ?? "none") ? [] : [fault("product.batchNumber", "type", "must be a text")]),
+    ...(isItem && lot !== undefined && !isText(lot) ? [fault("product.batchNumber", "type", "must be a text")] : []),
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
     ...(isText(names["name"]) ? [] : [fault("product.name", "type", "must be a text")]),
   ];

@@ -22,7 +22,8 @@ export async function givenOut({ db }: Tx): Promise<GivenOut> {
 type Since = {
   takenAt: string;
   logSize: number;
-  /** By the stores that the restored one takes the place of. */ given?: readonly GivenOut[];
+  /** By the stores that the restored one takes the place of. */
+  given?: readonly GivenOut[];
 };
 export async function afterRestore(tx: Tx, { takenAt, logSize, given = [] }: Since): Promise<void> {
   const seconds = Math.min(AGE_MAX_S, Math.max(0, Math.ceil((tx.now - Date.parse(takenAt)) / 1_000))); // a restore of the same backup before this one left out fewer

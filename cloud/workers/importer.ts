@@ -10,16 +10,15 @@ import { endingOwnLeases, startWorker, type Worker } from "./worker.ts";
 
 const IDLE_MS = 250;
 const SLICE_ROWS = 100;
-const SERVED_MAX = 1_000;
 const SLICE_CHARACTERS = 500_000; // rows of megabytes would make a unit of which all others have to wait for the end
 
 export function startImporter(store: Store, log: Logger): Worker {
-  let served: string[] = []; // tenants that had their turn since all others had one
+  let lastTenant = "";
 
   async function step(stopping: () => boolean): Promise<boolean> {
-    const row = await store.write("import claim", (tx) => imports.claim(tx, served));
+    const row = await store.write("import claim", (tx) => imports.claim(tx, lastTenant));
     if (!row) return false;
-    served = served.includes(row.tenantId) ? [row.tenantId] : [...served, row.tenantId].slice(-SERVED_MAX);
+    lastTenant = row.tenantId;
     await workOff(row, stopping);
     return true;
   }

@@ -295,6 +295,15 @@ describe.concurrent("labels", () => {
     return { shop, reader, floor, station, says: () => station.state().scanners[0]?.last?.words ?? "" };
   };
 
+  /** A label whose void one is asked about. */
+  const withVoid = async (t: Parameters<typeof withGate>[0]) => {
+    const gate = await withGate(t, "hand");
+    gate.floor.machine?.fault("rfid-void", { times: 1 });
+    const job = await gate.shop.issue({ needs: ["qr", "rfid"] });
+    await until(() => asked(gate.station, job.job_ref) === "destroy_void");
+    return { ...gate, job };
+  };
+
   test("another chip than the printer wrote is refused, though it carries the EPC, and so is one that an earlier label has", async (t) => {
     const { shop, reader, floor, station, says } = await withGate(t, "line");
     const { job_ref: ref, sgtin96_epc: epc, serial } = await shop.issue({ needs: ["qr", "rfid"] });
@@ -362,10 +371,8 @@ describe.concurrent("labels", () => {
   });
 
   test("a void label that was scanned before its tag was read is destroyed by then: the tag of the good one seals that one's scan only", async (t) => {
-    const { shop, reader, floor, station } = await withGate(t, "hand");
-    floor.machine?.fault("rfid-void", { times: 1 });
-    const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
-    await until(() => asked(station, ref) === "destroy_void");
+    const { shop, reader, floor, station, job } = await withVoid(t);
+    const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = job;
     expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: false, why: "tag" });
     expect((await say(station, ref, "destroyed")).status).toBe(200);
     await reader.scan(`${epc},${floor.machine?.labels.at(-1)?.tag?.tid}`);
@@ -376,10 +383,8 @@ describe.concurrent("labels", () => {
   });
 
   test("a tag without its chip's number that was read before a void label was destroyed may be that one's: it is read again", async (t) => {
-    const { shop, reader, floor, station } = await withGate(t, "hand");
-    floor.machine?.fault("rfid-void", { times: 1 });
-    const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
-    await until(() => asked(station, ref) === "destroy_void");
+    const { shop, reader, station, job } = await withVoid(t);
+    const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = job;
     await reader.scan(epc);
     await until(() => station.state().scanners[1]?.last?.words === `read ${epc}`);
     expect((await say(station, ref, "destroyed")).status).toBe(200);
