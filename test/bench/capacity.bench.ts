@@ -1,10 +1,10 @@
 // What a label costs on PostgreSQL, a call a state and in batches, and what a thousand factories would ask for at that price.
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { Client } from "pg";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Cost, needOf } from "./factories.ts";
 import { leanClient, well } from "./lean-client.ts";
-import { callers, inFull, type Line, median } from "./measure.ts";
+import { callers, cpuMs, inFull, type Line, median, statOf, TICK_MS } from "./measure.ts";
 import { printCloud } from "./print-cloud.ts";
 
 const ROUNDS = inFull(3, 1);
@@ -12,15 +12,8 @@ const ROUND_MS = inFull(5_000, 500);
 const STATIONS = 16; // as many as there are connections: cost is looked for, not speed
 const LABELS_A_CALL = 20;
 const BATCHES_AT_ONCE = 1; // of one tenant: more wait for its rows
-const TICK_MS = 10; // of /proc/PID/stat, on every Linux there is
 const [RESTING, POLL_S] = [10_000, 2];
 const FLOOR = { factories: 1_000, linesEach: 4, labelsAMinute: 20, seed: 1 };
-
-const statOf = (pid: number | string): string[] =>
-  readFileSync(`/proc/${pid}/stat`, "utf8")
-    .replace(/^.*\) /s, "")
-    .split(" ");
-const cpuMs = (stat: string[]): number => (Number(stat[11]) + Number(stat[12])) * TICK_MS;
 
 /** Processor time of a server and all its children, those that have ended among them. */
 function cpuOfFamily(parent: number): number {

@@ -1,15 +1,11 @@
 // Compliance: one product judged by all packs and stored, and what others feel while a thousand are.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Client, client } from "../../fixtures/client.ts";
+import type { Client } from "../../fixtures/client.ts";
 import { exemplary } from "../../fixtures/compliance.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { startServer } from "./http.bench.ts";
-import { inFull, type Line } from "./measure.ts";
+import { inFull, type Line, median } from "./measure.ts";
+import { cloudOn } from "./servers.ts";
 
-const KEY = "a-bench-key-of-24-characters";
 const MANY = inFull(1_000, 20);
 const SINGLES = inFull(100, 5);
 const ROUNDS = inFull(8, 1);
@@ -48,7 +44,7 @@ async function single(admin: Client, ids: string[]): Promise<number> {
     times.push(performance.now() - began);
     if (body.data.length < 6) throw new Error(`judged in ${body.data.length} sectors only`);
   }
-  return times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
+  return median(times);
 }
 
 /** The slowest answer to somebody who asks for something small again and again while the batch is worked off. */
@@ -67,16 +63,8 @@ async function slowestPing(admin: Client, work: Promise<unknown>): Promise<numbe
 }
 
 export async function complianceBench(): Promise<Line[]> {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-  const server = await startServer("../../cloud/main.ts", {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-    IMPRIMATUR_RATE_LIMIT: "off",
-    IMPRIMATUR_LOG_LEVEL: "info",
-  });
+  const { admin, end } = await cloudOn();
   try {
-    const admin = client(() => server.url, { authorization: `Bearer ${KEY}` });
     const [medians, blocks, seconds]: [number[], number[], number[]] = [[], [], []];
     for (let round = 0; round < ROUNDS; round += 1) {
       medians.push(await single(admin, (await products(admin)).slice(0, SINGLES)));
@@ -97,7 +85,6 @@ export async function complianceBench(): Promise<Line[]> {
       ),
     ];
   } finally {
-    await server.end();
-    rmSync(folder, { recursive: true, force: true });
+    await end();
   }
 }

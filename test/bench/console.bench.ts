@@ -9,7 +9,7 @@ import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ask, asked, running, type Running, sessionAt, until } from "../agent/floor.ts";
-import { inFull, type Line } from "./measure.ts";
+import { inFull, type Line, median, percentile } from "./measure.ts";
 
 const PAINTS = inFull(9, 1);
 const CHANGES = inFull(40, 1);
@@ -17,9 +17,6 @@ const WAKES = inFull(30, 1);
 const POLLS = inFull(12, 1);
 const POLL_MS = 1_000;
 const SMOOTH_MS = inFull(8_000, 300);
-const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.POSITIVE_INFINITY;
-const percentile = (values: number[], share: number) =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.POSITIVE_INFINITY;
 const msLine = (name: string, values: number[], most: number): Line => ({
   name: `console: ${name}`,
   figure: `${Math.round(median(values))} ms at the median, ${Math.round(percentile(values, 0.95))} ms for 95 of 100`,

@@ -1,47 +1,10 @@
 // HTTP: an authenticated, idempotent, audited POST against a bare fastify POST of the same size, each server in a process of its own.
-import { type ChildProcess, spawn } from "node:child_process";
-import { randomBytes, randomUUIDv7 } from "node:crypto";
-import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
+import { randomUUIDv7 } from "node:crypto";
 import autocannon from "autocannon";
-import { endsWithUs } from "../../fixtures/with-us.ts";
 import { duel, type Line, ratioLine } from "./measure.ts";
+import { cloudOn, KEY, startServer } from "./servers.ts";
 
 const CONNECTIONS = 64;
-const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
-
-type Server = { url: string; end(): Promise<void>; pid: number };
-
-/** Starts a program that logs one line with the event "ready" and its url. */
-export async function startServer(file: string, env: Record<string, string>, given: string[] = []): Promise<Server> {
-  const child: ChildProcess = endsWithUs(
-    spawn(process.execPath, [...process.execArgv, path(file), ...given], {
-      env: { ...process.env, ...env },
-      stdio: ["ignore", "pipe", "inherit"],
-    }),
-  );
-  if (!child.stdout) throw new Error("no stdout");
-  for await (const line of createInterface({ input: child.stdout })) {
-    if (!line.includes('"ready"')) continue;
-    child.stdout.resume();
-    const { url, pid = child.pid ?? 0 } = JSON.parse(line) as { url: string; pid?: number };
-    return {
-      url,
-      pid,
-      end: async () => {
-        const ended = once(child, "exit");
-        child.kill("SIGTERM");
-        await ended;
-      },
-    };
-  }
-  throw new Error(`${file} ended before it was ready`);
-}
-
 const body = JSON.stringify({ name: "a key of the bench, about as long as a name is", scopes: ["products:read", "aidc:read"] });
 
 async function load(url: string, headers: Record<string, string>, ms: number): Promise<number> {
@@ -65,16 +28,9 @@ async function load(url: string, headers: Record<string, string>, ms: number): P
 }
 
 export async function httpBench(): Promise<Line[]> {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-  const key = `bench-${randomBytes(16).toString("hex")}`;
-  const ours = await startServer("../../cloud/main.ts", {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_BOOTSTRAP_KEY: key,
-    IMPRIMATUR_RATE_LIMIT: "off",
-  });
+  const ours = await cloudOn();
   const bare = await startServer("./bare.ts", {});
-  const headers = { authorization: `Bearer ${key}` };
+  const headers = { authorization: `Bearer ${KEY}` };
   try {
     const result = await duel(
       { name: "POST /oauth/clients", run: (ms) => load(`${ours.url}/api/v2/oauth/clients`, headers, ms) },
@@ -84,6 +40,5 @@ export async function httpBench(): Promise<Line[]> {
   } finally {
     await ours.end();
     await bare.end();
-    rmSync(folder, { recursive: true, force: true });
   }
 }

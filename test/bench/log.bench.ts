@@ -1,13 +1,11 @@
 // The transparency log: appends a second, and what a proof costs in a log of a thousand leaves and in one of a million.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import * as log from "../../cloud/domain/log.ts";
-import { createLog } from "../../cloud/log.ts";
 import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
-import { openStore } from "../../cloud/store/open.ts";
+import { storeAt } from "../../fixtures/many-rows.ts";
 import { callers, duel, inFull, type Line, ratioLine } from "./measure.ts";
+import { freshFolder } from "./servers.ts";
 
 const SIZES = { big: inFull(1_000_000, 2_000), small: 1_000 };
 const APPENDING_MS = inFull(3_000, 100);
@@ -16,11 +14,8 @@ const CALLERS = 64;
 const digestOf = (n: number) => n.toString(16).padStart(64, "0");
 
 async function logOf(leaves: number) {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-  const onFatal = (line: string) => {
-    throw new Error(line);
-  };
-  const store = await openStore({ dataDir: folder, log: createLog("error"), onFatal });
+  const folder = freshFolder();
+  const store = await storeAt({ dataDir: folder });
   const signing = { keys: await openKeys(store, folder, await openSeal(store, folder, [])), origin: () => "http://bench.example" };
   let size = 0;
   const append = () => store.write("append", (tx) => log.append(tx, { kind: "passport", digest: digestOf(size++) }));

@@ -53,3 +53,11 @@ export function ratioLine(name: string, { rates, ratio }: { rates: [number, numb
 }
 
 export const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
+
+export const TICK_MS = 10; // of /proc/PID/stat, on every Linux there is
+/** What the kernel tells of a process, from its state on. */
+export const statOf = (pid: number | string): string[] =>
+  readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /s, "")
+    .split(" ");
+export const cpuMs = (stat: string[]): number => (Number(stat[11]) + Number(stat[12])) * TICK_MS;

@@ -1,14 +1,10 @@
 // Passports: a thousand asked for at once, and what those who read meanwhile notice of it.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { type Client, client } from "../../fixtures/client.ts";
+import type { Client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { readyProduct } from "../../fixtures/passports.ts";
-import { startServer } from "./http.bench.ts";
-import { inFull, type Line } from "./measure.ts";
+import { inFull, type Line, percentile } from "./measure.ts";
+import { cloudOn } from "./servers.ts";
 
-const KEY = "a-bench-key-of-24-characters";
 const PASSPORTS = inFull(1_000, 20);
 const ASKERS = 32;
 const READERS = 4;
@@ -38,15 +34,7 @@ async function reading(admin: Client, ids: string[], over: () => boolean): Promi
 }
 
 export async function passportsBench(): Promise<Line[]> {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-  const server = await startServer("../../cloud/main.ts", {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-    IMPRIMATUR_RATE_LIMIT: "off",
-    IMPRIMATUR_LOG_LEVEL: "info",
-  });
-  const admin = client(() => server.url, { authorization: `Bearer ${KEY}` });
+  const { admin, end } = await cloudOn();
   const extensions = { energyEfficiencyClass: "A", repairabilityScore: 7.5, hazardousSubstances: ["lead"], recycledContentPercentage: 30 };
   const numbers = Array.from({ length: PASSPORTS }, (_, i) => i);
   const productIds = await each(numbers, ASKERS, (i) => readyProduct(admin, { gtin: gtinOf(i), extensions }));
@@ -58,10 +46,9 @@ export async function passportsBench(): Promise<Line[]> {
   while ((await admin.get("/passports?status=generating&limit=1")).body.data.length > 0);
   const seconds = (performance.now() - began) / 1000;
   over = true;
-  const took = (await readers).flat().toSorted((a, b) => a - b);
-  const p99 = took[Math.floor(took.length * 0.99)] ?? Number.POSITIVE_INFINITY;
-  await server.end();
-  rmSync(folder, { recursive: true });
+  const took = (await readers).flat();
+  const p99 = percentile(took, 0.99);
+  await end();
   return [
     {
       name: `passports: ${PASSPORTS.toLocaleString("en-US")} asked for, signed and there`,

@@ -2,7 +2,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -10,6 +9,7 @@ import { Queue, Worker } from "bullmq";
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
 import { Pool } from "pg";
 import { PgBoss } from "pg-boss";
+import { freePort } from "../../fixtures/free-port.ts";
 import { callers } from "./measure.ts";
 
 /** Labels done in about this time, beginning and ending with nothing under way: who idles must not slow the others. */
@@ -105,10 +105,7 @@ export async function graphile(url: string): Promise<Peer> {
 /** A Redis that has written to the disk before it answers; nothing where none is installed. */
 async function startRedis(): Promise<{ port: number; stop(): Promise<void> } | undefined> {
   if (spawnSync("redis-server", ["--version"]).error) return undefined;
-  const free = createServer().listen(0, "127.0.0.1");
-  await once(free, "listening");
-  const { port } = free.address() as { port: number };
-  free.close();
+  const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "imprimatur-redis-"));
   const options = { port, bind: "127.0.0.1", dir: folder, appendonly: "yes", appendfsync: "always", save: "" };
   const server = spawn(

@@ -4,18 +4,17 @@ import { join } from "node:path";
 import { manyLabels } from "../../fixtures/many-jobs.ts";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Claim, goodItems } from "../../fixtures/print-shop.ts";
-import { startServer } from "./http.bench.ts";
 import { type Call, leanClient, well } from "./lean-client.ts";
-import { callers, inFull, type Line } from "./measure.ts";
+import { callers, inFull, type Line, median, percentile } from "./measure.ts";
 import { bullmq, CALLERS, graphile, type Peer, pgBoss, rawSqlite } from "./peer-queues.ts";
-import { claimSome, freshFolder, issue, oneByOne, type PrintCloud, printCloud } from "./print-cloud.ts";
+import { claimSome, issue, oneByOne, type PrintCloud, printCloud } from "./print-cloud.ts";
+import { freshFolder, startServer } from "./servers.ts";
 
 const ROUNDS = inFull(5, 1);
 const ROUND_MS = inFull(3_000, 300);
 const BATCHING_STATIONS = 4;
 const MANY = inFull(1_000_000, 2_000);
 const HALF_LOAD_ROUNDS = inFull(9, 1); // of a second
-const middle = (values: number[], share = 0.5) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
 
 /** Labels a second of everyone, round by round: they take turns, so that a noisy minute is everyone's. */
 async function inTurns<Name extends string>(contestants: Record<Name, Peer>): Promise<Record<Name, number[]>> {
@@ -58,8 +57,8 @@ async function bare(): Promise<Peer> {
 }
 
 function compared(name: string, ours: number[], theirs: number[], least: number): Line {
-  const ratio = middle(ours.map((rate, i) => rate / (theirs[i] ?? 1)));
-  const figure = `${ratio.toFixed(2)} (${Math.round(middle(ours))} against ${Math.round(middle(theirs))} labels/s)`;
+  const ratio = median(ours.map((rate, i) => rate / (theirs[i] ?? 1)));
+  const figure = `${ratio.toFixed(2)} (${Math.round(median(ours))} against ${Math.round(median(theirs))} labels/s)`;
   return { name: `peers: ${name}`, figure, target: `at least ${least}`, met: ratio >= least };
 }
 
@@ -180,10 +179,10 @@ async function halfOf(cloud: PrintCloud): Promise<number> {
 
 type Waits = { ours: number[][]; theirs: number[][]; aSecond: number; share: number; most: number };
 function slower(name: string, { ours, theirs, aSecond, share, most }: Waits): Line {
-  const [one, other] = [ours, theirs].map((each) => each.map((times) => middle(times, share))) as [number[], number[]];
-  const ratio = middle(one.map((ms, i) => ms / (other[i] ?? 1)));
+  const [one, other] = [ours, theirs].map((each) => each.map((times) => percentile(times, share))) as [number[], number[]];
+  const ratio = median(one.map((ms, i) => ms / (other[i] ?? 1)));
   const worst = [one, other].map((each) => Math.max(...each).toFixed(2)).join(" against ");
-  const figure = `${ratio.toFixed(1)} (${middle(one).toFixed(2)} against ${middle(other).toFixed(2)} ms at ${aSecond} calls/s; in its worst second ${worst})`;
+  const figure = `${ratio.toFixed(1)} (${median(one).toFixed(2)} against ${median(other).toFixed(2)} ms at ${aSecond} calls/s; in its worst second ${worst})`;
   return { name: `peers: ${name}`, figure, target: most === Infinity ? "told" : `at most ${most}`, met: ratio <= most };
 }
 

@@ -1,53 +1,11 @@
 // A cloud with a print shop in it, and labels that live their whole life there over HTTP: what several benches measure.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { client } from "../../fixtures/client.ts";
-import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
-import { startServer } from "./http.bench.ts";
+import { type Claim, goodItems, printShop, sealOf, type Shop } from "../../fixtures/print-shop.ts";
 import { type Call, leanClient, well } from "./lean-client.ts";
+import { cloudOn, freshFolder } from "./servers.ts";
 
 export const BATCH = 100; // labels a station claims and reports at once
 const RESULTS_A_CALL = 500;
-const KEY = "a-bench-key-of-24-characters";
 const API = "/api/v2";
-
-/** A cloud in a process of its own that can be started again on the same folder. */
-export async function cloudOn(folder: string, more: Record<string, string> = {}) {
-  const start = () =>
-    startServer("../../cloud/main.ts", {
-      IMPRIMATUR_PORT: "0",
-      IMPRIMATUR_DATA_DIR: folder,
-      IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-      IMPRIMATUR_RATE_LIMIT: "off",
-      IMPRIMATUR_MQTT_PORT: "0",
-      ...more,
-    });
-  let server = await start();
-  const as = (secret: string) => client(() => server.url, { authorization: `Bearer ${secret}` });
-  return {
-    get url() {
-      return server.url;
-    },
-    get pid() {
-      return server.pid;
-    },
-    as,
-    admin: as(KEY),
-    restart: async (meanwhile: () => Promise<void>) => {
-      await server.end();
-      await meanwhile();
-      server = await start();
-    },
-    end: async () => {
-      await server.end();
-      rmSync(folder, { recursive: true });
-    },
-  };
-}
-export type Cloud = Awaited<ReturnType<typeof cloudOn>>;
-export type Shop = Awaited<ReturnType<typeof printShop>>;
-export const freshFolder = () => mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
 
 export async function issue(shop: Shop, count: number): Promise<void> {
   for (let left = count; left > 0; left -= 1_000) {
@@ -105,7 +63,7 @@ function serialsOf(shop: Shop): () => Promise<string> {
   };
 }
 
-export type SealedLabel = { jobRef: string; tenantId: string };
+type SealedLabel = { jobRef: string; tenantId: string };
 /** Labels from the order to the seal, on a cloud of these settings; before it begins, `stock` may fill the closed store with a past, made of one sealed label. */
 export async function printCloud({
   settings = {},

@@ -4,7 +4,8 @@ import { onServer, startPostgres } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { leanClient, well } from "./lean-client.ts";
 import { inFull, type Line, percentile, rate, ratioLine, residentMb } from "./measure.ts";
-import { BATCH, cloudOn, freshFolder, inBatches, issue, oneByOne } from "./print-cloud.ts";
+import { BATCH, inBatches, issue, oneByOne } from "./print-cloud.ts";
+import { cloudOn, freshFolder } from "./servers.ts";
 
 const LINES = 64; // stations at once
 const ROUND_MS = inFull(5_000, 300);
@@ -30,7 +31,7 @@ async function labels(lines: number, act: () => Promise<number>): Promise<number
 }
 
 async function wholeLabels(): Promise<Line[]> {
-  const cloud = await cloudOn(freshFolder());
+  const cloud = await cloudOn();
   const shop = await printShop(cloud);
   const { post, end } = leanClient(cloud.url, shop.device.secret);
   await issue(shop, ISSUED);
@@ -94,7 +95,7 @@ async function claims(): Promise<Line> {
 }
 
 async function exports(): Promise<Line> {
-  const cloud = await cloudOn(freshFolder());
+  const cloud = await cloudOn();
   const shop = await printShop(cloud);
   for (let made = 0; made < EXPORTED; made += 10_000) await shop.allocate(10_000);
   const before = residentMb(cloud.pid);

@@ -1,15 +1,10 @@
 // Products: a thousand in one call against a thousand calls, a file of 100,000 rows, and what a million products change.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { manyProducts } from "../../fixtures/many-rows.ts";
-import { startServer } from "./http.bench.ts";
 import { duel, inFull, type Line, ratioLine, residentMb } from "./measure.ts";
+import { type Cloud, cloudOn, freshFolder } from "./servers.ts";
 
-const KEY = "a-bench-key-of-24-characters";
 const IMPORT_ROWS = inFull(100_000, 2_000);
 const FEW = 1_000;
 const MANY = inFull(1_000_000, 2_000);
@@ -24,19 +19,6 @@ const kettle = () => ({
   extensions: { energyEfficiencyClass: "A", repairabilityScore: 7.5, hazardousSubstances: ["lead"], weeeCategory: "small_equipment" },
 });
 
-type Cloud = { admin: Client; pid: number; end(): Promise<void> };
-async function cloudOn(folder: string): Promise<Cloud> {
-  const server = await startServer("../../cloud/main.ts", {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-    IMPRIMATUR_RATE_LIMIT: "off",
-    IMPRIMATUR_LOG_LEVEL: "info",
-  });
-  return { admin: client(() => server.url, { authorization: `Bearer ${KEY}` }), pid: server.pid, end: server.end };
-}
-const freshFolder = () => mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-
 /** Does it one after another for about so long; how many it did. */
 async function repeat(ms: number, act: () => Promise<{ status: number; text: string }>, each = 1): Promise<number> {
   const until = performance.now() + ms;
@@ -50,21 +32,18 @@ async function repeat(ms: number, act: () => Promise<{ status: number; text: str
 }
 
 async function batches(): Promise<Line> {
-  const folder = freshFolder();
-  const cloud = await cloudOn(folder);
+  const cloud = await cloudOn();
   const batch = () => cloud.admin.post("/products/batch", { items: Array.from({ length: 1_000 }, kettle) });
   const result = await duel(
     { name: "batches of 1,000", run: (ms) => repeat(ms, batch, 1_000) },
     { name: "single creates", run: (ms) => repeat(ms, () => cloud.admin.post("/products", kettle())) },
   );
   await cloud.end();
-  rmSync(folder, { recursive: true });
   return ratioLine("products: in batches of 1,000, against one by one on one connection", result, 4, "products");
 }
 
 async function importing(): Promise<Line[]> {
-  const folder = freshFolder();
-  const cloud = await cloudOn(folder);
+  const cloud = await cloudOn();
   await repeat(1_000, () => cloud.admin.get("/tenant"));
   const idle = residentMb(cloud.pid);
   const rows = Array.from({ length: IMPORT_ROWS }, (_, i) => `Kettle,A kettle of 1.7 litres,${gtinOf((n += 1))},K-${i},A,7.5`);
@@ -90,7 +69,6 @@ async function importing(): Promise<Line[]> {
   const read = (cursor: string | undefined) => (ms: number) => repeat(ms, () => cloud.admin.get(`/products?limit=100${cursor}`));
   const paging = await duel({ name: "page 1,000", run: read(pages.at(-1)) }, { name: "page 1", run: read("") });
   await cloud.end();
-  rmSync(folder, { recursive: true });
   return [
     {
       name: `import: ${IMPORT_ROWS.toLocaleString("en-US")} rows`,
@@ -108,14 +86,15 @@ async function importing(): Promise<Line[]> {
   ];
 }
 
+async function cloudWith(products: number): Promise<Cloud> {
+  const folder = freshFolder();
+  const cloud = await cloudOn(folder); // makes the tables and the tenant
+  await cloud.restart(() => manyProducts(folder, products));
+  return cloud;
+}
+
 async function grown(): Promise<Line[]> {
-  const folders = [freshFolder(), freshFolder()] as const;
-  for (const [i, folder] of folders.entries()) {
-    await (await cloudOn(folder)).end(); // makes the tables and the tenant
-    await manyProducts(folder, i === 0 ? MANY : FEW);
-  }
-  const clouds = await Promise.all(folders.map(cloudOn));
-  const [big, small] = clouds as [Cloud, Cloud];
+  const [big, small] = [await cloudWith(MANY), await cloudWith(FEW)];
   const creates = await duel(
     { name: "at a million", run: (ms) => repeat(ms, () => big.admin.post("/products", kettle())) },
     { name: "at a thousand", run: (ms) => repeat(ms, () => small.admin.post("/products", kettle())) },
@@ -129,8 +108,7 @@ async function grown(): Promise<Line[]> {
     { name: "at a million", run: (ms) => repeat(ms, () => readOne(big, MANY)) },
     { name: "at a thousand", run: (ms) => repeat(ms, () => readOne(small, FEW)) },
   );
-  await Promise.all(clouds.map(({ end }) => end()));
-  for (const folder of folders) rmSync(folder, { recursive: true });
+  await Promise.all([big.end(), small.end()]);
   return [
     ratioLine("create: in a tenant of 1,000,000 products against one of 1,000", creates, 1 / 1.5, "products"),
     ratioLine("read: in a tenant of 1,000,000 products against one of 1,000", reads, 1 / 1.5, "products"),

@@ -1,37 +1,22 @@
 // The resolver: a serial resolved against a bare fastify redirect, and what a million serials in the store change.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import autocannon from "autocannon";
-import { client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { manySerials } from "../../fixtures/many-rows.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
-import { startServer } from "./http.bench.ts";
 import { duel, inFull, type Line, ratioLine } from "./measure.ts";
+import { cloudOn, freshFolder, startServer } from "./servers.ts";
 
-const KEY = "a-bench-key-of-24-characters";
 const CONNECTIONS = 64;
 const [FEW, MANY] = [1_000, inFull(1_000_000, 2_000)];
 const GTIN = gtinOf(1);
 
-const start = (folder: string) =>
-  startServer("../../cloud/main.ts", {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-    IMPRIMATUR_RATE_LIMIT: "off",
-  });
-
 /** A cloud with one published product and so many serials of it. */
 async function cloudWith(count: number) {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-  const first = await start(folder);
-  const { id } = await productMaker(client(() => first.url, { authorization: `Bearer ${KEY}` }))({ gtin: GTIN });
-  await first.end();
-  await manySerials(folder, id, count);
-  const { url, end } = await start(folder);
-  return { url, end: () => end().finally(() => rmSync(folder, { recursive: true })) };
+  const folder = freshFolder();
+  const cloud = await cloudOn(folder);
+  const { id } = await productMaker(cloud.admin)({ gtin: GTIN });
+  await cloud.restart(() => manySerials(folder, id, count));
+  return cloud;
 }
 
 let turn = 0;

@@ -1,9 +1,7 @@
 // Starting on an empty data folder, as npm run cloud does: how long until ready, and how much memory then.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { startServer } from "./http.bench.ts";
-import { inFull, type Line, residentMb } from "./measure.ts";
+import { rmSync } from "node:fs";
+import { inFull, type Line, median, residentMb } from "./measure.ts";
+import { freshFolder, KEY, startServer } from "./servers.ts";
 
 const READY_MAX_MS = 1_000;
 const RESIDENT_MAX_MB = 150;
@@ -13,14 +11,14 @@ export async function startBench(): Promise<Line[]> {
   const times: number[] = [];
   const sizes: number[] = [];
   for (let i = 0; i < TRIES; i += 1) {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
+    const folder = freshFolder();
     const began = performance.now();
     const server = await startServer(
       "../../.runtime/run.mjs",
       {
         IMPRIMATUR_PORT: "0",
         IMPRIMATUR_DATA_DIR: folder,
-        IMPRIMATUR_BOOTSTRAP_KEY: "a-bench-key-of-24-characters",
+        IMPRIMATUR_BOOTSTRAP_KEY: KEY,
       },
       ["cloud"],
     );
@@ -29,7 +27,7 @@ export async function startBench(): Promise<Line[]> {
     await server.end();
     rmSync(folder, { recursive: true, force: true });
   }
-  const ms = times.toSorted((a, b) => a - b)[Math.floor(TRIES / 2)] ?? 0;
+  const ms = median(times);
   const mb = Math.max(...sizes);
   return [
     {

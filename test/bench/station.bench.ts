@@ -1,8 +1,7 @@
 // One station at a printer's own speed, with the cloud far away and the agent on one core; what it costs when idle; a label's drawing; a long outage's reports.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -15,15 +14,14 @@ import type { AgentConfig } from "../../agent/config.ts";
 import { renderLabel } from "../../agent/label.ts";
 import { formatOf } from "../../agent/printers/zpl-format.ts";
 import { loadTemplates, templateFor } from "../../agent/template.ts";
-import { client } from "../../fixtures/client.ts";
 import { startDistance } from "../../fixtures/distance.ts";
 import { type FloorOptions, startFloor } from "../../fixtures/floor.ts";
-import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { type Claim, goodItems, printShop, sealOf, type Shop } from "../../fixtures/print-shop.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
-import { startServer } from "./http.bench.ts";
-import { inFull, type Line, residentMb } from "./measure.ts";
+import { cpuMs, inFull, type Line, median, residentMb, statOf } from "./measure.ts";
+import { issue } from "./print-cloud.ts";
+import { cloudOn } from "./servers.ts";
 
-const KEY = "a-bench-key-of-24-characters";
 const AWAY_MS = 50; // each way
 const PRINTER = { scale: 1, speed: 14, heightMm: 25.4, control: 0 };
 const LABELS = inFull(250, 10);
@@ -34,7 +32,6 @@ const IDLE_MS = inFull(20_000, 500);
 const DRAWN = inFull(300, 30);
 const BUFFERED = inFull(100_000, 500);
 const PER_LABEL = 5;
-const TICKS_PER_S = 100; // USER_HZ of every Linux there is
 const MINUTES_MAX = 5;
 
 const { npm_lifecycle_event: _npm, ...outsideNpm } = process.env;
@@ -60,33 +57,7 @@ async function agentOn(config: AgentConfig, folder: string): Promise<Agent> {
   throw new Error("the agent ended before it was ready");
 }
 
-async function cloudInAProcess() {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-  const server = await startServer("../../cloud/main.ts", {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-    IMPRIMATUR_RATE_LIMIT: "off",
-    IMPRIMATUR_MQTT_PORT: "0",
-    IMPRIMATUR_LOG_LEVEL: "error",
-  });
-  const as = (secret: string) => client(() => server.url, { authorization: `Bearer ${secret}` });
-  const shop = await printShop({ url: server.url, admin: as(KEY), as });
-  const end = async () => {
-    await server.end();
-    rmSync(folder, { recursive: true, force: true });
-  };
-  return { url: server.url, shop, end };
-}
-type Cloud = Awaited<ReturnType<typeof cloudInAProcess>>;
-
-async function issue({ shop }: Cloud, count: number): Promise<void> {
-  for (let left = count; left > 0; left -= 1_000) {
-    const items = (await shop.allocate(Math.min(left, 1_000))).map((serial) => ({ gtin: shop.gtin, serial }));
-    const { body } = await shop.admin.post("/aidc/jobs/batch", { items });
-    if (body.failed > 0) throw new Error(JSON.stringify(body.errors[0]));
-  }
-}
+type Cloud = { url: string; shop: Shop };
 
 /** Labels a second of the printer alone, everything it is to print lying in its buffer. */
 async function ownRate(): Promise<number> {
@@ -106,7 +77,7 @@ async function atFullSpeed(cloud: Cloud): Promise<Line[]> {
   const own = await ownRate();
   const away = await startDistance(cloud.url, AWAY_MS);
   const floor = await fullFloor(cloud, away.url);
-  await issue(cloud, LABELS);
+  await issue(cloud.shop, LABELS);
   const agent = await agentOn(floor.config, floor.folder);
   const before = cpuSeconds(agent.pid);
   try {
@@ -165,12 +136,7 @@ async function gradesOf({ shop }: Cloud, jobs: SealedJob[]): Promise<string> {
   return [...counts].map(([grade, count]) => `${grade} ${count}`).join(", ");
 }
 
-function cpuSeconds(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
-    .replace(/^.*\) /s, "")
-    .split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
-}
+const cpuSeconds = (pid: number): number => cpuMs(statOf(pid)) / 1_000;
 
 async function idle(cloud: Cloud): Promise<Line[]> {
   const floor = await fullFloor(cloud, cloud.url);
@@ -201,14 +167,14 @@ async function drawing(): Promise<Line> {
     await renderLabel({ payload, gtin: "09506000134352", serial }, { template, dpi: 203 });
     took.push(performance.now() - began);
   }
-  const p50 = took.slice(DRAWN / 3).toSorted((a, b) => a - b)[DRAWN / 3] ?? 0;
+  const p50 = median(took.slice(DRAWN / 3));
   return { name: "station: a label drawn and read back, p50", figure: `${p50.toFixed(2)} ms`, target: "under 8 ms", met: p50 < 8 };
 }
 
 /** What a station has to say after a very long outage: everything of 20,000 labels. */
 async function outage(cloud: Cloud, awayMs: number): Promise<Line> {
   const labels = BUFFERED / PER_LABEL;
-  await issue(cloud, labels);
+  await issue(cloud.shop, labels);
   const away = await startDistance(cloud.url, awayMs);
   const floor = await fullFloor(cloud, away.url);
   const store = openBuffer(floor.config.dataDir, systemClock);
@@ -262,10 +228,11 @@ function buffer(store: ReturnType<typeof openBuffer>, claimed: Claim): void {
 }
 
 export async function stationBench(): Promise<Line[]> {
-  const cloud = await cloudInAProcess();
+  const { url, end, ...rest } = await cloudOn(undefined, { IMPRIMATUR_LOG_LEVEL: "error" });
+  const cloud: Cloud = { url, shop: await printShop({ url, ...rest }) };
   try {
     return [await drawing(), ...(await idle(cloud)), ...(await atFullSpeed(cloud)), await outage(cloud, AWAY_MS)];
   } finally {
-    await cloud.end();
+    await end();
   }
 }

@@ -1,13 +1,12 @@
 // The store: units with group commit against the same SQL with a commit each, both synchronous=FULL, 64 callers.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { eq, sql } from "../../cloud/store/drizzle.ts";
-import { integer, sqliteTable, text } from "../../cloud/store/drizzle.ts";
+import { eq, integer, sql, sqliteTable, text } from "../../cloud/store/drizzle.ts";
 import { connect, openSqlite } from "../../cloud/store/sqlite.ts";
 import { db, storeOn } from "../../cloud/store/store.ts";
 import { createLog } from "../../cloud/log.ts";
 import { callers, duel, type Line, ratioLine } from "./measure.ts";
+import { freshFolder } from "./servers.ts";
 
 const CALLERS = 64;
 const ROWS = 64;
@@ -29,7 +28,7 @@ const note = db
   .prepare();
 
 export async function storeBench(): Promise<Line[]> {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
+  const folder = freshFolder();
   const engine = openSqlite({ file: join(folder, "ours.db"), onFatal: (line) => process.stderr.write(`${line}\n`) });
   await engine.script(TABLES + FILL);
   const store = storeOn(engine, createLog("silent"));

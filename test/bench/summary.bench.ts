@@ -1,11 +1,10 @@
 // The floor in figures: what one look costs with a thousand jobs in the books and with a million, most of them sealed long ago.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { summary } from "../../cloud/domain/summary.ts";
-import { createLog } from "../../cloud/log.ts";
-import { openStore } from "../../cloud/store/open.ts";
+import { run } from "../../cloud/store/store.ts";
+import { storeAt } from "../../fixtures/many-rows.ts";
 import { callers, duel, inFull, type Line, ratioLine } from "./measure.ts";
+import { freshFolder } from "./servers.ts";
 
 const SIZES = { big: inFull(1_000_000, 2_000), small: 1_000 };
 const OPEN = 900; // waiting or under way in either
@@ -20,12 +19,8 @@ const FILL = `WITH RECURSIVE row (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM ro
 const HOURS = `INSERT INTO job_hours (tenant_id, state, hour, jobs) SELECT '${TENANT}', 'SEALED', 3600000 * value, 100 FROM json_each(?)`;
 
 async function floorOf(jobs: number) {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-  const onFatal = (line: string) => {
-    throw new Error(line);
-  };
-  const store = await openStore({ dataDir: folder, log: createLog("error"), onFatal });
-  const { run } = await import("../../cloud/store/store.ts");
+  const folder = freshFolder();
+  const store = await storeAt({ dataDir: folder });
   await store.write("fill", async () => void (await run(FILL, [jobs, OPEN, OPEN], "run")));
   const hours = JSON.stringify(Array.from({ length: Math.ceil(jobs / 100) }, (_, hour) => hour));
   await store.write("hours", async () => void (await run(HOURS, [hours], "run")));

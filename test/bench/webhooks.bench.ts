@@ -1,7 +1,5 @@
 // Webhooks: how many deliveries a second of one core's time, what a fan-out costs the request that causes it, and what a past of a million costs.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fanOut as makeDeliveries } from "../../cloud/domain/fan-out.ts";
 import { claim, look } from "../../cloud/domain/lanes.ts";
@@ -9,17 +7,13 @@ import { settle } from "../../cloud/domain/tries.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { DEFAULT_TENANT, ensureDefault } from "../../cloud/domain/tenants.ts";
 import * as webhooks from "../../cloud/domain/webhooks.ts";
-import { createLog } from "../../cloud/log.ts";
 import { openSeal } from "../../cloud/seal.ts";
-import { openStore } from "../../cloud/store/open.ts";
-import { type Client, client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { productOf } from "../../fixtures/passports.ts";
-import { manyDeliveries } from "../../fixtures/many-rows.ts";
-import { startServer } from "./http.bench.ts";
-import { duel, inFull, type Line, percentile, ratioLine } from "./measure.ts";
+import { manyDeliveries, storeAt } from "../../fixtures/many-rows.ts";
+import { cpuMs, duel, inFull, type Line, percentile, rate, ratioLine, statOf } from "./measure.ts";
+import { type Cloud, cloudOn, freshFolder, startServer } from "./servers.ts";
 
-const KEY = "a-bench-key-of-24-characters";
 const ENDPOINTS = 100;
 const EVENTS = inFull(100, 5);
 const ROUNDS = inFull(40, 1);
@@ -27,37 +21,20 @@ const ROUND_MS = inFull(1_000, 300);
 const CALLS_PER_S = 10; // with 100 endpoints that is a thousand deliveries a second
 const MANY = inFull(1_000_000, 2_000);
 const TEN = 10;
-const TICKS_PER_S = 100;
 
-const freshFolder = () => mkdtempSync(join(tmpdir(), "imprimatur-bench-"));
-type Cloud = { url: string; pid: number; admin: Client; end(): Promise<void> };
-async function cloudOn(folder: string): Promise<Cloud> {
-  const server = await startServer("../../cloud/main.ts", {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-    IMPRIMATUR_RATE_LIMIT: "off",
-    IMPRIMATUR_WEBHOOK_PRIVATE: "on",
-    IMPRIMATUR_LOG_LEVEL: "info",
-  });
-  return { ...server, admin: client(() => server.url, { authorization: `Bearer ${KEY}` }) };
-}
 async function good<T extends { status: number; text: string }>(answer: Promise<T>): Promise<T> {
   const { status, text } = await answer;
   if (status >= 300) throw new Error(`answered ${status}: ${text}`);
   return answer;
 }
 /** Seconds of processor time that the process has used. */
-const usedS = (pid: number): number => {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
-};
+const usedS = (pid: number): number => cpuMs(statOf(pid)) / 1_000;
 
 let n = 500_000;
 /** A tenant with serials, and a way to report the next of them as printed. */
 async function floor(cloud: Cloud, hooks: number, receiver: string) {
   const made = (await good(cloud.admin.post("/tenants", { name: `floor ${(n += 1)}` }))).body;
-  const admin = client(() => cloud.url, { authorization: `Bearer ${made.adminKey.secret}` });
+  const admin = cloud.as(made.adminKey.secret);
   const kettle = productOf({ gtin: gtinOf(n) });
   const { id: productId } = (await good(admin.post("/products", kettle))).body;
   const { serials } = (await good(admin.post("/carriers/batch", { productId, count: 10_000 }))).body;
@@ -88,7 +65,6 @@ async function throughput(cloud: Cloud, receiver: string): Promise<Line> {
   };
   await run(EVENTS / 5);
   const { wall, core } = await run(EVENTS);
-  const rate = (value: number) => Math.round(value).toLocaleString("en-US");
   return {
     name: `webhooks: deliveries to ${ENDPOINTS} endpoints that answer in 20 ms, in a second of one core`,
     figure: `${rate(core)} (${rate(wall)} by the clock on this machine as it is)`,
@@ -128,13 +104,7 @@ async function fanOut(cloud: Cloud, receiver: string): Promise<Line> {
 
 /** The whole way of an event to ten webhooks and back, without the network: fan-out, claim, pick, record. */
 async function picker(folder: string, past: number) {
-  const store = await openStore({
-    dataDir: folder,
-    log: createLog("error"),
-    onFatal: (line) => {
-      throw new Error(line);
-    },
-  });
+  const store = await storeAt({ dataDir: folder });
   const tenantId = DEFAULT_TENANT;
   const seal = await openSeal(store, folder, []);
   const caller = { tenantId, credential: { kind: "system", id: "", name: "" }, scopes: [], deviceId: null, tier: "pro" } as const;
@@ -187,14 +157,12 @@ async function picking(): Promise<Line> {
 }
 
 export async function webhooksBench(): Promise<Line[]> {
-  const folder = freshFolder();
   const receiver = await startServer("./slow-receiver.ts", {});
-  const cloud = await cloudOn(folder);
+  const cloud = await cloudOn(undefined, { IMPRIMATUR_WEBHOOK_PRIVATE: "on" });
   try {
     return [await throughput(cloud, receiver.url), await fanOut(cloud, receiver.url), await picking()];
   } finally {
     await cloud.end();
     await receiver.end();
-    rmSync(folder, { recursive: true });
   }
 }
