@@ -1,23 +1,16 @@
 // One store and one data folder, under worlds that come one after another or side by side, and a look at what lies there while none runs.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { onTestFinished } from "vitest";
 import { onServer } from "../fixtures/postgres.ts";
 import type { World } from "../fixtures/world.ts";
+import { freshFolder } from "./endings.ts";
 import { engine, freshDatabase, world } from "./world.ts";
 
 export type SameStore = Awaited<ReturnType<typeof sameStore>>;
 
-function folderOfItsOwn(): string {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-same-store-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
-
 export async function sameStore() {
-  const dataDir = folderOfItsOwn();
+  const dataDir = freshFolder("same-store");
   const databaseUrl = await freshDatabase();
   const start = (settings: Record<string, string> = {}, folder = dataDir): Promise<World> =>
     world({ dataDir: folder, databaseUrl, settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on", ...settings } });
@@ -26,7 +19,7 @@ export async function sameStore() {
     databaseUrl,
     start,
     /** A node with a folder of its own. */
-    another: (settings: Record<string, string> = {}) => start(settings, folderOfItsOwn()),
+    another: (settings: Record<string, string> = {}) => start(settings, freshFolder("same-store")),
     /** By another hand than ours, which knows nothing of how we keep things; while no world runs. */
     script: async (text: string): Promise<void> => {
       if (databaseUrl !== undefined) return onServer(databaseUrl, text);

@@ -1,14 +1,13 @@
 // The station's settings: what may be in the file, what the environment adds, and one line that names what is wrong.
 import { execFile, spawn } from "node:child_process";
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { agentConfigFrom, loadAgentConfig } from "../../agent/config.ts";
+import { freshFolder } from "../endings.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-config-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = freshFolder("config");
 let n = 0;
 const fileOf = (content: unknown): string => {
   const file = join(folder, `${(n += 1)}.json`);

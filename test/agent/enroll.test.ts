@@ -1,25 +1,21 @@
 // imprimatur agent enroll: a key becomes a station's settings, once, for one user's eyes; and every way in which it can't is one line.
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { ConfigError } from "#shared/arguments.ts";
 import { loadAgentConfig } from "../../agent/config.ts";
 import { enroll } from "../../agent/enroll.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
+import { world } from "../world.ts";
 
-const w = await startWorld();
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-enroll-"));
-afterAll(async () => {
-  await w.end();
-  rmSync(folder, { recursive: true, force: true });
-});
+const w = await world();
+const folder = freshFolder("enroll");
 const shop = await printShop(w);
 let n = 0;
 const newFile = () => join(folder, String((n += 1)), "config.json");

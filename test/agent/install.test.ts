@@ -1,17 +1,16 @@
 // imprimatur agent install: what it would do is said first, the unit is hardened and drives what the settings name, and it goes away again.
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { agentConfigFrom } from "../../agent/config.ts";
 import { unitOf } from "../../agent/unit.ts";
+import { freshFolder } from "../endings.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-install-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = freshFolder("install");
 const label = { widthMm: 50, heightMm: 25 };
 const network = { key: "imp_secret", station: "line-1", printers: [{ name: "p", driver: "zpl", port: "tcp://10.0.0.7:9100", label }] };
 const wired = {

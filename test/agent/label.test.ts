@@ -1,7 +1,6 @@
 // A label is drawn to the dot, reads back as what it should be, and is refused where anything of it would be missing.
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tmpdir } from "node:os";
 import { pathToFileURL } from "node:url";
 import * as fc from "fast-check";
 import { PNG } from "pngjs";
@@ -15,6 +14,7 @@ import { type Dpi, drawLabel, type LabelContent, productFault, renderLabel } fro
 import { digestOf } from "#shared/canonical.ts";
 import { drawingOf, optionsFor } from "../../agent/drawing.ts";
 import { loadTemplates, type Template, templateFor } from "../../agent/template.ts";
+import { freshFolder } from "../endings.ts";
 
 const templates = loadTemplates();
 const template = templateFor(templates, { widthMm: 50, heightMm: 25 });
@@ -156,7 +156,7 @@ describe("a label", () => {
 
 describe("a template", () => {
   const folderWith = (name: string, file: unknown) => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-templates-"));
+    const folder = freshFolder("templates");
     writeFileSync(join(folder, name), JSON.stringify(file));
     return pathToFileURL(`${folder}/`);
   };

@@ -1,8 +1,7 @@
 // A port tells the truth about bytes: what left, what came, why it ended; over real sockets, pseudo-terminals and FIFOs.
 import { execFileSync } from "node:child_process";
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, constants, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../agent/clock.ts";
@@ -13,6 +12,7 @@ import { type Link, reconnecting } from "../../agent/reconnecting.ts";
 import { startDeaf } from "../../fixtures/deaf.ts";
 import { startDevice } from "../../fixtures/device.ts";
 import { hasSocat, plugIn } from "../../fixtures/pty.ts";
+import { freshFolder } from "../endings.ts";
 
 /** A far end on TCP; each connection is handed to `meet`. */
 async function listening(meet: (socket: Socket) => void) {
@@ -35,8 +35,7 @@ const text = (port: Port, until: (text: string) => boolean) =>
     });
   });
 const folder = () => {
-  const made = mkdtempSync(join(tmpdir(), "imprimatur-port-"));
-  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
+  const made = freshFolder("port");
   return made;
 };
 

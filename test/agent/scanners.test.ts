@@ -1,8 +1,7 @@
 // Scanners over real sockets, serial lines and HTTP: what is seen is said once and whole; what is cut, mad or doubtful is said to be so.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer as createHttpServer, type ServerResponse } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -20,6 +19,7 @@ import { type CameraFault, startCamera } from "../../fixtures/scanners/camera.ts
 import { LINE_FAULTS, type LineFault, startLineScanner } from "../../fixtures/scanners/line.ts";
 import { pngOfGray, seen as throughLens } from "../../fixtures/scanners/optics.ts";
 import { symbolOf } from "../../fixtures/symbol.ts";
+import { freshFolder } from "../endings.ts";
 
 const GTIN = "09506000134352";
 const linkOf = (serial: string) => `https://id.example.com/01/${GTIN}/21/${serial}`;
@@ -164,8 +164,7 @@ describe("a line scanner over TCP", () => {
 
 describe.skipIf(!hasSocat)("a line scanner on a serial line", () => {
   test("scans come over it, a half line is lost with the cable, and a replugged one goes on", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-scan-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = freshFolder("scan");
     const cable = await plugIn(folder);
     onTestFinished(() => cable.unplug());
     const { sightings, links, troubles } = opened({ name: "hand", driver: "line", port: `serial:${cable.near}?baud=115200` }, patient);
@@ -416,8 +415,7 @@ describe("a camera", () => {
   });
 
   test.each(["/dev/zero", "pipe"])("%s has no end, and is told in words instead of being read", async (what) => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-eye-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = freshFolder("eye");
     const path = what === "pipe" ? join(folder, what) : what;
     if (what === "pipe") execFileSync("mkfifo", [path]);
     const { links } = opened({ name: "eye", driver: "camera", port: `file:${path}` });
@@ -425,8 +423,7 @@ describe("a camera", () => {
   });
 
   test("a picture in a file is as good as one at a URL", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-eye-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = freshFolder("eye");
     const file = join(folder, "frame.png");
     writeFileSync(file, pngOfGray(throughLens(label)));
     const { sightings } = opened({ name: "eye", driver: "camera", port: `file:${file}` });

@@ -1,10 +1,9 @@
 // What a newcomer types first: npm start takes a label to SEALED before his eyes, and npm run floor a whole shift of them.
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
@@ -13,6 +12,7 @@ import { freePort } from "../../fixtures/free-port.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { mishaps } from "../../fixtures/run-floor.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
 
 const run = (file: string, args: string[], env: Record<string, string> = {}) =>
   new Promise<{ code: number; said: string }>((resolve) => {
@@ -22,8 +22,7 @@ const run = (file: string, args: string[], env: Record<string, string> = {}) =>
   });
 
 test("npm start -- --once ends with 0 after the first SEALED label, and again on the same folder", { timeout: 120_000 }, async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-start-"));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const dataDir = freshFolder("start");
   for (let time = 1; time <= 2; time += 1) {
     const { code, said } = await run("fixtures/start.ts", ["--once"], { IMPRIMATUR_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir });
     expect([time, code, said]).toEqual([
@@ -36,8 +35,7 @@ test("npm start -- --once ends with 0 after the first SEALED label, and again on
 });
 
 test("the key that npm start names signs in to a floor that shows the label, and the station's address is its page", async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-start-"));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const dataDir = freshFolder("start");
   const bootstrap = "a bootstrap key of one's own";
   const env = { ...process.env, IMPRIMATUR_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir, IMPRIMATUR_BOOTSTRAP_KEY: bootstrap };
   const child = spawn(process.execPath, ["fixtures/start.ts"], { env, stdio: ["ignore", "pipe", "inherit"] });
@@ -58,8 +56,7 @@ test("the key that npm start names signs in to a floor that shows the label, and
 });
 
 test("npm start that is interrupted while it shows things ends well, and calls nothing failed", { timeout: 60_000 }, async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-interrupted-"));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const dataDir = freshFolder("interrupted");
   const env = { ...process.env, IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir };
   const child = spawn(process.execPath, ["fixtures/start.ts"], { env, stdio: ["ignore", "pipe", "pipe"] });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -83,8 +80,7 @@ test("npm start says what it takes, and which option a wrong one was meant to be
 
 /** The settings of a station by itself: neither a cloud nor a printer answers it. */
 function lonely(): Record<string, string> {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-lonely-"));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const dataDir = freshFolder("lonely");
   const printer = { name: "away", driver: "zpl", port: "tcp://127.0.0.1:9", label: { widthMm: 50, heightMm: 25 } };
   return {
     IMPRIMATUR_AGENT_KEY: "imp_nobodys",
@@ -174,8 +170,7 @@ test("a station whose log has no room works on, ends with 0, and names what keep
 });
 
 test("a floor that is interrupted ends with the signal's code and leaves nothing behind", { timeout: 60_000 }, async () => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-left-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = freshFolder("left");
   const env = { ...process.env, TMPDIR: folder };
   const child = spawn(process.execPath, ["fixtures/run-floor.ts", "--labels", "1000"], { env, stdio: "ignore" });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -213,8 +208,7 @@ test("what a start that was killed has half packed goes with the next start", as
 });
 
 test("a clone whose packages for this platform were left out gets them at its next start, once", async () => {
-  const clone = mkdtempSync(join(tmpdir(), "imprimatur-clone-"));
-  onTestFinished(() => rmSync(clone, { recursive: true, force: true }));
+  const clone = freshFolder("clone");
   for (const folder of [".runtime", "cloud", "node_modules"]) mkdirSync(join(clone, folder));
   for (const file of ["run.mjs", "unread.mjs"]) copyFileSync(join(".runtime", file), join(clone, ".runtime", file));
   const [one, binding] = [{ version: "1.0.0" }, { version: "1.0.0", optional: true, os: [process.platform], cpu: [process.arch] }];
@@ -287,8 +281,7 @@ test(
     });
     await once(proxy.listen(0, "127.0.0.1"), "listening");
     t.onTestFinished(() => void proxy.close());
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-proxied-"));
-    t.onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = freshFolder("proxied");
     const printer = { name: "p", driver: "zpl", port: "tcp://127.0.0.1:1", label: { widthMm: 50, heightMm: 25 } };
     const cloud = `cloud.invalid:${new URL(w.url).port}`;
     const config = { cloud: `http://${cloud}`, key: key.secret, dataDir: join(folder, "data"), console: { port: 0 }, printers: [printer] };

@@ -3,7 +3,6 @@ import {
   closeSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -14,7 +13,6 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -25,6 +23,7 @@ import type { SimulatedFloor } from "../../fixtures/floor.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
 import {
   ask,
   asked,
@@ -144,8 +143,7 @@ test.concurrent("one whose start was killed between setting it aside and beginni
 });
 
 test("each damaged file is kept with what SQLite wrote beside it, and none takes another's place", (t) => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-aside-"));
-  t.onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = freshFolder("aside");
   const file = join(folder, "station.db");
   const clock = { ...systemClock, now: () => Date.parse("2026-11-25T12:00:00.000Z") };
   openBuffer(folder, clock).close();

@@ -1,8 +1,5 @@
 // Many stations that claim at the same moment: those that ask alike get what they would have got one after another, whoever asks beside them, in vain or wrongly.
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Refusal } from "#shared/errors.ts";
 import type { ClaimBatch } from "#shared/wire/jobs.ts";
@@ -14,12 +11,11 @@ import { sql } from "../../cloud/store/drizzle.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
-import { endsWithFile } from "../endings.ts";
+import { freshFolder } from "../endings.ts";
 import { world } from "../world.ts";
 
 const w = await world();
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-claims-"));
-endsWithFile(async () => rmSync(folder, { recursive: true }));
+const folder = freshFolder("claims");
 const signing = { keys: await openKeys(w.store, folder, await openSeal(w.store, folder, [])), origin: () => w.url };
 const STATIONS = 6;
 const NOTHING = "nothing";

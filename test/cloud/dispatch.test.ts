@@ -1,9 +1,6 @@
 // The dispatcher among many webhooks: order, patience with the slow, the end of the hopeless, what is held, what is forgotten, clocks and keys that change.
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { backlog } from "../../cloud/domain/backlog.ts";
 import { SCHEDULE_MS, settle } from "../../cloud/domain/tries.ts";
@@ -15,6 +12,7 @@ import { disable, markLane } from "../../cloud/domain/webhooks.ts";
 import { eq, inArray } from "../../cloud/store/drizzle.ts";
 import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
 import { run } from "../../cloud/store/store.ts";
+import { freshFolder } from "../endings.ts";
 import { limits } from "#shared/limits.ts";
 import { answering, ended, hooked, receiving, serialsOf, tried } from "../hooks.ts";
 import { engine, freshDatabase, world } from "../world.ts";
@@ -342,7 +340,7 @@ test("a clock that leaps ahead doesn't begin again what is on its way", async ()
 });
 
 test("a secret that can't be opened with this node's key is told in the delivery, and a rotation mends it", async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-seal-"));
+  const dataDir = freshFolder("seal");
   const databaseUrl = await freshDatabase();
   const begin = (key: string) => world({ dataDir, databaseUrl, settings: { ...PRIVATE, IMPRIMATUR_SEALING_KEY: key } });
   const first = await begin("the first sealing key, long enough");
@@ -358,7 +356,6 @@ test("a secret that can't be opened with this node's key is told in the delivery
   await admin.post(`${h.path}/deliveries/${delivery.id}/redeliver`);
   await expect.poll(async () => (await now()).status, OFTEN).toBe("delivered");
   await second.close();
-  rmSync(dataDir, { recursive: true, force: true });
 });
 
 test.runIf(engine === "postgres")("two nodes on one database: each try is made by one of them, and both work", async () => {

@@ -1,21 +1,20 @@
 // Migrations: once, whole, in order; a changed or foreign one stops the start; the tables are what schema.ts says.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { getTableColumns, getTableName, is, sql } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { migrate, migrationsIn } from "../../cloud/store/migrate.ts";
 import { openPostgres } from "../../cloud/store/postgres.ts";
 import * as schema from "../../cloud/store/schema.ts";
 import { openSqlite } from "../../cloud/store/sqlite.ts";
 import { storeOn } from "../../cloud/store/store.ts";
 import { createLog } from "../../cloud/log.ts";
+import { freshFolder } from "../endings.ts";
 import { engine, freshDatabase, world } from "../world.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-migrate-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = freshFolder("migrate");
 const log = createLog("silent");
 
 async function open(name: string, url: string | undefined) {

@@ -1,7 +1,4 @@
 // A regulation pack that a database has seen stays what it was: for whatever node starts later, and for two that start at once.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { keep } from "../../cloud/domain/regulations.ts";
 import { loadPacks } from "../../cloud/packs.ts";
@@ -9,6 +6,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { packFolder, packLike, ruleLike } from "../../fixtures/packs.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { exemplary } from "../../fixtures/compliance.ts";
+import { freshFolder } from "../endings.ts";
 import { freshDatabase, world } from "../world.ts";
 
 const name = "32024R1781-1.0.0.json";
@@ -34,13 +32,12 @@ test("a changed file under an old version refuses to start, and says which; unde
 
 test("the start itself fails with that line, and works again with the file as it was", async () => {
   const databaseUrl = await freshDatabase();
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-packs-data-"));
+  const dataDir = freshFolder("packs-data");
   const start = (file: unknown) => startWorld({ databaseUrl, dataDir, packsFrom: folderOf({ [name]: file }) });
   await (await start(packLike())).end();
   await expect(start(packLike({ title: "Another law" }))).rejects.toThrow("isn't what this database knows");
   await expect(start("{")).rejects.toThrow(`regulation pack ${name}: it can't be read`);
   await (await start(packLike())).end();
-  rmSync(dataDir, { recursive: true });
 });
 
 test("nodes that start at once agree on what a version is", async () => {

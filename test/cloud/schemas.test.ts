@@ -1,16 +1,14 @@
 // Schema discovery: what is shown is what judges; the files themselves are held to their windows.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { catalogue, loadCatalogue } from "../../cloud/catalogue.ts";
+import { freshFolder } from "../endings.ts";
 import { world } from "../world.ts";
 
 const w = await world();
 const reader = w.as((await w.admin.post("/api-keys", { name: "reader", scopes: ["products:read"] })).body.data.secret);
-const folders: string[] = [];
-afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true })));
 
 test("a read-only key sees every category with its versions, jurisdiction, window and whether it is in effect", async () => {
   const { data } = (await reader.get("/schemas/categories")).body;
@@ -111,8 +109,7 @@ type File = {
   name?: string;
 };
 function load(...files: File[]) {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-categories-"));
-  folders.push(folder);
+  const folder = freshFolder("categories");
   for (const { name, ...file } of files) {
     const whole = { category: "toys", jurisdiction: "EU", effectiveUntil: null, fieldSchema: { type: "object", properties: {} }, ...file };
     writeFileSync(join(folder, name ?? `${whole.category}-${file.version}.json`), JSON.stringify(whole));

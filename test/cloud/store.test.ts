@@ -1,7 +1,4 @@
 // Units of work: whole or not at all, never nested, never used after, with work that waits for the commit.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { claimSql } from "../../cloud/domain/job-claims.ts";
@@ -11,6 +8,7 @@ import { setForm } from "../../cloud/store/postgres-sets.ts";
 import { prepared } from "../../cloud/store/prepared.ts";
 import { counters } from "../../cloud/store/schema.ts";
 import { asOne, db as anyDb, eachBeside, type Finale, LOCKED, run, together } from "../../cloud/store/store.ts";
+import { freshFolder } from "../endings.ts";
 import { Refusal } from "#shared/errors.ts";
 import { engine, freshDatabase, world } from "../world.ts";
 
@@ -115,7 +113,7 @@ test("a read can't write, and a slow unit is logged", async () => {
 });
 
 test("a store that is closed takes no more, and has done all that it took before", async () => {
-  const [folder, databaseUrl] = [mkdtempSync(join(tmpdir(), "imprimatur-closing-")), await freshDatabase()];
+  const [folder, databaseUrl] = [freshFolder("closing"), await freshDatabase()];
   const open = () => openStore({ dataDir: folder, databaseUrl, log: createLog("silent"), onFatal: (line) => expect.fail(line) });
   const [store, kids] = [await open(), Array.from({ length: 50 }, (_, i) => `closing ${i}`)];
   const asked = kids.map((kid) => store.write("last", async ({ db }) => void (await db.run(insert(kid)))));
@@ -124,7 +122,6 @@ test("a store that is closed takes no more, and has done all that it took before
   const after = await open();
   const found = await after.read("after", ({ db }) => db.values<[string]>(sql`SELECT kid FROM signing_keys ORDER BY created_at, kid`));
   await after.close();
-  rmSync(folder, { recursive: true });
   expect(found.flat()).toEqual(kids.toSorted());
 });
 

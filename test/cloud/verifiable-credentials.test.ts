@@ -1,10 +1,7 @@
 // Verifiable credentials: judged check by check, forgeries of every kind refused, revoked one version at a time and for good.
 import { createPublicKey } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { statusList } from "../../cloud/domain/issued-credentials.ts";
 import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
@@ -15,6 +12,7 @@ import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../..
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
 import type { World } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
 import { world } from "../world.ts";
 import { limits } from "#shared/limits.ts";
 
@@ -289,8 +287,7 @@ test("a full status list is read anew when a bit was set, and not for everybody 
 
 test("a bit beyond the end of its list isn't another list's: what names one isn't said to be good, nor to be revoked", async () => {
   const own = await world();
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-status-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = freshFolder("status");
   const keys = await openKeys(own.store, folder, await openSeal(own.store, folder, []));
   await own.store.write("revoked", ({ db }) =>
     db.run(
@@ -311,8 +308,7 @@ test("a bit beyond the end of its list isn't another list's: what names one isn'
 
 test("a bit that was read before a commit that then failed is in no status list", async () => {
   const own = await world();
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-status-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = freshFolder("status");
   const signing = { keys: await openKeys(own.store, folder, await openSeal(own.store, folder, [])), origin: () => own.url };
   const LIST = 0;
   const revoke = (tx: Tx, bit: number) =>

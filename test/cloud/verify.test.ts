@@ -1,10 +1,9 @@
 // imprimatur verify: one saved file, no cloud and no network, and a sentence for everything that holds or doesn't.
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { digestOf } from "#shared/canonical.ts";
 import * as log from "../../cloud/domain/log.ts";
 import { linesOf } from "../../cloud/verify/evidence.ts";
@@ -16,10 +15,10 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publishedPassport } from "../../fixtures/passports.ts";
 import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-verify-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = freshFolder("verify");
 let files = 0;
 const saved = (content: unknown): string => {
   const file = join(folder, `${(files += 1)}.json`);

@@ -1,18 +1,18 @@
 // The deployment example against what it is an example of: settings that exist, the same parts as the tests start by hand, files that their programs accept.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { parseYaml } from "@redocly/openapi-core";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { configFrom, settings } from "../../cloud/config.ts";
 import { SHARED } from "../../fixtures/cluster.ts";
 import { HAPROXY, haproxyMissing } from "../../fixtures/haproxy.ts";
 import { aclOfReadme } from "../../fixtures/mqtt.ts";
+import { freshFolder } from "../endings.ts";
 
 type Service = {
   environment?: Record<string, string>;
@@ -36,8 +36,7 @@ const filled = (text: string) =>
   });
 const { services } = parseYaml(filled(read("compose.yaml"))) as { services: Record<string, Service> };
 const nodes = Object.entries(services).filter(([name]) => name.startsWith("node-"));
-const temporary = mkdtempSync(join(tmpdir(), "imprimatur-deploy-"));
-afterAll(() => rmSync(temporary, { recursive: true, force: true }));
+const temporary = freshFolder("deploy");
 
 test("three nodes get settings that exist and are taken, and the same but for their folders", () => {
   expect(nodes.map(([name]) => name)).toEqual(["node-1", "node-2", "node-3"]);

@@ -1,15 +1,14 @@
 // The README's verification samples, run as they stand against what the cloud really sends, and against a library that never heard of us.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { freshFolder } from "../endings.ts";
 import { hooked } from "../hooks.ts";
 import { world } from "../world.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-samples-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = freshFolder("samples");
 const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
 const sample = (language: string): string => {
   const found = new RegExp(`<!-- sample: ${language} -->\n\`\`\`\\w+\n([\\s\\S]*?)\n\`\`\``).exec(readme)?.[1];

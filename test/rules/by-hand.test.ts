@@ -2,15 +2,15 @@
 import { spawn, spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { startQueue } from "../../fixtures/printers/ipp.ts";
 import { startCamera } from "../../fixtures/scanners/camera.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { pngOfGray } from "../../fixtures/scanners/optics.ts";
+import { freshFolder } from "../endings.ts";
 
 const SECRET = "whsec_c2VjcmV0";
 
@@ -68,8 +68,7 @@ test.each([
 });
 
 test("a camera whose picture is being written, or has been moved away, has none now and outlives it", async () => {
-  const file = join(mkdtempSync(join(tmpdir(), "imprimatur-eye-")), "label.png");
-  onTestFinished(() => rmSync(dirname(file), { recursive: true }));
+  const file = join(freshFolder("eye"), "label.png");
   const picture = pngOfGray({ width: 8, height: 8, gray: new Uint8Array(64) });
   writeFileSync(file, picture);
   const said = started("scanners/camera.ts", "--label", file, "--port", "0", "--control", "0");

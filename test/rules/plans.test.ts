@@ -1,7 +1,5 @@
 // Plans: how SQLite finds what is asked for in a store that nobody ever analyzed. What is looked for at every turn, or in one row of a million, is found by an index.
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import * as audit from "../../cloud/domain/audit.ts";
@@ -26,8 +24,9 @@ import { migrate } from "../../cloud/store/migrate.ts";
 import { connect, openSqlite } from "../../cloud/store/sqlite.ts";
 import { type Engine, type Execute, storeOn, type Tx } from "../../cloud/store/store.ts";
 import { turnsOf } from "../../fixtures/turns.ts";
+import { freshFolder } from "../endings.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-plans-"));
+const folder = freshFolder("plans");
 const file = join(folder, "imprimatur.db");
 const engine = openSqlite({ file, onFatal: (line) => process.stderr.write(`${line}\n`) });
 const asked = new Map<string, unknown[]>();
@@ -52,7 +51,6 @@ const looker = connect(file, "read");
 afterAll(async () => {
   looker.close();
   await store.close();
-  rmSync(folder, { recursive: true });
 });
 
 const tenantId = DEFAULT_TENANT;
