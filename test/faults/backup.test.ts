@@ -26,7 +26,7 @@ import { restoreBackup, verifyBackup } from "../../cloud/backup/restore.ts";
 import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
-import { type Program, startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, type Program, startProgram } from "../../fixtures/program.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
 
 const root = mkdtempSync(join(tmpdir(), "imprimatur-backup-"));
@@ -35,14 +35,7 @@ const file = join(root, "node.backup");
 const log = createLog("silent");
 const PATIENCE = { timeout: 30_000 };
 const adminKey = "a-key-for-the-backup-test-01";
-const env = (folder: string) => ({
-  IMPRIMATUR_PORT: "0",
-  IMPRIMATUR_MQTT_PORT: "0",
-  IMPRIMATUR_DATA_DIR: folder,
-  IMPRIMATUR_DATABASE_URL: "",
-  IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
-  IMPRIMATUR_RATE_LIMIT: "off",
-});
+const env = (folder: string) => cloudSettings(folder, adminKey, { IMPRIMATUR_DATABASE_URL: "" });
 const as = (url: string, secret: string) => client(() => url, { authorization: `Bearer ${secret}` });
 const worldOf = ({ url }: Program) => ({ url, admin: as(url, adminKey), as: (secret: string) => as(url, secret) });
 

@@ -1,16 +1,14 @@
 // Nodes whose clocks are apart, by an hour or by what NTP leaves: what was done on one and then on the other is told in that order.
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test, type TestContext } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { aheadBy, faketimeMissing } from "../../fixtures/faketime.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, startProgram } from "../../fixtures/program.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 
 const KEY = `clocks-apart-${randomUUID()}`;
@@ -29,19 +27,14 @@ const product = (n: number) => ({
 async function nodesApart(seconds: number, t: TestContext) {
   const databaseUrl = await freshDatabase("postgres");
   const start = async (clock: Record<string, string>) => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-apart-"));
     const node = await startProgram("cloud/main.ts", {
+      ...cloudSettings(freshFolder("apart"), KEY),
       IMPRIMATUR_DATABASE_URL: databaseUrl,
-      IMPRIMATUR_DATA_DIR: folder,
-      IMPRIMATUR_BOOTSTRAP_KEY: KEY,
       IMPRIMATUR_PUBLIC_URL: "http://imprimatur.example",
-      IMPRIMATUR_PORT: "0",
-      IMPRIMATUR_MQTT_PORT: "0",
       IMPRIMATUR_WEBHOOK_PRIVATE: "on",
-      IMPRIMATUR_RATE_LIMIT: "off",
       ...clock,
     });
-    t.onTestFinished(() => node.end("SIGKILL").then(() => rmSync(folder, { recursive: true })));
+    t.onTestFinished(async () => void (await node.end("SIGKILL")));
     const as = (secret = KEY) => client(() => node.url, { authorization: `Bearer ${secret}` });
     return { url: node.url, admin: as(), as };
   };

@@ -1,23 +1,20 @@
 // One try against receivers of every temper, and names that change their mind: what it says, what it reads, and where it never knocks.
 import { execFile, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createSocketServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { type CourierOptions, createCourier, type Errand } from "../../cloud/adapters/courier.ts";
 import { startNameServer } from "../../fixtures/dns.ts";
-
-const ends: (() => unknown)[] = [];
-afterAll(() => Promise.all(ends.map((end) => end())));
+import { endsWithFile, freshFolder } from "../endings.ts";
 
 const courierOf = (options: Partial<CourierOptions> = {}) => {
   const courier = createCourier({ allowPrivate: true, tryMaxMs: 30_000, ...options });
-  ends.push(() => courier.close());
+  endsWithFile(() => courier.close());
   return courier;
 };
 const courier = courierOf();
@@ -30,7 +27,7 @@ async function listening(server: { listen(port: number, host: string): unknown; 
 }
 async function http(answer: RequestListener): Promise<string> {
   const server = createServer(answer);
-  ends.push(() => server.closeAllConnections());
+  endsWithFile(() => server.closeAllConnections());
   return `http://127.0.0.1:${await listening(server)}/`;
 }
 async function raw(onData: (socket: Socket) => void): Promise<string> {
@@ -38,7 +35,7 @@ async function raw(onData: (socket: Socket) => void): Promise<string> {
     socket.on("error", () => {}); // resets are what these are about
     socket.once("data", () => onData(socket));
   });
-  ends.push(() => server.close());
+  endsWithFile(() => server.close());
   return `http://127.0.0.1:${await listening(server)}/`;
 }
 const errand = (url: string): Errand => ({ url, deliveryId: "d", at: 1_700_000_000, body: '{"a":"ü"}', secrets: ["whsec_c2VjcmV0"] });
@@ -150,7 +147,7 @@ test("a name that leads inside is refused after it was looked up, whatever else 
     knocks += 1;
     socket.destroy();
   });
-  ends.push(() => canary.close());
+  endsWithFile(() => canary.close());
   const port = await listening(canary);
   const answers: Record<string, (n: number) => string[]> = {
     "inside.example.com": () => ["127.0.0.1"],
@@ -162,7 +159,7 @@ test("a name that leads inside is refused after it was looked up, whatever else 
     "nothing.example.com": () => [],
   };
   const names = await startNameServer((name, n) => answers[name]?.(n) ?? []);
-  ends.push(names.end);
+  endsWithFile(names.end);
   const guarded = courierOf({ allowPrivate: false, nameServers: [names.address] });
   for (const host of Object.keys(answers)) {
     const { status, error } = await guarded.send(errand(`https://${host}:${port}/`));
@@ -180,24 +177,23 @@ test("the control: a courier that may go inside knocks at that canary by the sam
     knocks += 1;
     socket.destroy();
   });
-  ends.push(() => canary.close());
+  endsWithFile(() => canary.close());
   const port = await listening(canary);
   const names = await startNameServer(() => ["127.0.0.1"]);
-  ends.push(names.end);
+  endsWithFile(names.end);
   const free = courierOf({ nameServers: [names.address] });
   expect(await free.send(errand(`http://inside.example.com:${port}/`))).toMatchObject({ status: null });
   expect(knocks).toBeGreaterThan(0);
 });
 
 test("name servers that the machine was given since are asked, once those of its start don't answer", async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-names-"));
-  ends.push(() => rmSync(folder, { recursive: true }));
+  const folder = freshFolder("names");
   const file = join(folder, "resolv.conf");
   writeFileSync(file, "nameserver 127.0.0.2:1\n"); // where nobody listens
   const places = ["mount", "--bind", file, "/etc/resolv.conf"];
   if (spawnSync("unshare", ["--mount", ...places]).status !== 0) t.skip("a mount namespace can't be made here");
   const names = await startNameServer(() => ["127.0.0.1"]);
-  ends.push(names.end);
+  endsWithFile(names.end);
   const program = `
     import { writeFileSync } from "node:fs";
     import { createCourier } from "./cloud/adapters/courier.ts";
@@ -216,7 +212,7 @@ test("the addresses that were judged are the ones that are connected to: a name 
   const url = await http((_request, response) => void response.writeHead(200, { connection: "close" }).end());
   const { port } = new URL(url);
   const names = await startNameServer((name, n) => (name === "flips.example.com" && n === 0 ? ["127.0.0.1"] : ["169.254.169.254"]));
-  ends.push(names.end);
+  endsWithFile(names.end);
   const guarded = courierOf({ nameServers: [names.address] });
   expect(await guarded.send(errand(`http://flips.example.com:${port}/`))).toMatchObject({ status: 200 });
   expect(names.asked("flips.example.com")).toBe(2); // one question for each family

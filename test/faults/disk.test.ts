@@ -1,34 +1,19 @@
 // The disk fails in every way that a disk can: full for a while, full for real, broken in a write, broken in a sync. Nothing is answered that isn't kept.
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, truncateSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, expect, test } from "vitest";
 import { writeDurably } from "../../cloud/files.ts";
 import { type Answer, client } from "../../fixtures/client.ts";
-import { startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, startProgram } from "../../fixtures/program.ts";
 import { straceMissing, tamper } from "../../fixtures/strace.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
+import { freshFolder } from "../endings.ts";
 
 const adminKey = "a-key-for-the-disk-test-0001";
-const folders: string[] = [];
-afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-disk-"));
-  folders.push(folder);
-  return folder;
-}
 
 async function cloudIn(folder: string) {
-  const env = {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_MQTT_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
-    IMPRIMATUR_RATE_LIMIT: "off",
-    IMPRIMATUR_LOG_LEVEL: "fatal",
-  };
-  const program = await startProgram("cloud/main.ts", env);
+  const program = await startProgram("cloud/main.ts", cloudSettings(folder, adminKey, { IMPRIMATUR_LOG_LEVEL: "fatal" }));
   const admin = client(() => program.url, { authorization: `Bearer ${adminKey}` });
   const kept: string[] = [];
   let n = 0;
@@ -70,7 +55,7 @@ test.skipIf(straceMissing)(
   "no room in the middle of commits: 503 each, reads go on, and the same process goes on when there is room",
   { timeout: 60_000 },
   async () => {
-    const cloud = await cloudIn(newFolder());
+    const cloud = await cloudIn(freshFolder("disk"));
     for (let i = 0; i < 5; i += 1) expect((await cloud.write()).status).toBe(201);
     const full = await tamper(cloud.program.pid, { file: `${cloud.file}-wal`, inject: "pwrite64:error=ENOSPC:when=3+5" });
     const answers: Answer[] = [];
@@ -89,7 +74,7 @@ test.skipIf(straceMissing).each([
   ["a write of a commit", "-wal", "pwrite64:error=EIO:when=4"],
   ["the sync of a commit", "-wal", "fsync:error=EIO:when=2"],
 ])("%s that fails with EIO isn't answered well; all that was is there after a restart", async (_what, suffix, inject) => {
-  const folder = newFolder();
+  const folder = freshFolder("disk");
   const cloud = await cloudIn(folder);
   expect((await cloud.write()).status).toBe(201);
   await tamper(cloud.program.pid, { file: cloud.file + suffix, inject });
@@ -113,7 +98,7 @@ test.skipIf(straceMissing).each([
   ["a write that fails", "pwrite64:error=EIO:when=2", 74],
   ["no room", "pwrite64:error=ENOSPC:when=2", 0],
 ])("in the last checkpoint, %s loses nothing: it all stands in the log", async (_what, inject, code) => {
-  const cloud = await cloudIn(newFolder());
+  const cloud = await cloudIn(freshFolder("disk"));
   for (let i = 0; i < 10; i += 1) expect((await cloud.write()).status).toBe(201);
   await tamper(cloud.program.pid, { file: cloud.file, inject });
   expect(await cloud.program.end()).toBe(code);
@@ -136,7 +121,7 @@ async function notesIn(folder: string) {
 }
 
 test.skipIf(straceMissing)("a sync that fails in the thread beside the writer is heard as one of the writer's own", async () => {
-  const folder = newFolder();
+  const folder = freshFolder("disk");
   const { program, write } = await notesIn(folder);
   await tamper(program.pid, { file: join(folder, "control.db"), inject: "fsync:error=EIO:when=1" });
   await write(60);
@@ -145,7 +130,7 @@ test.skipIf(straceMissing)("a sync that fails in the thread beside the writer is
 });
 
 test("where the thread can't do it, the writer works off its log alone", async () => {
-  const folder = newFolder();
+  const folder = freshFolder("disk");
   const { program, write } = await notesIn(folder);
   const moved = join(folder, "moved.db");
   renameSync(join(folder, "control.db"), moved); // who has it open still has it
@@ -208,7 +193,7 @@ test.skipIf(typeof disk === "string")(
 test.skipIf(straceMissing)(
   "the control: a server that answers before the commit says 201 to a full disk, and the check finds what isn't there",
   async () => {
-    const folder = newFolder();
+    const folder = freshFolder("disk");
     const lost = async (answer: string) => {
       const server = await startProgram("fixtures/unsafe-cloud.ts", {
         CONTROL_FOLDER: folder,

@@ -1,7 +1,6 @@
 // No answer leaves before its fsync, seen from outside with strace; synchronous=NORMAL is the control that must fail.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
@@ -14,6 +13,7 @@ import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { connect, durabilityFaults } from "../../cloud/store/sqlite.ts";
 import { sealed } from "../agent/floor.ts";
+import { freshFolder } from "../endings.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const traces = spawnSync("strace", ["-c", "-o", "/dev/null", "true"]).status === 0;
@@ -39,7 +39,7 @@ async function traced(
   env: Record<string, string>,
   load: (url: string) => Promise<void>,
 ): Promise<{ answers: number; early: number }> {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-trace-"));
+  const folder = freshFolder("trace");
   const out = join(folder, "trace");
   const program = await startProgram(file, { ...env, IMPRIMATUR_DATA_DIR: folder, CONTROL_FOLDER: folder }, [
     "strace",
@@ -53,9 +53,7 @@ async function traced(
   ]);
   await load(program.url);
   await program.end("SIGKILL");
-  const seen = early(readFileSync(out, "utf8"));
-  rmSync(folder, { recursive: true, force: true });
-  return seen;
+  return early(readFileSync(out, "utf8"));
 }
 
 const adminKey = "a-key-for-the-fsync-test-001";
@@ -118,7 +116,7 @@ test.skipIf(!traces)("no label leaves a station before its intent is synced, and
 });
 
 test.skipIf(!traces)("a failed fsync ends the process with a clear line, and the write it was for isn't answered", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-eio-"));
+  const folder = freshFolder("eio");
   const env = { ...settings, IMPRIMATUR_DATA_DIR: folder };
   await (await startProgram("cloud/main.ts", env)).end(); // the tables are there: the start that counts has little to write
   const cloud = await startProgram("cloud/main.ts", env, [
@@ -141,11 +139,10 @@ test.skipIf(!traces)("a failed fsync ends the process with a clear line, and the
   expect(last).not.toBe(201);
   expect(await cloud.ended).toBe(74);
   expect(cloud.complaints()).toMatch(/disk can't be trusted/);
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test("what durability rests on is asserted: each missing part is named", () => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-faults-"));
+  const folder = freshFolder("faults");
   const writer = connect(join(folder, "a.db"), "write");
   const reader = connect(join(folder, "a.db"), "read");
   expect(durabilityFaults(writer, reader)).toEqual([]);
@@ -157,22 +154,20 @@ test("what durability rests on is asserted: each missing part is named", () => {
   const old = new Database(join(folder, "b.db"));
   expect(durabilityFaults(old, old).join()).toMatch(/journal_mode=delete/);
   old.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test("the WAL is worked off by its size: a hundred units of a megabyte each leave it small", async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-wal-"));
+  const dataDir = freshFolder("wal");
   const world = await startWorld({ dataDir });
   const megabyte = "x".repeat(1_048_576);
   const insert = (n: number) => sql`INSERT INTO signing_keys (kid, public_jwk, created_at) VALUES (${`k${n}`}, ${megabyte}, 1)`;
   for (let n = 0; n < 100; n += 1) await world.store.write("large", async ({ db }) => void (await db.run(insert(n))));
   expect(statSync(join(dataDir, "imprimatur.db-wal")).size).toBeLessThan(52 * 1_048_576);
   await world.end();
-  rmSync(dataDir, { recursive: true, force: true });
 });
 
 test("a program that has nothing else to do closes its store whole while the thread is at work", () => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-wal-"));
+  const folder = freshFolder("wal");
   const program = `
     import { openSqlite } from "./cloud/store/sqlite.ts";
     const engine = openSqlite({ file: ${JSON.stringify(join(folder, "a.db"))}, onFatal: console.error, walFrames: 40 });
@@ -182,7 +177,6 @@ test("a program that has nothing else to do closes its store whole while the thr
     console.log("closed");`;
   const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8", cwd: root });
   expect([stdout.trim(), status]).toEqual(["closed", 0]);
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test("a full disk is a 503 with Retry-After, reads go on, and it recovers without a restart", async () => {

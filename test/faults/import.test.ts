@@ -1,12 +1,10 @@
 // SIGKILL in the middle of an import: the rest is worked off by whoever comes next, and no row is lost or doubled.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, startProgram } from "../../fixtures/program.ts";
+import { freshFolder } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 
 const ROWS = 10_000;
@@ -17,15 +15,7 @@ test.concurrent.for([
   ["sqlite", 3],
   ["postgres", 1],
 ] as const)("on %s, killed %i times", { timeout: 200_000 }, async ([engine, kills], { expect }) => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-import-"));
-  const env = {
-    IMPRIMATUR_PORT: "0",
-    IMPRIMATUR_MQTT_PORT: "0",
-    IMPRIMATUR_DATA_DIR: folder,
-    IMPRIMATUR_DATABASE_URL: (await freshDatabase(engine)) ?? "",
-    IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-    IMPRIMATUR_RATE_LIMIT: "off",
-  };
+  const env = cloudSettings(freshFolder("import"), KEY, { IMPRIMATUR_DATABASE_URL: (await freshDatabase(engine)) ?? "" });
   let cloud = await startProgram("cloud/main.ts", env);
   const admin = client(() => cloud.url, { authorization: `Bearer ${KEY}` });
   const rows = Array.from({ length: ROWS }, (_, i) => `Kettle ${i},A kettle of 1.7 litres,${gtinOf(300_000 + i)},SN-${i}`);
@@ -49,5 +39,4 @@ test.concurrent.for([
   const { data } = (await admin.get("/products/categories")).body;
   expect(data.find(({ category }: { category: string }) => category === "electronics").products).toBe(ROWS);
   await cloud.end();
-  rmSync(folder, { recursive: true, force: true });
 });

@@ -1,23 +1,15 @@
 // SIGKILL where it hurts most: in the middle of a commit, of a checkpoint, of a migration. What was answered is there, what wasn't is there whole or not at all.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { random } from "../../fixtures/random.ts";
-import { startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, startProgram } from "../../fixtures/program.ts";
 import { straceMissing, tamper, tamperingArgs } from "../../fixtures/strace.ts";
 import { migrationsIn } from "../../cloud/store/migrate.ts";
+import { freshFolder } from "../endings.ts";
 import { size, timeout } from "./size.ts";
 
-const folders: string[] = [];
-afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
-const newFolder = () => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-kill-"));
-  folders.push(folder);
-  return folder;
-};
 const WRITERS = 8;
 const adminKey = "a-key-for-the-kill-test-0002";
 
@@ -67,15 +59,8 @@ test.skipIf(straceMissing)(
   "killed inside commits and inside the last checkpoint, the cloud keeps all that it answered and half of nothing",
   { timeout: timeout(180_000) },
   async () => {
-    const folder = newFolder();
-    const env = {
-      IMPRIMATUR_PORT: "0",
-      IMPRIMATUR_MQTT_PORT: "0",
-      IMPRIMATUR_DATA_DIR: folder,
-      IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
-      IMPRIMATUR_RATE_LIMIT: "off",
-      IMPRIMATUR_LOG_LEVEL: "warn",
-    };
+    const folder = freshFolder("kill");
+    const env = cloudSettings(folder, adminKey, { IMPRIMATUR_LOG_LEVEL: "warn" });
     const file = join(folder, "imprimatur.db");
     let cloud = await startProgram("cloud/main.ts", env);
     const admin = client(() => cloud.url, { authorization: `Bearer ${adminKey}` });
@@ -117,9 +102,9 @@ test.skipIf(straceMissing)(
   { timeout: 120_000 },
   async () => {
     const all = migrationsIn().length;
-    const folder = newFolder();
+    const folder = freshFolder("kill");
     const file = join(folder, "imprimatur.db");
-    const env = { IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DATA_DIR: folder, IMPRIMATUR_BOOTSTRAP_KEY: adminKey };
+    const env = cloudSettings(folder, adminKey);
     const applied: number[] = [];
     for (const when of [30, 100, 200]) {
       const under = ["strace", "-f", ...tamperingArgs({ file: `${file}-wal`, inject: `pwrite64:signal=KILL:when=${when}` })];
@@ -142,7 +127,7 @@ test.skipIf(straceMissing)(
 
 /** Kills a server of notes on our store at each of the points, one after another in one folder: what was answered and isn't there. */
 async function lostNotes(env: Record<string, string>, points: readonly (readonly [file: string, call: string, when: number])[]) {
-  const folder = newFolder();
+  const folder = freshFolder("kill");
   const answered: string[] = [];
   for (const [file, call, when] of points) {
     const server = await startProgram("fixtures/unsafe-cloud.ts", { CONTROL_SYNCHRONOUS: "FULL", CONTROL_FOLDER: folder, ...env });

@@ -1,11 +1,9 @@
 // SIGKILL under load loses no answered write and breaks no chain, on either engine.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { client } from "../../fixtures/client.ts";
-import { startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, startProgram } from "../../fixtures/program.ts";
+import { freshFolder } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 import { size, timeout } from "./size.ts";
 
@@ -18,14 +16,7 @@ test.each(["sqlite", "postgres"] as const)(
   "on %s every answered write is there after each kill",
   { timeout: timeout(120_000) },
   async (engine) => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-kill-"));
-    const env = {
-      IMPRIMATUR_PORT: "0",
-      IMPRIMATUR_DATA_DIR: folder,
-      IMPRIMATUR_DATABASE_URL: (await freshDatabase(engine)) ?? "",
-      IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
-      IMPRIMATUR_RATE_LIMIT: "off",
-    };
+    const env = cloudSettings(freshFolder("kill"), adminKey, { IMPRIMATUR_DATABASE_URL: (await freshDatabase(engine)) ?? "" });
     const answered = new Map<string, string>();
     for (let cycle = 0; cycle < CYCLES; cycle += 1) {
       const cloud = await startProgram("cloud/main.ts", env);
@@ -63,6 +54,5 @@ test.each(["sqlite", "postgres"] as const)(
     process.stdout.write(`${engine}: ${CYCLES} kills, ${answered.size} answered writes\n`);
     expect((await admin.get("/audit-logs/verify")).body.valid).toBe(true);
     expect(await cloud.end()).toBe(0);
-    rmSync(folder, { recursive: true, force: true });
   },
 );

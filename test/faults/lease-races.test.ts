@@ -1,7 +1,4 @@
 // The end of a lease, to the millisecond: two stations and the reaper in every order that there is, judged by a model of twenty lines and by what grants may overlap.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Refusal } from "#shared/errors.ts";
 import type { JobState } from "#shared/states.ts";
@@ -17,10 +14,9 @@ import { sql } from "../../cloud/store/drizzle.ts";
 import type { Tx } from "../../cloud/store/store.ts";
 import { goodItems, printShop } from "../../fixtures/print-shop.ts";
 import { random } from "../../fixtures/random.ts";
-import { startWorld } from "../../fixtures/world.ts";
-import { endsWithFile } from "../endings.ts";
+import { freshFolder } from "../endings.ts";
 import { type Answered, broken } from "../print-checker.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const LEASE_MS = 30_000;
 const GRACE_MS = 900_000;
@@ -81,12 +77,8 @@ const overlaps = (grants: readonly Grant[]) =>
 type Floor = Awaited<ReturnType<typeof floor>>;
 /** A job at a station of its own for each schedule, two devices, and a time that is far enough ahead for the cloud's own reaper to keep out of it. */
 async function floor(engine: "sqlite" | "postgres", schedules: number) {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-lease-"));
-  const w = await startWorld({ dataDir, databaseUrl: await freshDatabase(engine) });
-  endsWithFile(async () => {
-    await w.end();
-    rmSync(dataDir, { recursive: true, force: true });
-  });
+  const dataDir = freshFolder("lease");
+  const w = await world({ dataDir, databaseUrl: await freshDatabase(engine) });
   const shop = await printShop(w);
   const other = await shop.newDevice("line 2");
   const refs: string[] = [];

@@ -1,8 +1,6 @@
 // What one node knows that another did: two nodes on one PostgreSQL, each promise of "Many nodes" that doesn't need a crash to be seen.
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client as Connection } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
@@ -26,6 +24,7 @@ import { startProgram } from "../../fixtures/program.ts";
 import { onServer } from "../../fixtures/postgres.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 
 const KEY = "a-key-that-two-nodes-share-1";
@@ -48,8 +47,7 @@ async function node(databaseUrl: string | undefined, settings: Record<string, st
   return { ...world, url: world.url, boss: world.as(KEY) };
 }
 const programSettings = (databaseUrl: string): Record<string, string> => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-nodes-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = freshFolder("nodes");
   return {
     IMPRIMATUR_DATABASE_URL: databaseUrl,
     IMPRIMATUR_DATA_DIR: folder,

@@ -1,17 +1,16 @@
 // The tarball as a stranger meets it: packed, read through, installed into an empty folder, run from somewhere else.
 import { execFile } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
+import { freshFolder } from "../endings.ts";
 
 const run = promisify(execFile);
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-pack-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = freshFolder("pack");
 const elsewhere = join(folder, "elsewhere");
 mkdirSync(elsewhere);
 

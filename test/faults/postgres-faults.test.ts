@@ -1,6 +1,6 @@
 // PostgreSQL misbehaves while we work: connections are killed, transactions lose against others, the server is gone for good and its standby takes over.
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { burstOf, limits, tiers } from "#shared/limits.ts";
 import { jobPath } from "#shared/states.ts";
 import type { Refusal } from "#shared/errors.ts";
@@ -15,16 +15,13 @@ import { onServer, type Postgres, startPostgres } from "../../fixtures/postgres.
 import { bundleOf, type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
+import { endsWithFile } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 
 const SOON = { timeout: 30_000, interval: 50 };
 const WRITERS = 8;
 const SILENT_MS = 500;
 const PATIENCE_MS = 300;
-const ends: (() => Promise<void>)[] = [];
-afterAll(async () => {
-  for (const end of ends.toReversed()) await end();
-});
 
 /** Writes without a pause, each until it is answered well under its one key; what else was said meanwhile is noted. */
 function load(w: World) {
@@ -125,7 +122,7 @@ async function judged(w: World, answered: ReadonlyMap<string, string>) {
 }
 async function worldOn(databaseUrl: string): Promise<World> {
   const w = await startWorld({ databaseUrl, clock: false });
-  ends.push(() => w.end());
+  endsWithFile(() => w.end());
   return w;
 }
 
@@ -206,15 +203,15 @@ const FOLLOWS_NOBODY = "DO $$ BEGIN IF EXISTS (SELECT FROM pg_stat_wal_receiver)
 /** A primary and its standby, behind the one name that the cloud knows. */
 async function pair() {
   const primary = await startPostgres();
-  ends.push(primary.stop);
+  endsWithFile(primary.stop);
   const database = await primary.createDatabase("floor");
   await primary.halt();
   const standby: Postgres = await startPostgres({ follows: primary });
-  ends.push(standby.stop);
+  endsWithFile(standby.stop);
   await primary.start();
   let serving = primary;
   const address = await startBalancer(() => [serving.url]);
-  ends.push(address.end);
+  endsWithFile(address.end);
   const url = new URL(database);
   url.port = new URL(address.url).port;
   return { primary, standby, url: url.href, leadTo: (server: Postgres) => void (serving = server) };
@@ -355,9 +352,9 @@ test("a unit of a node that stood for longer than the server waits is undone, an
 
 test("what was let through while the server was away is paid back by then as well: nobody is refused for it afterwards", { timeout: 90_000 }, async () => {
   const server = await startPostgres();
-  ends.push(() => server.stop());
+  endsWithFile(() => server.stop());
   const w = await startWorld({ databaseUrl: await server.createDatabase("rates"), clock: false, settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
-  ends.push(() => w.end());
+  endsWithFile(() => w.end());
   const look = async () => (await w.nobody.get("/log/checkpoint")).status;
   await server.crash();
   const perSecond = tiers.anonymous / 60;
@@ -379,9 +376,9 @@ test(
   { timeout: 60_000 },
   async () => {
     const server = await startPostgres();
-    ends.push(() => server.stop());
+    endsWithFile(() => server.stop());
     const w = await startWorld({ databaseUrl: await server.createDatabase("away") });
-    ends.push(() => w.end());
+    endsWithFile(() => w.end());
     const { admin, device, tenantId } = await printShop(w);
     const { mqtt } = (await device.api.get("/aidc/station")).body;
     const one = await peer(mqtt.url, { username: device.id, password: device.secret });

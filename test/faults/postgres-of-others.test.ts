@@ -1,10 +1,9 @@
 // PostgreSQL as others have set it up: it serves all the same, or the start says in one line what to set.
 import { execFileSync, spawnSync } from "node:child_process";
-import { appendFileSync, chmodSync, chownSync, copyFileSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, chmodSync, chownSync, copyFileSync, existsSync, mkdtempSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { jobPath } from "#shared/states.ts";
 import { createLog } from "../../cloud/log.ts";
 import { openPostgres } from "../../cloud/store/postgres.ts";
@@ -14,14 +13,11 @@ import { onServer, startPostgres } from "../../fixtures/postgres.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { endsWithFile, freshFolder } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 
 const SOON = { timeout: 30_000, interval: 50 };
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-of-others-"));
-const ends: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })];
-afterAll(async () => {
-  for (const end of ends.toReversed()) await end();
-});
+const folder = freshFolder("of-others");
 
 const own = async (): Promise<[url: string, name: string]> => {
   const url = (await freshDatabase("postgres")) ?? "";
@@ -196,7 +192,7 @@ const opensslMissing = existsSync(OPENSSL) ? undefined : `${OPENSSL} isn't insta
 test("a server that takes only TLS: who doesn't ask for it, or can't tell whom it speaks to, is told what to set; with its CA it serves", async (t) => {
   t.skip(opensslMissing !== undefined, opensslMissing);
   const server = await startPostgres();
-  ends.push(server.stop);
+  endsWithFile(server.stop);
   const [ca, key] = [join(folder, "ca.crt"), join(folder, "server.key")];
   const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];
   execFileSync(OPENSSL, ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", ...subject, "-keyout", key, "-out", ca], { stdio: "ignore" });
@@ -234,7 +230,7 @@ test.for([
   const [url, name] = await own();
   for (const setting of settings) await onServer(url, `ALTER DATABASE ${name} SET ${setting}`);
   const pooler = await startPgbouncer(url, { mode });
-  ends.push(pooler.end);
+  endsWithFile(pooler.end);
   const nodes = [await worldOn(pooler.url), await worldOn(pooler.url)];
   expect((await Promise.all(nodes.map(wrongAfterLabels))).flat()).toEqual([]);
   const isWarned = ({ logged }: Node) => logged().some((line) => line.includes("store-settings-lost"));
@@ -249,7 +245,7 @@ test("a pgbouncer that knows none of our settings is told apart from a wrong URL
   t.skip(pgbouncerMissing !== undefined, pgbouncerMissing);
   const [url] = await own();
   const pooler = await startPgbouncer(url, { mode: "session", ignored: "" });
-  ends.push(pooler.end);
+  endsWithFile(pooler.end);
   expect(await refusal(pooler.url)).toBe(
     'imprimatur: unsupported startup parameter: statement_timeout: behind a pooler see "PostgreSQL of others" in the README\n',
   );

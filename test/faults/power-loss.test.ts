@@ -1,15 +1,15 @@
 // The power fails at any moment: of what wasn't synced any part may be missing, in any order, torn; the database is whole and holds all that was answered.
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import Database from "better-sqlite3";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { actsIn, disk } from "../../fixtures/power.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { random } from "../../fixtures/random.ts";
 import { record, straceMissing } from "../../fixtures/strace.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
 
 const SEED = 20_261_121;
 const IMAGES = 240;
@@ -17,8 +17,7 @@ const WRITERS = 4;
 const ANSWERS = 60;
 const MANY_ANSWERS = 240;
 const TRIES = 5;
-const root = mkdtempSync(join(tmpdir(), "imprimatur-power-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+const root = freshFolder("power");
 
 type Recorded = { folder: string; base: string; trace: string; database: string };
 

@@ -1,27 +1,21 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
-import { afterAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { loadConfig } from "../../cloud/config.ts";
 import { client } from "../../fixtures/client.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { startProgram } from "../../fixtures/program.ts";
+import { freshFolder } from "../endings.ts";
 
 const PATIENCE = { timeout: 30_000 };
-const folders: string[] = [];
-afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
-const folder = () => {
-  const made = mkdtempSync(join(tmpdir(), "imprimatur-process-"));
-  folders.push(made);
-  return made;
-};
+const folder = () => freshFolder("process");
 const settings = (dataDir: string) => ({ IMPRIMATUR_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir, IMPRIMATUR_DATABASE_URL: undefined });
 const as = (url: string, secret: string) => client(() => url, { authorization: `Bearer ${secret}` });
 

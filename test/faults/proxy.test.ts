@@ -1,10 +1,7 @@
 // What a proxy before the nodes says by itself, where no node can: typed like all that the nodes say.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, get, type IncomingMessage, request } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { isCorrelationId } from "#shared/correlation.ts";
@@ -14,13 +11,13 @@ import { haproxyMissing, startHaproxy } from "../../fixtures/haproxy.ts";
 import { nginxMissing, startNginx } from "../../fixtures/nginx.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { follow } from "../../fixtures/sse.ts";
+import { freshFolder } from "../endings.ts";
 
 if (nginxMissing) process.stderr.write(`skipped: README's lines for nginx: ${nginxMissing}\n`);
 if (haproxyMissing) process.stderr.write(`skipped: what the example's proxy says by itself: ${haproxyMissing}\n`);
 
 test.skipIf(haproxyMissing)("where a node ends before it answers, or none is ready, the proxy's answer is a typed one", { timeout: 60_000 }, async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), "imprimatur-proxy-"));
-  t.onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = freshFolder("proxy");
   const ports = [await freePort(), await freePort(), await freePort()] as const;
   const node = await startProgram("cloud/main.ts", {
     IMPRIMATUR_PORT: String(ports[0]),
@@ -58,8 +55,7 @@ test.skipIf(nginxMissing)(
   "with README's lines nginx passes all on, a stream at once, and is typed in what it says itself",
   { timeout: 60_000 },
   async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-proxy-"));
-    t.onTestFinished(() => rmSync(folder, { recursive: true }));
+    const folder = freshFolder("proxy");
     const port = await freePort();
     const key = `bootstrap-${randomUUID()}`;
     const node = await startProgram("cloud/main.ts", {

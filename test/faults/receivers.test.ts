@@ -1,20 +1,18 @@
 // Receivers of every temper at once, and a thousand webhooks to a dead one while the floor prints: whoever answers well is told everything, in order, whatever the others do.
-import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
-import type { Courier } from "../../cloud/adapters/courier.ts";
-import { createCourier } from "../../cloud/adapters/courier.ts";
+import { expect, test } from "vitest";
+import { type Courier, createCourier } from "../../cloud/adapters/courier.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { createLog } from "../../cloud/log.ts";
 import { openSeal } from "../../cloud/seal.ts";
-import { openStore } from "../../cloud/store/open.ts";
 import { startDispatcher } from "../../cloud/workers/dispatcher.ts";
+import { storeAt } from "../../fixtures/many-rows.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { endsWithFile, freshFolder } from "../endings.ts";
 import { limits } from "#shared/limits.ts";
 import { answering, hooked, receiving, serialsOf } from "../hooks.ts";
+import { world } from "../world.ts";
 
 const settings = { IMPRIMATUR_WEBHOOK_PRIVATE: "on", IMPRIMATUR_LOG_LEVEL: "warn" };
 const HOUR_MS = 3_600_000;
@@ -22,8 +20,6 @@ const EVENTS = 20;
 const LABELS = 8;
 const SLOWER_AT_MOST = 60; // 3 to 5 where it was measured; a seal that waited for a receiver would take hundreds of times as long
 const WIDE = { timeout: 60_000, interval: 20 };
-const ends: (() => unknown)[] = [];
-afterAll(() => Promise.all(ends.map((end) => end())));
 
 /** A door behind which something else than HTTP is done; counts who came. */
 async function door(onData: (socket: Socket) => void) {
@@ -36,7 +32,7 @@ async function door(onData: (socket: Socket) => void) {
     socket.on("data", () => onData(socket));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  ends.push(() => {
+  endsWithFile(() => {
     for (const socket of sockets) socket.destroy();
     server.close();
   });
@@ -50,8 +46,7 @@ test(
   "of twelve receivers eleven misbehave: the good one is told everything in order, and each of the others gets what the contract says",
   { timeout: 120_000 },
   async () => {
-    const w = await startWorld({ settings, tryMaxMs: 1_500 });
-    ends.push(() => w.end());
+    const w = await world({ settings, tryMaxMs: 1_500 });
     const h = await hooked(w, ["print.confirmed"]);
     const canary = await door(says(ok));
     const plain = await receiving();
@@ -117,8 +112,7 @@ test(
   "a thousand webhooks to a dead receiver: the floor prints, and who listens beside them is told of every label in order",
   { timeout: 180_000 },
   async () => {
-    const w = await startWorld({ settings });
-    ends.push(() => w.end());
+    const w = await world({ settings });
     const shop = await printShop(w);
     /** How long a label takes from its order to its seal, in the middle of so many. */
     const print = async (labels: number): Promise<{ sealed: string[]; ms: number }> => {
@@ -150,17 +144,13 @@ test(
 
 /** How many tries had to end before the good receiver was told of all. */
 async function endedBefore(tryMaxMs: number, carry: (courier: Courier) => Courier): Promise<number> {
-  const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-receivers-"));
-  ends.push(() => rmSync(dataDir, { recursive: true, force: true }));
+  const dataDir = freshFolder("receivers");
   const w = await startWorld({ settings, dataDir });
   const dead = await door(() => {});
   const h = await hooked(w, ["print.confirmed"]);
   for (let i = 0; i < 6; i += 1) await h.add(`${dead.url}${i}`);
   await w.close();
-  const onFatal = (line: string) => {
-    throw new Error(line);
-  };
-  const store = await openStore({ dataDir, log: createLog("silent"), onFatal });
+  const store = await storeAt({ dataDir });
   const courier = createCourier({ allowPrivate: true, tryMaxMs });
   let ended = 0;
   const tried = ({ status }: { status: number | null }) => void (ended += status === null ? 1 : 0);

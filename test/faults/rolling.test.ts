@@ -1,11 +1,10 @@
 // A rolling restart: nodes come and go and the schema grows under those that run, while no request fails and no answered write is lost.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseYaml } from "@redocly/openapi-core";
 import { Client } from "pg";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createLog } from "../../cloud/log.ts";
 import { migrate, migrationsIn } from "../../cloud/store/migrate.ts";
 import { openPostgres } from "../../cloud/store/postgres.ts";
@@ -15,7 +14,8 @@ import { haproxyMissing, startHaproxy } from "../../fixtures/haproxy.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { onServer } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { type Program, startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, type Program, startProgram } from "../../fixtures/program.ts";
+import { freshFolder } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
 
 const compose = parseYaml(readFileSync(new URL("../../cloud/deploy/compose.yaml", import.meta.url), "utf8")) as {
@@ -23,8 +23,7 @@ const compose = parseYaml(readFileSync(new URL("../../cloud/deploy/compose.yaml"
 };
 const { IMPRIMATUR_DRAIN_NOTICE_S: DRAIN_NOTICE_S = "0" } = compose["x-node"].environment;
 const adminKey = "a-key-for-the-rolling-test-1";
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-rolling-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = freshFolder("rolling");
 
 /** Sends everybody to the next node that says it is ready, looking as often as balancers do, only faster. */
 function balancer() {
@@ -64,12 +63,9 @@ const nodeOn =
   (url: string, more: Record<string, string> = {}) =>
   (n: number, port = 0) =>
     startProgram("cloud/main.ts", {
+      ...cloudSettings(join(folder, `node-${n}`), adminKey),
       IMPRIMATUR_PORT: String(port),
-      IMPRIMATUR_MQTT_PORT: "0",
-      IMPRIMATUR_DATA_DIR: join(folder, `node-${n}`),
       IMPRIMATUR_DATABASE_URL: url,
-      IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
-      IMPRIMATUR_RATE_LIMIT: "off",
       IMPRIMATUR_DRAIN_NOTICE_S: "5",
       ...more,
     });

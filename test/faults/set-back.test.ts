@@ -1,7 +1,6 @@
 // A PostgreSQL that its own means set back to yesterday: restore --set-back sees to it that what was given out since isn't given out again.
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished, test } from "vitest";
@@ -9,25 +8,18 @@ import { warnOfJobs } from "../../cloud/domain/restored.ts";
 import { client } from "../../fixtures/client.ts";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "imprimatur-set-back-"));
+const folder = freshFolder("set-back");
 const postgres = await startPostgres();
-afterAll(async () => {
-  await postgres.stop();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(postgres.stop);
 const adminKey = "a-key-for-the-set-back-test";
-const env = {
-  IMPRIMATUR_PORT: "0",
-  IMPRIMATUR_MQTT_PORT: "0",
-  IMPRIMATUR_DATA_DIR: join(folder, "node"),
+const env = cloudSettings(join(folder, "node"), adminKey, {
   IMPRIMATUR_DATABASE_URL: await postgres.createDatabase("floor"),
-  IMPRIMATUR_BOOTSTRAP_KEY: adminKey,
   IMPRIMATUR_SEALING_KEY: "a sealing key of this test",
-  IMPRIMATUR_RATE_LIMIT: "off",
-};
+});
 const start = () => startProgram("cloud/main.ts", env);
 const imprimatur = (command: string, args: string[], more: Record<string, string> = {}) =>
   new Promise<{ code: number; out: string }>((resolve) => {

@@ -1,12 +1,10 @@
 // SIGKILL between the commit of an event and its sending, and between a try and its record: it arrives all the same, under the same id.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { productOf } from "../../fixtures/passports.ts";
-import { type Program, startProgram } from "../../fixtures/program.ts";
+import { cloudSettings, type Program, startProgram } from "../../fixtures/program.ts";
+import { freshFolder } from "../endings.ts";
 import { receiving } from "../hooks.ts";
 import { freshDatabase } from "../world.ts";
 
@@ -17,16 +15,8 @@ test.concurrent.for(["sqlite", "postgres"] as const)(
   "on %s an event outlives the process, before it is sent and after",
   { timeout: 180_000 },
   async (engine, { expect }) => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-webhooks-"));
-    const env = {
-      IMPRIMATUR_PORT: "0",
-      IMPRIMATUR_MQTT_PORT: "0",
-      IMPRIMATUR_DATA_DIR: folder,
-      IMPRIMATUR_DATABASE_URL: (await freshDatabase(engine)) ?? "",
-      IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-      IMPRIMATUR_RATE_LIMIT: "off",
-      IMPRIMATUR_WEBHOOK_PRIVATE: "on",
-    };
+    const more = { IMPRIMATUR_DATABASE_URL: (await freshDatabase(engine)) ?? "", IMPRIMATUR_WEBHOOK_PRIVATE: "on" };
+    const env = cloudSettings(freshFolder("webhooks"), KEY, more);
     let cloud: Program = await startProgram("cloud/main.ts", env);
     const admin = client(() => cloud.url, { authorization: `Bearer ${KEY}` });
     let silent = true; // the first try is heard and never answered
@@ -51,7 +41,6 @@ test.concurrent.for(["sqlite", "postgres"] as const)(
     await expect.poll(async () => (await deliveries()).map(({ status }: { status: string }) => status)).toEqual(["delivered", "delivered"]);
     expect((await deliveries()).map((delivery: { attempts: unknown[] }) => delivery.attempts.length)).toEqual([1, 1]);
     expect(await cloud.end()).toBe(0);
-    rmSync(folder, { recursive: true, force: true });
   },
 );
 
@@ -59,15 +48,7 @@ test.concurrent(
   "SIGTERM waits for the answers of what was begun and writes them down; what hangs is left to the next start",
   { timeout: 120_000 },
   async ({ expect }) => {
-    const folder = mkdtempSync(join(tmpdir(), "imprimatur-webhooks-"));
-    const env = {
-      IMPRIMATUR_PORT: "0",
-      IMPRIMATUR_MQTT_PORT: "0",
-      IMPRIMATUR_DATA_DIR: folder,
-      IMPRIMATUR_BOOTSTRAP_KEY: KEY,
-      IMPRIMATUR_RATE_LIMIT: "off",
-      IMPRIMATUR_WEBHOOK_PRIVATE: "on",
-    };
+    const env = cloudSettings(freshFolder("webhooks"), KEY, { IMPRIMATUR_WEBHOOK_PRIVATE: "on" });
     const slow = await receiving((_n, response) => void setTimeout(() => response.writeHead(204).end(), 1_000));
     let hangs = true;
     const dead = await receiving((_n, response) => void (hangs || response.writeHead(204).end()));
@@ -84,6 +65,5 @@ test.concurrent(
     await expect.poll(statuses).toEqual(["delivered", "delivered"]);
     expect([slow.received.length, dead.received.length]).toEqual([1, 2]);
     await cloud.end();
-    rmSync(folder, { recursive: true, force: true });
   },
 );
