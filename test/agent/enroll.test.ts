@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { ConfigError } from "#shared/arguments.ts";
 import { loadAgentConfig } from "../../agent/config.ts";
 import { enroll } from "../../agent/enroll.ts";
+import { listening } from "../../fixtures/listening.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
@@ -114,8 +115,7 @@ test("settings that the disk takes only half of leave what was there as it was, 
 test("interrupted while the cloud is silent, it leaves nothing beside the settings", async () => {
   const silent = createServer(() => {});
   const asked = once(silent, "request");
-  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
-  const { port } = silent.address() as { port: number };
+  const port = await listening(silent);
   const file = newFile();
   const args = ["agent/main.ts", "enroll", "--cloud", `http://127.0.0.1:${port}`, "--key", "imp_any", "--config", file];
   const child = spawn(process.execPath, args, { stdio: "ignore" });
@@ -171,8 +171,7 @@ test("interrupted twice, it ends at once", async () => {
     else silent.emit("made");
   });
   const asked = once(silent, "made");
-  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
-  const { port } = silent.address() as { port: number };
+  const port = await listening(silent);
   const file = newFile();
   const args = ["agent/main.ts", "enroll", "--cloud", `http://127.0.0.1:${port}`, "--key", "imp_any", "--config", file];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
@@ -214,9 +213,8 @@ test("a tenant that isn't the one that was meant leaves neither a file nor a dev
 test("a key that may not register, one that nobody knows, another web site and a cloud that is away are each told in one line", async (t) => {
   const { data: weak } = (await shop.admin.post("/api-keys", { name: "weak", scopes: ["products:read"] })).body;
   const page = createServer((_request, response) => response.writeHead(404).end("<h1>not here</h1>"));
-  await new Promise<void>((resolve) => page.listen(0, "127.0.0.1", resolve));
+  const port = await listening(page);
   t.onTestFinished(() => void page.close());
-  const { port } = page.address() as { port: number };
   const net = await startNetwork(() => w.url);
   t.onTestFinished(net.end);
   net.cut();

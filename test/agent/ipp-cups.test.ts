@@ -7,6 +7,7 @@ import { driver } from "../../agent/printers/ipp.ts";
 import { stringsOf } from "../../agent/printers/ipp-codec.ts";
 import { endpointOf } from "../../agent/printers/ipp-endpoint.ts";
 import { type Cups, cupsMissing, startCups } from "../../fixtures/cups.ts";
+import { listening } from "../../fixtures/listening.ts";
 
 if (cupsMissing) process.stderr.write(`SKIPPED: nothing is tested against a real CUPS: ${cupsMissing}\n`);
 
@@ -40,9 +41,9 @@ describe.skipIf(cupsMissing !== undefined)("through a real CUPS", () => {
       meet(socket);
     });
     servers.push(server);
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const port = await listening(server);
     names += 1;
-    const url = cups.queue(`q${names}`, `socket://127.0.0.1:${(server.address() as { port: number }).port}`, policy);
+    const url = cups.queue(`q${names}`, `socket://127.0.0.1:${port}`, policy);
     return { url, printer: await driver.open(url, profile) };
   }
   const collecting = (into: Buffer[]) => (socket: Socket) => void socket.on("data", (bytes: Buffer) => into.push(bytes));

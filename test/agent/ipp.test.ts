@@ -1,7 +1,6 @@
 // A print queue's word is grade D at best: no state it reports attests a label, and no lost answer makes one print twice.
-import { once } from "node:events";
 import { createServer } from "node:http";
-import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
+import { createServer as createTcpServer, type Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 // @ts-expect-error -- it comes without types
 import independent from "@sealsystems/ipp";
@@ -27,6 +26,7 @@ import {
 import { reportOf } from "../../agent/standing.ts";
 import type { State } from "../../agent/state.ts";
 import { freePort } from "../../fixtures/free-port.ts";
+import { listening } from "../../fixtures/listening.ts";
 import { QUEUE_FAULTS, type QueueFault, startQueue } from "../../fixtures/printers/ipp.ts";
 import { grayOfPng } from "../../fixtures/scanners/optics.ts";
 import { world } from "../world.ts";
@@ -183,10 +183,10 @@ test("a queue that speaks IPP 1.1 alone, as RFC 8011 has it, prints as well", as
       const behind = () => fetch(`http://127.0.0.1:${queue.port}/`, { method: "POST", body: new Uint8Array(asked) });
       response.end(asked[0] === 1 ? Buffer.from(await (await behind()).arrayBuffer()) : Buffer.from(answer));
     });
-  }).listen(0, "127.0.0.1");
-  await once(front, "listening");
+  });
+  const port = await listening(front);
   after.push(() => front.close());
-  const printer = await driver.open(`ipp://127.0.0.1:${(front.address() as AddressInfo).port}/printers/label`, profile);
+  const printer = await driver.open(`ipp://127.0.0.1:${port}/printers/label`, profile);
   expect((await printer.preflight()).faults).toEqual([]);
   const submission = await printer.submit(await printer.encode(bitmap, { token: TOKEN }));
   expect(submission).toMatchObject({ spoolId: "1", retryable: false });
@@ -215,10 +215,10 @@ describe("a lost answer never makes a second label", () => {
         const language = Buffer.from([length + 6, 0, 2, 0x65, 0x6e, 0, length]);
         response.end(at < 0 ? bytes : Buffer.concat([bytes.subarray(0, at), worded, language, bytes.subarray(at + plain.length + 1)]));
       });
-    }).listen(0, "127.0.0.1");
-    await once(front, "listening");
+    });
+    const port = await listening(front);
     after.push(() => front.close());
-    const printer = await driver.open(`ipp://127.0.0.1:${(front.address() as AddressInfo).port}/printers/label`, profile);
+    const printer = await driver.open(`ipp://127.0.0.1:${port}/printers/label`, profile);
     const label = await printer.encode(bitmap, { token: TOKEN });
     for (let n = 0; n < 2; n += 1) expect(await printer.submit(label)).toMatchObject({ spoolId: "1", retryable: false });
     expect(queue.jobs()).toHaveLength(1);
@@ -268,10 +268,10 @@ async function queueThatSays(said: (asked: string) => { code?: number; job?: Wri
       const groups = answer.job ? [{ tag: GROUPS.job, attributes: answer.job }] : [];
       response.end(encodeIpp({ code: answer.code ?? 0, requestId, groups }));
     });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
+  });
+  const port = await listening(server);
   after.push(() => server.close());
-  const url = `ipp://127.0.0.1:${(server.address() as AddressInfo).port}/printers/label`;
+  const url = `ipp://127.0.0.1:${port}/printers/label`;
   const printer = await driver.open(url, profile);
   return { printer, asked, label: await printer.encode(bitmap, { token: TOKEN }) };
 }
@@ -386,13 +386,13 @@ test("a queue that hangs up behind each answer without a word takes every label,
       socket.write(answer);
       setTimeout(() => socket.end(), 3);
     });
-  }).listen(0, "127.0.0.1");
-  await once(queue, "listening");
+  });
+  const port = await listening(queue);
   after.push(() => {
     for (const socket of sockets) socket.destroy();
     queue.close();
   });
-  const printer = await driver.open(`ipp://127.0.0.1:${(queue.address() as AddressInfo).port}/printers/label`, profile);
+  const printer = await driver.open(`ipp://127.0.0.1:${port}/printers/label`, profile);
   for (let n = 0; n < 30; n += 1) {
     const submission = await printer.submit(await printer.encode(bitmap, { token: TOKEN }));
     expect([n, submission]).toMatchObject([n, { spoolId: "1", retryable: false }]);

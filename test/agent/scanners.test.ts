@@ -14,6 +14,7 @@ import { typedAs } from "../../agent/scanners/keyboard.ts";
 import { lines, withoutAim } from "../../agent/scanners/lines.ts";
 import type { Scanner, ScannerSettings, Sighting, Trouble } from "../../agent/scanners/scanner.ts";
 import { startDevice } from "../../fixtures/device.ts";
+import { closed, listening } from "../../fixtures/listening.ts";
 import { hasSocat, plugIn } from "../../fixtures/pty.ts";
 import { type CameraFault, startCamera } from "../../fixtures/scanners/camera.ts";
 import { LINE_FAULTS, type LineFault, startLineScanner } from "../../fixtures/scanners/line.ts";
@@ -380,12 +381,8 @@ describe("a camera", () => {
   const showing = async (answer: (response: ServerResponse, n: number) => void) => {
     let frames = 0;
     const server = createHttpServer((_, response) => answer(response, (frames += 1) - 1));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    onTestFinished(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-    const port = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
+    const port = `http://127.0.0.1:${await listening(server)}/`;
+    onTestFinished(() => closed(server));
     return { ...opened({ name: "eye", driver: "camera", port }, watchful), frames: () => frames };
   };
   test.each([

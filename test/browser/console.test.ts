@@ -1,8 +1,6 @@
 // The floor console in a real browser, as a shift lead sees it: on a panel of 1024×600 and on a phone, by day and by night, live, and without a thing from outside.
 import { readFileSync } from "node:fs";
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openBrowser } from "../../fixtures/browser.ts";
@@ -10,6 +8,7 @@ import { busyFloor, manyStations, STATIONS } from "../../fixtures/busy-floor.ts"
 import { type Claim, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { devices } from "../../cloud/store/schema.ts";
+import { listening } from "../../fixtures/listening.ts";
 import { limits } from "#shared/limits.ts";
 import { BEAT_MS } from "../../shared/beat.ts";
 import { world } from "../world.ts";
@@ -490,9 +489,8 @@ describe.skipIf(!executable)("the console", async () => {
     const refusing = createServer((_request, response) => {
       asked();
       response.writeHead(404).end();
-    }).listen(0, "127.0.0.1");
-    await once(refusing, "listening");
-    const url = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}/hook`;
+    });
+    const url = `http://127.0.0.1:${await listening(refusing)}/hook`;
     const { id } = (await floor.admin.post("/webhooks", { url, events: ["print.failed"] })).body;
     await floor.admin.post(`/webhooks/${id}/test`, { type: "print.failed" });
     await expect.poll(async () => (await floor.admin.get(`/webhooks/${id}/deliveries`)).body.data[0]?.status).toBe("failed");

@@ -1,7 +1,5 @@
 // The station's console in a real browser, on a real station between a simulated floor and a real cloud: what an operator in gloves sees, hears of and can do.
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -13,6 +11,7 @@ import { printShop } from "../../fixtures/print-shop.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { systemClock } from "../../agent/clock.ts";
+import { listening } from "../../fixtures/listening.ts";
 import { BEAT_MS } from "../../shared/beat.ts";
 import { ask, asked, floorOf, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
 import { world } from "../world.ts";
@@ -676,13 +675,12 @@ describe.skipIf(!executable)("the console", async () => {
     const shop = await printShop(w);
     const station = await running(t, w.url, shop, HAND);
     const elsewhere = createServer((_request, response) => response.setHeader("content-type", "text/html").end("<h1>elsewhere</h1>"));
-    elsewhere.listen(0, "127.0.0.1");
-    await once(elsewhere, "listening");
+    const port = await listening(elsewhere);
     t.onTestFinished(() => void elsewhere.close());
     const context = await browser.newContext();
     t.onTestFinished(() => context.close());
     const page = await context.newPage();
-    await page.goto(`http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/`);
+    await page.goto(`http://127.0.0.1:${port}/`);
     const tried = await page.evaluate<string[]>(`Promise.all([
       ["POST", "/api/pause", {}], ["POST", "/api/pause", { mode: "no-cors" }], ["GET", "/api/state", {}],
     ].map(([method, path, how]) => fetch(${JSON.stringify(station.url)} + path, { method, ...how }).then(({ type }) => type, () => "refused")))`);

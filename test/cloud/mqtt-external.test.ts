@@ -1,9 +1,9 @@
 // The cloud beside a broker that somebody else runs: a real mosquitto with passwords and the README's ACL, killed and started again at will.
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { Aedes } from "aedes";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { topicsOf } from "#shared/mqtt.ts";
+import { listening } from "../../fixtures/listening.ts";
 import { type Mosquitto, mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
@@ -47,9 +47,9 @@ test("a broker that doesn't let the cloud hear stations is asked again, so that 
     authorizeSubscribe: (_client, subscription, done) => done(null, letsHear ? subscription : null),
   });
   const server = createServer(broker.handle);
-  await once(server.listen(0, "127.0.0.1"), "listening");
+  const port = await listening(server);
   onTestFinished(() => new Promise<void>((resolve) => broker.close(() => server.close(() => resolve()))));
-  const url = `mqtt://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `mqtt://127.0.0.1:${port}`;
   const w = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: url } });
   await expect.poll(() => w.logged().join("\n"), SOON).toContain("it doesn't let us hear the stations");
   expect(await degraded(w)).toEqual(["broker"]);

@@ -4,6 +4,7 @@ import { connect as mqttClient, type IConnackPacket } from "mqtt";
 import { expect, onTestFinished, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import { topicsOf } from "#shared/mqtt.ts";
+import { listening } from "../../fixtures/listening.ts";
 import { type Peer, peer } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { follow } from "../../fixtures/sse.ts";
@@ -413,9 +414,8 @@ test("who connects too often, or says too much, is turned away", async () => {
 
 test("a port that is taken is no reason not to start: stations are told another", async () => {
   const taken = createServer();
-  await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+  const port = await listening(taken);
   onTestFinished(() => void taken.close());
-  const { port } = taken.address() as { port: number };
   const beside = await another({ settings: { IMPRIMATUR_MQTT_PORT: String(port) } });
   const { device } = await printShop(beside);
   const { url } = await toldOf(device);

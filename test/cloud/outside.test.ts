@@ -1,6 +1,5 @@
 // Anchors and registries outside: what they answer is kept, what they do wrong leaves nothing behind, and asking twice does it once.
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { Type } from "typebox";
 import { afterAll, expect, test } from "vitest";
 import { sql } from "drizzle-orm";
@@ -8,6 +7,7 @@ import { asking } from "../../cloud/adapters/outside.ts";
 import { refusal } from "../../fixtures/client.ts";
 import { startAnchor } from "../../fixtures/anchor.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { listening } from "../../fixtures/listening.ts";
 import type { Way } from "../../fixtures/misbehaving.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
@@ -106,10 +106,10 @@ test("whatever 5xx a service answers, or a proxy before it that can't reach it, 
     request.resume();
     response.writeHead(answers.shift() ?? 201, { "content-type": "application/json" }).end('{ "digest": "0", "anchor": "a" }');
   });
-  await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
+  const port = await listening(service);
   endsWithFile(() => service.close());
   const ask = asking(Type.Object({ digest: Type.String(), anchor: Type.String() }));
-  const asked = () => ask({ url: `http://127.0.0.1:${(service.address() as AddressInfo).port}`, body: {}, key: "k" });
+  const asked = () => ask({ url: `http://127.0.0.1:${port}`, body: {}, key: "k" });
   expect([await asked(), answers.length]).toEqual([{ digest: "0", anchor: "a" }, 4]);
   expect([await asked(), answers.length]).toEqual([{ digest: "0", anchor: "a" }, 2]);
   await expect(asked()).rejects.toThrow("it answered 400");

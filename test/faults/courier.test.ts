@@ -1,15 +1,15 @@
 // One try against receivers of every temper, and names that change their mind: what it says, what it reads, and where it never knocks.
 import { execFile, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
-import { type AddressInfo, createServer as createSocketServer, type Socket } from "node:net";
+import { createServer as createSocketServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { type CourierOptions, createCourier, type Errand } from "../../cloud/adapters/courier.ts";
 import { startNameServer } from "../../fixtures/dns.ts";
+import { listening } from "../../fixtures/listening.ts";
 import { endsWithFile, freshFolder } from "../endings.ts";
 
 const courierOf = (options: Partial<CourierOptions> = {}) => {
@@ -20,11 +20,6 @@ const courierOf = (options: Partial<CourierOptions> = {}) => {
 const courier = courierOf();
 const hasty = courierOf({ tryMaxMs: 2_000 }); // for those that never answer
 
-async function listening(server: { listen(port: number, host: string): unknown; address(): unknown }): Promise<number> {
-  server.listen(0, "127.0.0.1");
-  await once(server as never, "listening");
-  return (server.address() as AddressInfo).port;
-}
 async function http(answer: RequestListener): Promise<string> {
   const server = createServer(answer);
   endsWithFile(() => server.closeAllConnections());

@@ -6,6 +6,7 @@ import { emit } from "../../cloud/domain/outbox.ts";
 import { createLog } from "../../cloud/log.ts";
 import { openSeal } from "../../cloud/seal.ts";
 import { startDispatcher } from "../../cloud/workers/dispatcher.ts";
+import { listening } from "../../fixtures/listening.ts";
 import { storeAt } from "../../fixtures/many-rows.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -31,12 +32,11 @@ async function door(onData: (socket: Socket) => void) {
     socket.on("error", () => {}); // resets are what these are about
     socket.on("data", () => onData(socket));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const port = await listening(server);
   endsWithFile(() => {
     for (const socket of sockets) socket.destroy();
     server.close();
   });
-  const { port } = server.address() as { port: number };
   return { url: `http://127.0.0.1:${port}/`, port, knocks: () => knocks };
 }
 const says = (text: string) => (socket: Socket) => void socket.end(text);

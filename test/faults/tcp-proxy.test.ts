@@ -1,10 +1,11 @@
 // The bad line itself: each of its verbs does what it says, or a suite that breaks things with it proves nothing.
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { type AddressInfo, connect, createServer as createSocketServer } from "node:net";
+import { connect, createServer as createSocketServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
+import { listening } from "../../fixtures/listening.ts";
 import { type Exchange, type Proxy, startProxy, type Toxic } from "../../fixtures/tcp-proxy.ts";
 import { random } from "../../fixtures/random.ts";
 
@@ -19,9 +20,7 @@ async function line(onExchange?: (exchange: Exchange) => void) {
       response.end(`echo ${body}`);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listening(server);
   const proxy = await startProxy(() => ({ port }), { chance: random(1), ...(onExchange ? { onExchange } : {}) });
   onTestFinished(async () => {
     await proxy.end();
@@ -99,9 +98,8 @@ test("a reset ends what is open after its time, and the next connection too", as
 
 test("half-open and black-holed connections stay open for the caller, until it is healed", async () => {
   const silent = createSocketServer((socket) => void socket.on("error", () => {}).resume());
-  silent.listen(0, "127.0.0.1");
-  await once(silent, "listening");
-  const proxy = await startProxy(() => ({ port: (silent.address() as AddressInfo).port }));
+  const port = await listening(silent);
+  const proxy = await startProxy(() => ({ port }));
   onTestFinished(async () => {
     await proxy.end();
     silent.close();
