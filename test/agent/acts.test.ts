@@ -2,10 +2,9 @@
 import { afterAll, expect, test } from "vitest";
 import { agentConfigFrom } from "../../agent/config.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, jobAt, running, sessionAt, stateInCloud, until } from "./floor.ts";
+import { ask, asked, jobAt, netTo, running, sessionAt, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -62,8 +61,7 @@ test("a test label of which nothing left is none that came out", async (t) => {
 
 test("a reprint is of a sealed label, issued by the cloud, once", async (t) => {
   const shop = await printShop(w);
-  const network = await startNetwork(() => w.url);
-  t.onTestFinished(network.end);
+  const network = await netTo(t, w);
   const station = await running(t, network.url, shop);
   const { job_ref: ref } = await shop.issue();
   await until(async () => (await stateInCloud(shop, ref)) === "SEALED" && station.state().recent.length === 1);

@@ -4,10 +4,9 @@ import { connect, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../fixtures/free-port.ts";
 import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type WorldOptions } from "../../fixtures/world.ts";
-import { ask, jobAt, running, type Running, sealed, until } from "./floor.ts";
+import { ask, jobAt, netTo, running, type Running, sealed, until } from "./floor.ts";
 
 if (mosquittoMissing) process.stdout.write(`skipped: a station beside an external MQTT broker: ${mosquittoMissing}\n`);
 async function aShop(options: WorldOptions = {}) {
@@ -72,8 +71,7 @@ test("jobs that a station holds and hasn't begun are dropped as soon as they are
   const { mqtt } = (await shop.device.api.get("/aidc/station")).body;
   const line = await lineTo(Number(new URL(mqtt.url).port));
   const settings = { mqtt: line.url, claim: { ahead: 3, leaseSeconds: 600 } }; // by its lease it would hear in five minutes
-  const net = await startNetwork(() => w.url);
-  onTestFinished(net.end);
+  const net = await netTo({ onTestFinished }, w);
   const station = await running({ onTestFinished }, net.url, shop, { eyes: "hand", settings });
   await until(() => told(station, "wake-up") === 1);
   const first = await shop.issue();

@@ -4,10 +4,9 @@ import { chmodSync, mkdirSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, jobAt, stationOn, until } from "./floor.ts";
+import { ask, floorOf, jobAt, netTo, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -88,8 +87,7 @@ test("a running agent is asked instead of its devices, and works on", async (t) 
 });
 
 test("a station that does nothing though nothing is broken: paused, or with the key of another device than the one whose words wait", async (t) => {
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop);
   const file = join(floor.folder, "config.json");
   const told = async (check: string, key: string, console = floor.config.console) => {

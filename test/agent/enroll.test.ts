@@ -9,11 +9,11 @@ import { ConfigError } from "#shared/arguments.ts";
 import { loadAgentConfig } from "../../agent/config.ts";
 import { enroll } from "../../agent/enroll.ts";
 import { listening } from "../../fixtures/listening.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
 import { freshFolder } from "../endings.ts";
 import { world } from "../world.ts";
+import { netTo } from "./floor.ts";
 
 const w = await world();
 const folder = freshFolder("enroll");
@@ -130,8 +130,7 @@ test("interrupted while the cloud is silent, it leaves nothing beside the settin
 });
 
 test("interrupted while its device is made, it undoes that first, and tells of the device that it can't undo", async (t) => {
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   for (const fate of ["pass", "cut"] as const) {
     const before = await devices();
     const file = newFile();
@@ -187,8 +186,7 @@ test("interrupted twice, it ends at once", async () => {
 });
 
 test("the answer that makes its device may be lost: what nobody has the key of is removed, and there is one", async (t) => {
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   let posts = 0;
   net.rule(({ method }) => (method === "POST" && (posts += 1) === 1 ? "lose" : "pass"));
   const file = newFile();
@@ -215,8 +213,7 @@ test("a key that may not register, one that nobody knows, another web site and a
   const page = createServer((_request, response) => response.writeHead(404).end("<h1>not here</h1>"));
   const port = await listening(page);
   t.onTestFinished(() => void page.close());
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   net.cut();
   const key = shop.device.secret;
   const cases: [args: string[], code: number, says: RegExp][] = [

@@ -32,6 +32,13 @@ export function quietLog() {
   return { log: createAgentLog("debug", logTo(out)), lines };
 }
 
+/** Between its stations and that cloud; ends with the test. */
+export async function netTo({ onTestFinished }: Ends, cloud: { url: string }): Promise<Network> {
+  const net = await startNetwork(() => cloud.url);
+  onTestFinished(net.end);
+  return net;
+}
+
 /** Ends with the test; `restart` is a new station on the same buffer. */
 export async function stationOn(floor: SimulatedFloor, options: Partial<StationOptions> = {}): Promise<Running> {
   const { log, lines } = quietLog();
@@ -69,8 +76,7 @@ export async function begunInVain(
   answerMs: number,
   { port, hush }: Pick<FloorOptions, "port"> & { hush?(): void } = {},
 ): Promise<InVain> {
-  const net = await startNetwork(() => cloud);
-  ends.onTestFinished(net.end);
+  const net = await netTo(ends, { url: cloud });
   const first = await running(ends, net.url, shop, { eyes: "hand", ...(port ? { port } : {}) });
   const [before, job] = [await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })];
   const isDone = () => jobAt(first, job.job_ref) !== undefined && first.state().buffer_depth === 0;

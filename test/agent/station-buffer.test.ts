@@ -20,7 +20,6 @@ import { afterAll, describe, expect, test, type TestContext } from "vitest";
 import { openBuffer } from "../../agent/buffer.ts";
 import { systemClock } from "../../agent/clock.ts";
 import type { SimulatedFloor } from "../../fixtures/floor.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { freshFolder } from "../endings.ts";
@@ -31,6 +30,7 @@ import {
   floorOf,
   HASTY,
   jobAt,
+  netTo,
   type Running,
   say,
   sealed,
@@ -177,8 +177,7 @@ test.concurrent("a buffer in which another version kept words by a name of its o
 
 test.concurrent("a label that was printed and never told of is asked for, found, and sealed with evidence that the cloud takes", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", rfid: true });
   const before = await stationOn(floor);
   net.rule(({ path }) => (/\/results?$|heartbeat/.test(path) ? "cut" : "pass"));
@@ -265,8 +264,7 @@ async function putBack(
   then: (station: Running, ref: string) => Promise<unknown> = async () => {},
 ) {
   const shop = await printShop(world);
-  const net = await startNetwork(() => world.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, world);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 30 } } });
   const before = await stationOn(floor);
   const first = await shop.issue({ priority: 2 });
@@ -489,8 +487,7 @@ test.concurrent.for(["lost", "whole"])(
     const own = await startWorld();
     t.onTestFinished(() => own.end());
     const shop = await printShop(own);
-    const net = await startNetwork(() => own.url);
-    t.onTestFinished(net.end);
+    const net = await netTo(t, own);
     const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 30 } } });
     const before = await stationOn(floor);
     const first = await shop.issue({ priority: 2 });
@@ -529,8 +526,7 @@ test.concurrent.for(["lost", "whole"])(
 
 test("one that begins anew asks what became of all that it held, and not of the cloud's first page only", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   net.rule((passing) => (Object.assign(passing, { path: passing.path.replace(/limit=\d+/, "limit=1") }), "pass"));
   const floor = await floorOf(t, net.url, shop, { eyes: "hand" });
   const claimed: string[] = [];
@@ -575,8 +571,7 @@ test.concurrent("a label of a printer that nobody has any more is asked for, and
 
 test.concurrent("one that waits for word from the cloud claims nothing before it has it", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const { floor, first, second } = await inFlight(t, shop);
   floor.config.cloud = net.url;
   truncateSync(fileOf(floor), 100);
@@ -594,8 +589,7 @@ test.concurrent("one that waits for word from the cloud claims nothing before it
 
 test.concurrent("a job of which the cloud can't say what it has heard keeps no other waiting, and its label is looked for", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const { floor, first, second } = await inFlight(t, shop);
   floor.config.cloud = net.url;
   writeFileSync(fileOf(floor), "lost");
@@ -677,8 +671,7 @@ test("what is over and told is forgotten after a month; its label is counted for
 
 test("what the cloud hasn't heard is never forgotten, nor what it refused; counts of what is go on", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
   const start = async () => {
     const station = await stationOn(floor);

@@ -3,10 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { steady, systemClock } from "../../agent/clock.ts";
 import { spanOf } from "../../agent/cloud-time.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, jobAt, running, sealed, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, floorOf, jobAt, netTo, running, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -41,8 +40,7 @@ describe.concurrent("a clock that is off", () => {
 
 test("a clock that is set back while labels are under way keeps the leases alive and delays nothing", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const { clock, turn, pass } = wrongBy(0);
   const station = await running(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: LEASE_S } } }, { clock });
   const first = await shop.issue({ priority: 2 });
@@ -75,8 +73,7 @@ test("a clock that is set right by days ends no label: what is printed keeps its
   const own = await startWorld();
   t.onTestFinished(() => own.end());
   const shop = await printShop(own);
-  const net = await startNetwork(() => own.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, own);
   const { clock, turn } = wrongBy(-60 * H);
   const station = await running(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: LEASE_S } } }, { clock });
   const first = await shop.issue({ priority: 2 });
@@ -128,8 +125,7 @@ test("a start after the clock was set back goes on from what is written down: a 
 
 test("no lease is believed after a start before the cloud has confirmed it", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 600 } } });
   const first = await stationOn(floor);
   const label = await shop.issue({ priority: 2 });
@@ -150,8 +146,7 @@ test("a claim that nobody heard answered before the clock was set right brings n
   const own = await startWorld();
   t.onTestFinished(() => own.end());
   const shop = await printShop(own);
-  const net = await startNetwork(() => own.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, own);
   const floor = await floorOf(t, net.url, shop);
   net.rule(({ path }) => (path.endsWith("/claim/batch") ? "lose" : "pass"));
   const claims = () => net.passed.filter(({ path }) => path.endsWith("/claim/batch"));
@@ -177,8 +172,7 @@ test("nor does one that is answered after a start whose clock doesn't know how l
   const own = await startWorld();
   t.onTestFinished(() => own.end());
   const shop = await printShop(own);
-  const net = await startNetwork(() => own.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, own);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand" });
   net.rule(({ path }) => (path.endsWith("/claim/batch") ? "lose" : "pass"));
   const first = await stationOn(floor);
@@ -201,8 +195,7 @@ test("nor does one that is answered after a start whose clock doesn't know how l
 
 test("what waits is let go once the station has stood still for four of its leases, however long it waited for its turn before", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const { clock, turn } = wrongBy(0);
   const station = await running(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: LEASE_S } } }, { clock });
   const first = await shop.issue({ priority: 2 });
@@ -305,8 +298,7 @@ test.each([
 
 test("of jobs whose envelopes aren't to be trusted one is claimed every five minutes, so that all others keep their attempts", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   let isFalse = true;
   const asked: number[] = [];
   net.alter(({ path, body }, answer) => {

@@ -4,12 +4,11 @@ import { join } from "node:path";
 import { afterAll, expect, test, type TestContext } from "vitest";
 import { begunBeside } from "../../agent/begun.ts";
 import { type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, jobAt, sealed, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, floorOf, jobAt, netTo, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -63,8 +62,7 @@ test("while the disk is full each job keeps its lease", async (t) => {
   if (typeof disk === "string") return t.skip(disk);
   t.onTestFinished(disk.end);
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const settings = { dataDir: join(disk.folder, "agent"), claim: { ahead: 2, leaseSeconds: 15 } };
   const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings });
   const { agent, state } = await agentOn(t, floor);

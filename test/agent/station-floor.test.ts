@@ -3,7 +3,6 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { startDevice } from "../../fixtures/device.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
@@ -14,6 +13,7 @@ import {
   floorOf,
   jobAt,
   movesOf,
+  netTo,
   type Running,
   running,
   say,
@@ -51,8 +51,7 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
   ]; // oxfmt-ignore
   test.for(tampering)("%s: nothing is printed, and people can see it", async ([, how, why], t) => {
     const shop = await printShop(w);
-    const net = await startNetwork(() => w.url);
-    t.onTestFinished(net.end);
+    const net = await netTo(t, w);
     net.alter(({ path }, answer) => {
       if (!path.endsWith("/claim/batch")) return answer;
       const { claims } = JSON.parse(answer) as { claims: Claim[] };
@@ -68,8 +67,7 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
 
   test("is none of these where the cloud signs with a new key: its keys are asked for anew, and the label is printed", async (t) => {
     const shop = await printShop(w);
-    const net = await startNetwork(() => w.url);
-    t.onTestFinished(net.end);
+    const net = await netTo(t, w);
     let told = 0;
     net.alter(({ path }, answer) =>
       path.endsWith("/jwks.json") && (told += 1) === 1 ? answer.replaceAll(/"kid":"[^"]+"/g, '"kid":"yesterday\'s"') : answer,
@@ -81,8 +79,7 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
 
   test("nor where the cloud's new keys can't be had at once: the claim is asked for again", async (t) => {
     const shop = await printShop(w);
-    const net = await startNetwork(() => w.url);
-    t.onTestFinished(net.end);
+    const net = await netTo(t, w);
     let told = 0;
     net.rule(({ path }) => (path.endsWith("/jwks.json") && (told += 1) === 2 ? { status: 503, code: "OVERLOADED" } : "pass"));
     net.alter(({ path }, answer) =>
@@ -97,8 +94,7 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
   test("one for another device", async (t) => {
     const shop = await printShop(w);
     const other = await shop.newDevice("line 2");
-    const net = await startNetwork(() => w.url);
-    t.onTestFinished(net.end);
+    const net = await netTo(t, w);
     const { job_ref: ref } = await shop.issue();
     const stolen = await other.claim();
     net.alter(({ path }, answer) =>

@@ -1,9 +1,8 @@
 // One buffer, another device's key: what waits is said by whom it belongs to, or by nobody.
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { floorOf, jobAt, sealed, stateInCloud, stationOn, until } from "./floor.ts";
+import { floorOf, jobAt, netTo, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -13,8 +12,7 @@ test.each(["of the same tenant", "of another tenant"])(
   async (whose) => {
     const shop = await printShop(w);
     const other = whose.includes("another") ? (await printShop(w)).device : await shop.newDevice("line 2");
-    const net = await startNetwork(() => w.url);
-    onTestFinished(net.end);
+    const net = await netTo({ onTestFinished }, w);
     const floor = await floorOf({ onTestFinished }, net.url, shop);
     const first = await stationOn(floor);
     const { job_ref: ref } = await shop.issue();
@@ -61,8 +59,7 @@ test("where all is told the buffer goes on with the next device", async () => {
 
 test("and refuses none of its jobs for being signed for it, though the cloud can't say at first whose the key is", async () => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  onTestFinished(net.end);
+  const net = await netTo({ onTestFinished }, w);
   const floor = await floorOf({ onTestFinished }, net.url, shop);
   const first = await stationOn(floor);
   await sealed(shop, (await shop.issue()).job_ref);

@@ -3,10 +3,9 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { PrinterConfig } from "../../agent/config.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, jobAt, stateInCloud, stationOn, statuses, until } from "./floor.ts";
+import { ask, floorOf, jobAt, netTo, stateInCloud, stationOn, statuses, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -96,8 +95,7 @@ test("jobs with tags that no printer of the settings writes any more are let go 
 
 test("a job of which both make sure at once is printed by one of them", async (t) => {
   const { shop, floor, machine, other, start } = await twoPrinters(t);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   floor.config.cloud = net.url;
   const inHand = [await shop.issue({ priority: 3 }), await shop.issue({ priority: 2 })];
   const { job_ref: ref, digital_link: text } = await shop.issue({ priority: 1 });

@@ -11,7 +11,7 @@ import type { StationOptions } from "../../agent/station.ts";
 import { startWake } from "../../agent/wake.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import { freePort } from "../../fixtures/free-port.ts";
-import { type Fate, type Network, type Passing, startNetwork } from "../../fixtures/network.ts";
+import { type Fate, type Network, type Passing } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
@@ -23,6 +23,7 @@ import {
   begunInVain,
   jobAt,
   movesOf,
+  netTo,
   quietLog,
   type Running,
   running,
@@ -40,8 +41,7 @@ type T = Parameters<typeof running>[0];
 type Setting = { shop: Shop; net: Network; station: Running };
 async function behind(t: T, options: FloorOptions = {}, cloud = w, more: Partial<StationOptions> = {}): Promise<Setting> {
   const shop = await printShop(cloud);
-  const net = await startNetwork(() => cloud.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, cloud);
   return { shop, net, station: await running(t, net.url, shop, options, more) };
 }
 const statusOf = ({ path, body }: Passing): string | undefined =>
@@ -96,8 +96,7 @@ function forget({ config }: SimulatedFloor, attemptId: string, what: string): vo
 
 test("a job whose claim was answered to nobody is there after the station's next start, long before its lease ends", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const floor = await startFloor(net.url, shop.device.secret, { settings: { claim: { ahead: 1, leaseSeconds: 600 } } });
   t.onTestFinished(floor.end);
   let lost = 0;
@@ -119,8 +118,7 @@ test("a job whose claim was answered to nobody is there after the station's next
 describe.concurrent("an answer stalls behind its head", () => {
   const stalls = async (t: T, isSo: (n: number) => boolean, callMs: number) => {
     const shop = await printShop(w);
-    const net = await startNetwork(() => w.url);
-    t.onTestFinished(net.end);
+    const net = await netTo(t, w);
     let calls = 0;
     net.rule(() => (isSo((calls += 1)) ? "stall" : "pass"));
     return { shop, station: await running(t, net.url, shop, {}, { callMs }), calls: () => calls };
@@ -273,8 +271,7 @@ describe.concurrent("the cloud is away", () => {
     const own = await startWorld({ settings: {} });
     t.onTestFinished(() => own.end());
     const shop = await printShop(own);
-    const net = await startNetwork(() => own.url);
-    t.onTestFinished(net.end);
+    const net = await netTo(t, own);
     const station = await running(t, net.url, shop, { eyes: "hand" });
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
@@ -309,8 +306,7 @@ test("an answer that was given before renews no lease: what was drawn then isn't
   const own = await startWorld();
   t.onTestFinished(() => own.end());
   const shop = await printShop(own);
-  const net = await startNetwork(() => own.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, own);
   const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
   t.onTestFinished(floor.end);
   const first = await stationOn(floor);
@@ -825,8 +821,7 @@ describe.concurrent("the cloud refuses", () => {
 
 test("a label whose lease is still asked for when the station is paused isn't begun before it is resumed", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 600 } } });
   t.onTestFinished(floor.end);
   const first = await stationOn(floor);
@@ -856,8 +851,7 @@ test("a label whose lease is still asked for when the station is paused isn't be
 
 test("a claim in whose answer's place something halfway answered is said again, and its jobs are there long before their lease ends", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   let lost = 0;
   net.rule(({ path }) =>
     path.endsWith("/claim/batch") && (lost += 1) === 1 ? { status: 502, page: "<html>Bad gateway</html>", isDone: true } : "pass",
@@ -886,8 +880,7 @@ test("a job that is cancelled while the answer to its claim is lost isn't printe
 
 test("a picture over which the cloud stumbles each time holds up no other", async (t) => {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  t.onTestFinished(net.end);
+  const net = await netTo(t, w);
   let bad: string | undefined;
   const isPicture = ({ method, path }: Passing) => method === "PUT" && path.startsWith("/api/v2/aidc/evidence/");
   net.rule((asked) => (isPicture(asked) && (bad ??= asked.path) === asked.path ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));

@@ -3,7 +3,6 @@ import { afterAll, describe, expect, test } from "vitest";
 import { pngOf } from "../../agent/bitmap.ts";
 import { explainLeft } from "../../fixtures/person.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import {
@@ -12,6 +11,7 @@ import {
   floorOf,
   jobAt,
   movesOf,
+  netTo,
   type Running,
   running,
   say,
@@ -169,8 +169,7 @@ describe.concurrent("what goes well", () => {
 
   test("a camera that goes on seeing a label that waits for a person has one picture of it kept", async (t) => {
     const shop = await printShop(w);
-    const net = await startNetwork(() => w.url);
-    t.onTestFinished(net.end);
+    const net = await netTo(t, w);
     const station = await running(t, net.url, shop, { eyes: "camera", config: { attest: "operator" } });
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "attest");

@@ -6,14 +6,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { openBrowser } from "../../fixtures/browser.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
-import { startNetwork } from "../../fixtures/network.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { systemClock } from "../../agent/clock.ts";
 import { listening } from "../../fixtures/listening.ts";
 import { BEAT_MS } from "../../shared/beat.ts";
-import { ask, asked, floorOf, jobAt, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
+import { ask, asked, floorOf, jobAt, netTo, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
 import { world } from "../world.ts";
 import {
   axeSays,
@@ -239,8 +238,7 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("who scanned a label here is named though it was read twice, and not for its reprint that a scanner of the line reads", async (t) => {
     const shop = await printShop(w);
-    const network = await startNetwork(() => w.url);
-    t.onTestFinished(network.end);
+    const network = await netTo(t, w);
     const station = await running(t, network.url, shop, { eyes: "hand" });
     const { job_ref: ref, digital_link: link, serial } = await shop.issue();
     await until(() => jobAt(station, ref)?.stage === "printed" && station.state().buffer_depth === 0);
@@ -376,8 +374,7 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("with the cloud away it says so, and labels are attested, scanned and sealed here; reports wait", async (t) => {
     const shop = await printShop(w);
-    const network = await startNetwork(() => w.url);
-    t.onTestFinished(network.end);
+    const network = await netTo(t, w);
     const station = await running(t, network.url, shop, HAND);
     const { job_ref: ref, digital_link: link } = await shop.issue();
     await isAsked(station, ref, "attest");
@@ -404,8 +401,7 @@ describe.skipIf(!executable)("the console", async () => {
     ["was voided meanwhile", { sandbox: true }, /Job ended or went on elsewhere/],
   ])("what the cloud refuses is never green: a serial that %s", async ([, { sandbox }, says], t) => {
     const shop = await printShop(w, { sandbox });
-    const network = await startNetwork(() => w.url);
-    t.onTestFinished(network.end);
+    const network = await netTo(t, w);
     network.rule(() => sleep(300, "pass" as const)); // a page that is quicker than the cloud
     const station = await running(t, network.url, shop, { eyes: "hand" });
     const { job_ref: ref, digital_link: link, serial } = await shop.issue();
@@ -427,8 +423,7 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("a label that was told to be verified while the cloud was away is red once the cloud has refused it", async (t) => {
     const shop = await printShop(w);
-    const network = await startNetwork(() => w.url);
-    t.onTestFinished(network.end);
+    const network = await netTo(t, w);
     const station = await running(t, network.url, shop, { eyes: "hand" });
     const { job_ref: ref, digital_link: link, serial } = await shop.issue();
     await until(() => jobAt(station, ref)?.stage === "printed" && station.state().buffer_depth === 0);
@@ -692,8 +687,7 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("an orphan is destroyed here, and told to the cloud", async (t) => {
     const shop = await printShop(w);
-    const network = await startNetwork(() => w.url);
-    t.onTestFinished(network.end);
+    const network = await netTo(t, w);
     network.rule(({ body }) => (body.includes("PRINTED_ATTESTED") ? { status: 409, code: "STALE_ATTEMPT" } : "pass")); // somebody else has the job
     const station = await running(t, network.url, shop, HAND);
     const { job_ref: ref } = await shop.issue();
@@ -842,8 +836,7 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("a label of which nobody knows, and a key that the cloud no longer takes, are told in the operator's language", async (t) => {
     const shop = await printShop(w);
-    const network = await startNetwork(() => w.url);
-    t.onTestFinished(network.end);
+    const network = await netTo(t, w);
     const station = await running(t, network.url, shop, { eyes: "hand" });
     station.floor.machine?.fault("fence-never");
     const { job_ref: ref } = await shop.issue();
@@ -872,8 +865,7 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("a tap that was meant for what stood there before a banner pushed it away answers nothing", async (t) => {
     const shop = await printShop(w);
-    const network = await startNetwork(() => w.url);
-    t.onTestFinished(network.end);
+    const network = await netTo(t, w);
     const station = await running(t, network.url, shop, HAND);
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "attest");
