@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { settingsFile } from "../../fixtures/floor.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -28,9 +29,7 @@ const checked = async (file: string) => {
 };
 async function floorWith(t: Parameters<typeof floorOf>[0], options: FloorOptions = {}): Promise<{ floor: SimulatedFloor; file: string }> {
   const floor = await floorOf(t, w.url, shop, options);
-  const file = join(floor.folder, "config.json");
-  writeFileSync(file, JSON.stringify(floor.config), { mode: 0o600 });
-  return { floor, file };
+  return { floor, file: settingsFile(floor) };
 }
 
 test("a station that is well has a line for each thing, all ok, and exit code 0", async (t) => {
@@ -89,10 +88,8 @@ test("a running agent is asked instead of its devices, and works on", async (t) 
 test("a station that does nothing though nothing is broken: paused, or with the key of another device than the one whose words wait", async (t) => {
   const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop);
-  const file = join(floor.folder, "config.json");
   const told = async (check: string, key: string, console = floor.config.console) => {
-    writeFileSync(file, JSON.stringify({ ...floor.config, key, console }), { mode: 0o600 });
-    const { code, of } = await checked(file);
+    const { code, of } = await checked(settingsFile(floor, { key, console }));
     return [code, of(check)];
   };
   const own = shop.device.secret;

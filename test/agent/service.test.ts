@@ -1,10 +1,8 @@
 // The unit of imprimatur agent install under a real systemd: hardened as it is, it prints, comes back when it is killed, and ends when it is told to.
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadAgentConfig } from "../../agent/config.ts";
 import { SERVICE, STATE_DIR, unitOf } from "../../agent/unit.ts";
-import { startFloor } from "../../fixtures/floor.ts";
+import { settingsFile, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { OURS, startSystemd, systemdMissing } from "../../fixtures/systemd.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -19,8 +17,7 @@ test.skipIf(missing)("a station that systemd runs seals labels, before and after
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret);
   t.onTestFinished(floor.end);
-  const file = join(floor.folder, "config.json");
-  writeFileSync(file, JSON.stringify(floor.config), { mode: 0o600 }); // root's: the service gets it as a credential
+  const file = settingsFile(floor); // root's: the service gets it as a credential
   const unit = unitOf(loadAgentConfig(file), file, 0).replaceAll(process.cwd(), OURS);
   const control = unit.replace("SystemCallErrorNumber", "SystemCallFilter=~connect\nSystemCallErrorNumber");
   const systemd = await startSystemd({ [SERVICE]: unit, "control.service": control });

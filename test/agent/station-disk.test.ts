@@ -3,7 +3,7 @@ import { mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test, type TestContext } from "vitest";
 import { begunBeside } from "../../agent/begun.ts";
-import { type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
+import { settingsFile, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { smallDisk } from "../../fixtures/tmpfs.ts";
@@ -16,8 +16,7 @@ afterAll(() => w.end());
 /** The agent as a program of its own. */
 async function agentOn(t: TestContext, floor: SimulatedFloor) {
   t.onTestFinished(floor.end);
-  const file = join(floor.folder, "config.json");
-  writeFileSync(file, JSON.stringify(floor.config));
+  const file = settingsFile(floor);
   const agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
   t.onTestFinished(async () => void (await agent.end("SIGKILL")));
   return { agent, state: async () => (await ask(agent, "GET", "/api/state")).body };
@@ -163,8 +162,7 @@ test("a first start that found no room on the disk leaves nothing behind that wo
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret, { settings: { dataDir: join(disk.folder, "agent") } });
   t.onTestFinished(floor.end);
-  const file = join(floor.folder, "config.json");
-  writeFileSync(file, JSON.stringify(floor.config));
+  const file = settingsFile(floor);
   const start = () => startProgram("agent/main.ts", {}, [], ["--config", file]);
   mkdirSync(floor.config.dataDir);
   disk.fill();

@@ -1,9 +1,9 @@
 // The agent is killed before and after everything that leaves it, without a word, and started again: never a second print, and the label ends sealed or asked about.
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { startFloor } from "../../fixtures/floor.ts";
+import { settingsFile, startFloor } from "../../fixtures/floor.ts";
 import { type Kind, kinds } from "../../fixtures/killer.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
@@ -31,9 +31,8 @@ type Job = { job_ref: string; ask: { kind: string } | null; state: string; stage
 /** A label of its own from claim to seal; killed at that moment, if any; what reached the outside world in the first life. */
 async function live(shop: Shop, moment?: Moment): Promise<{ journal: string[]; asked: string[]; killed: boolean }> {
   const floor = await startFloor(w.url, shop.device.secret, { settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
-  const file = join(floor.folder, "config.json");
+  const file = settingsFile(floor);
   const journal = join(floor.folder, "journal");
-  writeFileSync(file, JSON.stringify(floor.config));
   const killer = new URL(KILLER);
   const query = { journal, printer: String(floor.machine?.port), ...(moment ? { ...moment, n: String(moment.n) } : {}) };
   for (const [name, value] of Object.entries(query)) killer.searchParams.set(name, value);
@@ -132,8 +131,7 @@ test.for([
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret, { printer: { scale: 1, speed: 0.75 } }); // slow enough to be met in it
   t.onTestFinished(floor.end);
-  const file = join(floor.config.dataDir, "..", "config.json");
-  writeFileSync(file, JSON.stringify(floor.config));
+  const file = settingsFile(floor);
   const start = () => startProgram("agent/main.ts", {}, [], ["--config", file]);
   const first = await start();
   const { job_ref: ref } = await shop.issue();
@@ -155,8 +153,7 @@ test("a void label that was out before it was killed waits in the ledger afterwa
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret, { eyes: "hand", rfid: true });
   t.onTestFinished(floor.end);
-  const file = join(floor.folder, "config.json");
-  writeFileSync(file, JSON.stringify(floor.config));
+  const file = settingsFile(floor);
   const start = () => startProgram("agent/main.ts", {}, [], ["--config", file]);
   const first = await start();
   const stateOf = async (agent: Program) => (await ask(agent, "GET", "/api/state")).body;
@@ -180,8 +177,7 @@ test("a second agent on the same folder is refused with one line, and the first 
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret);
   t.onTestFinished(floor.end);
-  const file = join(floor.config.dataDir, "..", "config.json");
-  writeFileSync(file, JSON.stringify(floor.config));
+  const file = settingsFile(floor);
   const first = await startProgram("agent/main.ts", {}, [], ["--config", file]);
   t.onTestFinished(async () => void (await first.end()));
   await expect(startProgram("agent/main.ts", {}, [], ["--config", file])).rejects.toThrow(/another agent works in .*\n$/);

@@ -1,10 +1,9 @@
 // A station as a service is watched: JSON lines, health and figures in the form that machines read, and no secret in any of them.
 import { spawn } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { afterAll, expect, test } from "vitest";
-import { OPERATOR } from "../../fixtures/floor.ts";
+import { OPERATOR, settingsFile } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -43,11 +42,8 @@ function figuresIn(body: string): Map<string, number> {
 test("its log is JSON lines, its health and figures are for machines, and neither key nor badge nor PIN is in them", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop);
-  const file = join(floor.folder, "config.json");
-  writeFileSync(
-    file,
-    JSON.stringify({ ...floor.config, logLevel: "debug", printers: floor.config.printers.map((one) => ({ ...one, name: 'a "b" \\c' })) }),
-  );
+  const printers = floor.config.printers.map((one) => ({ ...one, name: 'a "b" \\c' }));
+  const file = settingsFile(floor, { logLevel: "debug", printers });
   const agent = await startProgram("agent/main.ts", {}, [], ["--config", file]);
   t.onTestFinished(async () => void (await agent.end("SIGKILL")));
   const { job_ref: ref } = await shop.issue();
@@ -113,8 +109,7 @@ test("what people have to look at is counted whole, and not as far as the page l
 test("what a station that can't start writes is one line on stderr, for the journal", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { settings: { dataDir: "/dev/null/none" } });
-  const file = join(floor.folder, "config.json");
-  writeFileSync(file, JSON.stringify(floor.config));
+  const file = settingsFile(floor);
   const child = spawn(process.execPath, ["agent/main.ts", "--config", file], { stdio: ["ignore", "pipe", "pipe"] });
   const [out, complaints] = await Promise.all([text(child.stdout), text(child.stderr)]);
   expect(out).toBe("");

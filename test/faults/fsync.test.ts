@@ -1,13 +1,13 @@
 // No answer leaves before its fsync, seen from outside with strace; synchronous=NORMAL is the control that must fail.
 import { spawnSync } from "node:child_process";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { client } from "../../fixtures/client.ts";
-import { startFloor } from "../../fixtures/floor.ts";
+import { settingsFile, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -104,8 +104,7 @@ test.skipIf(!traces)("no label leaves a station before its intent is synced, and
   const shop = await printShop(world);
   const floor = await startFloor(world.url, shop.device.secret);
   t.onTestFinished(floor.end);
-  const [file, trace] = [join(floor.folder, "config.json"), join(floor.folder, "trace")];
-  writeFileSync(file, JSON.stringify(floor.config));
+  const [file, trace] = [settingsFile(floor), join(floor.folder, "trace")];
   const under = ["strace", "-f", "-y", "-s", "400", "-e", "trace=fsync,fdatasync,write,writev", "-o", trace];
   const agent = await startProgram("agent/main.ts", {}, under, ["--config", file]);
   for (let i = 0; i < 3; i += 1) await sealed(shop, (await shop.issue()).job_ref);
