@@ -49,7 +49,6 @@ export function openBuffer(dataDir: string, clock: Clock) {
     });
 
   return {
-    file,
     write,
     meta,
     setMeta,

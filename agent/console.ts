@@ -23,7 +23,7 @@ import type { ScannerSettings } from "./scanners/scanner.ts";
 import type { State } from "./state.ts";
 import { drawingOf } from "./drawing.ts";
 
-export type Console = { url: string; app: FastifyInstance; close(): Promise<void> };
+export type Console = { url: string; close(): Promise<void> };
 type Deps = ActDeps & {
   state(): State;
   scans: Scans;
@@ -79,7 +79,7 @@ export async function openConsole({ host, port }: { host: string; port: number }
   await app.listen({ host, port });
   const at = app.server.address();
   const bound = typeof at === "object" && at ? at.port : port;
-  return { url: urlAt(host, bound), app, close: () => app.close() };
+  return { url: urlAt(host, bound), close: () => app.close() };
 }
 
 /** What the station is like, and what is said to it of labels, scans and pauses. */

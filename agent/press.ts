@@ -19,7 +19,6 @@ import { pauseAfter, PAUSES_MS } from "./reconnecting.ts";
 import type { Floor } from "./floor.ts";
 
 export type PressState = {
-  name: string;
   /** In a word, and in words. */
   status: "starting" | "ready" | "printing" | "blocked" | "offline";
   words: string;
@@ -83,7 +82,6 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   let lookedAt = 0;
   let glancedAt = 0;
   let state: Omit<PressState, "capabilities"> = {
-    name,
     status: "starting",
     words: saying("not_looked_yet"),
     since: clock.now(),
@@ -253,7 +251,6 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   }
 
   return {
-    name,
     patience,
     isOver,
     state: (): PressState => ({ ...state, capabilities }),

@@ -5,8 +5,6 @@ import type { Port } from "./duplex.ts";
 
 export type Link = { up: true } | { up: false; why: string };
 export type Reconnecting = {
-  /** The open port, if there is one now. */
-  port(): Port | undefined;
   link(): Link;
   /** Stops trying and ends the port. */
   end(): Promise<void>;
@@ -79,7 +77,6 @@ export function reconnecting(open: (leaving: AbortSignal) => Promise<Port>, opti
   opening = attempt();
 
   return {
-    port: () => port,
     link,
     end: async () => {
       over = true;
