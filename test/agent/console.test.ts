@@ -2,29 +2,20 @@
 import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../agent/clock.ts";
-import { OPERATOR, startFloor, type SimulatedFloor } from "../../fixtures/floor.ts";
+import { OPERATOR, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, jobAt, quietLog, type Running, running, say, sessionAt, stationOn, until } from "./floor.ts";
+import { ask, floorOf, jobAt, quietLog, running, say, sessionAt, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
+afterAll(() => w.end());
 const shop = await printShop(w);
-let floor: SimulatedFloor;
-let station: Running;
-let ref: string;
-beforeAll(async () => {
-  floor = await startFloor(w.url, shop.device.secret, { eyes: "hand" });
-  station = await stationOn(floor);
-  ref = (await shop.issue()).job_ref;
-  await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().scanners[0]?.up === true);
-});
-afterAll(async () => {
-  await station.end();
-  await floor.end();
-  await w.end();
-});
+const floor = await floorOf({ onTestFinished: afterAll }, w.url, shop, { eyes: "hand" });
+const station = await stationOn({ onTestFinished: afterAll }, floor);
+const { job_ref: ref } = await shop.issue();
+await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().scanners[0]?.up === true);
 
 /** As fetch wouldn't: any Host, any header. */
 const raw = (
@@ -318,7 +309,7 @@ test("a station whose console can't listen ends before it asks anything of the c
   t.onTestFinished(second.end);
   const { log, lines } = quietLog();
   const config = { ...second.config, console: { host: "127.0.0.1", port: Number(new URL(station.url).port) } };
-  await expect(stationOn({ ...second, config }, { log })).rejects.toThrow("EADDRINUSE");
+  await expect(stationOn(t, { ...second, config }, { log })).rejects.toThrow("EADDRINUSE");
   expect(lines).toEqual([]);
   expect((await shop.admin.get(`/devices/${device.id}`)).body).toMatchObject({ last_seen: null, status: "offline" });
 });

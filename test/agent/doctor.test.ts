@@ -58,8 +58,7 @@ test.for(["half-open", "dont-answer"] as const)(
 
 test("a running agent is asked instead of its devices, and works on", async (t) => {
   const { floor, file } = await floorWith(t);
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => station.state().printers[0]?.status === "ready" && floor.scanner?.listeners() === 1 && station.state().broker.up);
   const { port } = new URL(station.url);
   writeFileSync(file, JSON.stringify({ ...floor.config, console: { host: "127.0.0.1", port: Number(port) } }));
@@ -93,7 +92,7 @@ test("a station that does nothing though nothing is broken: paused, or with the 
     return [code, of(check)];
   };
   const own = shop.device.secret;
-  const station = await stationOn(floor);
+  const station = await stationOn(t, floor);
   net.rule(({ path }) => (/result/.test(path) ? "cut" : "pass"));
   const { job_ref: ref } = await shop.issue();
   await until(() => jobAt(station, ref)?.stage === "sealing");
@@ -107,8 +106,7 @@ test("a station that does nothing though nothing is broken: paused, or with the 
   const other = (await shop.newDevice("line 2")).secret;
   const isOther = expect.stringMatching(/^FAIL: .*the device "line 1" .* hasn't told yet.* start with a key of that device/);
   expect(await told("buffer", other)).toEqual([1, isOther]);
-  const stopped = await stationOn({ ...floor, config: { ...floor.config, key: other } });
-  t.onTestFinished(stopped.end);
+  const stopped = await stationOn(t, { ...floor, config: { ...floor.config, key: other } });
   await until(() => stopped.state().stopped !== null);
   expect(await told("agent", other, consoleOf(stopped))).toEqual([1, isOther]);
 });

@@ -1,6 +1,6 @@
 // A station between a real cloud and a simulated floor, for tests: one call each for what they all do.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { onTestFailed, onTestFinished } from "vitest";
+import type { onTestFailed } from "vitest";
 import { pictureOf } from "../../agent/bitmap.ts";
 import { decode } from "../../agent/decode.ts";
 import { createAgentLog } from "../../agent/log.ts";
@@ -19,7 +19,8 @@ const PAUSES = { firstMs: 50, mostMs: 400 };
 export const TOLD_LINES = 30; // of a station whose test failed
 
 export type Running = Station & { floor: SimulatedFloor; lines: string[] };
-type Ends = { onTestFinished: typeof onTestFinished; onTestFailed?: typeof onTestFailed };
+/** Of a test, or of what has an end too. */
+export type Ends = { onTestFinished(end: () => void | Promise<void>): void; onTestFailed?: typeof onTestFailed };
 
 export function quietLog() {
   const lines: string[] = [];
@@ -40,12 +41,14 @@ export async function netTo({ onTestFinished }: Ends, cloud: { url: string }): P
 }
 
 /** Ends with the test; `restart` is a new station on the same buffer. */
-export async function stationOn(floor: SimulatedFloor, options: Partial<StationOptions> = {}): Promise<Running> {
+export async function stationOn({ onTestFinished }: Ends, floor: SimulatedFloor, options: Partial<StationOptions> = {}): Promise<Running> {
   const { log, lines } = quietLog();
   const common = { log, timing: HASTY, patience: PATIENCE, pauses: PAUSES, callMs: 15_000 };
   const station = await startStation(floor.config, { ...common, ...options });
   let ended: Promise<void> | undefined;
-  return { ...station, floor, lines, end: () => (ended ??= station.end()) };
+  const end = () => (ended ??= station.end());
+  onTestFinished(end);
+  return { ...station, floor, lines, end };
 }
 
 export async function floorOf(ends: Ends, cloud: string, shop: Shop, options: FloorOptions = {}): Promise<SimulatedFloor> {
@@ -60,8 +63,7 @@ export async function running(
   options: FloorOptions = {},
   more: Partial<StationOptions> = {},
 ): Promise<Running> {
-  const station = await stationOn(await floorOf(ends, cloud, shop, options), more);
-  ends.onTestFinished(station.end);
+  const station = await stationOn(ends, await floorOf(ends, cloud, shop, options), more);
   ends.onTestFailed?.(() => void process.stderr.write(`${station.lines.slice(-TOLD_LINES).join("\n")}\n`));
   return station;
 }
@@ -88,8 +90,7 @@ export async function begunInVain(
     if (path.endsWith(`${job.job_ref}/heartbeat`)) return ((beats += 1), late.promise);
     return `${path} ${body}`.includes(job.job_ref) && /\/results?$/.test(path) ? "cut" : "pass"; // it hasn't heard of the drawing
   });
-  const station = await stationOn(first.floor, { timing: { ...HASTY, answerMs } }); // it believes in no lease of the run before
-  ends.onTestFinished(station.end);
+  const station = await stationOn(ends, first.floor, { timing: { ...HASTY, answerMs } }); // it believes in no lease of the run before
   await ask(station, "POST", "/api/scan", { text: before.digital_link });
   await until(() => beats === 2);
   if (hush) hush();

@@ -91,7 +91,7 @@ const printed = (station: Running, ref: string) => until(() => jobAt(station, re
 /** One label printed and waiting for its scan, the next one claimed and not begun; then the station ends. */
 async function inFlight(t: Parameters<typeof floorOf>[0], shop: Shop) {
   const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-  const station = await stationOn(floor);
+  const station = await stationOn(t, floor);
   const first = await shop.issue({ priority: 2 });
   const second = await shop.issue({ priority: 1 });
   await printed(station, first.job_ref);
@@ -106,8 +106,7 @@ describe.concurrent.for(damages)("a buffer that %s", ([, damage, why]) => {
     const { floor, first, second } = await inFlight(t, shop);
     damage(fileOf(floor));
     const damaged = readFileSync(fileOf(floor));
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
 
     const [aside = ""] = asideIn(floor);
     expect(readFileSync(join(floor.config.dataDir, aside)).equals(damaged)).toBe(true);
@@ -135,14 +134,13 @@ test.concurrent("one whose start was killed between setting it aside and beginni
   const shop = await printShop(w);
   const { floor, first, second } = await inFlight(t, shop);
   renameSync(fileOf(floor), `${fileOf(floor)}.damaged-20261125T120000Z`);
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => asked(station, second.job_ref) === "unknown_outcome" && jobAt(station, first.job_ref)?.stage === "printed");
   expect(station.state().notices).toMatchObject([{ code: "buffer_set_aside", words: expect.stringContaining("damaged-20261125T120000Z") }]);
   expect(await floor.links()).toEqual([first.digital_link]);
 });
 
-test("each damaged file is kept with what SQLite wrote beside it, and none takes another's place", (t) => {
+test("each damaged file is kept with what SQLite wrote beside it, and none takes another's place", () => {
   const folder = freshFolder("aside");
   const file = join(folder, "station.db");
   const clock = { ...systemClock, now: () => Date.parse("2026-11-25T12:00:00.000Z") };
@@ -164,8 +162,7 @@ test.concurrent("a buffer in which another version kept words by a name of its o
   const shop = await printShop(w);
   const { floor, first, second } = await inFlight(t, shop);
   inFile(fileOf(floor), "INSERT INTO meta (name, value) VALUES ('product:09506006000019', 'Kettle 1.7')"); // as the first console did
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   expect([asideIn(floor), station.state().notices]).toEqual([[], []]);
   for (const { job_ref: ref, digital_link: text } of [first, second]) {
     await printed(station, ref);
@@ -179,7 +176,7 @@ test.concurrent("a label that was printed and never told of is asked for, found,
   const shop = await printShop(w);
   const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", rfid: true });
-  const before = await stationOn(floor);
+  const before = await stationOn(t, floor);
   net.rule(({ path }) => (/\/results?$|heartbeat/.test(path) ? "cut" : "pass"));
   const { job_ref: ref, digital_link: text } = await shop.issue({ needs: ["qr", "rfid"] });
   await printed(before, ref);
@@ -187,8 +184,7 @@ test.concurrent("a label that was printed and never told of is asked for, found,
   await before.end();
   writeFileSync(fileOf(floor), "lost");
   net.rule(() => "pass");
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => asked(station, ref) === "unknown_outcome");
   expect((await say(station, ref, "destroyed")).status).toBe(200);
   await printed(station, ref);
@@ -199,9 +195,8 @@ test.concurrent("a label that was printed and never told of is asked for, found,
 });
 
 /** A station's whole run: what it does there, until the cloud has heard all of it. */
-async function runOf(t: TestContext, floor: Parameters<typeof stationOn>[0], act: (station: Running) => Promise<unknown>): Promise<void> {
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+async function runOf(t: TestContext, floor: Parameters<typeof stationOn>[1], act: (station: Running) => Promise<unknown>): Promise<void> {
+  const station = await stationOn(t, floor);
   await act(station);
   await until(() => station.state().buffer_depth === 0);
   await station.end();
@@ -266,7 +261,7 @@ async function putBack(
   const shop = await printShop(world);
   const net = await netTo(t, world);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 30 } } });
-  const before = await stationOn(floor);
+  const before = await stationOn(t, floor);
   const first = await shop.issue({ priority: 2 });
   await printed(before, first.job_ref);
   const claimed = to === "when it was claimed" ? await shop.issue({ priority: 1 }) : undefined;
@@ -274,7 +269,7 @@ async function putBack(
   await before.end();
   const copy = readFileSync(fileOf(floor));
 
-  const station = await stationOn(floor);
+  const station = await stationOn(t, floor);
   await ask(station, "POST", "/api/pause");
   await ask(station, "POST", "/api/scan", { text: first.digital_link });
   await sealed(shop, first.job_ref);
@@ -288,9 +283,8 @@ async function putBack(
   if (to === "nothing") rmSync(fileOf(floor));
   else writeFileSync(fileOf(floor), copy);
   net.rule(() => "pass");
-  const again = async (options: Parameters<typeof stationOn>[1] = {}) => {
-    const next = await stationOn(floor, options);
-    t.onTestFinished(next.end);
+  const again = async (options: Parameters<typeof stationOn>[2] = {}) => {
+    const next = await stationOn(t, floor, options);
     await ask(next, "POST", "/api/resume"); // where it is known that it was paused
     return next;
   };
@@ -386,7 +380,7 @@ test.concurrent("a label begun after the copy is asked for, though the cloud ref
   await drew.station.end();
   const copy = readFileSync(fileOf(floor));
   floor.machine?.clear();
-  const prints = await stationOn(floor);
+  const prints = await stationOn(t, floor);
   await until(() => jobAt(prints, ref)?.stage === "printed");
   await prints.end();
   writeFileSync(fileOf(floor), copy);
@@ -398,8 +392,7 @@ test.concurrent("a label begun after the copy is asked for, though the cloud ref
     if (path.endsWith(`${ref}/evidence`)) await until(isRefused);
     return "pass" as const;
   });
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => isRefused() && station.store.ofJob(ref).every(({ ended }) => ended !== null || asked(station, ref) !== null));
   expect(asked(station, ref)).toBe("destroy_earlier");
   await until(async () => {
@@ -434,11 +427,11 @@ test.concurrent.for([true, false])(
   async (isOver, t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-    const empty = await stationOn(floor);
+    const empty = await stationOn(t, floor);
     await until(() => empty.store.kept("odometer:printer") !== null);
     await empty.end();
     const copy = readFileSync(fileOf(floor));
-    const before = await stationOn(floor);
+    const before = await stationOn(t, floor);
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await printed(before, ref);
     await ask(before, "POST", "/api/scan", { text });
@@ -450,8 +443,7 @@ test.concurrent.for([true, false])(
     const lines = readFileSync(beside, "utf8").split("\n");
     expect(lines).toEqual(["", expect.stringContaining(ref), expect.stringMatching(/^{"over":"/)]);
     writeFileSync(beside, [...(isOver ? lines : lines.slice(0, 2)), '{"n":2,"attempt'].join("\n")); // torn when the power failed
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(() => isOver || station.store.meta("adoption") === "done");
     expect([station.store.lost, station.store.lastActOfAll()]).toEqual([isOver ? 0 : 1, 1]);
     expect([station.state().ledger.counts, station.state().notices]).toEqual([{}, []]);
@@ -465,14 +457,13 @@ test.concurrent.for([true, false])(
 test.concurrent("what a printer read back of a tag is asked of the cloud, too: the label is sealed by its scan", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand", rfid: true });
-  const before = await stationOn(floor);
+  const before = await stationOn(t, floor);
   const { job_ref: ref, digital_link: text, sgtin96_epc: epc } = await shop.issue({ needs: ["qr", "rfid"] });
   await printed(before, ref);
   await until(() => before.state().buffer_depth === 0);
   await before.end();
   writeFileSync(fileOf(floor), "lost");
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await printed(station, ref);
   expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
   await sealed(shop, ref);
@@ -489,7 +480,7 @@ test.concurrent.for(["lost", "whole"])(
     const shop = await printShop(own);
     const net = await netTo(t, own);
     const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 30 } } });
-    const before = await stationOn(floor);
+    const before = await stationOn(t, floor);
     const first = await shop.issue({ priority: 2 });
     const { job_ref: ref } = await shop.issue({ priority: 1 });
     await printed(before, first.job_ref);
@@ -509,8 +500,7 @@ test.concurrent.for(["lost", "whole"])(
     const late = Promise.withResolvers<"pass">();
     net.rule(({ path }) => (path.endsWith(`${ref}/evidence`) ? (isAsked.resolve(), late.promise) : "pass"));
     if (how === "lost") writeFileSync(fileOf(floor), "lost");
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await isAsked.promise;
     await goesOn();
     late.resolve("pass");
@@ -536,8 +526,7 @@ test("one that begins anew asks what became of all that it held, and not of the 
   }
   mkdirSync(floor.config.dataDir, { recursive: true });
   writeFileSync(fileOf(floor), "lost");
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => station.store.meta("adoption") === "done");
   const held = station.store.inHand().map(({ jobRef, work }) => [jobRef, work.unknown === undefined]);
   expect(new Map(held as [string, boolean][])).toEqual(new Map(claimed.map((ref) => [ref, false])));
@@ -552,7 +541,7 @@ test("one that begins anew asks what became of all that it held, and not of the 
 test.concurrent("a label of a printer that nobody has any more is asked for, and given back on a person's word", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand", rfid: true });
-  const before = await stationOn(floor);
+  const before = await stationOn(t, floor);
   floor.machine?.fault("fence-never");
   const { job_ref: ref } = await shop.issue({ needs: ["qr", "rfid"] });
   await until(async () => (await stateInCloud(shop, ref)) === "SPOOL_SUBMITTED");
@@ -560,8 +549,7 @@ test.concurrent("a label of a printer that nobody has any more is asked for, and
   writeFileSync(fileOf(floor), "lost");
   const [printer] = floor.config.printers;
   if (printer) Object.assign(printer, { name: "another", rfid: false });
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => asked(station, ref) === "unknown_outcome");
   expect((await say(station, ref, "destroyed")).status).toBe(200);
   await until(() => asked(station, ref) === "unknown_outcome"); // nobody can tell that printer to drop it
@@ -576,8 +564,7 @@ test.concurrent("one that waits for word from the cloud claims nothing before it
   floor.config.cloud = net.url;
   truncateSync(fileOf(floor), 100);
   net.rule(({ path }) => (path.startsWith("/api/v2/aidc/jobs?") ? { status: 503, code: "OVERLOADED" } : "pass"));
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   const third = await shop.issue();
   await until(() => net.passed.filter(({ path }) => path.startsWith("/api/v2/aidc/jobs?")).length > 1);
   expect(net.passed.filter(({ path }) => path.endsWith("/claim/batch"))).toEqual([]);
@@ -595,8 +582,7 @@ test.concurrent("a job of which the cloud can't say what it has heard keeps no o
   writeFileSync(fileOf(floor), "lost");
   net.rule(({ path }) => (path.endsWith(`${first.job_ref}/evidence`) ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));
   let off = 0;
-  const station = await stationOn(floor, { clock: { ...systemClock, now: () => Date.now() + off } });
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor, { clock: { ...systemClock, now: () => Date.now() + off } });
   await until(() => asked(station, second.job_ref) === "unknown_outcome");
   expect(net.passed.filter(({ path }) => path.endsWith("/claim/batch"))).toEqual([]);
   off = 60_000;
@@ -612,7 +598,7 @@ test.concurrent("one of a newer version is refused with one line and left as it 
   const { floor } = await inFlight(t, shop);
   inFile(fileOf(floor), "PRAGMA user_version = 99");
   const before = readFileSync(fileOf(floor));
-  await expect(stationOn(floor)).rejects.toThrow(/^[^\n]*written by a newer agent \(version 99, this one knows \d+\)[^\n]*$/);
+  await expect(stationOn(t, floor)).rejects.toThrow(/^[^\n]*written by a newer agent \(version 99, this one knows \d+\)[^\n]*$/);
   expect(readFileSync(fileOf(floor)).equals(before)).toBe(true);
   expect(asideIn(floor)).toEqual([]);
 });
@@ -624,8 +610,7 @@ test.concurrent("one from before versions were written down is taken as it is", 
     fileOf(floor),
     "ALTER TABLE quarantine DROP COLUMN seen_by; ALTER TABLE quarantine DROP COLUMN seen_at; ALTER TABLE reports DROP COLUMN correlation; DROP INDEX attempts_in_hand; DROP INDEX attempts_over; DROP TRIGGER ledger_added; DROP TRIGGER ledger_removed; DROP TRIGGER ledger_moved; DROP TABLE ledger_counts; PRAGMA user_version = 0",
   );
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   expect(station.state().notices).toEqual([]);
   expect(jobAt(station, first.job_ref)?.stage).toBe("printed");
   expect(existsSync(fileOf(floor))).toBe(true);
@@ -634,7 +619,7 @@ test.concurrent("one from before versions were written down is taken as it is", 
 test("what is over and told is forgotten after a month; its label is counted for ever, and what somebody has to see to stays", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
-  const first = await stationOn(floor);
+  const first = await stationOn(t, floor);
   const good = await shop.issue({ priority: 3 });
   await printed(first, good.job_ref);
   await ask(first, "POST", "/api/scan", { text: good.digital_link });
@@ -646,14 +631,13 @@ test("what is over and told is forgotten after a month; its label is counted for
   await printed(first, open.job_ref);
   await until(() => first.state().buffer_depth === 0 && first.state().buffer.pictures === 0);
   await first.end();
-  const leapt = await stationOn(floor, { clock: { ...systemClock, now: () => Date.now() + 31 * 86_400_000 } });
+  const leapt = await stationOn(t, floor, { clock: { ...systemClock, now: () => Date.now() + 31 * 86_400_000 } });
   await until(() => leapt.state().notices.some(({ code }) => code === "clock_off"));
   await sleep(2_000); // it has looked by then
   expect(leapt.store.ofJob(good.job_ref)).toHaveLength(1);
   await leapt.end();
   inFile(fileOf(floor), `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000}`);
-  const later = await stationOn(floor);
-  t.onTestFinished(later.end);
+  const later = await stationOn(t, floor);
   await until(() => later.store.ofJob(good.job_ref).length === 0);
   expect(later.state().ledger.counts).toEqual({ sealed: 1, printed: 2 });
   expect(later.store.ofJob(bad.job_ref)).toHaveLength(1);
@@ -674,8 +658,7 @@ test("what the cloud hasn't heard is never forgotten, nor what it refused; count
   const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
   const start = async () => {
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     return station;
   };
   const first = await start();
@@ -726,7 +709,7 @@ test("what the cloud hasn't heard is never forgotten, nor what it refused; count
 async function afterOneLabel(t: TestContext) {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-  const station = await stationOn(floor);
+  const station = await stationOn(t, floor);
   const job = await shop.issue();
   await printed(station, job.job_ref);
   await ask(station, "POST", "/api/scan", { text: job.digital_link });
@@ -740,8 +723,7 @@ test("a label that was seen after its job was over is known for an old one, thou
   const { shop, floor, job } = await afterOneLabel(t);
   const { job_ref: ref, serial, gtin, digital_link: text } = job;
   inFile(fileOf(floor), `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000}`); // and somebody has scanned it today
-  const later = await stationOn(floor);
-  t.onTestFinished(later.end);
+  const later = await stationOn(t, floor);
   await until(() => later.store.ofJob(ref).length === 0);
   const { body: again } = await shop.admin.post("/aidc/jobs", { gtin, serial, reprint: true, reason: "the label was torn" });
   await printed(later, again.job_ref);
@@ -757,8 +739,7 @@ test("a label that is forgotten isn't taken for an old one when its serial is pr
     `UPDATE attempts SET updated_at = updated_at - ${31 * 86_400_000};
      UPDATE sightings SET scanned_at = strftime('%Y-%m-%dT%H:%M:%fZ', scanned_at, '-31 days')`,
   );
-  const later = await stationOn(floor);
-  t.onTestFinished(later.end);
+  const later = await stationOn(t, floor);
   await until(() => later.store.ofJob(ref).length === 0);
   const { body: again } = await shop.admin.post("/aidc/jobs", { gtin, serial, reprint: true, reason: "the label was torn" });
   await printed(later, again.job_ref);
@@ -769,7 +750,7 @@ test("a label that is forgotten isn't taken for an old one when its serial is pr
 test("one in which a look meets damage while the station works is told of, and nothing more is claimed", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop);
-  const first = await stationOn(floor);
+  const first = await stationOn(t, floor);
   const { job_ref: ref } = await shop.issue();
   await sealed(shop, ref);
   await until(() => first.state().recent.length === 1);
@@ -782,8 +763,7 @@ test("one in which a look meets damage while the station works is told of, and n
      SELECT attempt_id || i, job_ref || i, serial, link || i, task, hex(zeroblob(4000)), printer, stage, work, lease_seconds, lease_until, envelope_until,
        ask_since, ended, created_at - i, updated_at - i FROM one, n`,
   );
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => station.state().printers[0]?.status === "ready" && station.state().online);
   const third = Math.floor(statSync(fileOf(floor)).size / 3 / PAGE_BYTES) * PAGE_BYTES;
   const open = openSync(fileOf(floor), "r+");
@@ -802,7 +782,7 @@ test("one in which a look meets damage while the station works is told of, and n
 test("one that holds the labels of months says how the station is as fast as a new one", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop);
-  const first = await stationOn(floor);
+  const first = await stationOn(t, floor);
   await sealed(shop, (await shop.issue()).job_ref);
   await until(() => first.state().recent.length === 1);
   /** Of many with a rest between them, so that no pause of the machine is in most. */
@@ -831,8 +811,7 @@ test("one that holds the labels of months says how the station is as fast as a n
      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) INSERT INTO ledger
      SELECT NULL, attempt_id || i, job_ref, serial, printer, state, words, at, changed_at FROM label, n`,
   );
-  const later = await stationOn(floor);
-  t.onTestFinished(later.end);
+  const later = await stationOn(t, floor);
   expect([later.state().recent.length, later.state().ledger.counts]).toEqual([50, { sealed: 400_001 }]);
   expect(await usual(later)).toBeLessThan(15 * Math.max(1, fresh));
 });

@@ -113,12 +113,11 @@ test("a clock that is set forward takes no label back sooner out of a printer th
 test("a start after the clock was set back goes on from what is written down: a label printed before it can be scanned", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-  const ahead = await stationOn(floor, { clock: wrongBy(2 * H).clock });
+  const ahead = await stationOn(t, floor, { clock: wrongBy(2 * H).clock });
   const { job_ref: ref, digital_link: text } = await shop.issue();
   await until(() => jobAt(ahead, ref)?.state === "PRINTED_ATTESTED");
   await ahead.end();
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   expect((await ask(station, "POST", "/api/scan", { text })).body).toMatchObject({ moved: true });
   await sealed(shop, ref);
 });
@@ -127,14 +126,13 @@ test("no lease is believed after a start before the cloud has confirmed it", asy
   const shop = await printShop(w);
   const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 600 } } });
-  const first = await stationOn(floor);
+  const first = await stationOn(t, floor);
   const label = await shop.issue({ priority: 2 });
   const next = await shop.issue({ priority: 1 });
   await until(() => jobAt(first, label.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(first, next.job_ref) !== undefined);
   await first.end();
   net.rule(({ path }) => (path.endsWith("/heartbeat") ? "cut" : "pass"));
-  const second = await stationOn(floor);
-  t.onTestFinished(second.end);
+  const second = await stationOn(t, floor);
   await ask(second, "POST", "/api/scan", { text: label.digital_link });
   await until(() => second.state().printers[0]?.words.includes("still ours") ?? false);
   expect(await floor.links()).toEqual([label.digital_link]);
@@ -150,7 +148,7 @@ test("a claim that nobody heard answered before the clock was set right brings n
   const floor = await floorOf(t, net.url, shop);
   net.rule(({ path }) => (path.endsWith("/claim/batch") ? "lose" : "pass"));
   const claims = () => net.passed.filter(({ path }) => path.endsWith("/claim/batch"));
-  const ahead = await stationOn(floor, { clock: wrongBy(2 * H).clock });
+  const ahead = await stationOn(t, floor, { clock: wrongBy(2 * H).clock });
   const { job_ref: ref } = await shop.issue();
   await until(async () => (await stateInCloud(shop, ref)) === "CLAIMED");
   const asked = claims().length;
@@ -161,8 +159,7 @@ test("a claim that nobody heard answered before the clock was set right brings n
   await other.claim({ station: "line-1" });
   net.rule(() => "pass");
   const before = claims().length;
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => claims().length > before + 1 || station.state().jobs.length > 0);
   expect(station.state().jobs).toEqual([]);
   expect(await floor.links()).toEqual([]);
@@ -175,7 +172,7 @@ test("nor does one that is answered after a start whose clock doesn't know how l
   const net = await netTo(t, own);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand" });
   net.rule(({ path }) => (path.endsWith("/claim/batch") ? "lose" : "pass"));
-  const first = await stationOn(floor);
+  const first = await stationOn(t, floor);
   const { job_ref: ref } = await shop.issue();
   await until(async () => (await stateInCloud(shop, ref)) === "CLAIMED");
   const claims = () => net.passed.filter(({ path }) => path.endsWith("/claim/batch")).length;
@@ -186,7 +183,7 @@ test("nor does one that is answered after a start whose clock doesn't know how l
   const other = await shop.newDevice("line 2");
   await until(async () => (await other.api.post("/aidc/jobs/claim", { station: "line-1" })).status === 200);
   net.rule(() => "pass");
-  const station = await stationOn(floor);
+  const station = await stationOn(t, floor);
   const { store } = station;
   t.onTestFinished(station.end);
   await until(() => store.ofJob(ref).some(({ ended, stage }) => ended === "stale" || stage === "orphan"));
@@ -223,13 +220,12 @@ test("a clock that is months behind makes nothing old: what was sealed a moment 
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop);
   const { clock } = wrongBy(-60 * 24 * H);
-  const first = await stationOn(floor, { clock });
+  const first = await stationOn(t, floor, { clock });
   const { job_ref: ref } = await shop.issue();
   const known = (station: { state: typeof first.state }) => station.state().recent.map(({ job_ref }) => job_ref);
   await until(() => known(first).includes(ref));
   await first.end();
-  const station = await stationOn(floor, { clock });
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor, { clock });
   await until(() => station.state().notices.some(({ code }) => code === "clock_off")); // what time it is in the cloud is known
   await new Promise((resolve) => setTimeout(resolve, 1_500)); // more than a look for what is over
   expect(known(station)).toEqual([ref]);

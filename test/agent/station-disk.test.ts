@@ -94,8 +94,7 @@ test("a label whose beginning can't be written down beside the buffer isn't begu
   writeFileSync(join(disk.folder, "begun"), "");
   symlinkSync(join(disk.folder, "begun"), join(floor.config.dataDir, "station.db.begun"));
   disk.fill();
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   const { job_ref: ref, digital_link: text } = await shop.issue();
   await until(() => station.state().printers[0]?.words.includes("can't be written down: ENOSPC") ?? false);
   expect([jobAt(station, ref)?.stage, await floor.links()]).toEqual(["rendered", []]);

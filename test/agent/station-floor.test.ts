@@ -129,8 +129,7 @@ describe.concurrent("labels", () => {
     const { control: _control, ...plain } = small;
     floor.config.printers.push({ ...plain, name: "big", port: big.url, label: { widthMm: 100, heightMm: 50 } });
     big.fault("head-open"); // the other is free long before it
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(() => statuses(station) === "ready, blocked");
     const { job_ref: ref } = await shop.issue({ template: "qr-100x50", max_attempts: 1 });
     const { job_ref: poster } = await shop.issue({ template: "poster", max_attempts: 1 });
@@ -159,8 +158,7 @@ describe.concurrent("labels", () => {
     const { job_ref: ref } = await shop.issue();
     const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
     floor.machine?.fault("head-open");
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(() => statuses(station) === "blocked");
     expect(await movesOf(shop, ref)).toEqual(["QUEUED"]);
     floor.machine?.clear();
@@ -186,7 +184,7 @@ describe.concurrent("labels", () => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop);
     const { machine } = floor;
-    const first = await stationOn(floor);
+    const first = await stationOn(t, floor);
     await until(() => statuses(first) === "ready");
     machine?.fault("no-counter");
     const { job_ref: ref } = await shop.issue();
@@ -196,8 +194,7 @@ describe.concurrent("labels", () => {
     };
     await isSilent(first);
     await first.end();
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await isSilent(station);
     expect(machine?.labels).toEqual([]);
     machine?.clear();
@@ -209,14 +206,13 @@ describe.concurrent("labels", () => {
   test("of another printer in its place, which says that it is another, don't wait for a counter that it never had", async (t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop);
-    const first = await stationOn(floor);
+    const first = await stationOn(t, floor);
     await until(() => statuses(first) === "ready");
     await first.end();
     const other = await startZplPrinter({ scale: 0, dpi: 300, counts: false });
     t.onTestFinished(other.stop);
     const printers = floor.config.printers.map((printer) => ({ ...printer, port: other.url, dpi: 300 as const }));
-    const station = await stationOn({ ...floor, config: { ...floor.config, printers } });
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, { ...floor, config: { ...floor.config, printers } });
     await until(() => statuses(station) === "ready");
     expect(station.state().printers[0]?.ceiling).toBe("B");
   });
@@ -228,7 +224,7 @@ describe.concurrent("labels", () => {
   test.for(others)("of another printer ($dpi dpi, $unit) in its place are counted from where it stands", async ({ dpi, unit }, t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop);
-    const first = await stationOn(floor);
+    const first = await stationOn(t, floor);
     const isAt = (station: Running, labels: number) => until(() => station.store.meta("odometer:printer") === String(labels));
     await isAt(first, floor.machine?.counters.labels ?? NaN);
     await first.end();
@@ -236,8 +232,7 @@ describe.concurrent("labels", () => {
     t.onTestFinished(other.stop);
     other.counters.labels = 90_000;
     const printers = floor.config.printers.map((printer) => ({ ...printer, port: other.url, dpi }));
-    const station = await stationOn({ ...floor, config: { ...floor.config, printers } });
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, { ...floor, config: { ...floor.config, printers } });
     await isAt(station, 90_000);
     expect(station.state().ledger.counts).toEqual({});
     other.counters.labels += 1; // what comes out of it is its own
@@ -285,8 +280,7 @@ describe.concurrent("labels", () => {
     t.onTestFinished(reader.end);
     const floor = await floorOf(t, w.url, shop, { rfid: true, eyes });
     floor.config.scanners.push({ name: "gate", driver: "rfid", port: reader.url ?? "", simulated: true });
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(() => station.state().printers[0]?.status === "ready" && reader.listeners() === 1 && floor.scanner?.listeners() === 1);
     return { shop, reader, floor, station, says: () => station.state().scanners[0]?.last?.words ?? "" };
   };
@@ -529,8 +523,7 @@ describe.concurrent("a printer that never says anything", () => {
   test("but answered before is sent nothing: another program may hold it; it goes on by itself when it answers again", async (t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop);
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     const { job_ref: first } = await shop.issue();
     await sealed(shop, first);
     floor.machine?.fault("dont-answer");
@@ -551,8 +544,7 @@ describe.concurrent("a printer that never says anything", () => {
     const floor = await floorOf(t, w.url, shop);
     floor.machine?.fault("dont-answer");
     const patience = { muteMs: 300, retryMs: [50], drainMs: 2_000, probeAgainMs: 0 };
-    const station = await stationOn(floor, { patience });
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor, { patience });
     const { job_ref: first } = await shop.issue();
     await until(() => asked(station, first) === "attest");
     floor.machine?.clear();
@@ -572,7 +564,7 @@ describe.concurrent("people", () => {
   test("pausing lets the label in hand end and begins no other; it survives a restart", async (t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-    const first = await stationOn(floor);
+    const first = await stationOn(t, floor);
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(first, ref)?.state === "PRINTED_ATTESTED");
     await ask(first, "POST", "/api/pause");
@@ -580,8 +572,7 @@ describe.concurrent("people", () => {
     await sealed(shop, ref);
     await first.end();
     const other = await shop.issue();
-    const second = await stationOn(floor);
-    t.onTestFinished(second.end);
+    const second = await stationOn(t, floor);
     await until(() => second.state().online);
     second.wake();
     expect(second.state().paused).toBe(true);

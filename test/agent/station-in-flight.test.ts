@@ -127,8 +127,7 @@ test("what came out behind a label that nobody heard out is no stranger after a 
   await until(() => jobAt(station, behind?.job_ref ?? "") === undefined);
   await station.end();
   machine.clear();
-  const again = await stationOn(station.floor);
-  t.onTestFinished(again.end);
+  const again = await stationOn(t, station.floor);
   await until(() => again.store.inHand().some(({ work }) => work.stood !== undefined));
   expect(again.state().ledger.counts).toEqual({ unknown: 1, sealed: 1 });
 });

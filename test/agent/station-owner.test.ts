@@ -14,7 +14,7 @@ test.each(["of the same tenant", "of another tenant"])(
     const other = whose.includes("another") ? (await printShop(w)).device : await shop.newDevice("line 2");
     const net = await netTo({ onTestFinished }, w);
     const floor = await floorOf({ onTestFinished }, net.url, shop);
-    const first = await stationOn(floor);
+    const first = await stationOn({ onTestFinished }, floor);
     const { job_ref: ref } = await shop.issue();
     const heard: string[] = [];
     net.rule(({ path }) => (/result|heartbeat/.test(path) ? "cut" : "pass"));
@@ -25,8 +25,7 @@ test.each(["of the same tenant", "of another tenant"])(
       return "pass";
     });
 
-    const foreign = await stationOn({ ...floor, config: { ...floor.config, key: other.secret } });
-    onTestFinished(foreign.end);
+    const foreign = await stationOn({ onTestFinished }, { ...floor, config: { ...floor.config, key: other.secret } });
     await until(() => foreign.state().stopped !== null);
     expect(foreign.state().stopped).toMatch(/the device "line 1" .* hasn't told yet.* start with a key of that device/);
     expect(foreign.state().jobs.map(({ state }) => state)).toEqual(["SCAN_VERIFIED"]);
@@ -34,8 +33,7 @@ test.each(["of the same tenant", "of another tenant"])(
     expect(heard.filter((path) => /jobs|results|orphans|evidence/.test(path))).toEqual([]);
     expect(await stateInCloud(shop, ref)).toBe("CLAIMED");
 
-    const again = await stationOn(floor);
-    onTestFinished(again.end);
+    const again = await stationOn({ onTestFinished }, floor);
     await sealed(shop, ref);
     expect(again.state().stopped).toBe(null);
   },
@@ -44,14 +42,13 @@ test.each(["of the same tenant", "of another tenant"])(
 test("where all is told the buffer goes on with the next device", async () => {
   const shop = await printShop(w);
   const floor = await floorOf({ onTestFinished }, w.url, shop);
-  const first = await stationOn(floor);
+  const first = await stationOn({ onTestFinished }, floor);
   const { job_ref: ref } = await shop.issue();
   await until(async () => (await stateInCloud(shop, ref)) === "SEALED" && first.state().recent.length === 1);
   await until(() => first.store.depth().pictures === 0);
   await first.end();
   const { secret } = await shop.newDevice("line 2");
-  const next = await stationOn({ ...floor, config: { ...floor.config, key: secret } });
-  onTestFinished(next.end);
+  const next = await stationOn({ onTestFinished }, { ...floor, config: { ...floor.config, key: secret } });
   const { job_ref: more } = await shop.issue();
   await sealed(shop, more);
   expect(next.state().stopped).toBe(null);
@@ -61,15 +58,14 @@ test("and refuses none of its jobs for being signed for it, though the cloud can
   const shop = await printShop(w);
   const net = await netTo({ onTestFinished }, w);
   const floor = await floorOf({ onTestFinished }, net.url, shop);
-  const first = await stationOn(floor);
+  const first = await stationOn({ onTestFinished }, floor);
   await sealed(shop, (await shop.issue()).job_ref);
   await until(() => first.state().sealing === 0 && first.store.depth().pictures === 0);
   await first.end();
   const { secret } = await shop.newDevice("line 2");
   let asked = 0;
   net.rule(({ method, path }) => (method === "GET" && path.endsWith("/aidc/station") ? ((asked += 1), "cut") : "pass"));
-  const next = await stationOn({ ...floor, config: { ...floor.config, key: secret } });
-  onTestFinished(next.end);
+  const next = await stationOn({ onTestFinished }, { ...floor, config: { ...floor.config, key: secret } });
   await until(() => asked > 3 && next.state().printers[0]?.status === "ready");
   net.rule(() => "pass");
   const { job_ref: ref } = await shop.issue();

@@ -4,14 +4,29 @@ import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Completion, Driver } from "../../agent/printers/driver.ts";
 import { drivers } from "../../agent/printers/index.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
-import { type BadDay, badDays, startNetwork } from "../../fixtures/network.ts";
+import { type BadDay, badDays } from "../../fixtures/network.ts";
 import { simulations } from "../../fixtures/printers/index.ts";
 import type { QueueFault } from "../../fixtures/printers/ipp.ts";
 import { type FaultName, faultTable } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { LINE_FAULTS, type LineFault } from "../../fixtures/scanners/line.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { asked, ask, floorOf, HASTY, jobAt, lyingOf, type Running, say, stateInCloud, stationOn, TOLD_LINES, until } from "./floor.ts";
+import {
+  asked,
+  ask,
+  type Ends,
+  floorOf,
+  HASTY,
+  jobAt,
+  lyingOf,
+  netTo,
+  type Running,
+  say,
+  stateInCloud,
+  stationOn,
+  TOLD_LINES,
+  until,
+} from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -107,15 +122,16 @@ function gullible(honest: Driver): Driver {
 
 async function holds(steps: Step[], kind: Kind, driver?: string): Promise<void> {
   const shop = await printShop(w);
-  const net = await startNetwork(() => w.url);
-  const ends: (() => unknown)[] = [() => net.end()];
-  const floor = await floorOf({ onTestFinished: (end) => void ends.unshift(end as () => unknown) }, net.url, shop, {
+  const ends: (() => unknown)[] = [];
+  const run: Ends = { onTestFinished: (end) => void ends.unshift(end) };
+  const net = await netTo(run, w);
+  const floor = await floorOf(run, net.url, shop, {
     eyes: "hand",
     settings: { claim: { ahead: 1, leaseSeconds: 600 } },
     ...kind.floor,
   });
   for (const printer of floor.config.printers) printer.driver = driver ?? printer.driver;
-  const start = () => stationOn(floor, { timing: { ...HASTY, completionMs: 1_500 }, patience: PATIENCE });
+  const start = () => stationOn(run, floor, { timing: { ...HASTY, completionMs: 1_500 }, patience: PATIENCE });
   let station: Running = await start();
   const believed = new Map<string, number>();
   try {
@@ -146,7 +162,6 @@ async function holds(steps: Step[], kind: Kind, driver?: string): Promise<void> 
     if (driver === undefined) process.stderr.write([...station.lines.slice(-TOLD_LINES), JSON.stringify(station.state()), ""].join("\n"));
     throw error;
   } finally {
-    await station.end();
     for (const end of ends) await end();
   }
 }

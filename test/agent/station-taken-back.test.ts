@@ -75,8 +75,7 @@ describe.concurrent("a print queue keeps its jobs", () => {
     const { job_ref: ref, serial, digital_link: link } = await issued(shop);
     await until(() => first.state().printers[0]?.status === "blocked");
     await first.end();
-    const station = await stationOn(first.floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, first.floor);
     await isAsked(station, ref, "unknown_outcome");
     return { shop, ref, serial, link, station, queue };
   }
@@ -217,8 +216,7 @@ describe.concurrent("a person says that there is no label, and the printer doesn
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
     floor.machine?.fault("dont-answer");
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     const { job_ref: ref } = await issued(shop);
     await isAsked(station, ref, "attest");
     await saidTwice(shop, station, ref, "not_printed");
@@ -244,7 +242,7 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     const floor = await floorOf(t, w.url, shop, { eyes: "hand", ...options });
     const { machine } = floor;
     if (fault === "no-counter") machine?.fault(fault);
-    const first = await stationOn(floor);
+    const first = await stationOn(t, floor);
     await until(() => first.state().printers[0]?.status === "ready");
     machine?.fault("slow-reader", { bytes: 16, ms: 5 }); // time to open it
     const { job_ref: ref, digital_link: link } = await issued(shop);
@@ -254,8 +252,7 @@ describe.concurrent("a label that comes out after a person has looked", () => {
     await until(() => first.state().printers[0]?.status === "blocked" && jobAt(first, ref)?.stage === "sent");
     await first.end();
     machine?.clear("no-counter");
-    const station = await stationOn(floor, IMPATIENT);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor, IMPATIENT);
     await isAsked(station, ref, "unknown_outcome");
     const { attempt_id: id = "" } = jobAt(station, ref) ?? {};
     if (!options) await until(() => station.store.must(id).work.counter !== undefined); // a person takes longer to get there
@@ -282,14 +279,13 @@ describe.concurrent("a label that comes out after a person has looked", () => {
   test("is asked about again where a person destroyed the scrap of it", async (t) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
-    const first = await stationOn(floor);
+    const first = await stationOn(t, floor);
     await until(() => first.state().printers[0]?.status === "ready");
     floor.machine?.fault("paper-out", { after: 1, mid: 1 });
     const { job_ref: ref, digital_link: link } = await issued(shop);
     await until(() => first.state().printers[0]?.status === "blocked");
     await first.end();
-    const station = await stationOn(floor, IMPATIENT);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor, IMPATIENT);
     await until(() => station.store.inHand()[0]?.work.stood !== undefined);
     floor.machine?.clear(); // new paper: it prints the whole label again
     await floor.machine?.printed(1);
@@ -407,8 +403,7 @@ describe.concurrent("another printer in the place of the one that was sent the l
     const { machine } = floor;
     if (!machine) throw new Error("this floor has no machine");
     if (fault) machine.fault(fault);
-    const first = await stationOn(floor);
-    t.onTestFinished(first.end);
+    const first = await stationOn(t, floor);
     await until(() => first.state().printers[0]?.status === "ready");
     const before = machine.counters.labels;
     machine.fault("fence-never");
@@ -419,7 +414,7 @@ describe.concurrent("another printer in the place of the one that was sent the l
     const other = await startZplPrinter({ scale: 0, ...spare, port: machine.port });
     t.onTestFinished(other.stop);
     other.counters.labels = before;
-    const station = fault ? await stationOn(floor) : first;
+    const station = fault ? await stationOn(t, floor) : first;
     t.onTestFinished(station.end);
     return { shop, station, ref, serial, other };
   }
@@ -474,13 +469,12 @@ describe.concurrent("a printer that was renamed in the settings", () => {
   const renamed = async (t: Parameters<typeof floorOf>[0], before: Before, changes: object = { name: "zd621r" }) => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 4, leaseSeconds: 5 } } });
-    const first = await stationOn(floor);
+    const first = await stationOn(t, floor);
     const ref = await before(first, shop);
     await first.end();
     floor.machine?.clear();
     const printers = floor.config.printers.map((printer) => ({ ...printer, ...changes }));
-    const station = await stationOn({ ...floor, config: { ...floor.config, printers } });
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, { ...floor, config: { ...floor.config, printers } });
     return { shop, station, ref };
   };
   const whoseOutcomeNobodyKnows = async (station: Running, shop: Shop) => {

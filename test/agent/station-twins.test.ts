@@ -112,8 +112,7 @@ describe.concurrent("a reprint", () => {
     const ref = await stuck(station, again);
     expect(await scan(station, text)).toMatchObject({ moved: false, why: "kept" });
     await station.end();
-    const next = await stationOn(station.floor);
-    t.onTestFinished(next.end);
+    const next = await stationOn(t, station.floor);
     next.floor.machine?.clear();
     await until(() => asked(next, ref) === "unknown_outcome");
     await say(next, ref, "good");

@@ -23,8 +23,7 @@ async function twoPrinters(t: Parameters<typeof floorOf>[0], first: Partial<Prin
   floor.config.printers.push({ ...plain, name: "other", port: other.url, ...second });
   const start = async () => {
     const patience = { idleMs: 60_000, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 }; // no look but before a label
-    const station = await stationOn(floor, { patience });
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor, { patience });
     return station;
   };
   return { shop, floor, machine: floor.machine, other, start };

@@ -101,16 +101,14 @@ test("a job whose claim was answered to nobody is there after the station's next
   t.onTestFinished(floor.end);
   let lost = 0;
   net.rule(({ path }) => (path.endsWith("/claim/batch") ? ((lost += 1), "lose") : "pass"));
-  const first = await stationOn(floor);
-  t.onTestFinished(first.end);
+  const first = await stationOn(t, floor);
   const { job_ref: ref } = await shop.issue();
   await until(async () => (await stateInCloud(shop, ref)) === "CLAIMED");
   const before = lost;
   await until(() => lost > before); // it has seen that nobody answered, and asked again
   await first.end();
   net.rule(() => "pass");
-  const second = await stationOn(floor);
-  t.onTestFinished(second.end);
+  await stationOn(t, floor);
   await sealed(shop, ref);
   expect(await movesOf(shop, ref)).toEqual(WHOLE);
 });
@@ -309,7 +307,7 @@ test("an answer that was given before renews no lease: what was drawn then isn't
   const net = await netTo(t, own);
   const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
   t.onTestFinished(floor.end);
-  const first = await stationOn(floor);
+  const first = await stationOn(t, floor);
   await until(() => first.state().printers[0]?.status === "ready");
   net.rule(({ body }) => (body.includes('"RENDERED"') ? "lose" : "pass"));
   const { job_ref: ref } = await shop.issue();
@@ -324,8 +322,7 @@ test("an answer that was given before renews no lease: what was drawn then isn't
   await until(async () => (await other.api.post("/aidc/jobs/claim", { station: "line-1" })).status === 200);
   const late = Promise.withResolvers<"pass">();
   net.rule(({ path }) => (path.endsWith("/heartbeat") ? late.promise : "pass"));
-  const station = await stationOn(floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, floor);
   await until(() => station.state().buffer_depth === 0 && station.state().printers[0]?.status === "ready");
   await sleep(1_000);
   late.resolve("pass");
@@ -485,8 +482,7 @@ describe.concurrent("the cloud refuses", () => {
   test("a key that can't be one, such as the documented example's, is named as the fault, and not the network", async (t) => {
     const floor = await startFloor(w.url, "imp_…");
     t.onTestFinished(floor.end);
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(() => station.state().stopped !== null);
     await until(() => station.state().online);
     expect(station.state()).toMatchObject({ stopped: expect.stringContaining("the key in the settings has characters"), online: true });
@@ -495,8 +491,7 @@ describe.concurrent("the cloud refuses", () => {
   test("and with it a cloud that isn't there isn't taken for one that answers", async (t) => {
     const floor = await startFloor(`http://127.0.0.1:${await freePort()}`, "imp_…");
     t.onTestFinished(floor.end);
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(() => station.state().stopped !== null && station.lines.some((line) => line.includes("keys can't be had")));
     const { online, stopped, broker } = station.state();
     const itsKey = expect.stringContaining("the key in the settings has characters");
@@ -507,8 +502,7 @@ describe.concurrent("the cloud refuses", () => {
   test("a key that nobody knows isn't taken for ours because the cloud's public keys can be had", async (t) => {
     const floor = await startFloor(w.url, "imp_nobodys");
     t.onTestFinished(floor.end);
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(() => station.state().stopped !== null);
     await sleep(3_000); // it asks every second or so
     expect(station.state()).toMatchObject({ stopped: expect.stringContaining("UNAUTHORIZED"), status: "degraded", online: true });
@@ -677,8 +671,7 @@ describe.concurrent("the cloud refuses", () => {
     await before.end();
     forget(floor, first, "answered"); // as a station of the version before has left it
     heard = true;
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(() => jobOf(station, 1)?.ask?.kind === "destroy_earlier");
     expect(jobOf(station, 2)?.ask).toBeNull();
     expect((await say(station, ref, "destroyed", { attempt_id: first })).status).toBe(200);
@@ -824,7 +817,7 @@ test("a label whose lease is still asked for when the station is paused isn't be
   const net = await netTo(t, w);
   const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 600 } } });
   t.onTestFinished(floor.end);
-  const first = await stationOn(floor);
+  const first = await stationOn(t, floor);
   const label = await shop.issue({ priority: 2 });
   const next = await shop.issue({ priority: 1 });
   await until(() => jobAt(first, label.job_ref)?.state === "PRINTED_ATTESTED" && jobAt(first, next.job_ref) !== undefined);
@@ -837,7 +830,7 @@ test("a label whose lease is still asked for when the station is paused isn't be
     await answered.promise;
     return "pass";
   });
-  const station = await stationOn(floor, { callMs: 200_000 }); // neither is given up and asked again, however slow the machine
+  const station = await stationOn(t, floor, { callMs: 200_000 }); // neither is given up and asked again, however slow the machine
   t.onTestFinished(station.end);
   await ask(station, "POST", "/api/scan", { text: label.digital_link });
   await until(() => held >= 2); // one keeps it, the other wants to begin
@@ -957,8 +950,7 @@ test("a label of whose lease the cloud can't say anything keeps no other of its 
   await until(() => jobAt(first, before.job_ref)?.state === "PRINTED_ATTESTED" && isClaimed() && first.state().buffer_depth === 0);
   await first.end(); // from now on no lease is believed before the cloud has said so
   net.rule(({ path }) => (path.endsWith(`${bad.job_ref}/heartbeat`) ? { status: 500, code: "INTERNAL_ERROR" } : "pass"));
-  const station = await stationOn(first.floor);
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, first.floor);
   await ask(station, "POST", "/api/scan", { text: before.digital_link });
   await until(() => jobAt(station, next.job_ref)?.state === "PRINTED_ATTESTED", 30_000);
   net.rule(() => "pass");

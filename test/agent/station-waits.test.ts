@@ -77,8 +77,7 @@ const nonsense = (station: Running) => ask(station, "POST", "/api/scan", { text:
 /** Its label has come out, and waits. */
 async function waiting(t: Ends, options: FloorOptions = {}, more: Partial<StationOptions> = {}) {
   const shop = await printShop(w);
-  const station = await stationOn(await floorOf(t, w.url, shop, { eyes: "hand", ...options }), { patience: PATIENCE, ...more });
-  t.onTestFinished(station.end);
+  const station = await stationOn(t, await floorOf(t, w.url, shop, { eyes: "hand", ...options }), { patience: PATIENCE, ...more });
   const { job_ref: ref, digital_link: text } = await shop.issue();
   if (options.language === "ipp") {
     await until(() => asked(station, ref) === "attest");
@@ -129,8 +128,7 @@ describe.concurrent("while a label waits for its scan", () => {
     await station.end();
     machine?.fault("power-off");
     const next = await shop.issue();
-    const again = await stationOn(station.floor, { patience: PATIENCE });
-    t.onTestFinished(again.end);
+    const again = await stationOn(t, station.floor, { patience: PATIENCE });
     await until(() => statuses(again) === "offline");
     expect(await stateInCloud(shop, next.job_ref)).toBe("QUEUED");
     machine?.clear();
@@ -175,8 +173,7 @@ describe.concurrent("while a label waits for its scan", () => {
     let isCalled = false;
     const after: Clock["after"] = (ms, act) => (ms === CONNECT_MS ? ((isCalled = true), () => {}) : systemClock.after(ms, act));
     const floor = await floorOf(t, w.url, shop, { eyes: "hand", port: () => deaf.url });
-    const station = await stationOn(floor, { clock: { ...systemClock, after } });
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor, { clock: { ...systemClock, after } });
     await until(() => isCalled);
     await station.end();
     expect(station.lines.filter(isOfPrinter)).toEqual([]);
@@ -187,8 +184,7 @@ describe.concurrent("while a label waits for its scan", () => {
     const { station } = await waiting(t, { port: line.port });
     await station.end();
     line.holdUp();
-    const again = await stationOn(station.floor, { patience: PATIENCE, timing: { ...HASTY, answerMs: 100_000 } });
-    t.onTestFinished(again.end);
+    const again = await stationOn(t, station.floor, { patience: PATIENCE, timing: { ...HASTY, answerMs: 100_000 } });
     await until(line.isUnanswered);
     const began = performance.now();
     await again.end();
@@ -262,7 +258,7 @@ test("nor one whose drawing the cloud refuses meanwhile: none came out, as the l
 
 test("a print queue that was there and answers nothing when it is opened anew is told of in its own words", async (t) => {
   const shop = await printShop(w);
-  const station = await stationOn(await floorOf(t, w.url, shop, { eyes: "hand", language: "ipp" }), {
+  const station = await stationOn(t, await floorOf(t, w.url, shop, { eyes: "hand", language: "ipp" }), {
     patience: { ...PATIENCE, idleMs: 100_000, probeAgainMs: 100, retryMs: [100] },
   });
   t.onTestFinished(station.end);
@@ -317,7 +313,7 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
       agent.on("close", () => cancel());
     });
     t.onTestFinished(between.end);
-    const station = await stationOn(await floorOf(t, w.url, shop, { eyes: "hand", port: (to) => ((url = to), between.url) }), {
+    const station = await stationOn(t, await floorOf(t, w.url, shop, { eyes: "hand", port: (to) => ((url = to), between.url) }), {
       patience: { ...PATIENCE, idleMs, retryMs: [100] },
     });
     t.onTestFinished(station.end);
@@ -388,8 +384,7 @@ describe.concurrent("while a person is asked for a label", () => {
     const shop = await printShop(w);
     const floor = await floorOf(t, w.url, shop, { eyes: "hand", port: line.port });
     floor.machine?.fault("fence-never");
-    const station = await stationOn(floor, { patience: { ...PATIENCE, idleMs } });
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor, { patience: { ...PATIENCE, idleMs } });
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => asked(station, ref) === "unknown_outcome");
     const rests = () => until(() => statuses(station) === "ready" && wordsAt(station) === `waits for an answer about ${ref}`);

@@ -74,8 +74,7 @@ describe.concurrent("what goes well", () => {
     const slow = { scale: 10 }; // a label takes longer than a printer is waited for that never tells its end
     const floor = await floorOf(t, w.url, shop, { language: "escpos", eyes: "hand", printer: slow });
     floor.machine?.fault("head-open");
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     const printer = () => station.state().printers[0];
     await until(() => printer()?.status === "blocked");
     floor.machine?.clear();
@@ -117,8 +116,7 @@ describe.concurrent("what goes well", () => {
     const { job_ref: ref, digital_link: link } = await shop.issue();
     const floor = await floorOf(t, w.url, shop, { language: "ipp", eyes: "hand" });
     floor.queue?.tell("Printed.\0");
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await isAsked(station, ref, "attest");
     expect((await say(station, ref, "good")).status).toBe(200);
     await until(() => floor.scanner?.listeners() === 1);
@@ -133,8 +131,7 @@ describe.concurrent("what goes well", () => {
     floor.queue?.tell("🏷".repeat(600));
     floor.queue?.set("aborted-before");
     const { job_ref: ref } = await shop.issue({ max_attempts: 1 });
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     await until(async () => (await stateInCloud(shop, ref)) === "DEAD_LETTER");
     expect(station.state().quarantine).toEqual([]);
   });
@@ -156,12 +153,11 @@ describe.concurrent("what goes well", () => {
     const floor = await floorOf(t, w.url, shop, { eyes: "camera" });
     const { camera, machine, config } = floor;
     camera?.show(() => undefined);
-    const before = await stationOn(floor);
+    const before = await stationOn(t, floor);
     await until(() => jobAt(before, ref)?.state === "PRINTED_ATTESTED");
     await before.end();
     for (const printer of config.printers) printer.label = { widthMm: 25, heightMm: 25 };
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    await stationOn(t, floor);
     camera?.show(() => machine?.labels[0] && pngOf(machine.labels[0].dots));
     await sealed(shop, ref);
     expect(machine?.labels).toHaveLength(1);

@@ -486,8 +486,7 @@ describe.skipIf(!executable)("the console", async () => {
     await first.end();
     await page.getByText("This page has lost the station").waitFor();
     first.floor.config.console.port = Number(new URL(first.url).port);
-    const again = await stationOn(first.floor);
-    t.onTestFinished(again.end);
+    const again = await stationOn(t, first.floor);
     await page.getByText("This page has lost the station").waitFor({ state: "detached" });
     await isAsked(again, ref, "attest");
     await button(page, "Label is out and good").click(); // the session of before is over
@@ -527,8 +526,7 @@ describe.skipIf(!executable)("the console", async () => {
     const floor = await floorOf(t, w.url, shop, HAND);
     const [printer] = floor.config.printers;
     if (printer) floor.config.printers.push({ ...printer, name: "second", port: second.url });
-    const station = await stationOn(floor);
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor);
     const refs = [(await shop.issue()).job_ref, (await shop.issue()).job_ref];
     await until(() => refs.every((ref) => asked(station, ref) === "attest"));
     const { page } = await visit(t, station);
@@ -972,8 +970,7 @@ describe.skipIf(!executable)("the console", async () => {
   test("past midnight, what was yesterday's says its day in the operator's language, on a page that has stood since", async (t) => {
     let now = new Date().setHours(12, 0, 0, 0);
     const floor = await floorOf(t, w.url, await printShop(w), { eyes: "hand" });
-    const station = await stationOn(floor, { clock: { ...systemClock, now: () => now } });
-    t.onTestFinished(station.end);
+    const station = await stationOn(t, floor, { clock: { ...systemClock, now: () => now } });
     station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
     station.store.quarantine({ jobRef: "pj_1", attemptId: null, code: "SCAN_MISMATCH", message: "refused", what: "{}" });
     const pages = await Promise.all(LANGUAGES.map(async (locale) => (await visit(t, station, { locale }, "#labels")).page));
@@ -1025,9 +1022,9 @@ describe.skipIf(!executable)("the console", async () => {
   describe("every view in every language", async () => {
     const shop = await printShop(w);
     let station: Running;
-    const ends: (() => Promise<void>)[] = [];
+    const ends: (() => unknown)[] = [];
     beforeAll(async () => {
-      station = await running({ onTestFinished: (end: () => Promise<void>) => void ends.unshift(end) } as never, w.url, shop, HAND);
+      station = await running({ onTestFinished: (end) => void ends.unshift(end) }, w.url, shop, HAND);
       const { job_ref: ref } = await shop.issue();
       for (let i = 0; i < 3; i += 1) await shop.issue();
       await isAsked(station, ref, "attest");
