@@ -48,8 +48,8 @@ type Input<P, Q, B> = {
   deps: Deps;
 };
 
+type Method = "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
 type Face<P, Q, B> = {
-  method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
   /** Below `API`, unless `root`. */
   path: string;
   root?: boolean;
@@ -64,7 +64,8 @@ type Face<P, Q, B> = {
   /** The code of a refusal for want of scope, where the spec gives the route another. */
   deniedAs?: "FORBIDDEN";
   says: string;
-  tag: string;
+  /** Of a route that no group makes. */
+  tag?: string;
   /** Not in the OpenAPI document: its answer never ends, and whoever calls all that is documented would wait for it. */
   endless?: boolean;
   params?: P | undefined;
@@ -115,9 +116,11 @@ type Face<P, Q, B> = {
   replay?: { hide: readonly string[] } | { lockWith: string; keepMs: number };
 };
 
-type Read<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B> & { tx: Tx }): Promise<Reply> };
+/** A GET, unless it says otherwise. */
+type Read<P, Q, B> = Face<P, Q, B> & { method?: Method; run(input: Input<P, Q, B> & { tx: Tx }): Promise<Reply> };
 type Unfit = { tx: Tx; body: unknown; found: readonly FieldFault[] };
 type Write<P, Q, B, R> = Face<P, Q, B> & {
+  method: Method;
   audit: AuditAction;
   /** Frequent and short: on PostgreSQL many such requests share a transaction (see `Store.joint`). */
   isJoint?: true;
@@ -129,37 +132,44 @@ type Write<P, Q, B, R> = Face<P, Q, B> & {
   prepare?(input: Input<P, Q, B>): Promise<R>;
   run(input: Input<P, Q, B> & { tx: Tx; prepared: R }): Promise<Reply>;
 };
-type Serve<P, Q, B> = Face<P, Q, B> & { run(input: Input<P, Q, B>): Promise<Reply> };
+type Serve<P, Q, B> = Face<P, Q, B> & { method?: Method; run(input: Input<P, Q, B>): Promise<Reply> };
 
 // The schemas of one route are another's, so a list of routes can only say "some schema".
 // oxlint-disable-next-line typescript/no-explicit-any
 type Any = any;
+type Named = { method: Method; tag: string };
 export type Route =
-  | ({ kind: "read" } & Read<Any, Any, Any>)
-  | ({ kind: "write" } & Write<Any, Any, Any, Any>)
-  | ({ kind: "serve" } & Serve<Any, Any, Any>);
+  | ({ kind: "read" } & Named & Read<Any, Any, Any>)
+  | ({ kind: "write" } & Named & Write<Any, Any, Any, Any>)
+  | ({ kind: "serve" } & Named & Serve<Any, Any, Any>);
 
 type S = TSchema | undefined;
 
-/** Runs in one read unit: one snapshot, no effect. */
-export const read = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Read<P, Q, B>): Route => ({
-  kind: "read",
-  ...spec,
+/** What makes the routes that the OpenAPI document shows under one tag. */
+export const routesUnder = (tag: string) => ({
+  /** Runs in one read unit: one snapshot, no effect. */
+  read: <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Read<P, Q, B>): Route => ({
+    kind: "read",
+    method: "GET",
+    tag,
+    ...spec,
+  }),
+  /** Runs in one write unit, with its audit row and its replayable answer in the same commit. */
+  write: <P extends S = undefined, Q extends S = undefined, B extends S = undefined, R = undefined>(spec: Write<P, Q, B, R>): Route => ({
+    kind: "write",
+    tag,
+    ...spec,
+  }),
+  /** Runs outside of any unit, for answers that need none, or many. */
+  serve: <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Serve<P, Q, B>): Route => ({
+    kind: "serve",
+    method: "GET",
+    tag,
+    ...spec,
+  }),
 });
 
-/** Runs in one write unit, with its audit row and its replayable answer in the same commit. */
-export const write = <P extends S = undefined, Q extends S = undefined, B extends S = undefined, R = undefined>(
-  spec: Write<P, Q, B, R>,
-): Route => ({
-  kind: "write",
-  ...spec,
-});
-
-/** Runs outside of any unit, for answers that need none, or many. */
-export const serve = <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Serve<P, Q, B>): Route => ({
-  kind: "serve",
-  ...spec,
-});
+export const { read, write, serve } = routesUnder("");
 
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
 /** What it is called in logs, audit rows and keys. */
