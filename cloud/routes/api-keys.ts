@@ -3,9 +3,9 @@ import type { FieldFault } from "#shared/errors.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { ApiKey, ApiKeyCreate, ApiKeyMinted } from "#shared/wire/credentials.ts";
 import * as domain from "../domain/api-keys.ts";
-import { read, type Route, write } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
-const tag = "credentials";
+const { read, write } = routesUnder("credentials");
 
 /** `permissions` is the older name of `scopes`: one of them has to be there, and both only if they agree. */
 function judge({ scopes, permissions }: Record<string, unknown>): FieldFault[] {
@@ -24,7 +24,6 @@ export const apiKeys: Route[] = [
     path: "/api-keys",
     scope: ["*:*"],
     says: "Mint an API key; its secret is shown this once",
-    tag,
     body: ApiKeyCreate,
     judge,
     example: { name: "line 1", scopes: ["products:read", "aidc:write"] },
@@ -37,21 +36,17 @@ export const apiKeys: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/api-keys",
     scope: ["*:*"],
     says: "The tenant's keys, newest first, without secrets",
-    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(ApiKey) },
     run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
   }),
   read({
-    method: "GET",
     path: "/api-keys/{id}",
     scope: ["*:*"],
     says: "One key, without its secret",
-    tag,
     params: IdParams,
     replies: { 200: ApiKey },
     run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
@@ -61,7 +56,6 @@ export const apiKeys: Route[] = [
     path: "/api-keys/{id}/rotate",
     scope: ["*:*"],
     says: "Replace a key's secret: the old one dies at once, the new key has a new id",
-    tag,
     params: IdParams,
     replies: { 201: ApiKeyMinted },
     refusals: ["ALREADY_REVOKED"],
@@ -77,7 +71,6 @@ export const apiKeys: Route[] = [
     path: "/api-keys/{id}",
     scope: ["*:*"],
     says: "Revoke a key",
-    tag,
     params: IdParams,
     replies: { 204: "revoked" },
     refusals: ["ALREADY_REVOKED"],
