@@ -16,9 +16,9 @@ import { Type } from "typebox";
 import * as domain from "../domain/carriers.ts";
 import { REPLAYED } from "../domain/idempotency.ts";
 import * as printStatus from "../domain/print-status.ts";
-import { read, type Route, serve, write } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
-const tag = "carriers";
+const { read, serve, write } = routesUnder("carriers");
 const COLUMNS = ["gtin", "serial", "digital_link", "sgtin96_epc"] as const;
 
 /** No value of these columns ever needs quotes: digits, hex, and a link that is percent-encoded. */
@@ -42,7 +42,6 @@ export const carriers: Route[] = [
     path: "/carriers/batch",
     scope: ["production:create"],
     says: "Allocate serials for a product's labels: numeric, unguessable, never repeated",
-    tag,
     body: CarrierBatch,
     example: { productId: "019a0000-0000-7000-8000-000000000000", count: 3 },
     replies: { 201: CarriersMade },
@@ -54,11 +53,9 @@ export const carriers: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/carriers/export",
     scope: ["production:view", "identifiers:read"],
     says: "A product's carriers as CSV or JSON, streamed; printState=failed is the re-print file. Voided serials are left out of what is to print",
-    tag,
     query: CarrierQuery,
     replies: { 200: ["text/csv", "application/json"] },
     jsonShape: CarriersExported,
@@ -75,11 +72,9 @@ export const carriers: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/carriers/{serial}",
     scope: ["production:view", "identifiers:read"],
     says: "One carrier, with what was last reported of its print",
-    tag,
     params: closed({ serial: Type.String({ minLength: 1, maxLength: 64 }) }),
     replies: { 200: Carrier },
     run: async ({ tx, caller, params, deps }) => ({ status: 200, body: await domain.get(tx, caller, params.serial, deps.origin()) }),
@@ -89,7 +84,6 @@ export const carriers: Route[] = [
     path: "/carriers/print-status",
     scope: ["epcis:capture", "production:create"],
     says: "Report what became of up to 1,000 labels; the last outcome of a serial stands, and saying the same again changes nothing",
-    tag,
     body: PrintStatus,
     bodyMaxBytes: limits.RESULTS_BODY_MAX_BYTES,
     example: { results: [{ serial: "123456789", status: "failed", reason: "ribbon wrinkled", deviceId: "zd621r" }] },
