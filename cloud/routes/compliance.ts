@@ -13,25 +13,21 @@ import {
 import * as domain from "../domain/compliance.ts";
 import { instant } from "../domain/instant.ts";
 import * as regulations from "../domain/regulations.ts";
-import { read, type Route, serve } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 import { REPORT_CSP, reportOf } from "../web/compliance-report.ts";
 
-const tag = "compliance";
+const { read, serve } = routesUnder("compliance");
 const ofSector = {
   scope: ["products:read"] as const,
-  tag,
   params: SectorParams,
-  method: "GET" as const,
   refusals: ["COMPLIANCE_EVALUATION_UNAVAILABLE"] as const,
 };
 
 export const compliance: Route[] = [
   read({
-    method: "GET",
     path: "/compliance/packs",
     scope: ["products:read"],
     says: "Every regulation pack and version, with its state now and its digest",
-    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(PackEntry) },
     run: async ({ tx, query, deps }) => ({ status: 200, body: regulations.list(deps.packs, tx.now, query) }),
@@ -41,7 +37,6 @@ export const compliance: Route[] = [
     path: "/compliance/regulations/select",
     scope: ["products:read"],
     says: "The regulation packs that concern a category in a region, at a stage of its life and an instant",
-    tag,
     body: RegulationSelect,
     example: {
       context: {
@@ -60,7 +55,6 @@ export const compliance: Route[] = [
     path: "/compliance/evaluations",
     scope: ["products:read"],
     says: "Evaluate up to 1,000 products, in all sectors or some; each by itself",
-    tag,
     body: EvaluationBatch,
     example: { sectors: ["espr", "rohs"], productIds: ["019a0000-0000-7000-8000-000000000000"] },
     replies: { 200: EvaluationBatchResult },
