@@ -9,11 +9,11 @@ import * as sessions from "../domain/console-sessions.ts";
 import { byClient, byKey, type Caller, hasEnded, type Known } from "../domain/callers.ts";
 import { instant } from "../domain/instant.ts";
 import { own } from "../domain/tenants.ts";
-import { type Route, serve } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 import { refuseElsewhere } from "../same-origin.ts";
 import type { Tx } from "../store/store.ts";
 
-const tag = "console";
+const { serve } = routesUnder("console");
 const noStore = { "cache-control": "no-store" };
 
 /** One way to sign in, and all of it. */
@@ -50,7 +50,6 @@ export const floorConsole: Route[] = [
     root: true,
     scope: "public",
     says: "Sign in to the console with an API key or an OAuth client: the answer sets a cookie that no script can read",
-    tag,
     body: SignIn,
     example: { client_id: "019a…", client_secret: "imp_…" },
     judge: (body) => oneWay(body as SignIn),
@@ -82,13 +81,11 @@ export const floorConsole: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/console/session",
     root: true,
     scope: "credential",
     evenExpired: true,
     says: "Who is signed in, and what they may do",
-    tag,
     replies: { 200: ConsoleSession },
     run: async ({ caller, asked, deps }) => {
       const cookie = cookieIn(asked.headers, deps.origin());
@@ -106,7 +103,6 @@ export const floorConsole: Route[] = [
     scope: "credential",
     evenExpired: true,
     says: "Sign out: the session is over on every node",
-    tag,
     replies: { 204: "Signed out" },
     run: async ({ caller, asked, requestId, deps }) => {
       const cookie = cookieIn(asked.headers, deps.origin());
@@ -119,13 +115,11 @@ export const floorConsole: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/console/events",
     root: true,
     endless: true,
     scope: "credential",
     says: "What is new, as server-sent events: `summary`, `devices`, `changed` (topics to look at again), `alive` every 15 s, `end`; each at most ten times a second",
-    tag,
     replies: { 200: "text/event-stream" },
     run: async ({ caller, asked, deps }) => {
       const good = () =>
