@@ -5,9 +5,9 @@ import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { Device, DeviceCreate, DeviceMade, DevicePatch, Station, StationReport } from "#shared/wire/devices.ts";
 import * as domain from "../domain/devices.ts";
 import { deviceOf } from "../domain/job-claims.ts";
-import { read, type Reply, type Route, write } from "../route.ts";
+import { type Reply, type Route, routesUnder } from "../route.ts";
 
-const tag = "devices";
+const { read, write } = routesUnder("devices");
 /** Its key lives and dies with it. */
 const reply = (device: Device): Reply => ({
   status: 200,
@@ -21,7 +21,6 @@ export const devices: Route[] = [
     path: "/devices",
     scope: ["aidc:write"],
     says: "Register a device, with a key of its own unless it gets one that exists",
-    tag,
     body: DeviceCreate,
     example: { name: "line 1", station: "line-1", capabilities: ["qr", "rfid"] },
     replies: { 201: DeviceMade },
@@ -37,21 +36,17 @@ export const devices: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/devices",
     scope: ["aidc:read"],
     says: "The tenant's devices, newest first, with what was last heard of them",
-    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(Device) },
     run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
   }),
   read({
-    method: "GET",
     path: "/devices/{id}",
     scope: ["aidc:read"],
     says: "One device",
-    tag,
     params: IdParams,
     replies: { 200: Device },
     run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
@@ -61,7 +56,6 @@ export const devices: Route[] = [
     path: "/devices/{id}",
     scope: ["aidc:write"],
     says: "Change a device's name, station or capabilities",
-    tag,
     params: IdParams,
     body: DevicePatch,
     example: { station: "line-2" },
@@ -74,7 +68,6 @@ export const devices: Route[] = [
     path: "/devices/{id}",
     scope: ["aidc:write"],
     says: "Remove a device: its key dies, its leases end",
-    tag,
     params: IdParams,
     replies: { 204: "Removed" },
     audit: "device.deleted",
@@ -84,12 +77,10 @@ export const devices: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/aidc/station",
     scope: ["aidc:read"],
     onlyDevices: true,
     says: "What a station needs to know of its cloud, with a device's key",
-    tag,
     replies: { 200: Station },
     run: async ({ tx, caller, deps }) => ({ status: 200, body: await domain.station(tx, caller, deviceOf(caller), deps.broker().url()) }),
   }),
@@ -99,7 +90,6 @@ export const devices: Route[] = [
     scope: ["aidc:write"],
     onlyDevices: true,
     says: "A station says how it is, with a device's key",
-    tag,
     body: StationReport,
     bodyMaxBytes: limits.STATION_REPORT_MAX_BYTES,
     example: { status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd621r", status: "ready" }] },
