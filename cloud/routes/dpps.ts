@@ -2,9 +2,10 @@
 import { Readable } from "node:stream";
 import { Dpp, DppIds, DppIdsAsked, DppIdsQuery, DppParams, DppProductParams, DppQuery } from "#shared/wire/dpps.ts";
 import * as domain from "../domain/dpps.ts";
-import { type Reply, type Route, serve } from "../route.ts";
+import { type Reply, type Route, routesUnder } from "../route.ts";
 
-const [tag, root, scope, open] = ["EN 18222", true, "public", true] as const;
+const { serve } = routesUnder("EN 18222");
+const [root, scope, open] = [true, "public", true] as const;
 /** A page that sends JSON asks first. */
 const openToPost = () => ({
   "access-control-allow-methods": "POST, OPTIONS",
@@ -19,13 +20,11 @@ const reply = ({ dpp, data }: domain.Read): Reply => ({
 
 export const dpps: Route[] = [
   serve({
-    method: "GET",
     path: "/v1/dpps/{dppId}",
     root,
     scope,
     open,
     says: "A published passport by its id, in EN 18223's envelope (ReadDPPById); suspended, archived or voided, only what it was",
-    tag,
     params: DppParams,
     query: DppQuery,
     replies: { 200: Dpp },
@@ -33,13 +32,11 @@ export const dpps: Route[] = [
       reply(await deps.store.read("dpp", (tx) => domain.byId(tx, params.dppId, query, deps.origin()))),
   }),
   serve({
-    method: "GET",
     path: "/v1/dppsByProductId/{productId}",
     root,
     scope,
     open,
     says: "The passport of the product that a Digital Link names, be it a label's of that product (ReadDPPByProductId)",
-    tag,
     params: DppProductParams,
     query: DppQuery,
     replies: { 200: Dpp },
@@ -54,7 +51,6 @@ export const dpps: Route[] = [
     scope,
     open: openToPost,
     says: "The ids of the published passports of these products (ReadDPPIdsByProductIds)",
-    tag,
     query: DppIdsQuery,
     body: DppIdsAsked,
     example: { productIds: ["https://id.gs1.org/01/04006381333931/21/K17-0001"] },
