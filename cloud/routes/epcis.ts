@@ -19,9 +19,9 @@ import { LIMIT_HEADERS, prepare } from "../domain/epcis-document.ts";
 import { parameterNames, queryFaults } from "../domain/epcis-parameters.ts";
 import { absent, byId, CONTEXT, query as find } from "../domain/epcis-query.ts";
 import { mediaWanted } from "../accept.ts";
-import { type Asked, read, type Reply, type Route, serve, write } from "../route.ts";
+import { type Asked, type Reply, type Route, routesUnder } from "../route.ts";
 
-const tag = "epcis";
+const { read, serve, write } = routesUnder("epcis");
 const scope = ["epcis:capture"] as const;
 const VERSIONS = { "gs1-epcis-version": "2.0.0", "gs1-cbv-version": "2.0.0" };
 const SPOKEN = ["GS1-EPCIS-Version", "GS1-CBV-Version"] as const;
@@ -37,7 +37,6 @@ const exceptions = (invalid: string): Record<number, string> => ({
   500: "epcisException:ImplementationException",
 });
 const captures = {
-  tag,
   scope,
   standard: {
     exceptions: exceptions("ValidationException"),
@@ -45,7 +44,7 @@ const captures = {
     discovery: { ...VERSIONS, ...LIMIT_HEADERS, [BEHAVIOUR.toLowerCase()]: "all" }, // the standard's word for both of them
   },
 };
-const queries = { tag, scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {}, discovery: FORMAT } };
+const queries = { scope, standard: { exceptions: exceptions("QueryParameterException"), limits: {}, discovery: FORMAT } };
 const JSON_LD = "application/ld+json";
 const taking = { ...captures, takesJsonAs: [JSON_LD], bodyMaxBytes: limits.EPCIS_BODY_MAX_BYTES, judgesBody: true };
 
@@ -98,7 +97,6 @@ const topLevel = TOP_LEVEL.map(([collection, name, parameter, says]) =>
   serve({
     ...queries,
     judge: (query, _found, params) => [...queryFaults({ [parameter]: (params as Record<string, string>)[name] }), ...queryFaults(query)],
-    method: "GET",
     path: `/epcis/${collection}/{${name}}/events`,
     says: `The events ${says}; percent-encode it in the path`,
     params: Type.Object({ [name]: Type.String({ minLength: 1 }) }),
@@ -147,7 +145,6 @@ export const epcis: Route[] = [
   }),
   read({
     ...captures,
-    method: "GET",
     path: "/epcis/capture",
     says: "The tenant's capture jobs, newest first",
     query: JobQuery,
@@ -161,7 +158,6 @@ export const epcis: Route[] = [
   }),
   read({
     ...captures,
-    method: "GET",
     path: "/epcis/capture/{id}",
     says: "One capture job: whether all its events were captured, and what was wrong with those that weren't",
     params: IdParams,
@@ -195,7 +191,6 @@ export const epcis: Route[] = [
   serve({
     ...queries,
     judge: queryFaults,
-    method: "GET",
     path: "/epcis/events",
     says: "Events by the parameters of the EPCIS query language (SimpleEventQuery); EQ_bizTransaction_, EQ_source_ and EQ_destination_ take a type behind them, GE_quantity_ and GE_value_ a unit, EQ_ILMD_ and EXISTS_ an extension's name",
     query: EventQuery,
@@ -210,7 +205,6 @@ export const epcis: Route[] = [
   }),
   serve({
     ...queries,
-    method: "GET",
     path: "/epcis/events/{eventID}",
     says: "One event by its id, percent-encoded in the path",
     params: closed({ eventID: Type.String({ minLength: 1 }) }),
