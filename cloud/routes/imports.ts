@@ -3,9 +3,9 @@ import { API } from "#shared/api.ts";
 import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
 import { Import, ImportQuery, ImportTaken } from "#shared/wire/imports.ts";
 import * as domain from "../domain/imports.ts";
-import { read, type Route, write } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
-const tag = "products";
+const { read, write } = routesUnder("products");
 
 export const imports: Route[] = [
   write({
@@ -13,7 +13,6 @@ export const imports: Route[] = [
     path: "/imports",
     scope: ["products:create"],
     says: "Import products from a CSV file, up to 100,000 rows: taken in now, worked off afterwards",
-    tag,
     query: ImportQuery,
     takesFile: "text/csv",
     example:
@@ -34,21 +33,17 @@ export const imports: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/imports",
     scope: ["products:read"],
     says: "The tenant's imports, newest first, with how far they are; their row errors are at each by itself",
-    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(Import) },
     run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
   }),
   read({
-    method: "GET",
     path: "/imports/{id}",
     scope: ["products:read"],
     says: "How far an import is, and what was wrong with which line and column",
-    tag,
     params: IdParams,
     replies: { 200: Import },
     run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
