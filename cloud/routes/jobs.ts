@@ -39,10 +39,10 @@ import * as domain from "../domain/jobs.ts";
 import * as orphans from "../domain/orphans.ts";
 import { gtinFaults } from "../domain/product-rules.ts";
 import { summary } from "../domain/summary.ts";
-import { read, type Route, serve, write } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 import { Readable } from "node:stream";
 
-const tag = "print jobs";
+const { read, serve, write } = routesUnder("print jobs");
 const NONE = "019a0000-0000-7000-8000-000000000000";
 const wanted = { gtin: "4006381333931", serial: "1", needs: ["qr"], priority: 5 };
 const failed = { status: "FAILED", attempt_id: NONE, reason: "ribbon out", actor: { kind: "operator", id: "op-7" } };
@@ -56,7 +56,6 @@ export const jobs: Route[] = [
     isJoint: true,
     scope: ["aidc:write"],
     says: "Issue a print job for an allocated serial whose passport is readyToPrint",
-    tag,
     body: JobCreate,
     judge: ({ gtin }) => gtinFaults(gtin),
     example: wanted,
@@ -80,7 +79,6 @@ export const jobs: Route[] = [
     path: "/aidc/jobs/batch",
     scope: ["aidc:write"],
     says: "Issue up to 1,000 print jobs; each is judged by itself and the good ones stand",
-    tag,
     body: JobBatch,
     judgesItems: true,
     bodyMaxBytes: 2 * limits.BODY_MAX_BYTES,
@@ -93,11 +91,9 @@ export const jobs: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/aidc/jobs",
     scope: ["aidc:read"],
     says: "The tenant's print jobs, newest first",
-    tag,
     query: JobQuery,
     judge: ({ gtin }) => gtinFaults(gtin),
     replies: { 200: listOf(Job) },
@@ -110,7 +106,6 @@ export const jobs: Route[] = [
     scope: ["aidc:write"],
     onlyDevices: true,
     says: "Claim the oldest waiting job of the highest priority, with a device's key; 204 when none waits",
-    tag,
     body: Claim,
     example: { needs: ["qr"], lease_seconds: 60 },
     replies: { 200: Claimed, 204: "Nothing waits" },
@@ -129,7 +124,6 @@ export const jobs: Route[] = [
     scope: ["aidc:write"],
     onlyDevices: true,
     says: "Claim up to 200 jobs at once, with a device's key",
-    tag,
     body: ClaimBatch,
     example: { max: 4, station: "line-1" },
     replies: { 200: ClaimedMany },
@@ -141,41 +135,33 @@ export const jobs: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/aidc/summary",
     scope: ["aidc:read"],
     says: "The floor in figures: jobs by state, labels an hour, what waits where, how many devices are heard of",
-    tag,
     replies: { 200: Summary },
     run: async ({ tx, caller }) => ({ status: 200, body: await summary(tx, caller) }),
   }),
   read({
-    method: "GET",
     path: "/aidc/jobs/{ref}",
     scope: ["aidc:read"],
     says: "One print job",
-    tag,
     params: RefParams,
     replies: { 200: Job },
     run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.ref) }),
   }),
   read({
-    method: "GET",
     path: "/aidc/jobs/{ref}/history",
     scope: ["aidc:read"],
     says: "Every transition of a job: when, from what to what, on whose word",
-    tag,
     params: RefParams,
     query: closed(WholeQuery),
     replies: { 200: JobHistory },
     run: async ({ tx, caller, params, query }) => ({ status: 200, body: await domain.history(tx, caller, params.ref, query) }),
   }),
   read({
-    method: "GET",
     path: "/aidc/jobs/{ref}/evidence",
     scope: ["aidc:read"],
     says: "The latest attempt's evidence as it was reported, its digest, and once sealed its place in the log",
-    tag,
     params: RefParams,
     replies: { 200: EvidenceBundle },
     run: async ({ tx, caller, params, deps }) => ({ status: 200, body: await evidence.get(tx, caller, params.ref, deps) }),
@@ -185,7 +171,6 @@ export const jobs: Route[] = [
     path: "/aidc/jobs/{ref}/cancel",
     scope: ["aidc:write"],
     says: "Cancel a job before physical work, or after its attempt failed",
-    tag,
     params: RefParams,
     body: JobCancel,
     example: { reason: "ordered twice" },
@@ -203,7 +188,6 @@ export const jobs: Route[] = [
     isJoint: true,
     scope: ["aidc:write"],
     says: "Extend the lease of the job's latest attempt",
-    tag,
     params: RefParams,
     body: Heartbeat,
     example: { attempt_id: NONE, lease_seconds: 60 },
@@ -218,7 +202,6 @@ export const jobs: Route[] = [
     isJoint: true,
     scope: ["aidc:write"],
     says: "Report the next state of an attempt with its evidence; a state already reached is taken without effect",
-    tag,
     params: RefParams,
     body: Result,
     example: failed,
@@ -246,7 +229,6 @@ export const jobs: Route[] = [
     path: "/aidc/results",
     scope: ["aidc:write"],
     says: "Up to 500 results in order, as a station sends them after an outage; each has its own outcome",
-    tag,
     body: ResultBatch,
     judgesItems: true,
     bodyMaxBytes: limits.RESULTS_BODY_MAX_BYTES,
@@ -264,7 +246,6 @@ export const jobs: Route[] = [
     path: "/aidc/orphans",
     scope: ["aidc:write"],
     says: "Report a label whose job went on without it, found or destroyed",
-    tag,
     body: OrphanReport,
     example: {
       job_ref: "pj_01K9A0B1C2D3E4F5G6H7J8K9MN",
@@ -286,11 +267,9 @@ export const jobs: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/aidc/orphans",
     scope: ["aidc:read"],
     says: "Labels that are to be destroyed, newest first",
-    tag,
     query: OrphanQuery,
     replies: { 200: listOf(Orphan) },
     run: async ({ tx, caller, query }) => ({ status: 200, body: await orphans.list(tx, caller, query) }),
@@ -300,7 +279,6 @@ export const jobs: Route[] = [
     path: "/aidc/evidence/{sha256}",
     scope: ["aidc:write"],
     says: "Keep a picture under its own digest",
-    tag,
     params: BlobParams,
     takesBytes: PICTURES,
     bodyMaxBytes: limits.BLOB_MAX_BYTES,
@@ -314,11 +292,9 @@ export const jobs: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/aidc/evidence/{sha256}",
     scope: ["aidc:read"],
     says: "A picture that evidence refers to",
-    tag,
     params: BlobParams,
     replies: { 200: PICTURES },
     run: async ({ caller, params, deps }) => {
