@@ -13,8 +13,10 @@ import {
   TokenRequest,
 } from "#shared/wire/credentials.ts";
 import * as domain from "../domain/oauth.ts";
-import { read, type Route, serve, write } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
+const { read, write } = routesUnder("credentials");
+const { serve } = routesUnder("operations");
 const about = ({ client_id, name, scopes }: OauthClient) => ({ subject: client_id, details: { name, scopes } });
 
 export const oauth: Route[] = [
@@ -23,7 +25,6 @@ export const oauth: Route[] = [
     path: "/oauth/clients",
     scope: ["*:*"],
     says: "Mint an OAuth client; its secret is shown this once",
-    tag: "credentials",
     body: OauthClientCreate,
     example: { name: "erp", scopes: ["products:read", "products:create"] },
     replies: { 201: OauthClientMinted },
@@ -35,21 +36,17 @@ export const oauth: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/oauth/clients",
     scope: ["*:*"],
     says: "The tenant's OAuth clients, newest first, without secrets",
-    tag: "credentials",
     query: closed(PageQuery),
     replies: { 200: listOf(OauthClient) },
     run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
   }),
   read({
-    method: "GET",
     path: "/oauth/clients/{id}",
     scope: ["*:*"],
     says: "One OAuth client, without its secret",
-    tag: "credentials",
     params: IdParams,
     replies: { 200: OauthClient },
     run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
@@ -59,7 +56,6 @@ export const oauth: Route[] = [
     path: "/oauth/clients/{id}",
     scope: ["*:*"],
     says: "Delete an OAuth client; its tokens die at once",
-    tag: "credentials",
     params: IdParams,
     replies: { 204: "deleted" },
     audit: "auth.client_deleted",
@@ -70,7 +66,6 @@ export const oauth: Route[] = [
     path: "/oauth/token",
     scope: "client",
     says: "Get an access token with client credentials",
-    tag: "credentials",
     body: TokenRequest,
     example: { grant_type: "client_credentials", client_id: "019a…", client_secret: "imp_…", scope: "products:read" },
     refuse: domain.refuseGrant,
@@ -87,23 +82,19 @@ export const oauth: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/.well-known/jwks.json",
     root: true,
     scope: "public",
     open: true,
     says: "The public keys that signatures are verified with",
-    tag: "operations",
     replies: { 200: Jwks },
     run: async ({ deps }) => ({ status: 200, body: { keys: await deps.keys.all() }, headers: { "cache-control": "public, max-age=60" } }),
   }),
   serve({
-    method: "GET",
     path: "/.well-known/oauth-authorization-server",
     root: true,
     scope: "public",
     says: "Where tokens come from (RFC 8414)",
-    tag: "operations",
     replies: { 200: AuthorizationServer },
     run: async ({ deps }) => ({
       status: 200,
