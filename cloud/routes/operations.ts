@@ -2,9 +2,9 @@
 import { Type } from "typebox";
 import { Refusal } from "#shared/errors.ts";
 import { closed } from "#shared/wire/common.ts";
-import { type Route, serve } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
-const tag = "operations";
+const { serve } = routesUnder("operations");
 const Alive = closed({ status: Type.Literal("ok") });
 const Ready = closed({
   status: Type.Literal("ready"),
@@ -29,24 +29,20 @@ function unready(notReady: string[]): Refusal {
 
 export const operations: Route[] = [
   serve({
-    method: "GET",
     path: "/healthz",
     root: true,
     scope: "public",
     always: true,
     says: "Alive",
-    tag,
     replies: { 200: Alive },
     run: async () => ({ status: 200, body: { status: "ok" } }),
   }),
   serve({
-    method: "GET",
     path: "/readyz",
     root: true,
     scope: "public",
     always: true,
     says: "Ready: the store answers and the workers run",
-    tag,
     replies: { 200: Ready },
     refusals: ["NOT_READY"],
     run: async ({ deps }) => {
@@ -56,20 +52,16 @@ export const operations: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/openapi.json",
     scope: "public",
     says: "This document; /docs shows it to people",
-    tag,
     replies: { 200: Type.Object({ openapi: Type.String() }) },
     run: async ({ deps }) => ({ status: 200, body: textOf(deps.document()) }),
   }),
   serve({
-    method: "GET",
     path: "/metrics",
     scope: ["*:*"],
     says: "Figures in Prometheus text",
-    tag,
     replies: { 200: "text/plain" },
     run: async ({ deps }) => ({ status: 200, body: await deps.metrics.text(), headers: { "content-type": deps.metrics.contentType } }),
   }),
