@@ -21,9 +21,9 @@ import { didDocument, statusList } from "../domain/issued-credentials.ts";
 import * as domain from "../domain/passports.ts";
 import * as registrations from "../domain/registrations.ts";
 import * as validations from "../domain/validations.ts";
-import { read, type Reply, type Route, serve, write } from "../route.ts";
+import { type Reply, type Route, routesUnder } from "../route.ts";
 
-const tag = "passports";
+const { read, serve, write } = routesUnder("passports");
 const at = (id: string) => ({ location: `${API}/passports/${id}` });
 const reply = (passport: Passport, status = 200, headers: Record<string, string> = {}): Reply => ({
   status,
@@ -38,7 +38,6 @@ const command = (name: keyof typeof commands, says: string): Route =>
     path: `/passports/{id}/${name}`,
     scope: ["dpp:update"],
     says,
-    tag,
     params: IdParams,
     replies: { 200: Passport },
     refusals: ["GUARD_REJECTED"],
@@ -53,7 +52,6 @@ export const passports: Route[] = [
     path: "/passports/generate",
     scope: ["dpp:edit"],
     says: "Ask for a passport of a product that is ready for one: taken now, made in a moment",
-    tag,
     body: PassportGenerate,
     example: { productId: "019a0000-0000-7000-8000-000000000000" },
     replies: { 202: PassportTaken },
@@ -70,7 +68,6 @@ export const passports: Route[] = [
     path: "/dpps",
     scope: ["dpp:create"],
     says: "Make a passport at once, with content of one's own or the product's",
-    tag,
     body: PassportCreate,
     example: { productId: "019a0000-0000-7000-8000-000000000000" },
     replies: { 201: Passport },
@@ -83,21 +80,17 @@ export const passports: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/passports",
     scope: ["dpp:read"],
     says: "The tenant's passports, newest first",
-    tag,
     query: PassportQuery,
     replies: { 200: listOf(Passport) },
     run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
   }),
   read({
-    method: "GET",
     path: "/passports/{id}",
     scope: ["dpp:read"],
     says: "One passport, with the content and the credential of its current version, or of the one that is asked for",
-    tag,
     params: IdParams,
     query: PassportVersionQuery,
     replies: { 200: PassportWhole },
@@ -108,7 +101,6 @@ export const passports: Route[] = [
     path: "/passports/{id}",
     scope: ["dpp:update"],
     says: "Put other content into the open draft",
-    tag,
     params: IdParams,
     body: PassportPatch,
     example: { content: { type: ["ProductPassport"], granularityLevel: "model", product: { registeredId: "04006381333931" } } },
@@ -123,7 +115,6 @@ export const passports: Route[] = [
     path: "/passports/{id}",
     scope: ["dpp:delete"],
     says: "Delete a passport that was never published",
-    tag,
     params: IdParams,
     replies: { 204: "Deleted" },
     refusals: ["GUARD_REJECTED"],
@@ -142,7 +133,6 @@ export const passports: Route[] = [
     scope: ["products:edit"],
     deniedAs: "FORBIDDEN",
     says: "Publish the product's passport: its draft becomes what the public sees, or what was suspended is seen again",
-    tag,
     params: IdParams,
     idempotencyKey: "required",
     replies: { 200: Passport },
@@ -151,11 +141,9 @@ export const passports: Route[] = [
     run: async ({ tx, by, params }) => reply(await domain.publish(tx, by, params.id)),
   }),
   read({
-    method: "GET",
     path: "/passports/{id}/validations",
     scope: ["dpp:read"],
     says: "The validation chain, and whether carriers may be printed",
-    tag,
     params: IdParams,
     query: closed(WholeQuery),
     replies: { 200: Validations },
@@ -166,7 +154,6 @@ export const passports: Route[] = [
     path: "/passports/{id}/validations",
     scope: ["dpp:edit"],
     says: "Sign the current version and anchor it: in the transparency log, and with the anchoring service where one is configured",
-    tag,
     params: IdParams,
     replies: { 201: Validated },
     refusals: ["GUARD_REJECTED", "ANCHORING_UNAVAILABLE", "ANCHORING_FAILED", "PASSPORT_CHANGED"],
@@ -183,11 +170,9 @@ export const passports: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/passports/{id}/proof",
     scope: ["dpp:read"],
     says: "All that `imprimatur verify` needs to judge the current version without us: credential, proof, status list, keys",
-    tag,
     params: IdParams,
     replies: { 200: PassportBundle },
     run: async ({ caller, params, deps }) => {
@@ -200,7 +185,6 @@ export const passports: Route[] = [
     path: "/passports/{id}/publish",
     scope: ["dpp:update"],
     says: "Broadcast the published version to the external registry; the same version again changes nothing",
-    tag,
     params: IdParams,
     replies: { 200: PassportRegistered },
     refusals: ["PASSPORT_NOT_PUBLISHABLE", "REGISTRY_UNAVAILABLE"],
@@ -223,24 +207,20 @@ export const passports: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/.well-known/did.json",
     root: true,
     scope: "public",
     open: true,
     says: "The issuer of the credentials, with every key that it ever signed with (did:web)",
-    tag,
     replies: { 200: "application/did+json" },
     run: async ({ deps }) => ({ status: 200, body: await didDocument(deps), headers: { "content-type": "application/did+json" } }),
   }),
   read({
-    method: "GET",
     path: "/status/{list}",
     root: true,
     scope: "public",
     open: true,
     says: "A status list: one bit a credential, set where it was revoked (Bitstring Status List)",
-    tag,
     params: closed({ list: Type.String({ pattern: "^(0|[1-9][0-9]{0,5})$" }) }),
     replies: { 200: "application/vc+jwt" },
     refusals: ["NOT_FOUND"],
