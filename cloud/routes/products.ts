@@ -20,7 +20,7 @@ import { list } from "../domain/product-list.ts";
 import { gtinFaults, moreFaults } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
 import { voidIt } from "../domain/voids.ts";
-import { read, type Reply, type Route, serve, write } from "../route.ts";
+import { type Reply, type Route, routesUnder } from "../route.ts";
 
 /** A product as it is now: unwrapped, with the tag that an If-Match may name. */
 const reply = (product: Product, status = 200, details: Record<string, unknown> = {}): Reply => ({
@@ -30,7 +30,7 @@ const reply = (product: Product, status = 200, details: Record<string, unknown> 
   about: { subject: product.id, details: { version: product.version, ...details } },
 });
 
-const tag = "products";
+const { read, serve, write } = routesUnder("products");
 const kettle = {
   name: "Kettle 1.7",
   description: "An electric kettle of 1.7 litres, brushed steel",
@@ -51,11 +51,9 @@ const kettle = {
 
 export const products: Route[] = [
   serve({
-    method: "GET",
     path: "/products",
     scope: ["products:read"],
     says: "The tenant's products, newest first",
-    tag,
     query: ProductQuery,
     judge: ({ gtin }) => gtinFaults(gtin),
     replies: { 200: listOf(Product) },
@@ -66,7 +64,6 @@ export const products: Route[] = [
     path: "/products",
     scope: ["products:create"],
     says: "Create a product; it begins as a draft",
-    tag,
     body: ProductCreate,
     judge: (body, found) => moreFaults(body, found),
     example: kettle,
@@ -84,7 +81,6 @@ export const products: Route[] = [
     path: "/products/batch",
     scope: ["products:create"],
     says: "Create up to 1,000 products; each is judged by itself and the good ones stand",
-    tag,
     body: ProductBatch,
     judgesItems: true,
     example: { items: [kettle, { ...kettle, gtin: "4006381333948", name: "Kettle 1.0" }] },
@@ -97,21 +93,17 @@ export const products: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/products/categories",
     scope: ["products:read"],
     says: "How many products each category has",
-    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(CategoryUse) },
     run: async ({ caller, query, deps }) => ({ status: 200, body: await categories.uses(deps.store, caller, query) }),
   }),
   read({
-    method: "GET",
     path: "/products/{id}",
     scope: ["products:read"],
     says: "One product",
-    tag,
     params: IdParams,
     replies: { 200: Product, 304: "Known by its ETag" },
     sends: ["ETag"],
@@ -122,7 +114,6 @@ export const products: Route[] = [
     path: "/products/{id}",
     scope: ["products:edit"],
     says: "Change the fields that are sent, each as a whole",
-    tag,
     params: IdParams,
     body: ProductPatch,
     judge: (body, found) => moreFaults(body, found),
@@ -141,7 +132,6 @@ export const products: Route[] = [
     path: "/products/{id}",
     scope: ["products:delete"],
     says: "Delete a product that was never in the print loop",
-    tag,
     params: IdParams,
     replies: { 204: "Deleted" },
     takesIfMatch: true,
@@ -153,22 +143,18 @@ export const products: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/products/{id}/versions",
     scope: ["products:read"],
     says: "Every version as it was, newest first: when, by whom, what changed",
-    tag,
     params: IdParams,
     query: closed(PageQuery),
     replies: { 200: listOf(ProductVersion) },
     run: async ({ tx, caller, params, query }) => ({ status: 200, body: await domain.versions(tx, caller, params.id, query) }),
   }),
   read({
-    method: "GET",
     path: "/products/{id}/events",
     scope: ["products:read"],
     says: "The product's domain events, oldest first",
-    tag,
     params: IdParams,
     query: closed(PageQuery),
     replies: { 200: listOf(DomainEvent) },
@@ -179,7 +165,6 @@ export const products: Route[] = [
     path: "/products/{id}/lifecycle/transition",
     scope: ["products:edit"],
     says: "Move a product to the next stage",
-    tag,
     params: IdParams,
     body: Transition,
     takesIfMatch: true,
@@ -196,7 +181,6 @@ export const products: Route[] = [
     path: "/products/{id}/void",
     scope: ["products:edit"],
     says: "Void a product, or one allocated serial of it, for good: it stays as a tombstone",
-    tag,
     params: IdParams,
     body: Void,
     takesIfMatch: true,
