@@ -4,10 +4,12 @@ import { Type } from "typebox";
 import { closed } from "#shared/wire/common.ts";
 import { mediaWanted } from "../accept.ts";
 import { absent, documentOf, open, type PublicPassport } from "../domain/public-passports.ts";
-import { type Asked, type Reply, type Route, serve } from "../route.ts";
+import { type Asked, type Reply, type Route, routesUnder } from "../route.ts";
 import { PAGE_HEADERS } from "../web/layout.ts";
 import { passportPage } from "../web/passport-page.ts";
 import { languageOf, refusalPage } from "../web/refusal-page.ts";
+
+const { serve } = routesUnder("public");
 
 const SUFFIXES = { jsonld: "application/ld+json", vc: "application/vc+jwt" } as const;
 const MEDIA = ["text/html", "application/ld+json", "application/vc+jwt", "application/json"] as const;
@@ -37,12 +39,10 @@ const tagged = ({ body, headers }: Form): Reply => ({
 
 export const publicPassports: Route[] = [
   serve({
-    method: "GET",
     path: "/p/{uid}",
     root: true,
     scope: "public",
     says: "A public passport: a page, JSON-LD (.jsonld) or the signed credential (.vc); `?serial=` for one item of it",
-    tag: "public",
     params: closed({
       uid: Type.String({ minLength: 1, maxLength: 64, description: "The product's id, with .jsonld or .vc where wanted" }),
     }),
