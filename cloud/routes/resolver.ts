@@ -6,10 +6,12 @@ import { mediaWanted } from "../accept.ts";
 import type { Deps } from "../deps.ts";
 import { contextsOf, LINK_TYPES, type LinkContext, linkOf, linksetOf, linkTypeName } from "../domain/linkset.ts";
 import { namesIn, noLink, type Resolution, resolve } from "../domain/resolver.ts";
-import { type Asked, type Reply, type Route, serve } from "../route.ts";
+import { type Asked, type Reply, type Route, routesUnder } from "../route.ts";
 import { linksetPage } from "../web/linkset-page.ts";
 import { PAGE_HEADERS } from "../web/layout.ts";
 import { refusalPage } from "../web/refusal-page.ts";
+
+const { serve } = routesUnder("public");
 
 const LINKSET = "application/linkset+json";
 const CONTEXT =
@@ -112,12 +114,10 @@ const Asking = Type.Object({
 
 const link = (path: string, says: string, params: Parameters<typeof closed>[0], read: Read): Route =>
   serve({
-    method: "GET",
     path,
     root: true,
     scope: "public",
     says,
-    tag: "public",
     params: closed(params),
     query: Asking,
     readsAddress: true,
@@ -164,12 +164,10 @@ export const resolver: Route[] = [
     fromEpc("x"),
   ),
   serve({
-    method: "GET",
     path: "/.well-known/gs1resolver",
     root: true,
     scope: "public",
     says: "What this resolver resolves (GS1 resolver description file)",
-    tag: "public",
     open: true,
     replies: { 200: Described },
     run: async ({ deps }) => ({
