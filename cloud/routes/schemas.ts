@@ -2,27 +2,23 @@
 import { closed, listOf, PageQuery } from "#shared/wire/common.ts";
 import { CategoryEntry, CategoryParams, CategorySchema, SchemaQuery, TemplateQuery } from "#shared/wire/schemas.ts";
 import * as domain from "../domain/categories.ts";
-import { read, type Route } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
-const tag = "schemas";
+const { read } = routesUnder("schemas");
 
 export const schemas: Route[] = [
   read({
-    method: "GET",
     path: "/schemas/categories",
     scope: ["products:read"],
     says: "Every category with its versions, and whether it is in effect now",
-    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(CategoryEntry) },
     run: async ({ tx, query }) => ({ status: 200, body: domain.list(tx.now, query) }),
   }),
   read({
-    method: "GET",
     path: "/schemas/categories/{category}",
     scope: ["products:read"],
     says: "The schema in effect at an instant in a jurisdiction: what create, batch, PATCH and import judge by",
-    tag,
     params: CategoryParams,
     query: SchemaQuery,
     replies: { 200: CategorySchema },
@@ -33,11 +29,9 @@ export const schemas: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/schemas/categories/{category}/import-template",
     scope: ["products:read"],
     says: "A CSV file with a column for every field, for POST /imports",
-    tag,
     params: CategoryParams,
     query: TemplateQuery,
     replies: { 200: "text/csv" },
