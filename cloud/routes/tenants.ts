@@ -2,9 +2,9 @@
 import { closed, listOf, PageQuery } from "#shared/wire/common.ts";
 import { Tenant, TenantCreate, TenantMinted, TenantPatch } from "#shared/wire/tenants.ts";
 import * as domain from "../domain/tenants.ts";
-import { read, type Route, write } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
-const tag = "tenants";
+const { read, write } = routesUnder("tenants");
 
 export const tenants: Route[] = [
   write({
@@ -12,7 +12,6 @@ export const tenants: Route[] = [
     path: "/tenants",
     scope: ["platform:admin"],
     says: "Create a tenant with its first admin key",
-    tag,
     body: TenantCreate,
     example: { name: "Acme", companyPrefixes: ["0950600"] },
     replies: { 201: TenantMinted },
@@ -28,22 +27,18 @@ export const tenants: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/tenants",
     scope: ["platform:admin"],
     says: "All tenants, newest first",
-    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(Tenant) },
     run: async ({ tx, query }) => ({ status: 200, body: await domain.list(tx, query) }),
   }),
   read({
-    method: "GET",
     path: "/tenant",
     scope: "credential",
     evenExpired: true,
     says: "The caller's own tenant",
-    tag,
     replies: { 200: Tenant },
     run: async ({ tx, caller }) => ({ status: 200, body: await domain.own(tx, caller) }),
   }),
@@ -52,7 +47,6 @@ export const tenants: Route[] = [
     path: "/tenant",
     scope: ["*:*"],
     says: "Change the settings of the caller's own tenant",
-    tag,
     body: TenantPatch,
     example: { offlineGraceSeconds: 1_800, maxAttempts: 5 },
     replies: { 200: Tenant },
