@@ -4,9 +4,9 @@ import { limits } from "#shared/limits.ts";
 import { closed } from "#shared/wire/common.ts";
 import { Credential, CredentialVerdict, CredentialVerify } from "#shared/wire/trust.ts";
 import * as domain from "../domain/verifiable-credentials.ts";
-import { read, type Route, write } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
-const tag = "verifiable credentials";
+const { read, write } = routesUnder("verifiable credentials");
 const params = closed({
   id: Type.String({ minLength: 1, maxLength: 200, description: "Its id, the id written in it (percent-encoded), or its passport's" }),
 });
@@ -19,7 +19,6 @@ export const verifiableCredentials: Route[] = [
     path: "/credentials/verify",
     scope: ["credential:verify"],
     says: "Judge a credential: signature, issuer, validity, status and schema, each by itself",
-    tag,
     body: CredentialVerify,
     bodyMaxBytes: 2 * limits.BODY_MAX_BYTES, // one is longer by a third than the text it was made of
     example: { credential: "eyJhbGciOiJFZERTQSJ9.e30.c2lnbmF0dXJl" },
@@ -37,11 +36,9 @@ export const verifiableCredentials: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/credentials/{id}",
     scope: ["credential:read"],
     says: "One credential of a passport's version: by its id, the id written in it, or its passport's, which means the current version's",
-    tag,
     params,
     replies: { 200: Credential },
     run: async ({ tx, caller, params, deps }) => ({ status: 200, body: await domain.get(tx, caller.tenantId, params.id, deps) }),
@@ -51,7 +48,6 @@ export const verifiableCredentials: Route[] = [
     path: "/credentials/{id}/revoke",
     scope: ["credential:write"],
     says: "Revoke one credential for good: its bit is set in the status list, and its version isn't ready to print any more",
-    tag,
     params,
     replies: { 200: Credential },
     refusals: ["ALREADY_REVOKED"],
