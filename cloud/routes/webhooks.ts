@@ -15,9 +15,9 @@ import {
 import { urlFault } from "../adapters/address.ts";
 import * as deliveries from "../domain/deliveries.ts";
 import * as domain from "../domain/webhooks.ts";
-import { read, type Route, serve, write } from "../route.ts";
+import { type Route, routesUnder } from "../route.ts";
 
-const tag = "webhooks";
+const { read, serve, write } = routesUnder("webhooks");
 const scope = ["webhooks:manage"] as const;
 /** What is wrong with a URL wherever webhooks may go; where they may is the node's to say, afterwards. */
 function judge({ url }: Record<string, unknown>): FieldFault[] {
@@ -34,7 +34,6 @@ export const webhooks: Route[] = [
     path: "/webhooks",
     scope,
     says: "Make a webhook; its secret is shown this once",
-    tag,
     body: WebhookCreate,
     judge,
     example: { url: "https://erp.example.com/imprimatur", events: ["print.confirmed", "print.failed"], description: "ERP" },
@@ -49,21 +48,17 @@ export const webhooks: Route[] = [
     },
   }),
   read({
-    method: "GET",
     path: "/webhooks",
     scope,
     says: "The tenant's webhooks, newest first, with what is wrong with them",
-    tag,
     query: closed(PageQuery),
     replies: { 200: listOf(Webhook) },
     run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller, query) }),
   }),
   read({
-    method: "GET",
     path: "/webhooks/{id}",
     scope,
     says: "One webhook, without its secret",
-    tag,
     params: IdParams,
     replies: { 200: Webhook },
     run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller, params.id) }),
@@ -73,7 +68,6 @@ export const webhooks: Route[] = [
     path: "/webhooks/{id}",
     scope,
     says: "Change a webhook, disable it, or enable it again: then what was held goes out",
-    tag,
     params: IdParams,
     body: WebhookPatch,
     judge,
@@ -91,7 +85,6 @@ export const webhooks: Route[] = [
     path: "/webhooks/{id}",
     scope,
     says: "Delete a webhook and its deliveries; what waits isn't sent any more",
-    tag,
     params: IdParams,
     replies: { 204: "Deleted" },
     audit: "webhook.deleted",
@@ -105,7 +98,6 @@ export const webhooks: Route[] = [
     path: "/webhooks/{id}/test",
     scope,
     says: "Send the catalogue's example of an event, disabled or not; its delivery shows what came of it",
-    tag,
     params: IdParams,
     body: WebhookTest,
     example: { type: "print.confirmed" },
@@ -124,7 +116,6 @@ export const webhooks: Route[] = [
     path: "/webhooks/{id}/rotate-secret",
     scope,
     says: "Replace the secret: for 24 hours deliveries are signed with both, the new one first",
-    tag,
     params: IdParams,
     replies: { 200: WebhookMinted },
     audit: "webhook.secret_rotated",
@@ -135,22 +126,18 @@ export const webhooks: Route[] = [
     },
   }),
   serve({
-    method: "GET",
     path: "/webhooks/{id}/deliveries",
     scope,
     says: "Its deliveries, newest first, each with every try",
-    tag,
     params: IdParams,
     query: DeliveryQuery,
     replies: { 200: listOf(Delivery) },
     run: async ({ caller, params, query, deps }) => ({ status: 200, body: await deliveries.list(deps.store, caller, params.id, query) }),
   }),
   read({
-    method: "GET",
     path: "/webhooks/{id}/deliveries/{deliveryId}",
     scope,
     says: "One delivery with every try",
-    tag,
     params: DeliveryParams,
     replies: { 200: Delivery },
     run: async ({ tx, caller, params }) => ({ status: 200, body: await deliveries.get(tx, caller, params.id, params.deliveryId) }),
@@ -160,7 +147,6 @@ export const webhooks: Route[] = [
     path: "/webhooks/{id}/deliveries/{deliveryId}/redeliver",
     scope,
     says: "Send a delivery again, under the same id, with a new round of tries",
-    tag,
     params: DeliveryParams,
     replies: { 202: Delivery },
     audit: "webhook.redelivered",
