@@ -64,8 +64,6 @@ type Face<P, Q, B> = {
   /** The code of a refusal for want of scope, where the spec gives the route another. */
   deniedAs?: "FORBIDDEN";
   says: string;
-  /** Of a route that no group makes. */
-  tag?: string;
   /** Not in the OpenAPI document: its answer never ends, and whoever calls all that is documented would wait for it. */
   endless?: boolean;
   params?: P | undefined;
@@ -168,8 +166,6 @@ export const routesUnder = (tag: string) => ({
     ...spec,
   }),
 });
-
-export const { read, write, serve } = routesUnder("");
 
 export const pathOf = (route: Route): string => (route.root ? route.path : API + route.path);
 /** What it is called in logs, audit rows and keys. */
