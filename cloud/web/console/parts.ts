@@ -4,7 +4,7 @@ import { type Children, classes, h, icon } from "#shared/web/dom.ts";
 import { inWords, quoted, refusalInWords, sayingInWords } from "#shared/web/telling.ts";
 import type { Refused } from "./api.ts";
 import { language, moment, words } from "./language.ts";
-import type { List } from "./loading.ts";
+import type { List, Page } from "./loading.ts";
 import { now } from "./state.ts";
 
 export type Tone = "calm" | "work" | "good" | "warn" | "bad";
@@ -134,6 +134,10 @@ export function More<Item>({ list: { data, isGoing, more } }: { list: List<Item>
   const { common } = words();
   return h("button", { type: "button", class: "more", onClick: more }, isGoing.value ? common.loading : common.more);
 }
+
+/** A list as a table, a page at a time. */
+export const Listed = <Item>({ list, ...table }: Omit<TableProps<Item>, "items"> & { list: List<Item> }) =>
+  h(Shown<Page<Item>>, { loaded: list, children: ({ data }) => [h(Table<Item>, { ...table, items: data }), h(More<Item>, { list })] });
 
 type ChipsProps = { label: string; chosen: string; choices: readonly { value: string; text: string }[]; to(value: string): string };
 /** Filters as links: what is chosen is in the address. */

@@ -4,8 +4,8 @@ import { h, useSignal } from "#shared/web/dom.ts";
 import type { AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import { type Answer, get } from "../api.ts";
 import { count, words } from "../language.ts";
-import { type Page, useList } from "../loading.ts";
-import { Chips, code, Moment, More, Refusal, Shown, Table, theirs, Title, told, toneIcon } from "../parts.ts";
+import { useList } from "../loading.ts";
+import { Chips, code, Listed, Moment, Refusal, theirs, Title, told, toneIcon } from "../parts.ts";
 import { place } from "../state.ts";
 
 function Chain() {
@@ -71,12 +71,6 @@ export function Audit() {
   return [
     h(Title, { text: audit.title, aside: h(Chain, null) }),
     h(Chips, { label: audit.filter, chosen: chosen ?? "", choices, to: (value) => (value === "" ? "#/audit" : `#/audit?class=${value}`) }),
-    h(Shown<Page<AuditRow>>, {
-      loaded: list,
-      children: ({ data }) => [
-        h(Table<AuditRow>, { label: audit.title, columns, items: data, keyOf: ({ seq }) => String(seq), empty: audit.none }),
-        h(More<AuditRow>, { list }),
-      ],
-    }),
+    h(Listed<AuditRow>, { list, label: audit.title, columns, keyOf: ({ seq }) => String(seq), empty: audit.none }),
   ];
 }

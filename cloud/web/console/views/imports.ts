@@ -3,8 +3,8 @@ import { h } from "#shared/web/dom.ts";
 import { limits } from "#shared/limits.ts";
 import type { Import } from "#shared/wire/imports.ts";
 import { count, words } from "../language.ts";
-import { type Page, useList, useLoaded } from "../loading.ts";
-import { Ago, Badge, Card, code, Facts, Moment, More, Shown, Table, Title, told, type Tone, Why } from "../parts.ts";
+import { useList, useLoaded } from "../loading.ts";
+import { Ago, Badge, Card, code, Facts, Listed, Moment, Shown, Table, Title, told, type Tone, Why } from "../parts.ts";
 
 const TONES: Record<Import["status"], Tone> = { pending: "calm", running: "work", completed: "good", failed: "bad" };
 const State = ({ of: { status } }: { of: Import }) => h(Badge, { tone: TONES[status], text: words().imports.status[status] });
@@ -30,13 +30,7 @@ function All() {
     { title: imports.refused, cell: (item: Import) => count(item.failed) },
     { title: common.at, cell: (item: Import) => h(Ago, { at: item.createdAt }) },
   ];
-  return h(Shown<Page<Import>>, {
-    loaded: list,
-    children: ({ data }) => [
-      h(Table<Import>, { label: imports.title, columns, items: data, keyOf: ({ id }) => id, empty: imports.none }),
-      h(More<Import>, { list }),
-    ],
-  });
+  return h(Listed<Import>, { list, label: imports.title, columns, keyOf: ({ id }) => id, empty: imports.none });
 }
 
 type Fault = Import["errors"][number];

@@ -5,7 +5,7 @@ import type { Job } from "#shared/wire/jobs.ts";
 import { get, type Refused } from "../api.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Chips, code, More, Shown, StateBadge, Table, textIn, theirs, Title, told, Why } from "../parts.ts";
+import { Ago, Chips, code, Listed, StateBadge, textIn, theirs, Title, told, Why } from "../parts.ts";
 import { goTo, place } from "../state.ts";
 
 /** A scanned link counts as well, with whatever the scanner says before it: its last part is the serial. */
@@ -52,18 +52,12 @@ export function Jobs() {
   return [
     h(Title, { text: jobs.title, aside: h(Find, null) }),
     h(Chips, { label: jobs.filter, chosen: state ?? "", choices, to: (value) => (value === "" ? "#/jobs" : `#/jobs?state=${value}`) }),
-    h(Shown<Page<Job>>, {
-      loaded: list,
-      children: ({ data }) => [
-        h(Table<Job>, {
-          label: jobs.title,
-          columns,
-          items: data,
-          keyOf: ({ job_ref: ref }) => ref,
-          empty: state === undefined ? jobs.none : jobs.noneSuch,
-        }),
-        h(More<Job>, { list }),
-      ],
+    h(Listed<Job>, {
+      list,
+      label: jobs.title,
+      columns,
+      keyOf: ({ job_ref: ref }) => ref,
+      empty: state === undefined ? jobs.none : jobs.noneSuch,
     }),
   ];
 }

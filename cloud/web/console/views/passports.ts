@@ -3,8 +3,8 @@ import type { PassportState as State } from "#shared/states.ts";
 import { h } from "#shared/web/dom.ts";
 import type { Passport } from "#shared/wire/passports.ts";
 import { count, words } from "../language.ts";
-import { type Page, useList } from "../loading.ts";
-import { Ago, Badge, Chips, code, More, Shown, Table, Title, type Tone } from "../parts.ts";
+import { useList } from "../loading.ts";
+import { Ago, Badge, Chips, code, Listed, Title, type Tone } from "../parts.ts";
 import { place } from "../state.ts";
 
 const TONES: Record<State, Tone> = { generating: "work", draft: "calm", published: "good", suspended: "warn", archived: "calm" };
@@ -36,18 +36,12 @@ export function Passports() {
       choices,
       to: (value) => (value === "" ? "#/passports" : `#/passports?status=${value}`),
     }),
-    h(Shown<Page<Passport>>, {
-      loaded: list,
-      children: ({ data }) => [
-        h(Table<Passport>, {
-          label: passports.title,
-          columns,
-          items: data,
-          keyOf: ({ id }) => id,
-          empty: status === undefined ? passports.none : passports.noneSuch,
-        }),
-        h(More<Passport>, { list }),
-      ],
+    h(Listed<Passport>, {
+      list,
+      label: passports.title,
+      columns,
+      keyOf: ({ id }) => id,
+      empty: status === undefined ? passports.none : passports.noneSuch,
     }),
   ];
 }

@@ -3,8 +3,8 @@ import type { ProductStage } from "#shared/states.ts";
 import { h } from "#shared/web/dom.ts";
 import type { Product } from "#shared/wire/products.ts";
 import { words } from "../language.ts";
-import { type Page, useList } from "../loading.ts";
-import { Ago, Badge, code, More, Shown, Table, textIn, theirs, Title, type Tone } from "../parts.ts";
+import { useList } from "../loading.ts";
+import { Ago, Badge, code, Listed, textIn, theirs, Title, type Tone } from "../parts.ts";
 import { goTo, place } from "../state.ts";
 
 const TONES: Record<ProductStage, Tone> = { draft: "calm", validated: "work", ready_for_dpp: "good" };
@@ -28,19 +28,8 @@ function List({ name }: { name: string }) {
     { title: products.category, cell: (product: Product) => theirs(product.category) },
     { title: products.changed, cell: (product: Product) => h(Ago, { at: product.updatedAt }) },
   ];
-  return h(Shown<Page<Product>>, {
-    loaded: list,
-    children: ({ data }) => [
-      h(Table<Product>, {
-        label: products.title,
-        columns,
-        items: data,
-        keyOf: ({ id }) => id,
-        empty: name === "" ? products.none : products.noMatch,
-      }),
-      h(More<Product>, { list }),
-    ],
-  });
+  const empty = name === "" ? products.none : products.noMatch;
+  return h(Listed<Product>, { list, label: products.title, columns, keyOf: ({ id }) => id, empty });
 }
 
 export function Products() {

@@ -3,8 +3,8 @@ import { h, useEffect, useSignal } from "#shared/web/dom.ts";
 import type { Delivery, DeliveryState, Webhook } from "#shared/wire/webhooks.ts";
 import { type Refused, send } from "../api.ts";
 import { count, moment, words } from "../language.ts";
-import { type Page, useList, useLoaded } from "../loading.ts";
-import { Ago, Badge, Card, Chips, code, More, Shown, Table, Title, told, type Tone, Why } from "../parts.ts";
+import { useList, useLoaded } from "../loading.ts";
+import { Ago, Badge, Card, Chips, code, Listed, Shown, Table, Title, told, type Tone, Why } from "../parts.ts";
 import { place } from "../state.ts";
 
 const TONES: Record<DeliveryState, Tone> = { pending: "work", delivered: "good", failed: "bad", exhausted: "bad", held: "warn" };
@@ -80,23 +80,18 @@ function Deliveries({ id }: { id: string }) {
       choices,
       to: (value) => `#/webhooks/${id}${value === "" ? "" : `?status=${value}`}`,
     }),
-    h(Shown<Page<Delivery>>, {
-      loaded: list,
-      children: ({ data }) => [
-        h(Table<Delivery>, {
-          label: webhooks.deliveries,
-          columns,
-          items: data,
-          keyOf: (delivery) => delivery.id,
-          empty: status === undefined ? webhooks.noDeliveries : webhooks.noneSuch,
-        }),
-        h(More<Delivery>, { list }),
-      ],
+    h(Listed<Delivery>, {
+      list,
+      label: webhooks.deliveries,
+      columns,
+      keyOf: (delivery) => delivery.id,
+      empty: status === undefined ? webhooks.noDeliveries : webhooks.noneSuch,
     }),
   );
 }
 
-function Listed({ of }: { of: readonly Webhook[] }) {
+/** How webhooks are shown, be it one or many. */
+function tableOf() {
   const { webhooks, common } = words();
   const columns = [
     { title: common.state, cell: (webhook: Webhook) => h(Enabled, { of: webhook }) },
@@ -107,17 +102,17 @@ function Listed({ of }: { of: readonly Webhook[] }) {
     },
     { title: webhooks.events, class: "wide", cell: (webhook: Webhook) => code(webhook.events.join(", ")) },
   ];
-  return h(Table<Webhook>, { label: webhooks.title, columns, items: of, keyOf: (webhook) => webhook.id, empty: webhooks.none });
+  return { label: webhooks.title, columns, keyOf: ({ id }: Webhook) => id, empty: webhooks.none };
 }
 
-function All() {
-  const list = useList<Webhook>("/webhooks", ["webhook"]);
-  return h(Shown<Page<Webhook>>, { loaded: list, children: ({ data }) => [h(Listed, { of: data }), h(More<Webhook>, { list })] });
-}
+const All = () => h(Listed<Webhook>, { list: useList<Webhook>("/webhooks", ["webhook"]), ...tableOf() });
 
 function One({ id }: { id: string }) {
   const loaded = useLoaded<Webhook>(`/webhooks/${encodeURIComponent(id)}`, ["webhook"]);
-  return h(Shown<Webhook>, { loaded, children: (webhook) => [h(Listed, { of: [webhook] }), h(Deliveries, { id })] });
+  return h(Shown<Webhook>, {
+    loaded,
+    children: (webhook) => [h(Table<Webhook>, { items: [webhook], ...tableOf() }), h(Deliveries, { id })],
+  });
 }
 
 export function Webhooks({ id }: { id?: string }) {
