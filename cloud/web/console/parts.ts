@@ -139,14 +139,21 @@ export function More<Item>({ list: { data, isGoing, more } }: { list: List<Item>
 export const Listed = <Item>({ list, ...table }: Omit<TableProps<Item>, "items"> & { list: List<Item> }) =>
   h(Shown<Page<Item>>, { loaded: list, children: ({ data }) => [h(Table<Item>, { ...table, items: data }), h(More<Item>, { list })] });
 
-type ChipsProps = { label: string; chosen: string; choices: readonly { value: string; text: string }[]; to(value: string): string };
-/** Filters as links: what is chosen is in the address. */
-export const Chips = ({ label, chosen, choices, to }: ChipsProps) =>
-  h(
-    "nav",
-    { class: "chips", "aria-label": label },
-    choices.map(({ value, text }) => h("a", { href: to(value), key: value, "aria-current": value === chosen ? "true" : undefined }, text)),
-  );
+type FilterProps<Name extends string> = {
+  at: string;
+  by: string;
+  label: string;
+  chosen: string | undefined;
+  names: readonly Name[];
+  texts: Readonly<Record<Name, string>>;
+};
+/** A filter as links, to all and to each of these names: what is chosen is in the address. */
+export function Filter<Name extends string>({ at, by, label, chosen = "", names, texts }: FilterProps<Name>) {
+  const link = (href: string, name: string, text: string) =>
+    h("a", { href, key: name, "aria-current": name === chosen ? "true" : undefined }, text);
+  const links = names.map((name) => link(`${at}?${by}=${name}`, name, texts[name]));
+  return h("nav", { class: "chips", "aria-label": label }, [link(at, "", words().common.all), ...links]);
+}
 
 type Fact = readonly [name: string, value: Children];
 /** Names and values; what has no value isn't there. */

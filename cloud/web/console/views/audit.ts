@@ -5,7 +5,7 @@ import type { AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
 import { type Answer, get } from "../api.ts";
 import { count, words } from "../language.ts";
 import { useList } from "../loading.ts";
-import { Chips, code, Listed, Moment, Refusal, theirs, Title, told, toneIcon } from "../parts.ts";
+import { code, Filter, Listed, Moment, Refusal, theirs, Title, told, toneIcon } from "../parts.ts";
 import { place } from "../state.ts";
 
 function Chain() {
@@ -67,10 +67,9 @@ export function Audit() {
         h("details", null, h("summary", null, common.open), h("pre", { tabIndex: 0 }, JSON.stringify(row.details, null, 2))),
     },
   ];
-  const choices = [{ value: "", text: common.all }, ...auditClasses.map((value) => ({ value, text: audit.classes[value] }))];
   return [
     h(Title, { text: audit.title, aside: h(Chain, null) }),
-    h(Chips, { label: audit.filter, chosen: chosen ?? "", choices, to: (value) => (value === "" ? "#/audit" : `#/audit?class=${value}`) }),
+    h(Filter, { at: "#/audit", by: "class", label: audit.filter, chosen, names: auditClasses, texts: audit.classes }),
     h(Listed<AuditRow>, { list, label: audit.title, columns, keyOf: ({ seq }) => String(seq), empty: audit.none }),
   ];
 }

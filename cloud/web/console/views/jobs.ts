@@ -1,11 +1,11 @@
 // Print jobs, newest first: by state, or the one whose serial or reference somebody holds in their hand.
-import { type JobState, jobStateNames } from "#shared/states.ts";
+import { jobStateNames } from "#shared/states.ts";
 import { h, useSignal } from "#shared/web/dom.ts";
 import type { Job } from "#shared/wire/jobs.ts";
 import { get, type Refused } from "../api.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Chips, code, Listed, StateBadge, textIn, theirs, Title, told, Why } from "../parts.ts";
+import { Ago, code, Filter, Listed, StateBadge, textIn, theirs, Title, told, Why } from "../parts.ts";
 import { goTo, place } from "../state.ts";
 
 /** A scanned link counts as well, with whatever the scanner says before it: its last part is the serial. */
@@ -48,10 +48,9 @@ export function Jobs() {
     { title: common.reason, class: "wide", cell: (job: Job) => job.reason && told(job.reason) },
     { title: jobs.changed, cell: (job: Job) => h(Ago, { at: job.updated_at }) },
   ];
-  const choices = [{ value: "", text: common.all }, ...jobStateNames.map((value: JobState) => ({ value, text: states[value] }))];
   return [
     h(Title, { text: jobs.title, aside: h(Find, null) }),
-    h(Chips, { label: jobs.filter, chosen: state ?? "", choices, to: (value) => (value === "" ? "#/jobs" : `#/jobs?state=${value}`) }),
+    h(Filter, { at: "#/jobs", by: "state", label: jobs.filter, chosen: state, names: jobStateNames, texts: states }),
     h(Listed<Job>, {
       list,
       label: jobs.title,

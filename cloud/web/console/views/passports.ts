@@ -4,7 +4,7 @@ import { h } from "#shared/web/dom.ts";
 import type { Passport } from "#shared/wire/passports.ts";
 import { count, words } from "../language.ts";
 import { useList } from "../loading.ts";
-import { Ago, Badge, Chips, code, Listed, Title, type Tone } from "../parts.ts";
+import { Ago, Badge, code, Filter, Listed, Title, type Tone } from "../parts.ts";
 import { place } from "../state.ts";
 
 const TONES: Record<State, Tone> = { generating: "work", draft: "calm", published: "good", suspended: "warn", archived: "calm" };
@@ -27,15 +27,9 @@ export function Passports() {
     { title: passports.draft, cell: ({ draftVersion }: Passport) => version(draftVersion) },
     { title: products.changed, cell: ({ updatedAt }: Passport) => h(Ago, { at: updatedAt }) },
   ];
-  const choices = [{ value: "", text: common.all }, ...states.map((value) => ({ value, text: passports.status[value] }))];
   return [
     h(Title, { text: passports.title }),
-    h(Chips, {
-      label: common.state,
-      chosen: status ?? "",
-      choices,
-      to: (value) => (value === "" ? "#/passports" : `#/passports?status=${value}`),
-    }),
+    h(Filter, { at: "#/passports", by: "status", label: common.state, chosen: status, names: states, texts: passports.status }),
     h(Listed<Passport>, {
       list,
       label: passports.title,

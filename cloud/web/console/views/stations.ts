@@ -4,7 +4,7 @@ import { Rows } from "#shared/web/rows.ts";
 import type { Device } from "#shared/wire/devices.ts";
 import { count, words } from "../language.ts";
 import { type Page, useList } from "../loading.ts";
-import { Ago, Badge, Chips, Empty, More, Shown, theirs, Title, told, type Tone } from "../parts.ts";
+import { Ago, Badge, Empty, Filter, More, Shown, theirs, Title, told, type Tone } from "../parts.ts";
 import { devices, keepDevices, place } from "../state.ts";
 
 const ROW_REM = 3.5;
@@ -43,7 +43,7 @@ const order = (a: Device, b: Device) => statuses.indexOf(b.status) - statuses.in
 
 function List({ all }: { all: readonly Device[] }) {
   const wanted = useSignal("");
-  const { stations, common } = words();
+  const { stations } = words();
   const status = place.value.query.get("status") ?? "";
   const text = wanted.value.trim().toLowerCase();
   const fits = ({ name, station }: Device) => text === "" || `${name} ${station ?? ""}`.toLowerCase().includes(text);
@@ -54,12 +54,7 @@ function List({ all }: { all: readonly Device[] }) {
     h(
       "div",
       { class: "actions" },
-      h(Chips, {
-        label: stations.presence,
-        chosen: status,
-        choices: [{ value: "", text: common.all }, ...statuses.map((value) => ({ value, text: stations.status[value] }))],
-        to: (value) => (value === "" ? "#/stations" : `#/stations?status=${value}`),
-      }),
+      h(Filter, { at: "#/stations", by: "status", label: stations.presence, chosen: status, names: statuses, texts: stations.status }),
       h("input", {
         type: "search",
         "aria-label": stations.find,

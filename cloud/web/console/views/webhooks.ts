@@ -4,7 +4,7 @@ import type { Delivery, DeliveryState, Webhook } from "#shared/wire/webhooks.ts"
 import { type Refused, send } from "../api.ts";
 import { count, moment, words } from "../language.ts";
 import { useList, useLoaded } from "../loading.ts";
-import { Ago, Badge, Card, Chips, code, Listed, Shown, Table, Title, told, type Tone, Why } from "../parts.ts";
+import { Ago, Badge, Card, code, Filter, Listed, Shown, Table, Title, told, type Tone, Why } from "../parts.ts";
 import { place } from "../state.ts";
 
 const TONES: Record<DeliveryState, Tone> = { pending: "work", delivered: "good", failed: "bad", exhausted: "bad", held: "warn" };
@@ -70,16 +70,10 @@ function Deliveries({ id }: { id: string }) {
     { title: common.at, cell: (delivery: Delivery) => h(Ago, { at: delivery.createdAt }) },
     { title: "", cell: (delivery: Delivery) => h(Again, { of: delivery, done: () => list.reload(true) }) },
   ];
-  const choices = [{ value: "", text: common.all }, ...states.map((value) => ({ value, text: webhooks.status[value] }))];
   return h(
     Card,
     { title: webhooks.deliveries },
-    h(Chips, {
-      label: common.state,
-      chosen: status ?? "",
-      choices,
-      to: (value) => `#/webhooks/${id}${value === "" ? "" : `?status=${value}`}`,
-    }),
+    h(Filter, { at: `#/webhooks/${id}`, by: "status", label: common.state, chosen: status, names: states, texts: webhooks.status }),
     h(Listed<Delivery>, {
       list,
       label: webhooks.deliveries,
