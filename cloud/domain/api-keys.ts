@@ -8,6 +8,7 @@ import { apiKeys, devices } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
 import { type Caller, credentialDied } from "./callers.ts";
+import { found } from "./found.ts";
 import { instant } from "./instant.ts";
 import { newestOf, type PageQuery } from "./page.ts";
 import { hashOf, lookupOf, mintSecret, shownOf } from "./secrets.ts";
@@ -71,28 +72,25 @@ export async function mint(tx: Tx, caller: Caller, input: { name: string; scopes
 
 const mine = (caller: Caller, id: string) => and(eq(apiKeys.tenantId, caller.tenantId), eq(apiKeys.id, id));
 
-async function row(tx: Tx, caller: Caller, id: string): Promise<Row> {
-  const found = await tx.db.select().from(apiKeys).where(mine(caller, id)).get();
-  if (!found) throw new Refusal("NOT_FOUND", "there is no such key in this tenant");
-  return found;
-}
+const find = async (tx: Tx, caller: Caller, id: string): Promise<Row> =>
+  found("key", await tx.db.select().from(apiKeys).where(mine(caller, id)).get());
 
-export const get = async (tx: Tx, caller: Caller, id: string): Promise<ApiKey> => toWire(await row(tx, caller, id));
+export const get = async (tx: Tx, caller: Caller, id: string): Promise<ApiKey> => toWire(await find(tx, caller, id));
 
 export async function revoke(tx: Tx, caller: Caller, id: string): Promise<Row> {
-  const found = await row(tx, caller, id);
+  const { name } = await find(tx, caller, id);
   const [dead] = await revokeLive(tx, caller, id);
-  if (!dead) throw new Refusal("ALREADY_REVOKED", `"${found.name}" is already revoked; if it was rotated, the live key has another id`);
+  if (!dead) throw new Refusal("ALREADY_REVOKED", `"${name}" is already revoked; if it was rotated, the live key has another id`);
   credentialDied(tx);
   return dead;
 }
 
 /** Makes a key the device's, by whoever could have minted it: it dies with the device. Only one that is nobody's yet can become it. */
 export async function bind(tx: Tx, caller: Caller, id: string, deviceId: string): Promise<Row> {
-  const found = await row(tx, caller, id);
-  mayGrant(caller, found.scopes);
-  if (found.revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `api_key_id: "${found.name}" is revoked`);
-  if (found.deviceId !== null || found.bootstrap)
+  const { name, scopes, revokedAt, deviceId: owner, bootstrap } = await find(tx, caller, id);
+  mayGrant(caller, scopes);
+  if (revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `api_key_id: "${name}" is revoked`);
+  if (owner !== null || bootstrap)
     throw invalid([{ field: "api_key_id", rule: "bound", message: "is a key that another device, or the operator, has" }]);
   const [bound] = await tx.db
     .update(apiKeys)
@@ -117,7 +115,7 @@ export async function revokeIfLive(tx: Tx, caller: Caller, id: string): Promise<
 
 /** The old secret dies in the commit that brings the new one; the new key is a new row with a new id, and its device's key from then on. */
 export async function rotate(tx: Tx, caller: Caller, id: string): Promise<Minted> {
-  mayGrant(caller, (await row(tx, caller, id)).scopes);
+  mayGrant(caller, (await find(tx, caller, id)).scopes);
   const { name, scopes, deviceId, bootstrap } = await revoke(tx, caller, id);
   const minted = await insert(tx, caller.tenantId, { name, scopes, deviceId, bootstrap });
   if (deviceId !== null)

@@ -5,6 +5,7 @@ import { Refusal } from "#shared/errors.ts";
 import { blobs } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
+import { found } from "./found.ts";
 
 const mine = (tenantId: string, sha256: string) => and(eq(blobs.tenantId, tenantId), eq(blobs.sha256, sha256));
 
@@ -23,7 +24,5 @@ export async function keep(tx: Tx, { tenantId }: Caller, sha256: string, mediaTy
 }
 
 export async function get(tx: Tx, { tenantId }: Caller, sha256: string): Promise<{ mediaType: string; bytes: Buffer }> {
-  const row = await tx.db.select().from(blobs).where(mine(tenantId, sha256)).get();
-  if (!row) throw new Refusal("NOT_FOUND", "there is no such picture in this tenant");
-  return row;
+  return found("picture", await tx.db.select().from(blobs).where(mine(tenantId, sha256)).get());
 }

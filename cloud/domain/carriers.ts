@@ -11,6 +11,7 @@ import { serialCounters, serials, tenants } from "../store/schema.ts";
 import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
 import { type Caller, refuseDead } from "./callers.ts";
 import type { By } from "./events.ts";
+import { found } from "./found.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
@@ -146,8 +147,7 @@ function toRow(row: Row, { origin, prefixes }: Naming): CarrierRow {
 }
 
 export async function get(tx: Tx, caller: Caller, serial: string, origin: string): Promise<Carrier> {
-  const row = await find(tx, caller.tenantId, serial);
-  if (!row) throw new Refusal("NOT_FOUND", "there is no such serial in this tenant");
+  const row = found("serial", await find(tx, caller.tenantId, serial));
   return {
     ...toRow(row, { origin, prefixes: await prefixesOf(tx, caller.tenantId) }),
     productId: row.productId,

@@ -8,6 +8,7 @@ import type { Delivery, DeliveryQuery, WebhookTest } from "#shared/wire/webhooks
 import { deliveries, outbox } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
+import { noSuch } from "./found.ts";
 import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { send } from "./outbox.ts";
@@ -108,7 +109,7 @@ export async function tryOut(tx: Tx, caller: Caller, webhookId: string, { type }
   await send(tx, { ...message, body: JSON.stringify(envelope), targets: null, requestId });
   const row = fresh(tx, { tenantId: caller.tenantId, webhookId, eventId: message.id, type: name }, true);
   await tx.db.insert(deliveries).values(row);
-  if (!(await webhooks.touchLane(tx, webhookId))) throw webhooks.absent(); // nobody would work on it, or remove it
+  if (!(await webhooks.touchLane(tx, webhookId))) throw noSuch("webhook"); // nobody would work on it, or remove it
   return toWire(row);
 }
 

@@ -12,6 +12,7 @@ import { devices, printJobs, tenants } from "../store/schema.ts";
 import { db, type Finale, overtaken, together, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
 import { byId, type Caller, hasEnded } from "./callers.ts";
+import { found } from "./found.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { ANY_STATION, maskOf } from "./jobs.ts";
@@ -48,13 +49,8 @@ const toWire = (row: Row, now: number): Device => ({
 
 const isMine = (tenantId: string, id: string) => and(eq(devices.tenantId, tenantId), eq(devices.id, id), isNull(devices.deletedAt));
 
-const absent = () => new Refusal("NOT_FOUND", "there is no such device in this tenant");
-
-async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
-  const row = await tx.db.select().from(devices).where(isMine(tenantId, id)).get();
-  if (!row) throw absent();
-  return row;
-}
+const find = async (tx: Tx, tenantId: string, id: string): Promise<Row> =>
+  found("device", await tx.db.select().from(devices).where(isMine(tenantId, id)).get());
 
 export async function create(tx: Tx, caller: Caller, input: DeviceCreate): Promise<{ device: Device; key?: apiKeys.Minted }> {
   const { name, station = null, capabilities = ["qr"], api_key_id: keyId } = input;
@@ -129,8 +125,8 @@ const leased = (tx: Tx, tenantId: string) =>
     .where(and(eq(printJobs.tenantId, tenantId), inArray(printJobs.state, leasedStates)));
 /** Its key dies and its leases end now; what may be on paper keeps its grace, for somebody has to look. */
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
-  const [row] = await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id)).returning();
-  if (!row) throw absent();
+  const [gone] = await tx.db.update(devices).set({ deletedAt: tx.now, updatedAt: tx.now }).where(isMine(caller.tenantId, id)).returning();
+  const row = found("device", gone);
   await apiKeys.revokeIfLive(tx, caller, row.apiKeyId);
   await tx.db
     .update(printJobs)

@@ -1,6 +1,5 @@
 // Imports: a row that says how far a file is. Rows of the file and that number commit together, so that a restart neither loses nor doubles one.
 import { and, asc, eq, gt, lte, max, sql } from "../store/drizzle.ts";
-import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Import } from "#shared/wire/imports.ts";
 import { catalogue, type CategoryVersion } from "../catalogue.ts";
@@ -8,6 +7,7 @@ import { importErrors, imports } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
 import * as events from "./events.ts";
+import { found } from "./found.ts";
 import { type CsvRow, faultsOf, productOf, type RowFault } from "./import-rows.ts";
 import { instant } from "./instant.ts";
 import { effectiveSchema, shaped } from "./product-rules.ts";
@@ -60,12 +60,8 @@ export async function begin(tx: Tx, by: events.By, upload: uploads.Upload, categ
 }
 
 export async function get(tx: Tx, caller: Caller, id: string): Promise<Import> {
-  const row = await tx.db
-    .select()
-    .from(imports)
-    .where(and(eq(imports.tenantId, caller.tenantId), eq(imports.id, id)))
-    .get();
-  if (!row) throw new Refusal("NOT_FOUND", "there is no such import in this tenant");
+  const isIt = and(eq(imports.tenantId, caller.tenantId), eq(imports.id, id));
+  const row = found("import", await tx.db.select().from(imports).where(isIt).get());
   const faults = await tx.db
     .select()
     .from(importErrors)

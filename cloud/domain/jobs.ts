@@ -7,6 +7,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { printEvents, printJobs, tenants } from "../store/schema.ts";
 import { db, LOCKED, overtaken, together, type Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
+import { found as foundIn } from "./found.ts";
 import { instant } from "./instant.ts";
 import { type PageQuery, SEQ, wholeOf, wholeReply } from "./page.ts";
 import { waits } from "./wakes.ts";
@@ -57,11 +58,8 @@ export const COLUMNS = Object.values(getTableColumns(printJobs))
   .join(", ");
 export const rowOf = (values: unknown[]): Row => byRef.mapped(values) as Row;
 
+export const found = (row: Row | undefined): Row => foundIn("print job", row);
 export const find = async (_tx: Tx, tenantId: string, ref: string): Promise<Row> => found(await byRef.get({ tenantId, jobRef: ref }));
-export function found(row: Row | undefined): Row {
-  if (!row) throw new Refusal("NOT_FOUND", "there is no such print job in this tenant");
-  return row;
-}
 
 const lockedByRef = prepared(db.select().from(printJobs).where(mine), LOCKED);
 /** Takes jobs that are about to change, in the order that everybody takes them in: crosswise, two callers would wait for each other. */

@@ -12,6 +12,7 @@ import { placesOf, prepared } from "../store/prepared.ts";
 import { db, type Tx } from "../store/store.ts";
 import { mayGrant } from "./api-keys.ts";
 import { type Caller, credentialDied } from "./callers.ts";
+import { found } from "./found.ts";
 import { instant } from "./instant.ts";
 import { newestOf, type PageQuery } from "./page.ts";
 import { hashOf, mintSecret, shownOf } from "./secrets.ts";
@@ -46,19 +47,15 @@ export async function mint(tx: Tx, caller: Caller, { name, scopes }: OauthClient
 
 const mine = (caller: Caller, id: string) =>
   and(eq(oauthClients.tenantId, caller.tenantId), eq(oauthClients.id, id), isNull(oauthClients.deletedAt));
-const absent = () => new Refusal("NOT_FOUND", "there is no such client in this tenant");
 
-export async function get(tx: Tx, caller: Caller, id: string): Promise<OauthClient> {
-  const row = await tx.db.select().from(oauthClients).where(mine(caller, id)).get();
-  if (!row) throw absent();
-  return toWire(row);
-}
+export const get = async (tx: Tx, caller: Caller, id: string): Promise<OauthClient> =>
+  toWire(found("client", await tx.db.select().from(oauthClients).where(mine(caller, id)).get()));
 
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<OauthClient> {
   const [row] = await tx.db.update(oauthClients).set({ deletedAt: tx.now }).where(mine(caller, id)).returning();
-  if (!row) throw absent();
+  const gone = toWire(found("client", row));
   credentialDied(tx);
-  return toWire(row);
+  return gone;
 }
 
 export const list = (tx: Tx, caller: Caller, query: PageQuery) =>

@@ -14,6 +14,7 @@ import * as carriers from "./carriers.ts";
 import { claim } from "./gtin-claims.ts";
 import { issue, revoke, revokedAtOf, wasRevoked } from "./issued-credentials.ts";
 import type { By } from "./events.ts";
+import { found } from "./found.ts";
 import { instant } from "./instant.ts";
 import { pageOf, pageReply } from "./page.ts";
 import { type Content, contentOf, identified } from "./passport-content.ts";
@@ -41,16 +42,9 @@ export const toWire = (row: Row): Passport => ({
   updatedAt: instant(row.updatedAt),
 });
 
-const absent = () => new Refusal("NOT_FOUND", "there is no such passport in this tenant");
-
 export async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
-  const row = await tx.db
-    .select()
-    .from(passports)
-    .where(and(eq(passports.tenantId, tenantId), eq(passports.id, id)))
-    .get();
-  if (!row) throw absent();
-  return row;
+  const isIt = and(eq(passports.tenantId, tenantId), eq(passports.id, id));
+  return found("passport", await tx.db.select().from(passports).where(isIt).get());
 }
 
 const byProduct = prepared(

@@ -11,6 +11,7 @@ import { products } from "../store/schema.ts";
 import { db, eachBeside, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import { revokeOf } from "./issued-credentials.ts";
 import { type By, list as listEvents, record as recordEvent, type Row as Event, snapshots } from "./events.ts";
+import { found } from "./found.ts";
 import { instant } from "./instant.ts";
 import { type PageQuery, pageReply } from "./page.ts";
 import { duplicate, type Judged, judged, moreFaults, refuseUnjudged, shaped } from "./product-rules.ts";
@@ -129,13 +130,7 @@ export async function createBatch(tx: Tx, by: By, items: readonly unknown[]): Pr
   return { created: items.length - errors.length, failed: errors.length, errors };
 }
 
-const absent = () => new Refusal("NOT_FOUND", "there is no such product in this tenant");
-
-export async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
-  const row = await byId.get({ tenantId, id });
-  if (!row) throw absent();
-  return row;
-}
+export const find = async (_tx: Tx, tenantId: string, id: string): Promise<Row> => found("product", await byId.get({ tenantId, id }));
 
 const HOLD = `SELECT id FROM products WHERE tenant_id = ? AND id = ? ${LOCKED}`;
 /** Found, and kept as it is until the commit: for whoever hangs something on it, or decides by what hangs on it. */

@@ -7,6 +7,7 @@ import type { Signing } from "../keys.ts";
 import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
 import { overtaken, type Tx } from "../store/store.ts";
 import { didOf, isRevoked, LIST_BITS, listUrl, revoke } from "./issued-credentials.ts";
+import { found } from "./found.ts";
 import { instant } from "./instant.ts";
 import { currentOf } from "./passports.ts";
 
@@ -42,8 +43,8 @@ async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Pro
       ),
     )
     .get();
-  if (!row) throw new Refusal("NOT_FOUND", "there is no such credential in this tenant");
-  return { issued: row.issued_credentials, kept: row.passport_versions };
+  const { issued_credentials: issued, passport_versions: kept } = found("credential", row);
+  return { issued, kept };
 }
 const written = ({ origin }: Signing) => new RegExp(`^${RegExp.escape(origin())}/p/([\\w-]{1,64})#v(\\d{1,9})$`);
 

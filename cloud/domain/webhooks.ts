@@ -11,6 +11,7 @@ import { prepared } from "../store/prepared.ts";
 import { lanes, subscriptions, webhooks } from "../store/schema.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
+import { found } from "./found.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { nudge } from "./outbox.ts";
@@ -59,13 +60,7 @@ const byId = prepared(
 );
 export const peek = (tenantId: string, id: string): Promise<Row | undefined> => byId.get({ tenantId, id });
 
-export const absent = () => new Refusal("NOT_FOUND", "there is no such webhook in this tenant");
-
-export async function find(_tx: Tx, tenantId: string, id: string): Promise<Row> {
-  const row = await peek(tenantId, id);
-  if (!row) throw absent();
-  return row;
-}
+export const find = async (_tx: Tx, tenantId: string, id: string): Promise<Row> => found("webhook", await peek(tenantId, id));
 export const get = async (tx: Tx, caller: Caller, id: string): Promise<Webhook> => toWire(await find(tx, caller.tenantId, id), tx.now);
 
 async function listen(tx: Tx, { tenantId, id }: Row, types: readonly EventName[]): Promise<void> {
@@ -161,11 +156,9 @@ export async function disable(tx: Tx, tenantId: string, id: string, reason: Disa
 
 /** Its deliveries follow, a slice at a time, by the hand of whoever works on its lane. */
 export async function remove(tx: Tx, caller: Caller, id: string): Promise<Row> {
-  const [row] = await tx.db
-    .delete(webhooks)
-    .where(and(eq(webhooks.tenantId, caller.tenantId), eq(webhooks.id, id)))
-    .returning();
-  if (!row) throw absent();
+  const isIt = and(eq(webhooks.tenantId, caller.tenantId), eq(webhooks.id, id));
+  const [gone] = await tx.db.delete(webhooks).where(isIt).returning();
+  const row = found("webhook", gone);
   await listen(tx, row, []); // after the row is gone: who changes what it listens to has done so, or finds it gone
   await touchLane(tx, id);
   return row;
