@@ -1,8 +1,8 @@
 // A copy of the embedded database while somebody writes to it: one snapshot, whole, and never a moment in which the writer waits.
 import { accessSync, constants, statSync } from "node:fs";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import type { Logger } from "pino";
-import { fileFault, isDamage, shut } from "./file-fault.ts";
+import { fileFault, lookInto } from "./file-fault.ts";
 import { connect, openSqliteToRead } from "./sqlite.ts";
 import { type Store, storeOn } from "./store.ts";
 
@@ -30,16 +30,7 @@ export const openToRead = (file: string, log: Logger): Store => storeOn(openSqli
 
 /** What SQLite itself finds wrong with a file, the first of it; `quick_check` leaves out that indexes and tables say the same. */
 export function integrityFault(file: string, check: "integrity_check" | "quick_check" = "integrity_check"): string | undefined {
-  try {
-    const database = new Database(file, { readonly: true });
-    try {
-      const said = String(database.pragma(`${check}(1)`, { simple: true }));
-      return said === "ok" ? undefined : said;
-    } finally {
-      database.close();
-    }
-  } catch (error) {
-    if (!isDamage(error)) throw shut(file, error as Error);
-    return (error as Error).message;
-  }
+  const look = (database: Database.Database) => String(database.pragma(`${check}(1)`, { simple: true }));
+  const said = lookInto(file, look, ({ message }) => message);
+  return said === "ok" ? undefined : said;
 }

@@ -6,29 +6,36 @@ import { migrationsIn } from "./migrate.ts";
 import { isOurList, withTables } from "./unfit.ts";
 
 /** What SQLite says of the file itself; all else is of its disk, its owner or who works on it. */
-export const isDamage = (error: unknown): boolean => /^SQLITE_(NOTADB|CORRUPT)/.test(codeOf(error));
+const isDamage = (error: unknown): boolean => /^SQLITE_(NOTADB|CORRUPT)/.test(codeOf(error));
 
 /** What is wrong with it and what to do. */
 export type FileFault = { says: string; todo: string };
 export function fileFault(file: string): FileFault | undefined {
   if (!existsSync(file)) return undefined;
+  const look = (database: Database.Database) => (isOurs(database) ? undefined : foreign(file, tablesOf(database)));
+  return lookInto(file, look, ({ message }) => ({
+    says: `${file} is damaged, or no database at all (${message})`,
+    todo: "restore the last backup that holds (imprimatur restore), or see IMPRIMATUR_DATA_DIR",
+  }));
+}
+
+/** What a look into a file finds, or what its damage is told as. */
+export function lookInto<T>(file: string, look: (database: Database.Database) => T, damaged: (error: Error) => T): T {
   try {
     const database = new Database(file, { readonly: true });
     try {
-      return isOurs(database) ? undefined : foreign(file, tablesOf(database));
+      return look(database);
     } finally {
       database.close();
     }
   } catch (error) {
     if (!isDamage(error)) throw shut(file, error as Error);
-    const { message } = error as Error;
-    const todo = "restore the last backup that holds (imprimatur restore), or see IMPRIMATUR_DATA_DIR";
-    return { says: `${file} is damaged, or no database at all (${message})`, todo };
+    return damaged(error as Error);
   }
 }
 
 /** Says nothing about what is in it. */
-export function shut(file: string, cause: Error): Error {
+function shut(file: string, cause: Error): Error {
   const code = codeOf(cause);
   const besides = code.startsWith("SQLITE_CANTOPEN") ? " (to read it, too, SQLite has to write beside it)" : "";
   return Object.assign(new Error(`${file} can't be opened: ${cause.message}${besides}`, { cause }), { code });
