@@ -1,6 +1,7 @@
 // Who is calling: a key by its hash, a client by its secret, a token's client by its id. Each read anew, so that a revocation counts at once.
 import { Refusal } from "#shared/errors.ts";
 import type { Tier } from "#shared/limits.ts";
+import type { SQL } from "drizzle-orm";
 import { and, eq, isNull, sql } from "../store/drizzle.ts";
 import { apiKeys, oauthClients, tenants } from "../store/schema.ts";
 import { prepared } from "../store/prepared.ts";
@@ -28,27 +29,16 @@ export const credentialDied = (tx: Tx): void =>
     epoch += 1;
   });
 
-const keyByLookup = prepared(
-  db
-    .select()
-    .from(apiKeys)
-    .innerJoin(tenants, eq(tenants.id, apiKeys.tenantId))
-    .where(eq(apiKeys.lookup, sql.placeholder("lookup"))),
-);
+const keyWhere = (which: SQL | undefined) =>
+  prepared(db.select().from(apiKeys).innerJoin(tenants, eq(tenants.id, apiKeys.tenantId)).where(which));
+const keyByLookup = keyWhere(eq(apiKeys.lookup, sql.placeholder("lookup")));
+const keyById = keyWhere(and(eq(apiKeys.id, sql.placeholder("id")), isNull(apiKeys.revokedAt)));
 const clientById = prepared(
   db
     .select()
     .from(oauthClients)
     .innerJoin(tenants, eq(tenants.id, oauthClients.tenantId))
     .where(and(eq(oauthClients.id, sql.placeholder("id")), isNull(oauthClients.deletedAt))),
-);
-
-const keyById = prepared(
-  db
-    .select()
-    .from(apiKeys)
-    .innerJoin(tenants, eq(tenants.id, apiKeys.tenantId))
-    .where(and(eq(apiKeys.id, sql.placeholder("id")), isNull(apiKeys.revokedAt))),
 );
 
 const endOf = ({ sandbox, expiresAt }: typeof tenants.$inferSelect): number | null => (sandbox ? expiresAt : null);
