@@ -12,6 +12,7 @@ import { instant } from "./instant.ts";
 import { UNTP_DPP } from "./issued-credentials.ts";
 import { pageOf, type PageQuery, UUID, wholeReply } from "./page.ts";
 import { type Content, linkOf } from "./passport-content.ts";
+import { isPublished } from "./passports.ts";
 import { uriOf } from "./registrations.ts";
 import { resolve } from "./resolver.ts";
 
@@ -30,10 +31,7 @@ async function find(tx: Tx, where: ReturnType<typeof eq>): Promise<Found> {
     .select()
     .from(passports)
     .innerJoin(products, and(eq(products.tenantId, passports.tenantId), eq(products.id, passports.productId)))
-    .innerJoin(
-      passportVersions,
-      and(eq(passportVersions.passportId, passports.id), eq(passportVersions.version, passports.publishedVersion)),
-    )
+    .innerJoin(passportVersions, isPublished)
     .leftJoin(issuedCredentials, eq(issuedCredentials.id, passportVersions.credentialId))
     .where(where)
     .get();

@@ -26,6 +26,9 @@ import { lookedThrough } from "./stretches.ts";
 export type Row = typeof passports.$inferSelect;
 type Version = typeof passportVersions.$inferSelect;
 
+/** The version that the public sees, beside its passport. */
+export const isPublished = and(eq(passportVersions.passportId, passports.id), eq(passportVersions.version, passports.publishedVersion));
+
 /** The version that counts: the published one where there is one, else the draft. */
 export const currentOf = ({ publishedVersion, draftVersion }: Row): number | null => publishedVersion ?? draftVersion;
 

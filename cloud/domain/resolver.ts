@@ -6,6 +6,7 @@ import { prepared, unseen } from "../store/prepared.ts";
 import { claims, passports, passportVersions, products, serials } from "../store/schema.ts";
 import { db, together, type Tx } from "../store/store.ts";
 import { ownersOf } from "./gtin-claims.ts";
+import { isPublished } from "./passports.ts";
 
 /** A key of which something is said in public, and the product that says it. */
 type Level = { key: LinkKey; productId: string };
@@ -112,10 +113,7 @@ const publishedContent = prepared(
   db
     .select({ content: passportVersions.content })
     .from(passports)
-    .innerJoin(
-      passportVersions,
-      and(eq(passportVersions.passportId, passports.id), eq(passportVersions.version, passports.publishedVersion)),
-    )
+    .innerJoin(passportVersions, isPublished)
     .where(
       and(
         eq(passports.tenantId, placeholder("tenantId")),

@@ -38,10 +38,7 @@ const ready = prepared(
   db
     .select({ passportId: passportsTable.id })
     .from(passportsTable)
-    .innerJoin(
-      passportVersions,
-      and(eq(passportVersions.passportId, passportsTable.id), eq(passportVersions.version, passportsTable.publishedVersion)),
-    )
+    .innerJoin(passportVersions, passports.isPublished)
     .innerJoin(
       validations,
       and(
