@@ -1,8 +1,8 @@
 // The small parts that every view is put together from.
 import type { JobState } from "#shared/states.ts";
-import { type Children, classes, h, icon } from "#shared/web/dom.ts";
+import { type Children, classes, h, icon, useSignal } from "#shared/web/dom.ts";
 import { inWords, quoted, refusalInWords, sayingInWords } from "#shared/web/telling.ts";
-import type { Refused } from "./api.ts";
+import type { Answer, Refused } from "./api.ts";
 import { language, moment, words } from "./language.ts";
 import type { List, Page } from "./loading.ts";
 import { now } from "./state.ts";
@@ -171,6 +171,19 @@ export const code = (text: string) => h("span", { class: "code" }, text);
 export function textIn({ currentTarget }: SubmitEvent): string {
   const text = new FormData(currentTarget as HTMLFormElement).get("text");
   return typeof text === "string" ? text.trim() : "";
+}
+/** A button that asks, once at a time; and what was answered. */
+export function useAsking<Data>(ask: () => Promise<Answer<Data>>, text: string, goingText: string) {
+  const answer = useSignal<Answer<Data> | undefined>(undefined);
+  const going = useSignal(false);
+  async function go(): Promise<void> {
+    if (going.value) return;
+    going.value = true;
+    answer.value = await ask();
+    going.value = false;
+  }
+  const attributes = { type: "button", class: "primary", "aria-disabled": going.value || undefined, onClick: () => void go() } as const;
+  return { data: answer.value?.data, refused: answer.value?.refused, go, button: h("button", attributes, going.value ? goingText : text) };
 }
 /** Text of somebody else's: it runs its own way and turns nothing else around. */
 export const theirs = (text: string) => h("bdi", null, text);

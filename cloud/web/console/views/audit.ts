@@ -1,37 +1,25 @@
 // The audit log, newest first, and the check of its chain by the cloud that keeps it.
 import { type AuditAction, auditClasses } from "#shared/audit.ts";
-import { h, useSignal } from "#shared/web/dom.ts";
+import { h } from "#shared/web/dom.ts";
 import type { AuditRow, AuditVerdict } from "#shared/wire/audit.ts";
-import { type Answer, get } from "../api.ts";
+import { get } from "../api.ts";
 import { count, words } from "../language.ts";
 import { useList } from "../loading.ts";
-import { code, Filter, Listed, Moment, Refusal, theirs, Title, told, toneIcon } from "../parts.ts";
+import { code, Filter, Listed, Moment, Refusal, theirs, Title, told, toneIcon, useAsking } from "../parts.ts";
 import { place } from "../state.ts";
 
 function Chain() {
-  const answer = useSignal<Answer<AuditVerdict> | undefined>(undefined);
-  const going = useSignal(false);
   const { audit } = words();
-  async function check(): Promise<void> {
-    if (going.value) return;
-    going.value = true;
-    answer.value = await get<AuditVerdict>("/audit-logs/verify");
-    going.value = false;
-  }
-  const { data, refused } = answer.value ?? {};
+  const { data, refused, go, button } = useAsking(() => get<AuditVerdict>("/audit-logs/verify"), audit.check, audit.checking);
   const tone = data?.valid ? "good" : "bad";
   return h(
     "div",
     { class: "chain" },
-    h(
-      "button",
-      { type: "button", class: "primary", "aria-disabled": going.value || undefined, onClick: () => void check() },
-      going.value ? audit.checking : audit.check,
-    ),
+    button,
     h(
       "div",
       { role: "status" },
-      refused && h(Refusal, { refused, reload: () => void check() }),
+      refused && h(Refusal, { refused, reload: () => void go() }),
       data &&
         h(
           "p",

@@ -1,11 +1,11 @@
 // The verify button: the evidence and its proof, asked for anew and judged in this browser, and what came of it in words.
-import { h, useSignal } from "#shared/web/dom.ts";
+import { h } from "#shared/web/dom.ts";
 import { type Check, judgeBundle, type Jwk, type Outcome } from "#shared/web/proof.ts";
 import { isOnItsOwn } from "#shared/web/sha256.ts";
 import type { EvidenceBundle, Job } from "#shared/wire/jobs.ts";
 import { type Answer, bytesAt, get } from "../api.ts";
 import { words } from "../language.ts";
-import { Card, type Tone, toneIcon, Why } from "../parts.ts";
+import { Card, type Tone, toneIcon, useAsking, Why } from "../parts.ts";
 
 type Verdict = { checks: Check[]; sealed: boolean };
 const TONES: Record<Outcome, Tone> = { holds: "good", broken: "bad", unchecked: "calm" };
@@ -40,27 +40,15 @@ const Line = ({ check: { name, outcome } }: { check: Check }) => {
 };
 
 export function Proof({ of }: { of: Job }) {
-  const answer = useSignal<Answer<Verdict> | undefined>(undefined);
-  const going = useSignal(false);
   const { verify: texts } = words();
-  async function go(): Promise<void> {
-    if (going.value) return;
-    going.value = true;
-    answer.value = await verify(of.job_ref);
-    going.value = false;
-  }
-  const { data, refused } = answer.value ?? {};
+  const { data, refused, button } = useAsking(() => verify(of.job_ref), texts.go, texts.going);
   const verdict = of.state === "SEALED" && data?.sealed === false ? undefined : data; // it was sealed since
   const said = verdict && sentenceOf(verdict);
   return h(
     Card,
     { title: texts.title, class: "proof" },
     h("p", { class: "quiet" }, texts.lead),
-    h(
-      "button",
-      { type: "button", class: "primary", "aria-disabled": going.value || undefined, onClick: () => void go() },
-      going.value ? texts.going : texts.go,
-    ),
+    button,
     h(
       "div",
       { role: "status" },
