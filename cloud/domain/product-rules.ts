@@ -75,7 +75,7 @@ export function refuseUnjudged({ category }: { category: string }): void {
   if (unjudgedCategories.includes(category)) throw new Refusal("COMPLIANCE_EVALUATION_UNAVAILABLE");
 }
 
-export const duplicate = ({ gtin, serialNumber, granularity }: Judged): Refusal =>
+export const duplicate = ({ gtin, serialNumber, granularity }: Pick<Judged, "gtin" | "serialNumber" | "granularity">): Refusal =>
   new Refusal(
     "DUPLICATE_GTIN",
     granularity === "model" ? saying("has_gtin", { gtin }) : saying("has_serial", { gtin, serial: serialNumber }),

@@ -58,23 +58,11 @@ async function record(tx: Tx, by: By, type: EventType, row: Row, changed: string
   });
 }
 
-const rowOf = (
-  tx: Tx,
-  by: By,
-  { name, description, category, gtin, serialNumber, granularity, extensions, identity, schemaVersion }: Judged,
-): Row => ({
+const fresh = (tx: Tx, by: By, input: ProductCreate): Row => ({
+  ...judged(input, tx.now),
   tenantId: by.tenantId,
   id: newId(),
-  identity,
-  gtin,
-  serialNumber,
-  granularity,
-  category,
-  name,
-  nameFolded: fold(name),
-  description,
-  extensions,
-  schemaVersion,
+  nameFolded: fold(input.name),
   stage: "draft",
   version: 1,
   voidedAt: null,
@@ -87,13 +75,8 @@ const rowOf = (
 });
 const CREATED = ["name", "description", "category", "gtin", "serialNumber", "granularity", "extensions"];
 
-type Fresh = { product: Judged; row: Row };
-function fresh(tx: Tx, by: By, input: ProductCreate): Fresh {
-  const product = judged(input, tx.now);
-  return { product, row: rowOf(tx, by, product) };
-}
-async function add(tx: Tx, by: By, { product, row }: Fresh): Promise<Product> {
-  if (!(await insertNew.get(row))) throw duplicate(product);
+async function add(tx: Tx, by: By, row: Row): Promise<Product> {
+  if (!(await insertNew.get(row))) throw duplicate(row);
   await record(tx, by, "product.created", row, CREATED);
   return toWire(row);
 }
@@ -109,14 +92,14 @@ export async function createEach(tx: Tx, by: By, inputs: readonly (() => Product
     refused[index] = done;
     return undefined;
   };
-  const made: (Fresh & { index: number })[] = [];
+  const made: { index: number; row: Row }[] = [];
   for (const [index, input] of inputs.entries()) {
-    const one = await judgedAs(index, () => fresh(tx, by, input()));
-    if (one) made.push({ ...one, index });
+    const row = await judgedAs(index, () => fresh(tx, by, input()));
+    if (row) made.push({ index, row });
   }
   // Taken in the order that everybody takes them in: crosswise, two who bring the same products would wait for each other.
   const inOrder = made.toSorted((a, b) => (a.row.identity < b.row.identity ? -1 : Number(a.row.identity > b.row.identity)));
-  await eachBeside(inOrder, (one) => judgedAs(one.index, () => add(tx, by, one)));
+  await eachBeside(inOrder, ({ index, row }) => judgedAs(index, () => add(tx, by, row)));
   return refused;
 }
 
