@@ -15,7 +15,7 @@ const OTHERWISE =
 /** What is wrong with the key file of a data folder, so that no start takes it, and what to do. */
 export function keptFault(key: string, file: string, isMissing: boolean): { says: string; todo: string } | undefined {
   try {
-    bootstrapKey(key || " "); // to a setting nothing is no key, in a file it is a broken one
+    bootstrapKey(key);
     return undefined;
   } catch (error) {
     return { says: `the key in ${file} ${(error as Error).message}`, todo: isMissing ? ANEW : OTHERWISE };

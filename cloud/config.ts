@@ -12,6 +12,12 @@ import { textIn } from "./files.ts";
 const FILE_MAX_BYTES = 1_048_576;
 type Setting = { default: string; says: string; parse: (text: string) => unknown };
 
+/** What may be absent. */
+const orNone =
+  <T>(parse: (value: string) => T) =>
+  (value: string): T | undefined =>
+    value === "" ? undefined : parse(value);
+
 const host = (value: string): string => {
   if (isIP(value) === 0 && !/^[a-z0-9]([\w.-]*[a-z0-9])?$/i.test(value))
     throw new Error("must be an address or a host's name, without a scheme or a port");
@@ -33,31 +39,29 @@ const seconds = (value: string): number => {
 };
 const url =
   (...schemes: string[]) =>
-  (value: string): string | undefined => {
-    if (value === "") return undefined;
+  (value: string): string => {
     if (!URL.canParse(value) || !schemes.includes(new URL(value).protocol.slice(0, -1)))
       throw new Error(`must be a URL that begins with ${schemes.map((name) => `${name}://`).join(" or ")}`);
     return value;
   };
-const origin = (value: string): string | undefined => {
-  const parsed = url("http", "https")(value);
-  if (parsed === undefined) return undefined;
-  const { pathname, search, hash, username, password } = new URL(parsed);
+const origin = (value: string): string => {
+  const parsed = new URL(url("http", "https")(value));
+  const { pathname, search, hash, username, password } = parsed;
   if (pathname !== "/" || search || hash || username || password)
     throw new Error("must be an origin: scheme, host and port, nothing after it");
-  return new URL(parsed).origin;
+  return parsed.origin;
 };
-function refusePassword(parsed: string | undefined): string | undefined {
-  if (parsed !== undefined && (new URL(parsed).username || new URL(parsed).password))
-    throw new Error("must have no user or password in it");
+function refusePassword(parsed: string): string {
+  const { username, password } = new URL(parsed);
+  if (username || password) throw new Error("must have no user or password in it");
   return parsed;
 }
 /** fetch takes no URL that carries a password, and a log would show it. */
-const service = (value: string): string | undefined => refusePassword(url("http", "https")(value));
+const service = (value: string): string => refusePassword(url("http", "https")(value));
 /** Paths are put behind it. */
-const base = (value: string): string | undefined => {
+const base = (value: string): string => {
   const parsed = service(value);
-  if (parsed !== undefined && /[?#]/.test(parsed)) throw new Error("must end with its path: no query, and no fragment");
+  if (/[?#]/.test(parsed)) throw new Error("must end with its path: no query, and no fragment");
   return parsed;
 };
 function refuseHalfEncoded(parsed: string): void {
@@ -68,9 +72,8 @@ function refuseHalfEncoded(parsed: string): void {
     throw new Error("must have its user and password percent-encoded");
   }
 }
-const broker = (value: string): string | undefined => {
+const broker = (value: string): string => {
   const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
-  if (parsed === undefined) return undefined;
   if (new URL(parsed).hostname === "") throw new Error("must name a host");
   refuseHalfEncoded(parsed);
   return parsed;
@@ -84,7 +87,7 @@ function refuseUnheeded(parsed: string): void {
       throw new Error(`has ${name} in it, which nothing here heeds: what is heeded of TLS is ${TLS_PARAMETERS.join(", ")}`);
 }
 /** What libpq takes and our driver doesn't is told apart from a typing error. */
-const database = (value: string): string | undefined => {
+const database = (value: string): string => {
   if (/^postgres(ql)?:/.test(value)) {
     if (/^\w+:\/\/[^/?]*,[^/?@]*([/?]|$)/.test(value))
       throw new Error("must name one host: of several, the address that leads to the primary");
@@ -94,14 +97,12 @@ const database = (value: string): string | undefined => {
       );
   }
   const parsed = url("postgres", "postgresql")(value);
-  if (parsed === undefined) return undefined;
   refuseHalfEncoded(parsed);
   refuseUnheeded(parsed);
   return parsed;
 };
 /** A header has to carry it: ASCII, and spaces only inside. */
-export const bootstrapKey = (value: string): string | undefined => {
-  if (value === "") return undefined;
+export const bootstrapKey = (value: string): string => {
   const { BOOTSTRAP_KEY_MIN_LENGTH: least, SECRET_MAX_LENGTH: most } = limits;
   if (value.length < least || value.length > most || !/^[\x21-\x7e][\x20-\x7e]*[\x21-\x7e]$/.test(value))
     throw new Error(`must have ${least} to ${most} printable ASCII characters, spaces only inside`);
@@ -133,7 +134,7 @@ const folder = (value: string): string => {
 const anchor = (value: string): string => {
   if (value === "log" || value === "off") return value;
   try {
-    return service(value) ?? "log";
+    return service(value);
   } catch (cause) {
     throw new Error(`must be log or off; else it ${(cause as Error).message}`, { cause });
   }
@@ -150,30 +151,30 @@ export const settings = {
   IMPRIMATUR_DATABASE_URL: {
     default: "",
     says: "`postgres://…` puts the cloud on PostgreSQL; absent: SQLite",
-    parse: database,
+    parse: orNone(database),
   },
-  IMPRIMATUR_PUBLIC_URL: { default: "", says: "the origin in links and tokens; absent: `http://HOST:PORT`", parse: origin },
+  IMPRIMATUR_PUBLIC_URL: { default: "", says: "the origin in links and tokens; absent: `http://HOST:PORT`", parse: orNone(origin) },
   IMPRIMATUR_BOOTSTRAP_KEY: {
     default: "",
     says: "secret of the first admin key; absent: made at first start, shown once, kept in the data dir",
-    parse: bootstrapKey,
+    parse: orNone(bootstrapKey),
   },
   IMPRIMATUR_MQTT_URL: {
     default: "",
     says: "an external MQTT broker, with user and password where it wants them; absent: an embedded one",
-    parse: broker,
+    parse: orNone(broker),
   },
   IMPRIMATUR_MQTT_PUBLIC_URL: {
     default: "",
     says: "where stations find the broker, if by another address than the cloud does",
-    parse: (value) => refusePassword(broker(value)),
+    parse: orNone((value) => refusePassword(broker(value))),
   },
   IMPRIMATUR_MQTT_PORT: {
     default: "1883",
     says: "the embedded broker's port, on `IMPRIMATUR_HOST`; 0, or where it is taken: any free one",
     parse: port,
   },
-  IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry; absent: 503 REGISTRY_UNAVAILABLE", parse: base },
+  IMPRIMATUR_REGISTRY_URL: { default: "", says: "the external passport registry; absent: 503 REGISTRY_UNAVAILABLE", parse: orNone(base) },
   IMPRIMATUR_ANCHOR: {
     default: "log",
     says: "`log`: the built-in transparency log; `off`; or the URL of an anchoring service",
@@ -204,7 +205,7 @@ export const settings = {
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     default: "",
     says: "a collector of OpenTelemetry traces (OTLP over HTTP), such as `http://127.0.0.1:4318`; absent: none are made",
-    parse: base,
+    parse: orNone(base),
   },
   IMPRIMATUR_LOG_LEVEL: {
     default: "info",
