@@ -92,22 +92,17 @@ export async function bind(tx: Tx, caller: Caller, id: string, deviceId: string)
   if (revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `api_key_id: "${name}" is revoked`);
   if (owner !== null || bootstrap)
     throw invalid([{ field: "api_key_id", rule: "bound", message: "is a key that another device, or the operator, has" }]);
-  const [bound] = await tx.db
-    .update(apiKeys)
-    .set({ deviceId })
-    .where(and(mine(caller, id), isNull(apiKeys.deviceId), isNull(apiKeys.revokedAt)))
-    .returning();
+  const isFree = and(mine(caller, id), isNull(apiKeys.deviceId), isNull(apiKeys.revokedAt));
+  const [bound] = await tx.db.update(apiKeys).set({ deviceId }).where(isFree).returning();
   if (!bound) throw overtaken(`key ${id}`);
   credentialDied(tx); // as what it was
   return bound;
 }
 
-const revokeLive = (tx: Tx, caller: Caller, id: string) =>
-  tx.db
-    .update(apiKeys)
-    .set({ revokedAt: tx.now })
-    .where(and(mine(caller, id), isNull(apiKeys.revokedAt)))
-    .returning();
+function revokeLive(tx: Tx, caller: Caller, id: string) {
+  const isLive = and(mine(caller, id), isNull(apiKeys.revokedAt));
+  return tx.db.update(apiKeys).set({ revokedAt: tx.now }).where(isLive).returning();
+}
 
 export async function revokeIfLive(tx: Tx, caller: Caller, id: string): Promise<void> {
   if ((await revokeLive(tx, caller, id)).length > 0) credentialDied(tx);

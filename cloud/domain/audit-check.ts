@@ -62,14 +62,10 @@ const hashAt = (store: Store, tenantId: string, seq: number): Promise<string> =>
 
 /** Rows in order; undefined where the very first of them can't even be read. */
 async function sliceAfter(store: Store, tenantId: string, seq: number, most: number): Promise<Stored[] | undefined> {
+  const isLater = and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq));
   try {
     return await store.read("audit verify", async (tx) =>
-      tx.db
-        .select()
-        .from(auditLog)
-        .where(and(eq(auditLog.tenantId, tenantId), gt(auditLog.seq, seq)))
-        .orderBy(asc(auditLog.seq))
-        .limit(most),
+      tx.db.select().from(auditLog).where(isLater).orderBy(asc(auditLog.seq)).limit(most),
     );
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;

@@ -43,14 +43,12 @@ const JUDGED = { jobRef, attemptId, digitalLink, gtin, serial, simulated };
 
 type Slice = { before: string | undefined; count: number; /** Where the log holds those of the slice before. */ near: number | undefined };
 async function judgeSlice(tx: Tx, tenantId: string, { before, count, near }: Slice) {
-  const sealed = await tx.db
-    .select(JUDGED)
-    .from(printJobs)
-    .where(
-      and(eq(printJobs.tenantId, tenantId), eq(printJobs.state, "SEALED"), before === undefined ? undefined : lt(printJobs.jobRef, before)),
-    )
-    .orderBy(desc(printJobs.jobRef))
-    .limit(count);
+  const isNext = and(
+    eq(printJobs.tenantId, tenantId),
+    eq(printJobs.state, "SEALED"),
+    before === undefined ? undefined : lt(printJobs.jobRef, before),
+  );
+  const sealed = await tx.db.select(JUDGED).from(printJobs).where(isNext).orderBy(desc(printJobs.jobRef)).limit(count);
   const refs = sealed.map((job) => job.jobRef);
   const words = await tx.db
     .select({ ref: printEvents.jobRef, attemptId: printEvents.attemptId, toState: printEvents.toState, item: printEvents.item })

@@ -33,13 +33,8 @@ const keyWhere = (which: SQL | undefined) =>
   prepared(db.select().from(apiKeys).innerJoin(tenants, eq(tenants.id, apiKeys.tenantId)).where(which));
 const keyByLookup = keyWhere(eq(apiKeys.lookup, sql.placeholder("lookup")));
 const keyById = keyWhere(and(eq(apiKeys.id, sql.placeholder("id")), isNull(apiKeys.revokedAt)));
-const clientById = prepared(
-  db
-    .select()
-    .from(oauthClients)
-    .innerJoin(tenants, eq(tenants.id, oauthClients.tenantId))
-    .where(and(eq(oauthClients.id, sql.placeholder("id")), isNull(oauthClients.deletedAt))),
-);
+const isLiving = and(eq(oauthClients.id, sql.placeholder("id")), isNull(oauthClients.deletedAt));
+const clientById = prepared(db.select().from(oauthClients).innerJoin(tenants, eq(tenants.id, oauthClients.tenantId)).where(isLiving));
 
 const endOf = ({ sandbox, expiresAt }: typeof tenants.$inferSelect): number | null => (sandbox ? expiresAt : null);
 

@@ -85,12 +85,8 @@ export async function allocate(tx: Tx, by: By, { productId, count }: { productId
 }
 const exportPath = (productId: string) => `${API}/carriers/export?productId=${productId}`;
 
-const bySerial = prepared(
-  db
-    .select()
-    .from(serials)
-    .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")))),
-);
+const isIt = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));
+const bySerial = prepared(db.select().from(serials).where(isIt));
 export const find = (_tx: Tx, tenantId: string, serial: string): Promise<Row | undefined> => bySerial.get({ tenantId, serial });
 
 const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LOCKED}`;
@@ -202,19 +198,13 @@ async function sliceOf(tx: Tx, { tenantId, productId, state }: From, after: numb
   const places = tx.db.select({ n: serials.n }).from(serials).where(isNext).orderBy(asc(serials.n));
   const isIndexed = state === "failed"; // those are a list of their own
   const end = isIndexed ? undefined : (await places.limit(1).offset(EXPORT_SLICE_ROWS - 1))[0]?.n;
-  const rows = await tx.db
-    .select()
-    .from(serials)
-    .where(
-      and(
-        eq(serials.tenantId, tenantId),
-        isNext,
-        end === undefined ? undefined : lte(serials.n, end),
-        state === undefined ? isNull(serials.voidedAt) : inState[state],
-      ),
-    )
-    .orderBy(asc(serials.n))
-    .limit(EXPORT_SLICE_ROWS);
+  const isWanted = and(
+    eq(serials.tenantId, tenantId),
+    isNext,
+    end === undefined ? undefined : lte(serials.n, end),
+    state === undefined ? isNull(serials.voidedAt) : inState[state],
+  );
+  const rows = await tx.db.select().from(serials).where(isWanted).orderBy(asc(serials.n)).limit(EXPORT_SLICE_ROWS);
   return { rows, last: end ?? (rows.length < EXPORT_SLICE_ROWS ? undefined : rows.at(-1)?.n) };
 }
 

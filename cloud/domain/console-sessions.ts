@@ -9,12 +9,8 @@ import { byId, type Caller, credentialDied, type Known } from "./callers.ts";
 import { hashOf } from "./secrets.ts";
 
 const keptAs = (cookie: string): string => hashOf(cookie).toString("hex");
-const byHash = prepared(
-  db
-    .select()
-    .from(consoleSessions)
-    .where(and(eq(consoleSessions.hash, sql.placeholder("hash")), gt(consoleSessions.endsAt, sql.placeholder("now")))),
-);
+const isLiving = and(eq(consoleSessions.hash, sql.placeholder("hash")), gt(consoleSessions.endsAt, sql.placeholder("now")));
+const byHash = prepared(db.select().from(consoleSessions).where(isLiving));
 
 export async function begin(tx: Tx, { tenantId, credential: { kind, id } }: Caller): Promise<{ cookie: string; endsAt: number }> {
   if (kind !== "api_key" && kind !== "oauth_client") throw new Error(`${kind} is no credential to sign in with`);

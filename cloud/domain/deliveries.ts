@@ -70,11 +70,8 @@ const mine = (caller: Caller, webhookId: string, id: string) =>
 const absent = () => new Refusal("NOT_FOUND", "there is no such delivery of this webhook");
 
 export async function get(tx: Tx, caller: Caller, webhookId: string, id: string): Promise<Delivery> {
-  const row = await tx.db
-    .select()
-    .from(deliveries)
-    .where(mine(caller, webhookId, id))
-    .get();
+  const isIt = mine(caller, webhookId, id);
+  const row = await tx.db.select().from(deliveries).where(isIt).get();
   if (!row) throw absent();
   return toWire(row);
 }
@@ -139,10 +136,6 @@ export async function forgetEvents(tx: Tx, most: number): Promise<number> {
   const oldest = await tx.db.select({ id: outbox.id, at: outbox.at }).from(outbox).orderBy(asc(outbox.id)).limit(most);
   const old = oldest.filter(({ at }) => at < keptSince(tx)).map(({ id }) => id);
   if (old.length === 0) return 0;
-  return (
-    await tx.db
-      .delete(outbox)
-      .where(and(inArray(outbox.id, old), isNull(outbox.targets)))
-      .returning({ id: outbox.id })
-  ).length;
+  const areDone = and(inArray(outbox.id, old), isNull(outbox.targets));
+  return (await tx.db.delete(outbox).where(areDone).returning({ id: outbox.id })).length;
 }

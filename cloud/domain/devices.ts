@@ -193,11 +193,8 @@ export async function report(
     ...(!isHeard && isNews ? { updatedAt: tx.now } : {}), // else nobody who looks for changes would see this one
   };
   if (said.status === "offline") tx.after(() => heardAt.delete(id)); // the next time that it is heard of counts at once
-  const [written] = await tx.db
-    .update(devices)
-    .set(changed)
-    .where(and(isMine(tenantId, id), eq(devices.report, row.report)))
-    .returning();
+  const isUnchanged = and(isMine(tenantId, id), eq(devices.report, row.report));
+  const [written] = await tx.db.update(devices).set(changed).where(isUnchanged).returning();
   if (!written) throw overtaken(`the report of device ${id}`);
   return toWire(written, tx.now);
 }
@@ -217,10 +214,8 @@ export async function overhear(tx: Tx, tenantId: string, id: string, said: Stati
 /** The devices that could take any of these jobs: of its station, or of a job's that has none, with all that it needs. */
 export async function ableTo(tx: Tx, tenantId: string, waiting: readonly Waiting[]): Promise<string[]> {
   const { id, station, capabilities } = devices;
-  const rows = await tx.db
-    .select({ id, station, capabilities })
-    .from(devices)
-    .where(and(eq(devices.tenantId, tenantId), isNull(devices.deletedAt)));
+  const isLiving = and(eq(devices.tenantId, tenantId), isNull(devices.deletedAt));
+  const rows = await tx.db.select({ id, station, capabilities }).from(devices).where(isLiving);
   const able = (row: (typeof rows)[number]) =>
     waiting.some((job) => (job.station === ANY_STATION || job.station === row.station) && (job.needs & ~maskOf(row.capabilities)) === 0);
   return rows.filter(able).map((row) => row.id);

@@ -185,10 +185,8 @@ async function fetch(tx: Tx, search: Search, limit: number, end: Page | undefine
 async function bodiesOf(tx: Tx, tenantId: string, heads: readonly Head[]): Promise<Map<string, Json>> {
   const ids = heads.map(({ eventId }) => eventId);
   if (ids.length === 0) return new Map();
-  const rows = await tx.db
-    .select({ eventId: epcisEvents.eventId, body: epcisEvents.body })
-    .from(epcisEvents)
-    .where(and(eq(epcisEvents.tenantId, tenantId), inArray(epcisEvents.eventId, ids)));
+  const isIts = and(eq(epcisEvents.tenantId, tenantId), inArray(epcisEvents.eventId, ids));
+  const rows = await tx.db.select({ eventId: epcisEvents.eventId, body: epcisEvents.body }).from(epcisEvents).where(isIts);
   return new Map(rows.map(({ eventId, body }) => [eventId, body]));
 }
 
@@ -196,10 +194,8 @@ async function bodiesOf(tx: Tx, tenantId: string, heads: readonly Head[]): Promi
 async function contextsOf(tx: Tx, tenantId: string, found: Found[]): Promise<Map<string, unknown[]>> {
   const ids = [...new Set(found.flatMap(({ contextId }) => contextId ?? []))];
   if (ids.length === 0) return new Map();
-  const rows = await tx.db
-    .select()
-    .from(epcisContexts)
-    .where(and(eq(epcisContexts.tenantId, tenantId), inArray(epcisContexts.id, ids)));
+  const isIts = and(eq(epcisContexts.tenantId, tenantId), inArray(epcisContexts.id, ids));
+  const rows = await tx.db.select().from(epcisContexts).where(isIts);
   return new Map(rows.map(({ id, context }) => [id, context]));
 }
 

@@ -34,12 +34,8 @@ const remove = prepared(db.delete(epcisEvents).where(mine));
 const keptRow = prepared(
   db.select({ body: epcisEvents.body, recordTime: epcisEvents.recordTime, contextId: epcisEvents.contextId }).from(epcisEvents).where(mine),
 );
-const keptContext = prepared(
-  db
-    .select({ context: epcisContexts.context })
-    .from(epcisContexts)
-    .where(and(eq(epcisContexts.tenantId, sql.placeholder("tenantId")), eq(epcisContexts.id, sql.placeholder("id")))),
-);
+const isContext = and(eq(epcisContexts.tenantId, sql.placeholder("tenantId")), eq(epcisContexts.id, sql.placeholder("id")));
+const keptContext = prepared(db.select({ context: epcisContexts.context }).from(epcisContexts).where(isContext));
 const insertTerm = prepared(db.insert(epcisTerms).values(placesOf(epcisTerms)));
 const insertContext = prepared(db.insert(epcisContexts).values(placesOf(epcisContexts)).onConflictDoNothing());
 
@@ -169,13 +165,8 @@ async function mirrors(tenantId: string, { eventId, event }: Ready, around: unkn
 }
 const undeclared = ({ errorDeclaration: _, ...event }: Json): Json => event;
 
-const anyDeclared = prepared(
-  db
-    .select({ eventId: epcisTerms.eventId })
-    .from(epcisTerms)
-    .where(and(eq(epcisTerms.tenantId, sql.placeholder("tenantId")), eq(epcisTerms.kind, "error")))
-    .limit(1),
-);
+const isError = and(eq(epcisTerms.tenantId, sql.placeholder("tenantId")), eq(epcisTerms.kind, "error"));
+const anyDeclared = prepared(db.select({ eventId: epcisTerms.eventId }).from(epcisTerms).where(isError).limit(1));
 /** The keys of those that were declared errors before they came, which one of the same capture doesn't say; most tenants have none to look for. */
 async function declaredBefore(tx: Tx, tenantId: string, fresh: ReadonlySet<Ready>): Promise<Set<string>> {
   const before = new Set<string>();
@@ -184,10 +175,8 @@ async function declaredBefore(tx: Tx, tenantId: string, fresh: ReadonlySet<Ready
   for (const slice of slicesOf([...fresh].filter(({ event }) => !isDeclared(event)))) {
     const keys = new Map(slice.map(({ key }) => [declaredAs(key), key]));
     const { eventId } = epcisEvents;
-    const found = await tx.db
-      .select({ eventId })
-      .from(epcisEvents)
-      .where(and(eq(epcisEvents.tenantId, tenantId), inArray(eventId, [...keys.keys()])));
+    const isKnown = and(eq(epcisEvents.tenantId, tenantId), inArray(eventId, [...keys.keys()]));
+    const found = await tx.db.select({ eventId }).from(epcisEvents).where(isKnown);
     for (const one of found) if (!beside.has(one.eventId)) before.add(keys.get(one.eventId) as string);
     await turn();
   }
@@ -248,11 +237,8 @@ const toWire = ({ id, behaviour, success, errors, createdAt }: typeof epcisCaptu
 });
 
 export async function job(tx: Tx, caller: Caller, id: string): Promise<CaptureJob> {
-  const row = await tx.db
-    .select()
-    .from(epcisCaptures)
-    .where(and(eq(epcisCaptures.tenantId, caller.tenantId), eq(epcisCaptures.id, id)))
-    .get();
+  const isIt = and(eq(epcisCaptures.tenantId, caller.tenantId), eq(epcisCaptures.id, id));
+  const row = await tx.db.select().from(epcisCaptures).where(isIt).get();
   if (!row) throw absent("there is no such capture job in this tenant");
   return toWire(row);
 }

@@ -6,14 +6,8 @@ import { claims, claimTurns, products, serials } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 
 const OWNERS_MAX = 10; // tenants that publish parts of one GTIN; more is nobody's honest trade
-const nextOwner = prepared(
-  db
-    .select({ tenantId: claims.tenantId })
-    .from(claims)
-    .where(and(eq(claims.gtin, sql.placeholder("gtin")), gt(claims.tenantId, sql.placeholder("after"))))
-    .orderBy(asc(claims.tenantId))
-    .limit(1),
-);
+const isNext = and(eq(claims.gtin, sql.placeholder("gtin")), gt(claims.tenantId, sql.placeholder("after")));
+const nextOwner = prepared(db.select({ tenantId: claims.tenantId }).from(claims).where(isNext).orderBy(asc(claims.tenantId)).limit(1));
 /** The tenants that publish anything of it. */
 export async function* ownersOf(gtin: string): AsyncGenerator<string> {
   for (let [after, n] = ["", 0]; n < OWNERS_MAX; n += 1) {
@@ -35,11 +29,8 @@ export async function claim(tx: Tx, product: Claimant): Promise<void> {
     .set({ turn: sql`${claimTurns.turn} + 1` })
     .where(eq(claimTurns.gtin, gtin)); // held until the commit: what is read next is all there is
   const overlaps = granularity === "model" ? eq(claims.gtin, gtin) : or(eq(claims.identity, gtin), eq(claims.identity, identity));
-  const foreign = await tx.db
-    .select()
-    .from(claims)
-    .where(and(overlaps, ne(claims.tenantId, tenantId)))
-    .limit(1);
+  const isForeign = and(overlaps, ne(claims.tenantId, tenantId));
+  const foreign = await tx.db.select().from(claims).where(isForeign).limit(1);
   if (foreign.length === 0) {
     const made = await tx.db.insert(claims).values({ identity, gtin, tenantId, productId }).onConflictDoNothing().returning();
     if (made.length > 0 && !(await meetsLabels(tx, product))) return;

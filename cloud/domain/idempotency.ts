@@ -24,18 +24,12 @@ export function scopeOf(caller: Caller, label: string): Buffer {
   return scope;
 }
 
-const find = prepared(
-  db
-    .select()
-    .from(idempotency)
-    .where(
-      and(
-        eq(idempotency.scope, sql.placeholder("scope")),
-        eq(idempotency.key, sql.placeholder("key")),
-        gt(idempotency.expiresAt, sql.placeholder("now")),
-      ),
-    ),
+const isLiving = and(
+  eq(idempotency.scope, sql.placeholder("scope")),
+  eq(idempotency.key, sql.placeholder("key")),
+  gt(idempotency.expiresAt, sql.placeholder("now")),
 );
+const find = prepared(db.select().from(idempotency).where(isLiving));
 // Takes the place of a record whose time is over; a living one, written meanwhile by another node, it leaves alone.
 const record = prepared(
   db

@@ -79,14 +79,13 @@ export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
   newestOf(tx, query, { table: imports, where: eq(imports.tenantId, caller.tenantId), toWire: (row) => toWire(row, []) });
 
 /** When any of the tenant's imports last moved. */
-export const movedAt = async (tx: Tx, tenantId: string): Promise<number> =>
-  (
-    await tx.db
-      .select({ at: max(imports.updatedAt) })
-      .from(imports)
-      .where(eq(imports.tenantId, tenantId))
-      .get()
-  )?.at ?? 0;
+export async function movedAt(tx: Tx, tenantId: string): Promise<number> {
+  const [last] = await tx.db
+    .select({ at: max(imports.updatedAt) })
+    .from(imports)
+    .where(eq(imports.tenantId, tenantId));
+  return last?.at ?? 0;
+}
 
 const isOpen = sql`${imports.status} IN ('pending', 'running')`;
 
@@ -119,10 +118,8 @@ export async function claim(tx: Tx, lastTenant = ""): Promise<Row | undefined> {
 
 /** A node that is alone and has just begun: whoever held a lease is dead. */
 export async function releaseAll(tx: Tx): Promise<void> {
-  await tx.db
-    .update(imports)
-    .set({ leaseUntil: 0 })
-    .where(and(isOpen, gt(imports.leaseUntil, 0)));
+  const isLeased = and(isOpen, gt(imports.leaseUntil, 0));
+  await tx.db.update(imports).set({ leaseUntil: 0 }).where(isLeased);
 }
 
 /** The schema that was in effect when the file came in. */

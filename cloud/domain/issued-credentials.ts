@@ -78,20 +78,13 @@ const unrevoked = isNull(issuedCredentials.revokedAt);
 /** Sets the bits of these; says how many weren't set before. */
 export async function revoke(tx: Tx, tenantId: string, ids: (string | null)[]): Promise<number> {
   const these = ids.filter((id) => id !== null);
-  const done = await tx.db
-    .update(issuedCredentials)
-    .set({ revokedAt: tx.now })
-    .where(and(eq(issuedCredentials.tenantId, tenantId), inArray(issuedCredentials.id, these), unrevoked))
-    .returning({ id: issuedCredentials.id });
+  const areUnrevoked = and(eq(issuedCredentials.tenantId, tenantId), inArray(issuedCredentials.id, these), unrevoked);
+  const done = await tx.db.update(issuedCredentials).set({ revokedAt: tx.now }).where(areUnrevoked).returning({ id: issuedCredentials.id });
   return done.length;
 }
 
-const revocation = prepared(
-  db
-    .select({ revokedAt: issuedCredentials.revokedAt })
-    .from(issuedCredentials)
-    .where(eq(issuedCredentials.id, sql.placeholder("id"))),
-);
+const isNamed = eq(issuedCredentials.id, sql.placeholder("id"));
+const revocation = prepared(db.select({ revokedAt: issuedCredentials.revokedAt }).from(issuedCredentials).where(isNamed));
 /** By itself or with its product. */
 export async function revokedAtOf(_tx: Tx, credentialId: string | null): Promise<number | null> {
   return credentialId === null ? null : ((await revocation.get({ id: credentialId }))?.revokedAt ?? null);
@@ -101,11 +94,8 @@ export const wasRevoked = async (tx: Tx, credentialId: string | null): Promise<b
 /** Whether the bit that an entry of one of our own lists names is set. */
 export async function isRevoked(tx: Tx, list: number, bit: number): Promise<boolean> {
   const index = list * LIST_BITS + bit;
-  const rows = await tx.db
-    .select({ id: issuedCredentials.id })
-    .from(issuedCredentials)
-    .where(and(eq(issuedCredentials.statusIndex, index), isNotNull(issuedCredentials.revokedAt)))
-    .limit(1);
+  const isSet = and(eq(issuedCredentials.statusIndex, index), isNotNull(issuedCredentials.revokedAt));
+  const rows = await tx.db.select({ id: issuedCredentials.id }).from(issuedCredentials).where(isSet).limit(1);
   return rows.length > 0;
 }
 
@@ -159,11 +149,8 @@ export async function statusList(tx: Tx, list: number, signing: Signing): Promis
 /** The list that a credential's bit stands in. */
 export async function statusListFor(tx: Tx, credentialId: string | null, signing: Signing): Promise<string> {
   const { id, statusIndex } = issuedCredentials;
-  const row = await tx.db
-    .select({ index: statusIndex })
-    .from(issuedCredentials)
-    .where(eq(id, credentialId ?? ""))
-    .get();
+  const isIt = eq(id, credentialId ?? "");
+  const row = await tx.db.select({ index: statusIndex }).from(issuedCredentials).where(isIt).get();
   if (!row) throw new Error(`the credential ${credentialId} has no bit`);
   return statusList(tx, Math.floor(row.index / LIST_BITS), signing);
 }
@@ -175,11 +162,10 @@ export async function revokeOf(tx: Tx, productId: string): Promise<void> {
     .set({ revokedAt: tx.now, revision: sql`${passports.revision} + 1` }) // whoever signs another meanwhile was overtaken
     .where(eq(passports.productId, productId))
     .returning({ id: passports.id });
-  for (const { id } of rows)
-    await tx.db
-      .update(issuedCredentials)
-      .set({ revokedAt: tx.now })
-      .where(and(eq(issuedCredentials.passportId, id), unrevoked));
+  for (const { id } of rows) {
+    const areIts = and(eq(issuedCredentials.passportId, id), unrevoked);
+    await tx.db.update(issuedCredentials).set({ revokedAt: tx.now }).where(areIts);
+  }
 }
 
 export async function didDocument({ keys, origin }: Signing) {

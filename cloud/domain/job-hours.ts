@@ -33,12 +33,8 @@ const sums = prepared(
     .where(ofTenant)
     .groupBy(jobHours.state),
 );
-const hours = prepared(
-  db
-    .select({ hour: jobHours.hour, jobs: jobHours.jobs })
-    .from(jobHours)
-    .where(and(ofTenant, eq(jobHours.state, sql.placeholder("state")), gte(jobHours.hour, sql.placeholder("from")))),
-);
+const isShown = and(ofTenant, eq(jobHours.state, sql.placeholder("state")), gte(jobHours.hour, sql.placeholder("from")));
+const hours = prepared(db.select({ hour: jobHours.hour, jobs: jobHours.jobs }).from(jobHours).where(isShown));
 
 /** All there ever were, by the state that they ended in. */
 export const endedJobs = (_tx: Tx, tenantId: string) => sums.all({ tenantId });
@@ -49,10 +45,8 @@ const LONG_AGO = 0;
 export async function foldHours(tx: Tx, most: number): Promise<number> {
   const before = hourOf(tx.now - limits.JOB_HOURS_KEEP_MS);
   const old = sql`SELECT tenant_id, state, hour FROM job_hours WHERE hour > ${LONG_AGO} AND hour < ${before} ORDER BY hour LIMIT ${most}`;
-  const gone = await tx.db
-    .delete(jobHours)
-    .where(sql`(tenant_id, state, hour) IN (${old})`)
-    .returning();
+  const isOld = sql`(tenant_id, state, hour) IN (${old})`;
+  const gone = await tx.db.delete(jobHours).where(isOld).returning();
   for (const row of gone) await run(COUNT, [row.tenantId, row.state, LONG_AGO, row.jobs], "run");
   return gone.length;
 }

@@ -170,19 +170,11 @@ export async function tenantOf(tx: Tx, tenantId: string): Promise<Terms> {
   return tenant;
 }
 
-const eventsByRef = prepared(
-  db
-    .select()
-    .from(printEvents)
-    .where(eq(printEvents.jobRef, sql.placeholder("ref")))
-    .orderBy(asc(printEvents.n)),
-);
+const isOfJob = eq(printEvents.jobRef, sql.placeholder("ref"));
+const eventsByRef = prepared(db.select().from(printEvents).where(isOfJob).orderBy(asc(printEvents.n)));
+const isOfAttempt = and(eq(printEvents.jobRef, sql.placeholder("jobRef")), eq(printEvents.attemptId, sql.placeholder("attemptId")));
 const wordsOfAttempt = prepared(
-  db
-    .select({ toState: printEvents.toState, item: printEvents.item })
-    .from(printEvents)
-    .where(and(eq(printEvents.jobRef, sql.placeholder("jobRef")), eq(printEvents.attemptId, sql.placeholder("attemptId"))))
-    .orderBy(asc(printEvents.n)),
+  db.select({ toState: printEvents.toState, item: printEvents.item }).from(printEvents).where(isOfAttempt).orderBy(asc(printEvents.n)),
 );
 /** What was said of the attempt that the job is at, in the order it was said. */
 export const wordsOf = async (_tx: Tx, { jobRef: ref, attemptId, said }: Row): Promise<Said[]> =>

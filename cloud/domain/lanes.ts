@@ -160,14 +160,8 @@ function inTurn(firsts: readonly Timed[], retries: readonly Timed[]): Timed[] {
   return [...found, ...left];
 }
 
-const heldIds = prepared(
-  db
-    .select({ id: deliveries.id })
-    .from(deliveries)
-    .where(and(eq(deliveries.webhookId, placeholder("webhookId")), eq(deliveries.state, "held"), UNWELL))
-    .orderBy(deliveries.id)
-    .limit(SLICE_ROWS),
-);
+const isHeld = and(eq(deliveries.webhookId, placeholder("webhookId")), eq(deliveries.state, "held"), UNWELL);
+const heldIds = prepared(db.select({ id: deliveries.id }).from(deliveries).where(isHeld).orderBy(deliveries.id).limit(SLICE_ROWS));
 const among = ({ webhookId }: Lane, ids: readonly string[]) => and(eq(deliveries.webhookId, webhookId), inArray(deliveries.id, [...ids]));
 
 /** An enabled webhook: what was held is due again, and being older it goes first. */
@@ -183,11 +177,8 @@ async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
   const waiting = await due(tx, lane);
   if (waiting.length === 0) return [];
   const ids = waiting.map(({ id }) => id);
-  const held = await tx.db
-    .update(deliveries)
-    .set({ state: "held", dueAt: null })
-    .where(and(among(lane, ids), eq(deliveries.byHand, false)))
-    .returning({ id: deliveries.id });
+  const isToHold = and(among(lane, ids), eq(deliveries.byHand, false));
+  const held = await tx.db.update(deliveries).set({ state: "held", dueAt: null }).where(isToHold).returning({ id: deliveries.id });
   const nowHeld = new Set(held.map(({ id }) => id));
   return waiting.filter(({ id }) => !nowHeld.has(id));
 }
@@ -208,15 +199,11 @@ async function holdLater(tx: Tx, { webhookId }: Lane): Promise<number> {
 async function purge(tx: Tx, lane: Lane, revision: number): Promise<Look> {
   const { webhookId } = lane;
   const slice = sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} LIMIT ${SLICE_ROWS})`;
-  const deleted = await tx.db
-    .delete(deliveries)
-    .where(and(eq(deliveries.webhookId, webhookId), slice))
-    .returning({ id: deliveries.id });
+  const isIts = and(eq(deliveries.webhookId, webhookId), slice);
+  const deleted = await tx.db.delete(deliveries).where(isIts).returning({ id: deliveries.id });
   if (deleted.length === SLICE_ROWS) return { lane, tries: [], again: true };
-  const [last] = await tx.db
-    .delete(lanes)
-    .where(and(eq(lanes.webhookId, webhookId), eq(lanes.revision, revision)))
-    .returning({ webhookId: lanes.webhookId });
+  const isUnchanged = and(eq(lanes.webhookId, webhookId), eq(lanes.revision, revision));
+  const [last] = await tx.db.delete(lanes).where(isUnchanged).returning({ webhookId: lanes.webhookId });
   return last ? gone : { lane, tries: [], again: true };
 }
 

@@ -41,10 +41,8 @@ const takeSlice = (store: Store, from: number, count: number, open: Subtree[]): 
     if (leaves.length < count) return `leaf ${from + leaves.length} of the log is missing`;
     for (const [level, made] of Map.groupBy(closed, (subtree) => subtree.level)) {
       const ids = made.map(({ n }) => n);
-      const kept = await db
-        .select()
-        .from(logNodes)
-        .where(and(eq(logNodes.level, level), inArray(logNodes.n, ids)));
+      const isAsked = and(eq(logNodes.level, level), inArray(logNodes.n, ids));
+      const kept = await db.select().from(logNodes).where(isAsked);
       const hashes = new Map(kept.map(({ n, hash }) => [n, hash]));
       const wrong = made.find(({ n, hash }) => !hashes.get(n)?.equals(hash));
       if (wrong) return `the log's node ${wrong.n} at level ${level} isn't what its leaves give`;

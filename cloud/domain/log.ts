@@ -22,12 +22,8 @@ const moveHead = prepared(
 );
 const insertLeaf = prepared(db.insert(logLeaves).values(placesOf(logLeaves)));
 const insertNode = prepared(db.insert(logNodes).values(placesOf(logNodes)));
-const readNode = prepared(
-  db
-    .select({ hash: logNodes.hash })
-    .from(logNodes)
-    .where(and(eq(logNodes.level, sql.placeholder("level")), eq(logNodes.n, sql.placeholder("n")))),
-);
+const isNode = and(eq(logNodes.level, sql.placeholder("level")), eq(logNodes.n, sql.placeholder("n")));
+const readNode = prepared(db.select({ hash: logNodes.hash }).from(logNodes).where(isNode));
 
 async function node(level: number, n: number): Promise<Hash> {
   const found = await readNode.get({ level, n });
@@ -136,17 +132,11 @@ const { placeholder } = sql;
 const runOf = sql`${logLeaves.n} >> 13`;
 const tail = sql`substr(${logLeaves.digest}, 57, 8)`;
 const tailOf = (digest: string) => digest.slice(56);
-const latest = prepared(
-  db
-    .select({ n: logLeaves.n, entry: logLeaves.entry })
-    .from(logLeaves)
-    .where(
-      sql`${logLeaves.n} = (
+const isLatest = sql`${logLeaves.n} = (
         WITH RECURSIVE runs (run) AS (SELECT (size - 1) >> 13 FROM log_head UNION ALL SELECT run - 1 FROM runs WHERE run > 0)
         SELECT max(n) FROM runs CROSS JOIN log_leaves
-        WHERE n >> 13 = run AND substr(digest, 57, 8) = ${placeholder("tail")} AND digest = ${placeholder("digest")})`,
-    ),
-);
+        WHERE n >> 13 = run AND substr(digest, 57, 8) = ${placeholder("tail")} AND digest = ${placeholder("digest")})`;
+const latest = prepared(db.select({ n: logLeaves.n, entry: logLeaves.entry }).from(logLeaves).where(isLatest));
 
 /** Which of these aren't in the log. `near` is where others like them were found, and becomes where these were: they came at about the same time. */
 export async function absentOf(tx: Tx, digests: readonly string[], near?: number): Promise<{ absent: Set<string>; near: number }> {

@@ -29,11 +29,8 @@ const toWire = (row: Row): Orphan => ({
 });
 
 async function refuseUnknownAttempt(tx: Tx, ref: string, attemptId: string): Promise<void> {
-  const known = await tx.db
-    .select({ n: printEvents.n })
-    .from(printEvents)
-    .where(and(eq(printEvents.jobRef, ref), eq(printEvents.attemptId, attemptId)))
-    .limit(1);
+  const isOfAttempt = and(eq(printEvents.jobRef, ref), eq(printEvents.attemptId, attemptId));
+  const known = await tx.db.select({ n: printEvents.n }).from(printEvents).where(isOfAttempt).limit(1);
   if (known.length === 0) throw new Refusal("NOT_FOUND", `attempt_id: the job had no attempt ${attemptId}`);
 }
 

@@ -8,12 +8,8 @@ import { type Judge, judgeOf } from "../validate.ts";
 import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 
-const listening = prepared(
-  db
-    .select({ id: subscriptions.webhookId })
-    .from(subscriptions)
-    .where(and(eq(subscriptions.tenantId, sql.placeholder("tenantId")), eq(subscriptions.type, sql.placeholder("type")))),
-);
+const isSubscribed = and(eq(subscriptions.tenantId, sql.placeholder("tenantId")), eq(subscriptions.type, sql.placeholder("type")));
+const listening = prepared(db.select({ id: subscriptions.webhookId }).from(subscriptions).where(isSubscribed));
 export const listenersOf = async (_tx: Tx, tenantId: string, type: EventName): Promise<string[]> =>
   (await listening.all({ tenantId, type })).map(({ id }) => id);
 const insert = prepared(db.insert(outbox).values(placesOf(outbox)));

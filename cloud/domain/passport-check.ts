@@ -39,12 +39,8 @@ export async function judgePassports(store: Store, tenantId: string, keys: Ring 
 type Slice = { before: string | undefined; count: number; /** Where the log holds those of the slice before. */ near: number | undefined };
 async function sliceOf(tx: Tx, tenantId: string, { before, count, near }: Slice) {
   const { id } = passports;
-  const rows: Kept[] = await tx.db
-    .select()
-    .from(passports)
-    .where(and(eq(passports.tenantId, tenantId), before === undefined ? undefined : lt(id, before)))
-    .orderBy(desc(id))
-    .limit(count);
+  const isNext = and(eq(passports.tenantId, tenantId), before === undefined ? undefined : lt(id, before));
+  const rows: Kept[] = await tx.db.select().from(passports).where(isNext).orderBy(desc(id)).limit(count);
   const ids = rows.map((row) => row.id);
   const anchored = await tx.db.select().from(validations).where(inArray(validations.passportId, ids));
   const digests = anchored.map(({ digest }) => digest);
@@ -60,14 +56,10 @@ async function sliceOf(tx: Tx, tenantId: string, { before, count, near }: Slice)
 /** A version at a time: each may have a megabyte. */
 async function faultOf(store: Store, { tenantId, id, productId, lastVersion }: Kept, keys: Ring | undefined): Promise<string | undefined> {
   for (let version = 1; version <= lastVersion; version += 1) {
-    const isIt = and(eq(passportVersions.passportId, passports.id), eq(passportVersions.version, version));
+    const isIts = and(eq(passportVersions.passportId, passports.id), eq(passportVersions.version, version));
+    const isIt = and(eq(passports.tenantId, tenantId), eq(passports.id, id));
     const found = await store.read("passport version", ({ db }) =>
-      db
-        .select()
-        .from(passports)
-        .leftJoin(passportVersions, isIt)
-        .where(and(eq(passports.tenantId, tenantId), eq(passports.id, id)))
-        .get(),
+      db.select().from(passports).leftJoin(passportVersions, isIts).where(isIt).get(),
     );
     if (!found) return undefined; // a draft that was deleted meanwhile
     const fault = found.passport_versions ? await versionFault(found.passport_versions, productId, keys) : "is missing";

@@ -14,12 +14,8 @@ const isWaiting = sql`${table.state} = 'generating'`;
 
 /** Some passports that wait to be made, for as long as the lease. In the order of that index: in another one all passports would be looked through. */
 export async function claim(tx: Tx, most: number): Promise<passports.Row[]> {
-  const due = await tx.db
-    .select()
-    .from(table)
-    .where(and(isWaiting, lte(table.leaseUntil, tx.now)))
-    .orderBy(asc(table.leaseUntil))
-    .limit(most);
+  const isDue = and(isWaiting, lte(table.leaseUntil, tx.now));
+  const due = await tx.db.select().from(table).where(isDue).orderBy(asc(table.leaseUntil)).limit(most);
   const claimed: passports.Row[] = [];
   for (const row of due) claimed.push(await passports.change(tx, row, { leaseUntil: tx.now + LEASE_MS }));
   return claimed;
@@ -33,19 +29,13 @@ export async function generate(tx: Tx, { tenantId, id }: passports.Row, signing:
 }
 
 /** `|| ''` keeps the tenant's own index out of it: the one of waiting passports is far smaller. */
-export const isGenerating = async (tx: Tx, tenantId: string): Promise<boolean> =>
-  (
-    await tx.db
-      .select({ id: table.id })
-      .from(table)
-      .where(sql`${table.tenantId} || '' = ${tenantId} AND ${isWaiting}`)
-      .limit(1)
-  ).length > 0;
+export async function isGenerating(tx: Tx, tenantId: string): Promise<boolean> {
+  const isItsOwn = sql`${table.tenantId} || '' = ${tenantId} AND ${isWaiting}`;
+  return (await tx.db.select({ id: table.id }).from(table).where(isItsOwn).limit(1)).length > 0;
+}
 
 /** For a single node that has just started: all leases were held by the process before it. */
 export async function releaseAll(tx: Tx): Promise<void> {
-  await tx.db
-    .update(table)
-    .set({ leaseUntil: 0 })
-    .where(and(isWaiting, gte(table.leaseUntil, 1)));
+  const isLeased = and(isWaiting, gte(table.leaseUntil, 1));
+  await tx.db.update(table).set({ leaseUntil: 0 }).where(isLeased);
 }

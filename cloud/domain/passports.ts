@@ -50,20 +50,13 @@ export async function find(tx: Tx, tenantId: string, id: string): Promise<Row> {
   return found("passport", await tx.db.select().from(passports).where(isIt).get());
 }
 
-const byProduct = prepared(
-  db
-    .select()
-    .from(passports)
-    .where(and(eq(passports.tenantId, sql.placeholder("tenantId")), eq(passports.productId, sql.placeholder("productId")))),
-);
+const isOfProduct = and(eq(passports.tenantId, sql.placeholder("tenantId")), eq(passports.productId, sql.placeholder("productId")));
+const byProduct = prepared(db.select().from(passports).where(isOfProduct));
 export const ofProduct = (_tx: Tx, tenantId: string, productId: string): Promise<Row | undefined> => byProduct.get({ tenantId, productId });
 
+const isVersion = (id: string, version: number) => and(eq(passportVersions.passportId, id), eq(passportVersions.version, version));
 export const versionOf = (tx: Tx, { id }: Row, version: number): Promise<Version | undefined> =>
-  tx.db
-    .select()
-    .from(passportVersions)
-    .where(and(eq(passportVersions.passportId, id), eq(passportVersions.version, version)))
-    .get();
+  tx.db.select().from(passportVersions).where(isVersion(id, version)).get();
 
 export async function currentVersion(tx: Tx, row: Row): Promise<Version | undefined> {
   const current = currentOf(row);
@@ -199,10 +192,7 @@ export async function edit(tx: Tx, by: By, id: string, sent: Content, signing: S
   const version = row.draftVersion as number;
   await revokeDraft(tx, row); // what it said is no longer what anybody stands for
   const said = await signed(tx, row, version, content, signing);
-  await tx.db
-    .update(passportVersions)
-    .set(said)
-    .where(and(eq(passportVersions.passportId, id), eq(passportVersions.version, version)));
+  await tx.db.update(passportVersions).set(said).where(isVersion(id, version));
   return toWire(await change(tx, row, {}));
 }
 
@@ -250,10 +240,8 @@ export async function publish(tx: Tx, by: By, productId: string): Promise<Passpo
   if (await isBuried(tx, product)) throw new Refusal("PASSPORT_NOT_PUBLISHABLE", `the serial ${product.serialNumber} was voided`);
   await claim(tx, product);
   const version = (row.draftVersion ?? row.publishedVersion) as number;
-  await tx.db
-    .update(passportVersions)
-    .set({ publishedAt: tx.now })
-    .where(and(eq(passportVersions.passportId, row.id), eq(passportVersions.version, version), isNull(passportVersions.publishedAt)));
+  const isUnpublished = and(isVersion(row.id, version), isNull(passportVersions.publishedAt));
+  await tx.db.update(passportVersions).set({ publishedAt: tx.now }).where(isUnpublished);
   const published = await change(tx, row, { state: "published", publishedVersion: version, draftVersion: null });
   await products.tellPublished(tx, by, product, { passportId: row.id, passportVersion: version });
   return toWire(published);

@@ -204,11 +204,8 @@ export async function faultsBeside({ tx, caller, params, body, found }: Unfit): 
 
 /** The unique index has the last word; this look gives it a sentence. */
 async function refuseTaken(tx: Tx, by: By, next: Judged): Promise<void> {
-  const taken = await tx.db
-    .select({ id: products.id })
-    .from(products)
-    .where(and(eq(products.tenantId, by.tenantId), eq(products.identity, next.identity)))
-    .get();
+  const isSame = and(eq(products.tenantId, by.tenantId), eq(products.identity, next.identity));
+  const taken = await tx.db.select({ id: products.id }).from(products).where(isSame).get();
   if (taken) throw duplicate(next);
 }
 
@@ -232,12 +229,8 @@ export async function count(tx: Tx, { tenantId, id }: Row, what: "serials" | "pa
     .where(and(eq(products.tenantId, tenantId), eq(products.id, id)));
 }
 
-const firstPrint = prepared(
-  db
-    .update(products)
-    .set({ printed: true })
-    .where(and(isMine, eq(products.printed, false))),
-);
+const isUnprinted = and(isMine, eq(products.printed, false));
+const firstPrint = prepared(db.update(products).set({ printed: true }).where(isUnprinted));
 /** From its first print job or outcome on, the product has a history that has to stay. Written once, so that labels don't queue for its row. */
 export const nowPrinted = async (_tx: Tx, tenantId: string, id: string): Promise<void> => void (await firstPrint.run({ tenantId, id }));
 
@@ -264,10 +257,8 @@ export async function remove(tx: Tx, by: By, id: string, ifMatch?: string): Prom
   if (row.voidedAt !== null) throw alreadyVoided(row); // its tombstone has to stay
   if (row.passports > 0)
     throw new Refusal("PRODUCT_REFERENCED", "a passport speaks of this product: delete its draft first, or void the product");
-  const gone = await tx.db
-    .delete(products)
-    .where(and(eq(products.tenantId, by.tenantId), eq(products.id, id), eq(products.version, row.version)))
-    .returning({ id: products.id });
+  const isUnchanged = and(eq(products.tenantId, by.tenantId), eq(products.id, id), eq(products.version, row.version));
+  const gone = await tx.db.delete(products).where(isUnchanged).returning({ id: products.id });
   if (gone.length === 0) throw overtaken(`product ${id}`);
   await record(tx, by, "product.deleted", { ...row, version: row.version + 1 }, []);
   return row;

@@ -41,19 +41,13 @@ const itsVersion = prepared(
     .leftJoin(issuedCredentials, eq(issuedCredentials.id, passportVersions.credentialId))
     .where(and(eq(passportVersions.passportId, placeholder("passportId")), eq(passportVersions.version, placeholder("version")))),
 );
+const isOfVersion = and(
+  eq(validations.passportId, placeholder("passportId")),
+  eq(validations.version, placeholder("version")),
+  eq(validations.digest, placeholder("digest")),
+);
 const lastAnchored = prepared(
-  db
-    .select({ at: validations.at, anchor: validations.anchor })
-    .from(validations)
-    .where(
-      and(
-        eq(validations.passportId, placeholder("passportId")),
-        eq(validations.version, placeholder("version")),
-        eq(validations.digest, placeholder("digest")),
-      ),
-    )
-    .orderBy(desc(validations.id))
-    .limit(1),
+  db.select({ at: validations.at, anchor: validations.anchor }).from(validations).where(isOfVersion).orderBy(desc(validations.id)).limit(1),
 );
 /** The serial as its tenant allocated it, for this product or for the model of which it is one item, and the job that sealed its label. */
 const allocated = prepared(

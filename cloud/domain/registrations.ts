@@ -34,22 +34,14 @@ export function entryOf({ row, product, version }: Awaited<ReturnType<typeof reg
 }
 
 export async function ofVersion(tx: Tx, passportId: string, version: number): Promise<Registration | undefined> {
-  const row = await tx.db
-    .select()
-    .from(registrations)
-    .where(and(eq(registrations.passportId, passportId), eq(registrations.version, version)))
-    .get();
+  const isIt = and(eq(registrations.passportId, passportId), eq(registrations.version, version));
+  const row = await tx.db.select().from(registrations).where(isIt).get();
   return row && toWire(row);
 }
 
 export async function latestOf(tx: Tx, passportId: string): Promise<Registration | null> {
-  const row = await tx.db
-    .select()
-    .from(registrations)
-    .where(eq(registrations.passportId, passportId))
-    .orderBy(desc(registrations.version))
-    .limit(1)
-    .get();
+  const isIts = eq(registrations.passportId, passportId);
+  const row = await tx.db.select().from(registrations).where(isIts).orderBy(desc(registrations.version)).limit(1).get();
   return row ? toWire(row) : null;
 }
 

@@ -19,10 +19,8 @@ export async function keep(tx: Tx, { all }: Packs): Promise<void> {
       .onConflictDoNothing()
       .returning({ digest: regulationPacks.digest });
     if (made.length > 0) continue;
-    const [known] = await tx.db
-      .select({ digest: regulationPacks.digest })
-      .from(regulationPacks)
-      .where(and(eq(regulationPacks.celexId, celexId), eq(regulationPacks.version, version)));
+    const isIt = and(eq(regulationPacks.celexId, celexId), eq(regulationPacks.version, version));
+    const [known] = await tx.db.select({ digest: regulationPacks.digest }).from(regulationPacks).where(isIt);
     if (known?.digest !== digest)
       throw new Error(`regulation pack ${file}: it isn't what this database knows as ${celexId} ${version}: give the change a new version`);
   }

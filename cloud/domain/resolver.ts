@@ -35,25 +35,12 @@ const published = prepared(
     .leftJoin(serials, and(eq(serials.tenantId, claims.tenantId), eq(serials.serial, unseen("serial")), eq(serials.gtin, unseen("gtin"))))
     .where(or(eq(claims.identity, unseen("gtin")), eq(claims.identity, unseen("thing")))),
 );
-const ofProduct = prepared(
-  db
-    .select(target)
-    .from(products)
-    .leftJoin(passports, itsPassport)
-    .where(and(eq(products.tenantId, unseen("tenantId")), eq(products.id, unseen("productId")))),
-);
-const allocated = prepared(
-  db
-    .select({ productId: serials.productId, voidedAt: serials.voidedAt })
-    .from(serials)
-    .where(and(eq(serials.tenantId, placeholder("tenantId")), isOfKey)),
-);
-const voidedSerials = prepared(
-  db
-    .select({ tenantId: serials.tenantId })
-    .from(serials)
-    .where(and(isOfKey, isNotNull(serials.voidedAt))),
-);
+const isProduct = and(eq(products.tenantId, unseen("tenantId")), eq(products.id, unseen("productId")));
+const ofProduct = prepared(db.select(target).from(products).leftJoin(passports, itsPassport).where(isProduct));
+const isOfTenant = and(eq(serials.tenantId, placeholder("tenantId")), isOfKey);
+const allocated = prepared(db.select({ productId: serials.productId, voidedAt: serials.voidedAt }).from(serials).where(isOfTenant));
+const isVoidedSerial = and(isOfKey, isNotNull(serials.voidedAt));
+const voidedSerials = prepared(db.select({ tenantId: serials.tenantId }).from(serials).where(isVoidedSerial));
 const voidedProducts = prepared(
   db
     .select({ tenantId: products.tenantId, granularity: products.granularity })

@@ -39,8 +39,6 @@ export async function takeSweep(tx: Tx, held: number): Promise<number | undefine
 
 /** Leaves it to whoever comes first. */
 export async function endSweep(tx: Tx, held: number): Promise<void> {
-  await tx.db
-    .update(counters)
-    .set({ value: 0 })
-    .where(and(SWEEP, eq(counters.value, held)));
+  const isOurs = and(SWEEP, eq(counters.value, held));
+  await tx.db.update(counters).set({ value: 0 }).where(isOurs);
 }

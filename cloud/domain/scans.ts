@@ -34,10 +34,7 @@ export async function unrecorded(tx: Tx, seen: readonly Scan[]): Promise<Scan[]>
 
 /** Forgets the oldest; how many. */
 export async function forgetScans(tx: Tx, most: number): Promise<number> {
-  const old = tx.db
-    .select({ id: scans.id })
-    .from(scans)
-    .where(lt(scans.at, tx.now - limits.SCAN_KEEP_MS))
-    .limit(most);
+  const isOld = lt(scans.at, tx.now - limits.SCAN_KEEP_MS);
+  const old = tx.db.select({ id: scans.id }).from(scans).where(isOld).limit(most);
   return (await tx.db.delete(scans).where(inArray(scans.id, old)).returning({ id: scans.id })).length;
 }

@@ -29,12 +29,8 @@ export async function countByKey(tx: Tx): Promise<Closed[]> {
 export async function reseal(tx: Tx, seal: Seal, after: string, most: number): Promise<{ moved: number; last: string | undefined }> {
   if (seal.former.length === 0) return { moved: 0, last: undefined };
   const byFormer = seal.former.flatMap((id) => [like(webhooks.secret, `${id}.%`), like(webhooks.previousSecret, `${id}.%`)]);
-  const rows = await tx.db
-    .select()
-    .from(webhooks)
-    .where(and(gt(webhooks.id, after), or(...byFormer)))
-    .orderBy(asc(webhooks.id))
-    .limit(most);
+  const isNext = and(gt(webhooks.id, after), or(...byFormer));
+  const rows = await tx.db.select().from(webhooks).where(isNext).orderBy(asc(webhooks.id)).limit(most);
   let moved = 0;
   for (const { tenantId, id, revision, secret, previousSecret } of rows) {
     const anew = { secret: closedAnew(seal, secret), previousSecret: previousSecret && closedAnew(seal, previousSecret) };

@@ -52,10 +52,8 @@ export async function fresh(tx: Tx, seal: Seal): Promise<Kept> {
  */
 export async function beginSealing(tx: Tx, seal: Seal, isAlone: boolean): Promise<number> {
   const until = isAlone ? 0 : tx.now + limits.SERIALS_IN_CLEAR_MS;
-  await tx.db
-    .update(counters)
-    .set({ value: until })
-    .where(and(UNTIL, lt(counters.value, 0)));
+  const isUnset = and(UNTIL, lt(counters.value, 0));
+  await tx.db.update(counters).set({ value: until }).where(isUnset);
   return isAlone ? sealAll(tx, seal) : 0;
 }
 
@@ -74,12 +72,8 @@ export async function reseal(tx: Tx, seal: Seal, after: string, most: number): P
   const wanted = seal.former.map((id) => like(serialCounters.sealed, `${id}.%`));
   if (!(await maybeReadInClear(tx))) wanted.push(isNull(serialCounters.sealed));
   if (wanted.length === 0) return { moved: 0, last: undefined };
-  const rows = await tx.db
-    .select()
-    .from(serialCounters)
-    .where(and(gt(serialCounters.tenantId, after), or(...wanted)))
-    .orderBy(asc(serialCounters.tenantId))
-    .limit(most);
+  const isNext = and(gt(serialCounters.tenantId, after), or(...wanted));
+  const rows = await tx.db.select().from(serialCounters).where(isNext).orderBy(asc(serialCounters.tenantId)).limit(most);
   let moved = 0;
   for (const row of rows) {
     const secret = opened(row, seal);

@@ -14,25 +14,15 @@ export const isAccountedFor = ({ item }: Pick<jobs.Word, "item">): boolean =>
   GONE.has((item?.evidence?.["label_disposition"] as { outcome?: string } | undefined)?.outcome);
 
 const { placeholder } = sql;
-const ofJob = prepared(
-  db
-    .select({ attemptId: orphans.attemptId, disposition: orphans.disposition })
-    .from(orphans)
-    .where(and(eq(orphans.tenantId, placeholder("tenantId")), eq(orphans.jobRef, placeholder("jobRef")))),
-);
+const isOfJob = and(eq(orphans.tenantId, placeholder("tenantId")), eq(orphans.jobRef, placeholder("jobRef")));
+const ofJob = prepared(db.select({ attemptId: orphans.attemptId, disposition: orphans.disposition }).from(orphans).where(isOfJob));
 
-const foundOfSerial = prepared(
-  db
-    .select({ jobRef: orphans.jobRef })
-    .from(orphans)
-    .where(
-      and(
-        eq(orphans.tenantId, placeholder("tenantId")),
-        eq(orphans.serial, placeholder("serial")),
-        sql`${orphans.disposition} = 'found'`, // spelled out, so that the index of these is found
-      ),
-    ),
+const isFound = and(
+  eq(orphans.tenantId, placeholder("tenantId")),
+  eq(orphans.serial, placeholder("serial")),
+  sql`${orphans.disposition} = 'found'`, // spelled out, so that the index of these is found
 );
+const foundOfSerial = prepared(db.select({ jobRef: orphans.jobRef }).from(orphans).where(isFound));
 /** The job of a label that is on record as found, whichever of the serial's jobs that is. */
 const stillFound = async (_tx: Tx, { tenantId, serial }: jobs.Row): Promise<string | null> =>
   (await foundOfSerial.get({ tenantId, serial }))?.jobRef ?? null;

@@ -28,11 +28,9 @@ export type Waiting = { id: string; whole?: Delivery };
 
 const isDelivery = and(eq(deliveries.webhookId, placeholder("webhookId")), eq(deliveries.id, placeholder("id")));
 const whole = prepared(db.select().from(deliveries).where(isDelivery));
+const isEvent = eq(outbox.id, placeholder("eventId"));
 const readBody = prepared(
-  db
-    .select({ body: outbox.body, requestId: outbox.requestId, traceparent: outbox.traceparent })
-    .from(outbox)
-    .where(eq(outbox.id, placeholder("eventId"))),
+  db.select({ body: outbox.body, requestId: outbox.requestId, traceparent: outbox.traceparent }).from(outbox).where(isEvent),
 );
 
 // One body goes to many: it is read once. It never changes, so that a kept one is as good as the row.
@@ -119,12 +117,8 @@ async function record(tx: Tx, delivery: Delivery, state: Delivery["state"], atte
 }
 
 const isWebhook = and(eq(table.tenantId, placeholder("tenantId")), eq(table.id, placeholder("webhookId")));
-const nowWell = prepared(
-  db
-    .update(table)
-    .set({ failingSince: null })
-    .where(and(isWebhook, isNotNull(table.failingSince))),
-);
+const isFailing = and(isWebhook, isNotNull(table.failingSince));
+const nowWell = prepared(db.update(table).set({ failingSince: null }).where(isFailing));
 const nowFailing = prepared(
   db
     .update(table)

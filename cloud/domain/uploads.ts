@@ -12,12 +12,8 @@ export type Upload = { id: string; bytes: number; digest: Buffer };
 
 const SLICE_BYTES = 262_144;
 const insertSlice = prepared(db.insert(uploads).values(placesOf(uploads)));
-const readSlice = prepared(
-  db
-    .select({ bytes: uploads.bytes })
-    .from(uploads)
-    .where(and(eq(uploads.id, sql.placeholder("id")), eq(uploads.n, sql.placeholder("n")))),
-);
+const isSlice = and(eq(uploads.id, sql.placeholder("id")), eq(uploads.n, sql.placeholder("n")));
+const readSlice = prepared(db.select({ bytes: uploads.bytes }).from(uploads).where(isSlice));
 
 export async function receive(store: Store, stream: AsyncIterable<Buffer>): Promise<Upload> {
   const id = newId();
@@ -61,10 +57,8 @@ export async function* read(store: Store, id: string): AsyncGenerator<Buffer> {
 /** The last slices first, so that the first one leads to them. A quarter of a second for a whole file, in which nobody would be answered. */
 async function dropLast(tx: Tx, id: string, most: number): Promise<{ gone: number; isWhole: boolean }> {
   const last = tx.db.select({ n: uploads.n }).from(uploads).where(eq(uploads.id, id)).orderBy(desc(uploads.n)).limit(most);
-  const gone = await tx.db
-    .delete(uploads)
-    .where(and(eq(uploads.id, id), inArray(uploads.n, last)))
-    .returning({ n: uploads.n });
+  const areLast = and(eq(uploads.id, id), inArray(uploads.n, last));
+  const gone = await tx.db.delete(uploads).where(areLast).returning({ n: uploads.n });
   return { gone: gone.length, isWhole: gone.length < most || gone.some(({ n }) => n === 0) };
 }
 
@@ -74,19 +68,12 @@ export const drop = async (tx: Tx, id: string): Promise<boolean> => !(await drop
 
 /** What was taken in and came to nothing, because its sender went away or sent it twice; and what is left of one that was worked off. */
 export async function forgetAbandoned(tx: Tx, most: number): Promise<number> {
-  const abandoned = await tx.db
-    .select({ id: uploads.id })
-    .from(uploads)
-    .where(
-      and(
-        lt(uploads.at, tx.now - limits.UPLOAD_ABANDONED_MS),
-        eq(uploads.n, 0),
-        sql`NOT EXISTS (SELECT 1 FROM ${imports} WHERE ${imports.id} = ${uploads.id} AND ${imports.status} IN ('pending', 'running'))`,
-      ),
-    )
-    .orderBy(asc(uploads.id))
-    .limit(1)
-    .get();
+  const isAbandoned = and(
+    lt(uploads.at, tx.now - limits.UPLOAD_ABANDONED_MS),
+    eq(uploads.n, 0),
+    sql`NOT EXISTS (SELECT 1 FROM ${imports} WHERE ${imports.id} = ${uploads.id} AND ${imports.status} IN ('pending', 'running'))`,
+  );
+  const abandoned = await tx.db.select({ id: uploads.id }).from(uploads).where(isAbandoned).orderBy(asc(uploads.id)).limit(1).get();
   if (!abandoned) return 0;
   const { gone, isWhole } = await dropLast(tx, abandoned.id, most);
   return isWhole ? most : gone; // there may be another file

@@ -121,15 +121,9 @@ export async function validate(tx: Tx, by: events.By, id: string, { anchor: wher
 export async function bundle(tx: Tx, caller: Caller, id: string, signing: Signing): Promise<Omit<PassportBundle, "didDocument">> {
   const row = await passports.find(tx, caller.tenantId, id);
   const version = await passports.currentVersion(tx, row);
-  const latest =
-    version &&
-    (await tx.db
-      .select()
-      .from(validations)
-      .where(and(eq(validations.passportId, id), eq(validations.version, version.version), eq(validations.digest, version.digest)))
-      .orderBy(desc(validations.id))
-      .limit(1)
-      .get());
+  const isIts =
+    version && and(eq(validations.passportId, id), eq(validations.version, version.version), eq(validations.digest, version.digest));
+  const latest = version && (await tx.db.select().from(validations).where(isIts).orderBy(desc(validations.id)).limit(1).get());
   if (!version || !latest) throw new Refusal("NOT_FOUND", "the current version has no validation yet: POST /passports/{id}/validations");
   return {
     credential: version.credential,

@@ -25,24 +25,15 @@ const isItsVersion = and(
 async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Found> {
   const [, uid, version] = written(signing).exec(id) ?? [];
   const ofTenant = eq(passports.tenantId, tenantId);
-  const passport = await tx.db
-    .select()
-    .from(passports)
-    .where(and(ofTenant, uid === undefined ? eq(passports.id, id) : eq(passports.productId, uid)))
-    .get();
+  const isIts = and(ofTenant, uid === undefined ? eq(passports.id, id) : eq(passports.productId, uid));
+  const passport = await tx.db.select().from(passports).where(isIts).get();
   const wanted = version === undefined ? passport && currentOf(passport) : Number(version);
   const named = passport && wanted !== null && wanted !== undefined;
-  const row = await tx.db
-    .select()
-    .from(issuedCredentials)
-    .leftJoin(passportVersions, isItsVersion)
-    .where(
-      and(
-        eq(issuedCredentials.tenantId, tenantId),
-        named ? and(eq(passportVersions.passportId, passport.id), eq(passportVersions.version, wanted)) : eq(issuedCredentials.id, id),
-      ),
-    )
-    .get();
+  const isIt = and(
+    eq(issuedCredentials.tenantId, tenantId),
+    named ? and(eq(passportVersions.passportId, passport.id), eq(passportVersions.version, wanted)) : eq(issuedCredentials.id, id),
+  );
+  const row = await tx.db.select().from(issuedCredentials).leftJoin(passportVersions, isItsVersion).where(isIt).get();
   const { issued_credentials: issued, passport_versions: kept } = found("credential", row);
   return { issued, kept };
 }

@@ -44,12 +44,9 @@ async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, orig
 
 async function voidSerial(tx: Tx, by: By, row: carriers.Row, reason: string, origin: string): Promise<void> {
   if (row.openJob !== null) await jobs.hold(tx, by.tenantId, [row.openJob]); // before its serial, as everybody does
-  const voided = await tx.db
-    .update(serials)
-    .set({ voidedAt: tx.now, voidReason: reason })
-    .where(and(eq(serials.tenantId, by.tenantId), eq(serials.serial, row.serial), isNull(serials.voidedAt)))
-    .returning(); // as it is now that nobody else can change it
-  const [now] = voided;
+  const isUnvoided = and(eq(serials.tenantId, by.tenantId), eq(serials.serial, row.serial), isNull(serials.voidedAt));
+  // As it is now that nobody else can change it.
+  const [now] = await tx.db.update(serials).set({ voidedAt: tx.now, voidReason: reason }).where(isUnvoided).returning();
   if (!now) throw overtaken(`serial ${row.serial}`);
   if (now.openJob !== null) await cancelVoided(tx, by, now.openJob, "SERIAL_VOIDED");
   if (now.sealedJob === null && now.printStatus !== "printed") return;

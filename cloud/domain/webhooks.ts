@@ -52,12 +52,8 @@ function refuseUrl(url: string, { allowPrivate }: Rules): void {
   if (fault) throw invalid([{ field: "url", rule: "url", message: fault }]);
 }
 
-const byId = prepared(
-  db
-    .select()
-    .from(webhooks)
-    .where(and(eq(webhooks.tenantId, sql.placeholder("tenantId")), eq(webhooks.id, sql.placeholder("id")))),
-);
+const isMine = and(eq(webhooks.tenantId, sql.placeholder("tenantId")), eq(webhooks.id, sql.placeholder("id")));
+const byId = prepared(db.select().from(webhooks).where(isMine));
 export const peek = (tenantId: string, id: string): Promise<Row | undefined> => byId.get({ tenantId, id });
 
 export const find = async (_tx: Tx, tenantId: string, id: string): Promise<Row> => found("webhook", await peek(tenantId, id));
