@@ -1,5 +1,5 @@
 // Who speaks for a GTIN in public: the first tenant that publishes it as a whole, or that publishes this lot, this item or this label's serial of it.
-import { and, asc, eq, gt, ne, or, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gt, inArray, ne, or, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { prepared } from "../store/prepared.ts";
 import { claims, claimTurns, products, serials } from "../store/schema.ts";
@@ -41,19 +41,31 @@ export async function claim(tx: Tx, product: Claimant): Promise<void> {
 }
 
 /** Labels are spoken for by whoever publishes their GTIN: theirs can't become our item, nor one of ours be another's item already. */
-async function meetsLabels(tx: Tx, { tenantId, gtin, granularity, serialNumber }: Claimant): Promise<boolean> {
-  for await (const owner of ownersOf(gtin)) {
-    if (owner === tenantId) continue;
-    const label = and(eq(serials.tenantId, owner), eq(serials.serial, serialNumber), eq(serials.gtin, gtin));
-    const theirs = granularity === "item" ? await tx.db.select({ n: serials.n }).from(serials).where(label).limit(1) : [];
-    const ours = await tx.db
-      .select({ n: serials.n })
-      .from(claims)
-      .innerJoin(products, and(eq(products.tenantId, claims.tenantId), eq(products.id, claims.productId), eq(products.granularity, "item")))
-      .innerJoin(serials, and(eq(serials.tenantId, tenantId), eq(serials.serial, products.serialNumber), eq(serials.gtin, gtin)))
-      .where(and(eq(claims.gtin, gtin), eq(claims.tenantId, owner)))
-      .limit(1);
-    if (theirs.length + ours.length > 0) return true;
+async function meetsLabels(tx: Tx, product: Claimant): Promise<boolean> {
+  const { tenantId, gtin, granularity, serialNumber } = product;
+  const owners = await Array.fromAsync(ownersOf(gtin));
+  const others = owners.filter((owner) => owner !== tenantId);
+  if (others.length === 0) return false;
+  if (granularity === "item") {
+    const theirs = and(inArray(serials.tenantId, others), eq(serials.serial, serialNumber), eq(serials.gtin, gtin));
+    if ((await tx.db.select({ n: serials.n }).from(serials).where(theirs).limit(1)).length > 0) return true;
   }
-  return false;
+  return (await isFirst(tx, product)) && areItems(tx, product);
+}
+
+/** Who publishes some of the GTIN already was asked for the labels: to look for them each time takes as long as there are things of it. */
+async function isFirst(tx: Tx, { tenantId, gtin, identity }: Claimant): Promise<boolean> {
+  const before = and(eq(claims.gtin, gtin), eq(claims.tenantId, tenantId), ne(claims.identity, identity));
+  return (await tx.db.select({ identity: claims.identity }).from(claims).where(before).limit(1)).length === 0;
+}
+
+/** Whether another tenant publishes a thing that we have a label of: from our labels on (CROSS JOIN keeps SQLite to that), since theirs may be many. */
+async function areItems(tx: Tx, { tenantId, gtin }: Claimant): Promise<boolean> {
+  const found = await tx.db.values(sql`SELECT 1 FROM products own CROSS JOIN serials label CROSS JOIN claims CROSS JOIN products item
+    WHERE own.tenant_id = ${tenantId} AND (own.identity = ${gtin} OR own.identity >= ${`${gtin}/`} AND own.identity < ${`${gtin}0`})
+      AND label.product_id = own.id AND label.tenant_id = own.tenant_id AND label.gtin = ${gtin}
+      AND claims.identity = ${`${gtin}/`} || label.serial AND claims.tenant_id <> own.tenant_id
+      AND item.tenant_id = claims.tenant_id AND item.id = claims.product_id AND item.granularity = 'item'
+    LIMIT 1`);
+  return found.length > 0;
 }

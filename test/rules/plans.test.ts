@@ -8,6 +8,7 @@ import * as devices from "../../cloud/domain/devices.ts";
 import * as epcis from "../../cloud/domain/epcis-query.ts";
 import * as imports from "../../cloud/domain/imports.ts";
 import { backlog } from "../../cloud/domain/backlog.ts";
+import { claim } from "../../cloud/domain/gtin-claims.ts";
 import { fanOut } from "../../cloud/domain/fan-out.ts";
 import { list as listJobs } from "../../cloud/domain/job-list.ts";
 import { cancelAllOf } from "../../cloud/domain/job-ends.ts";
@@ -127,6 +128,29 @@ test("a credential's version is found by its key", async () => {
     "SEARCH passport_versions USING INDEX sqlite_autoindex_passport_versions_1 (passport_id=? AND version=?) LEFT-JOIN",
   );
   expect(long(steps)).toEqual([]);
+});
+
+test("who publishes beside another tenant's things is held against them by labels of one's own, once, however many there are", async () => {
+  const gtin = "04006381333900";
+  const mine = (n: number) => ({
+    tenantId,
+    id: randomUUID(),
+    gtin,
+    identity: `${gtin}/L-${n}`,
+    granularity: "batch" as const,
+    serialNumber: `L-${n}`,
+  });
+  const theirs = { identity: `${gtin}/1`, gtin, tenantId: randomUUID(), productId: randomUUID() };
+  await store.write("another's claim", ({ db }) => db.insert(schema.claims).values(theirs));
+  const first = await planOf((tx) => claim(tx, mine(1)));
+  expect(first.slice(-3)).toEqual([
+    "SEARCH label USING INDEX serials_by_product (product_id=?)",
+    "SEARCH claims USING PRIMARY KEY (identity=?)",
+    "SEARCH item USING INDEX sqlite_autoindex_products_1 (tenant_id=? AND id=?)",
+  ]);
+  expect(long(first)).toEqual([]);
+  const second = await planOf((tx) => claim(tx, mine(2)));
+  expect(second.filter((step) => /\b(label|serials)\b/.test(step))).toEqual([]);
 });
 
 test("audit rows of an action, of a class and of a request are found by them, on every page", async () => {
