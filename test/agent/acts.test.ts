@@ -4,14 +4,13 @@ import { agentConfigFrom } from "../../agent/config.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, jobAt, netTo, running, sessionAt, stateInCloud, until } from "./floor.ts";
+import { ask, asked, jobAt, lineBehindNet, lineOf, running, sessionAt, stateInCloud, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
 
 test("a job that is begun can't be skipped, and nothing is skipped without a name", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const { shop, station } = await lineOf(t, w, { eyes: "hand", config: { attest: "operator" } });
   const { job_ref: ref } = await shop.issue();
   await until(() => asked(station, ref) === "attest");
   expect((await ask(station, "POST", `/api/jobs/${ref}/skip`, {})).status).toBe(401);
@@ -22,8 +21,7 @@ test("a job that is begun can't be skipped, and nothing is skipped without a nam
 });
 
 test("whoever skips a job that somebody else has skipped is told that there is nothing to skip, and not to look for a label", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const { shop, station } = await lineOf(t, w, { eyes: "hand", config: { attest: "operator" } });
   const first = await shop.issue({ priority: 2 });
   const { job_ref: ref } = await shop.issue({ priority: 1 });
   await until(() => asked(station, first.job_ref) === "attest" && jobAt(station, ref) !== undefined);
@@ -35,8 +33,7 @@ test("whoever skips a job that somebody else has skipped is told that there is n
 });
 
 test("a test label waits for nobody: asked for behind a label in hand, it is refused and doesn't come out later", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const { shop, station } = await lineOf(t, w, { eyes: "hand", config: { attest: "operator" } });
   const { job_ref: ref } = await shop.issue();
   await until(() => asked(station, ref) === "attest");
   const session = await sessionAt(station);
@@ -48,8 +45,7 @@ test("a test label waits for nobody: asked for behind a label in hand, it is ref
 });
 
 test("a test label of which nothing left is none that came out", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand", rfid: true });
+  const { station } = await lineOf(t, w, { eyes: "hand", rfid: true });
   await until(() => station.state().printers[0]?.ceiling === "A" && station.store.kept("odometer:printer") !== null);
   const counter = station.store.kept("odometer:printer");
   station.floor.machine?.fault("voids-untold", { times: 100 });
@@ -60,9 +56,7 @@ test("a test label of which nothing left is none that came out", async (t) => {
 });
 
 test("a reprint is of a sealed label, issued by the cloud, once", async (t) => {
-  const shop = await printShop(w);
-  const network = await netTo(t, w);
-  const station = await running(t, network.url, shop);
+  const { shop, net: network, station } = await lineBehindNet(t, w);
   const { job_ref: ref } = await shop.issue();
   await until(async () => (await stateInCloud(shop, ref)) === "SEALED" && station.state().recent.length === 1);
   const session = await sessionAt(station);
@@ -79,8 +73,7 @@ test("a reprint is of a sealed label, issued by the cloud, once", async (t) => {
 });
 
 test("a simulator's faults are those it has; a real printer has none, whatever its settings say", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const { station } = await lineOf(t, w, { eyes: "hand" });
   const set = (fault: string, on: boolean) => ask(station, "POST", "/api/printers/printer/simulator", { fault, on });
   expect((await set("paper-out", true)).body.active).toEqual(["paper-out"]);
   expect((await set("paper-out", false)).body.active).toEqual([]);

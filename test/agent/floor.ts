@@ -9,7 +9,8 @@ import { type Station, type StationOptions, startStation } from "../../agent/sta
 import { type FloorOptions, linkOn, OPERATOR, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { type Network, startNetwork } from "../../fixtures/network.ts";
 import { decodeGraphic } from "../../fixtures/printers/zpl.ts";
-import type { Shop } from "../../fixtures/print-shop.ts";
+import { printShop, type Shop } from "../../fixtures/print-shop.ts";
+import type { World } from "../../fixtures/world.ts";
 import { Writable } from "node:stream";
 
 export const HASTY = { answerMs: 600, pollMs: 20, completionMs: 4_000, settleMs: 4_000, stallMs: 1_000 };
@@ -66,6 +67,21 @@ export async function running(
   const station = await stationOn(ends, await floorOf(ends, cloud, shop, options), more);
   ends.onTestFailed?.(() => void process.stderr.write(`${station.lines.slice(-TOLD_LINES).join("\n")}\n`));
   return station;
+}
+type Line = { shop: Shop; station: Running };
+export async function lineOf(ends: Ends, world: World, options?: FloorOptions, more?: Partial<StationOptions>): Promise<Line> {
+  const shop = await printShop(world);
+  return { shop, station: await running(ends, world.url, shop, options, more) };
+}
+export async function lineBehindNet(
+  ends: Ends,
+  world: World,
+  options?: FloorOptions,
+  more?: Partial<StationOptions>,
+): Promise<Line & { net: Network }> {
+  const shop = await printShop(world);
+  const net = await netTo(ends, world);
+  return { shop, net, station: await running(ends, net.url, shop, options, more) };
 }
 
 type Job = { job_ref: string; serial: string; digital_link: string };

@@ -5,7 +5,7 @@ import { steady, systemClock } from "../../agent/clock.ts";
 import { spanOf } from "../../agent/cloud-time.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, jobAt, netTo, running, sealed, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, floorOf, jobAt, lineOf, netTo, running, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -26,8 +26,7 @@ describe.concurrent("a clock that is off", () => {
     ["two hours behind", -2 * H, "2 h behind"],
     ["two days ahead, which is past every envelope's end", 48 * H, "48 h ahead of"],
   ] as const)("by %s seals its labels all the same, and says so", async ([, off, says], t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, {}, { clock: wrongBy(off).clock });
+    const { shop, station } = await lineOf(t, w, {}, { clock: wrongBy(off).clock });
     const { job_ref: ref } = await shop.issue();
     await sealed(shop, ref);
     const words = `this station's clock is ${says} the cloud's: set it`;

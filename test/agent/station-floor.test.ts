@@ -10,8 +10,10 @@ import { startWorld } from "../../fixtures/world.ts";
 import {
   ask,
   asked,
+  type Ends,
   floorOf,
   jobAt,
+  lineOf,
   movesOf,
   netTo,
   type Running,
@@ -111,8 +113,7 @@ describe.concurrent("an envelope that isn't the cloud's word to this device", ()
 
 describe.concurrent("labels", () => {
   test("one that doesn't fit isn't printed: the attempt fails with the reason", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop);
+    const { shop, station } = await lineOf(t, w);
     const { job_ref: ref } = await shop.issue({ template: "poster", max_attempts: 1 });
     await until(async () => ["FAILED", "DEAD_LETTER"].includes(await stateInCloud(shop, ref)));
     expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.reason).toContain("there is no template poster");
@@ -166,8 +167,7 @@ describe.concurrent("labels", () => {
   });
 
   test("that come out without a job of ours are counted, and explained by a person", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop);
+    const { shop, station } = await lineOf(t, w);
     const { job_ref: ref } = await shop.issue();
     await sealed(shop, ref);
     await until(() => station.store.meta("odometer:printer") !== "null" && station.state().printers[0]?.job_ref === null);
@@ -240,8 +240,7 @@ describe.concurrent("labels", () => {
   });
 
   test("that come out between two jobs, or beside one, are counted however soon the next job comes", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { printer: { scale: 1 } });
+    const { shop, station } = await lineOf(t, w, { printer: { scale: 1 } });
     const { machine } = station.floor;
     if (!machine) throw new Error("this floor has no machine");
     const first = await shop.issue();
@@ -264,8 +263,7 @@ describe.concurrent("labels", () => {
   });
 
   test("a second label of a sealed serial is asked for by a reprint, and is scanned as its own", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop);
+    const { shop, station } = await lineOf(t, w);
     const first = await shop.issue();
     await sealed(shop, first.job_ref);
     await until(() => station.state().ledger.counts["sealed"] === 1);
@@ -274,7 +272,7 @@ describe.concurrent("labels", () => {
     expect(await station.floor.links()).toEqual([first.digital_link, first.digital_link]);
   });
 
-  const withGate = async (t: Parameters<typeof floorOf>[0], eyes: "line" | "hand") => {
+  const withGate = async (t: Ends, eyes: "line" | "hand") => {
     const shop = await printShop(w);
     const reader = await startLineScanner();
     t.onTestFinished(reader.end);
@@ -470,8 +468,7 @@ describe.concurrent("labels", () => {
 
 describe.concurrent("a buffer that can't be written", () => {
   test("stops the claiming and says so; what was claimed is neither lost nor printed twice, and it goes on when there is room", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const first = await shop.issue({ priority: 2 });
     const second = await shop.issue({ priority: 1 });
     await until(

@@ -6,7 +6,7 @@ import { type FloorOptions, linkOn } from "../../fixtures/floor.ts";
 import type { FaultName, Machine } from "../../fixtures/printers/machine.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, HASTY, jobAt, lyingOf, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, HASTY, jobAt, lineOf, lyingOf, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -49,8 +49,7 @@ function expectNoAsk(station: Running): void {
 
 /** Two labels are in it. */
 async function atWork(t: Parameters<typeof running>[0], options: FloorOptions = {}, more: Partial<StationOptions> = {}) {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { ...FAST, ...options }, more);
+  const { shop, station } = await lineOf(t, w, { ...FAST, ...options }, more);
   const { machine } = station.floor;
   if (!machine) throw new Error("this floor has no machine");
   together(machine);

@@ -9,7 +9,7 @@ import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { explainLeft, lookAfter, lying } from "../../fixtures/person.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, floorOf, HASTY, jobAt, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, floorOf, HASTY, jobAt, lineOf, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -39,8 +39,7 @@ describe.concurrent("a receipt printer has no counter", () => {
   test.for([{}, { knowsGsH: false }])(
     "a label that was out before the cover opened is asked about, not printed again: %o",
     async (printer, t) => {
-      const shop = await printShop(w);
-      const station = await running(t, w.url, shop, { language: "escpos", eyes: "hand", printer }, IMPATIENT);
+      const { shop, station } = await lineOf(t, w, { language: "escpos", eyes: "hand", printer }, IMPATIENT);
       const { machine } = station.floor;
       await until(() => station.state().printers[0]?.status === "ready");
       let isOpen = false;
@@ -81,8 +80,7 @@ describe.concurrent("a print queue keeps its jobs", () => {
   }
 
   test("a label that it refuses, in whatever characters, is told of as refused", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { language: "ipp", eyes: "hand" });
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.queue?.set("document-refused");
     const { job_ref: ref } = await shop.issue({ max_attempts: 1 });
@@ -118,8 +116,7 @@ describe.concurrent("a print queue keeps its jobs", () => {
 describe.concurrent("a person says that there is no label, and the printer doesn't say that it has dropped it", () => {
   /** Not all of the label got to its printer, which answers nothing from then on. */
   async function fallenSilent(t: Parameters<typeof running>[0]) {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     await until(() => station.state().printers[0]?.ceiling === "A");
     station.floor.machine?.fault("reset-at", { at: 100 });
     const { job_ref: ref } = await issued(shop);
@@ -156,8 +153,7 @@ describe.concurrent("a person says that there is no label, and the printer doesn
   });
 
   test("a queue that can't be asked: the next attempt is told that a label may exist", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { language: "ipp", eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { language: "ipp", eyes: "hand" });
     const { queue } = station.floor;
     await until(() => station.state().printers[0]?.status === "ready");
     queue?.set("held");

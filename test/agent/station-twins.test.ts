@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { type Shop, printShop } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, asked, begunInVain, jobAt, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, asked, begunInVain, jobAt, lineOf, type Running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -12,9 +12,8 @@ const scan = async (station: Running, text: string, session?: string) => (await 
 const issued = (shop: Shop) => shop.issue() as Promise<{ job_ref: string; serial: string; digital_link: string }>;
 
 /** A label that was sealed here by hand, and how to ask for another of its serial. */
-async function sealedOnce(t: Parameters<typeof running>[0]) {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand" });
+async function sealedOnce(t: Parameters<typeof stationOn>[0]) {
+  const { shop, station } = await lineOf(t, w, { eyes: "hand" });
   const { job_ref: ref, serial, digital_link: text } = await issued(shop);
   await isIn(shop, ref, "PRINTED_ATTESTED");
   await scan(station, text);
@@ -35,8 +34,7 @@ async function stuck(station: Running, order: () => Promise<string>): Promise<st
 }
 
 test("a misprint whose job is over is closed by what is said of it at its serial's next job", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator" } });
+  const { shop, station } = await lineOf(t, w, { eyes: "hand", config: { attest: "operator" } });
   const { job_ref: first, serial } = await shop.issue({ max_attempts: 1 });
   await until(() => asked(station, first) === "attest");
   await say(station, first, "misprint");
@@ -93,8 +91,7 @@ describe.concurrent("a reprint", () => {
   });
 
   test("isn't sealed by the old label that lies under the camera", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "camera" });
+    const { shop, station } = await lineOf(t, w, { eyes: "camera" });
     const { job_ref: first, serial, digital_link: text } = await issued(shop);
     await isIn(shop, first, "SEALED");
     await until(() => station.state().scanners[0]?.last?.why === "repeated"); // it goes on seeing it
@@ -137,8 +134,7 @@ describe.concurrent("a reprint", () => {
 });
 
 test("an old label of which somebody said that it is gone decides nothing, however long it is looked at", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const { shop, station } = await lineOf(t, w, { eyes: "hand" });
   const session = await sessionAt(station);
   const { job_ref: ref, digital_link: text } = await issued(shop);
   await isIn(shop, ref, "PRINTED_ATTESTED");
@@ -157,8 +153,7 @@ test("an old label of which somebody said that it is gone decides nothing, howev
 
 describe.concurrent("a scan before its turn", () => {
   test("of a label that was destroyed isn't that of the one that came out after it", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     await until(() => station.state().printers[0]?.ceiling === "A");
     station.floor.machine?.fault("fence-never");
     const { job_ref: ref, digital_link: text } = await issued(shop);
@@ -175,8 +170,7 @@ describe.concurrent("a scan before its turn", () => {
   });
 
   test("says that a label came out, whatever a person says: the next attempt is told of it", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { language: "escpos", config: { fence: "none" } });
+    const { shop, station } = await lineOf(t, w, { language: "escpos", config: { fence: "none" } });
     const { job_ref: ref } = await issued(shop);
     await until(() => asked(station, ref) === "attest" && station.state().scanners[0]?.last?.why === "kept");
     for (let said = 0; (await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt === 1 && said < 3; said += 1) {
@@ -190,8 +184,7 @@ describe.concurrent("a scan before its turn", () => {
   });
 
   test("is the word of who scanned", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const session = await sessionAt(station);
     let text = "";
     const ref = await stuck(station, async () => {
@@ -224,8 +217,7 @@ describe.concurrent("a scan before its turn", () => {
   });
 
   test("that nobody put his name to gives way to one that may decide", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     await until(() => station.state().printers[0]?.ceiling === "A" && station.floor.scanner?.listeners() === 1);
     station.floor.machine?.fault("fence-never");
     const { job_ref: ref, digital_link: text } = await issued(shop);
@@ -236,8 +228,7 @@ describe.concurrent("a scan before its turn", () => {
   });
 
   test("decides when the printer never answers: on a line the label is gone by then", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop);
+    const { shop, station } = await lineOf(t, w);
     await until(() => station.state().printers[0]?.ceiling === "A" && station.floor.scanner?.listeners() === 1);
     station.floor.machine?.fault("fence-never");
     const { job_ref: ref } = await issued(shop);

@@ -21,7 +21,9 @@ import {
   ask,
   asked,
   begunInVain,
+  type Ends,
   jobAt,
+  lineBehindNet,
   movesOf,
   netTo,
   quietLog,
@@ -37,9 +39,8 @@ import {
 
 const w = await startWorld();
 afterAll(() => w.end());
-type T = Parameters<typeof running>[0];
 type Setting = { shop: Shop; net: Network; station: Running };
-async function behind(t: T, options: FloorOptions = {}, cloud = w, more: Partial<StationOptions> = {}): Promise<Setting> {
+async function behind(t: Ends, options: FloorOptions = {}, cloud = w, more: Partial<StationOptions> = {}): Promise<Setting> {
   const shop = await printShop(cloud);
   const net = await netTo(t, cloud);
   return { shop, net, station: await running(t, net.url, shop, options, more) };
@@ -53,7 +54,7 @@ const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTE
 const hasClaimed = ({ passed }: Network) => until(() => passed.some(({ path }) => path.endsWith("/claim/batch")));
 
 /** Eight labels that were claimed, and printed and sealed without the cloud: it has yet to hear of all that. */
-async function eightSealedAway(t: T) {
+async function eightSealedAway(t: Ends) {
   const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
   await hasClaimed(net);
   await ask(station, "POST", "/api/pause");
@@ -67,7 +68,7 @@ async function eightSealedAway(t: T) {
 }
 
 /** A cloud of one's own whose clock is turned. */
-async function onBorrowedTime(t: T, leaseSeconds = 60, more: Partial<StationOptions> = {}) {
+async function onBorrowedTime(t: Ends, leaseSeconds = 60, more: Partial<StationOptions> = {}) {
   const own = await startWorld();
   t.onTestFinished(() => own.end());
   const found = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds } } }, own, more);
@@ -76,7 +77,7 @@ async function onBorrowedTime(t: T, leaseSeconds = 60, more: Partial<StationOpti
 }
 
 /** A label came out, and its job failed while the line was cut. */
-async function goneOnWithoutUs(t: T) {
+async function goneOnWithoutUs(t: Ends) {
   const found = await onBorrowedTime(t);
   const { own, shop, net, station } = found;
   const { job_ref: ref } = await shop.issue();
@@ -114,7 +115,7 @@ test("a job whose claim was answered to nobody is there after the station's next
 });
 
 describe.concurrent("an answer stalls behind its head", () => {
-  const stalls = async (t: T, isSo: (n: number) => boolean, callMs: number) => {
+  const stalls = async (t: Ends, isSo: (n: number) => boolean, callMs: number) => {
     const shop = await printShop(w);
     const net = await netTo(t, w);
     let calls = 0;
@@ -268,9 +269,7 @@ describe.concurrent("the cloud is away", () => {
   test("a cloud that restarts in the middle hears the rest", async (t) => {
     const own = await startWorld({ settings: {} });
     t.onTestFinished(() => own.end());
-    const shop = await printShop(own);
-    const net = await netTo(t, own);
-    const station = await running(t, net.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineBehindNet(t, own, { eyes: "hand" });
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
     await own.restart();
@@ -334,7 +333,7 @@ test("an answer that was given before renews no lease: what was drawn then isn't
 describe.concurrent("answers overtake each other", () => {
   /** A printed label whose heartbeat is on its way while this word is said; the word's answer is lost until the heartbeat's is here. */
   async function overtaken(
-    t: T,
+    t: Ends,
     word: "SEALED" | "FAILED",
     saying: (station: Running, job: { ref: string; text: string }) => Promise<unknown>,
   ) {

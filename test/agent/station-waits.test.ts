@@ -16,6 +16,7 @@ import {
   ask,
   asked,
   begunInVain,
+  type Ends,
   floorOf,
   HASTY,
   jobAt,
@@ -37,7 +38,6 @@ const counterOf = (station: Running) => station.store.meta("odometer:printer");
 
 const isIn = (shop: Shop, ref: string, state: string) => until(async () => (await stateInCloud(shop, ref)) === state);
 
-type Ends = Parameters<typeof floorOf>[0];
 /** A line to a printer, how often it was asked over it how it is, and what it answers to that held up. */
 async function heardLine(t: Ends) {
   let url = "";

@@ -8,10 +8,12 @@ import { startWorld } from "../../fixtures/world.ts";
 import {
   ask,
   asked,
+  type Ends,
   floorOf,
   jobAt,
+  lineBehindNet,
+  lineOf,
   movesOf,
-  netTo,
   type Running,
   running,
   say,
@@ -84,8 +86,7 @@ describe.concurrent("what goes well", () => {
   });
 
   test("a printer that says it isn't as the settings have it is told of as long as it is so, and works", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { config: { dpi: 300 } });
+    const { shop, station } = await lineOf(t, w, { config: { dpi: 300 } });
     await until(() => station.state().printers[0]?.status === "ready");
     const said = ["it says that it prints 203 dpi, and is set up for 300: labels have the wrong size"];
     expect(station.state().printers[0]?.warnings).toEqual(said);
@@ -164,9 +165,7 @@ describe.concurrent("what goes well", () => {
   });
 
   test("a camera that goes on seeing a label that waits for a person has one picture of it kept", async (t) => {
-    const shop = await printShop(w);
-    const net = await netTo(t, w);
-    const station = await running(t, net.url, shop, { eyes: "camera", config: { attest: "operator" } });
+    const { shop, net, station } = await lineBehindNet(t, w, { eyes: "camera", config: { attest: "operator" } });
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "attest");
     const frames = () => station.floor.camera?.frames() ?? 0;
@@ -236,8 +235,7 @@ describe.concurrent("what isn't this label moves nothing", () => {
   });
 
   test("a scanner that sends no line end is told of by that name, at each of its scans", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const { job_ref: ref, digital_link: link } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.floor.scanner?.listeners() === 1);
     const last = () => station.state().scanners[0]?.last;
@@ -254,8 +252,7 @@ describe.concurrent("what isn't this label moves nothing", () => {
   });
 
   test("a label that was given up, and one whose job ended, aren't said to be sealed when they are scanned again", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const scan = async (text: string) => (await ask(station, "POST", "/api/scan", { text })).body;
     const { job_ref: bad, digital_link: badLink } = await shop.issue({ max_attempts: 1 });
     await until(() => jobAt(station, bad)?.state === "PRINTED_ATTESTED");
@@ -308,9 +305,8 @@ describe.concurrent("what isn't this label moves nothing", () => {
 
 describe.concurrent("when nobody knows what came out", () => {
   /** The connection dies inside the label: some of it is out. */
-  async function unknown(t: Parameters<typeof running>[0], at = 100): Promise<{ shop: Shop; ref: string; link: string; station: Running }> {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop);
+  async function unknown(t: Ends, at = 100): Promise<{ shop: Shop; ref: string; link: string; station: Running }> {
+    const { shop, station } = await lineOf(t, w);
     station.floor.machine?.fault("reset-at", { at });
     const { job_ref: ref, digital_link: link } = await shop.issue();
     await isAsked(station, ref, "unknown_outcome");
@@ -345,8 +341,7 @@ describe.concurrent("when nobody knows what came out", () => {
   });
 
   test("the question stays the same one, however often its lease is renewed before it is answered", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
     station.floor.machine?.fault("reset-at", { at: 100 });
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "unknown_outcome");
@@ -371,8 +366,7 @@ describe.concurrent("when nobody knows what came out", () => {
   });
 
   test("a label that came out although its answer was lost is decided by its scan", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     await until(() => station.state().printers[0]?.ceiling === "A" && station.floor.scanner?.listeners() === 1);
     station.floor.machine?.fault("fence-never");
     const { job_ref: ref, digital_link: link } = await shop.issue();
@@ -385,8 +379,7 @@ describe.concurrent("when nobody knows what came out", () => {
   });
 
   test("where no byte left, the same attempt is sent again", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop);
+    const { shop, station } = await lineOf(t, w);
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault("power-off");
     const { job_ref: ref } = await shop.issue();
@@ -402,8 +395,7 @@ describe.concurrent("a printer that waits for a person", () => {
   test.for(["paper-out", "head-open", "ribbon-out", "paused", "over-temperature"] as const)(
     "%s before a label: it says why, and prints once when it is mended",
     async (fault, t) => {
-      const shop = await printShop(w);
-      const station = await running(t, w.url, shop);
+      const { shop, station } = await lineOf(t, w);
       await until(() => station.state().printers[0]?.status === "ready");
       station.floor.machine?.fault(fault);
       const { job_ref: ref } = await shop.issue();
@@ -417,8 +409,7 @@ describe.concurrent("a printer that waits for a person", () => {
   );
 
   test("out of paper in the middle of a label: its lease lives, and it comes out once", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { settings: { claim: { ahead: 4, leaseSeconds: 5 } } });
+    const { shop, station } = await lineOf(t, w, { settings: { claim: { ahead: 4, leaseSeconds: 5 } } });
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
     const { job_ref: ref } = await shop.issue();
@@ -434,8 +425,7 @@ describe.concurrent("a printer that waits for a person", () => {
 
   const IMPATIENT = { patience: { blockedMs: 200, idleMs: 200, retryMs: [50] } };
   test("what waits too long is taken out of the printer before the job is given back", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { printer: { silentOnFault: false } }, IMPATIENT);
+    const { shop, station } = await lineOf(t, w, { printer: { silentOnFault: false } }, IMPATIENT);
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
     const { job_ref: ref } = await shop.issue();
@@ -464,8 +454,7 @@ describe.concurrent("a printer that waits for a person", () => {
   });
 
   test("where the printer doesn't say that nothing waits in it, a person is asked before the job is given back", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, {}, IMPATIENT);
+    const { shop, station } = await lineOf(t, w, {}, IMPATIENT);
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault("paper-out", { after: 1, mid: 1 });
     const { job_ref: ref } = await shop.issue();
@@ -479,9 +468,8 @@ describe.concurrent("a printer that waits for a person", () => {
 });
 
 describe.concurrent("tags", () => {
-  const rfid = async (t: Parameters<typeof running>[0], fault: FaultName, how = {}, also: FaultName[] = []) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { rfid: true });
+  const rfid = async (t: Ends, fault: FaultName, how = {}, also: FaultName[] = []) => {
+    const { shop, station } = await lineOf(t, w, { rfid: true });
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault(fault, how);
     for (const name of also) station.floor.machine?.fault(name);
@@ -531,8 +519,7 @@ describe.concurrent("tags", () => {
   });
 
   test("nor is it forgotten where the job went on before the printer told of it", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { rfid: true, eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
+    const { shop, station } = await lineOf(t, w, { rfid: true, eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
     await until(() => station.state().printers[0]?.status === "ready");
     station.floor.machine?.fault("rfid-void", { times: 1 });
     station.floor.machine?.fault("fence-never");

@@ -7,7 +7,7 @@ import { OPERATOR, settingsFile } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { ask, floorOf, jobAt, running, sealed, until } from "./floor.ts";
+import { ask, floorOf, jobAt, lineOf, sealed, until } from "./floor.ts";
 
 const w = await startWorld();
 afterAll(() => w.end());
@@ -81,8 +81,7 @@ test("its log is JSON lines, its health and figures are for machines, and neithe
 });
 
 test("a figure of labels goes down again: none is left where the last one was", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const { shop, station } = await lineOf(t, w, { eyes: "hand" });
   const labels = async (state: string) =>
     figuresIn((await ask(station, "GET", "/metrics")).body).get(`imprimatur_agent_labels{state="${state}"}`) ?? 0;
   const { job_ref: ref, digital_link: text } = await shop.issue();
@@ -95,8 +94,7 @@ test("a figure of labels goes down again: none is left where the last one was", 
 });
 
 test("what people have to look at is counted whole, and not as far as the page lists it", async (t) => {
-  const shop = await printShop(w);
-  const station = await running(t, w.url, shop, { eyes: "hand" });
+  const { station } = await lineOf(t, w, { eyes: "hand" });
   const figure = async () => figuresIn((await ask(station, "GET", "/metrics")).body).get("imprimatur_agent_quarantined");
   for (let n = 1; n <= 51; n += 1)
     station.store.quarantine({ jobRef: `pj_${n}`, attemptId: null, code: "EVIDENCE_INVALID", message: "no", what: "{}" });

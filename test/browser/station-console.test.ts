@@ -12,7 +12,22 @@ import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { systemClock } from "../../agent/clock.ts";
 import { listening } from "../../fixtures/listening.ts";
 import { BEAT_MS } from "../../shared/beat.ts";
-import { ask, asked, floorOf, jobAt, netTo, running, type Running, say, sealed, stateInCloud, stationOn, until } from "../agent/floor.ts";
+import {
+  ask,
+  asked,
+  floorOf,
+  jobAt,
+  lineBehindNet,
+  lineOf,
+  netTo,
+  running,
+  type Running,
+  say,
+  sealed,
+  stateInCloud,
+  stationOn,
+  until,
+} from "../agent/floor.ts";
 import { world } from "../world.ts";
 import {
   axeSays,
@@ -123,8 +138,7 @@ describe.skipIf(!executable)("the console", async () => {
   const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
 
   test("an operator signs in by badge, says that the label is good, and scans it: the whole screen is green, and the job is sealed", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref, digital_link: link, serial } = await shop.issue();
     await isAsked(station, ref, "attest");
     const { page } = await visit(t, station);
@@ -156,8 +170,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a wrong label is red until somebody has seen it, from a keyboard scanner and from a fixed one; an unknown badge too", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const { job_ref: ref, digital_link: link } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
     await until(() => station.floor.scanner?.listeners() === 1);
@@ -182,8 +195,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("what a scan means stands over whatever else stands over the page, and is tapped away from there", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station);
     await page.locator(".operator").click();
     await page.getByRole("heading", { name: "Scan your badge" }).waitFor();
@@ -206,8 +218,7 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("a badge lets its owner in, whatever letters it has", async (t) => {
     for (const badge of ["Prüfer-0008", "张伟-0009", "SHIFT/01/7"]) {
-      const shop = await printShop(w);
-      const station = await running(t, w.url, shop, { ...HAND, settings: { operators: [{ id: "op-8", name: "Jörg", badge }] } });
+      const { station } = await lineOf(t, w, { ...HAND, settings: { operators: [{ id: "op-8", name: "Jörg", badge }] } });
       const { page } = await visit(t, station);
       await wedge(page, badge);
       await page.locator(".frame, .outcome").waitFor();
@@ -237,9 +248,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("who scanned a label here is named though it was read twice, and not for its reprint that a scanner of the line reads", async (t) => {
-    const shop = await printShop(w);
-    const network = await netTo(t, w);
-    const station = await running(t, network.url, shop, { eyes: "hand" });
+    const { shop, net: network, station } = await lineBehindNet(t, w, { eyes: "hand" });
     const { job_ref: ref, digital_link: link, serial } = await shop.issue();
     await until(() => jobAt(station, ref)?.stage === "printed" && station.state().buffer_depth === 0);
     await until(() => station.floor.scanner?.listeners() === 1);
@@ -265,8 +274,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("that the station didn't answer to a badge is over once it has let its owner in", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station);
     await page.route("**/api/operator", (route) => route.abort());
     await shows(page, ["bad", "The station doesn't answer"], () => wedge(page, OPERATOR.badge));
@@ -277,8 +285,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("red stays when somebody shows a badge meanwhile", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const { job_ref: ref, digital_link: link } = await shop.issue();
     await until(() => jobAt(station, ref)?.stage === "printed");
     await until(() => station.floor.scanner?.listeners() === 1);
@@ -293,8 +300,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("cartons that a keyboard scanner reads keep nobody out, and the page says what the station says of them", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station);
     for (let i = 0; i < 20; i += 1) await page.request.post(`${station.url}/api/operator`, { data: { badge: `carton ${i}` } });
     await shows(page, ["warn", "too many wrong badges"], () => wedge(page, "4006381333931"));
@@ -303,8 +309,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a misprint is confirmed, comes again, asks for the earlier label, and prints once that is destroyed", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "attest");
     const { page } = await visit(t, station);
@@ -328,8 +333,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("of a reprint and the worn label under the camera it says which to keep", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "camera" });
+    const { shop, station } = await lineOf(t, w, { eyes: "camera" });
     const { serial } = await shop.issue();
     await until(() => station.state().ledger.counts["sealed"] === 1 && station.state().scanners[0]?.last?.why === "repeated");
     const { body } = await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial, reprint: true, reason: "worn" });
@@ -345,8 +349,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("paused it begins nothing and says so; a job can be skipped before it is begun", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { shop, station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station);
     await button(page, "Pause").click();
     await page.locator(".banner", { hasText: "Nothing new is begun" }).waitFor();
@@ -373,9 +376,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("with the cloud away it says so, and labels are attested, scanned and sealed here; reports wait", async (t) => {
-    const shop = await printShop(w);
-    const network = await netTo(t, w);
-    const station = await running(t, network.url, shop, HAND);
+    const { shop, net: network, station } = await lineBehindNet(t, w, HAND);
     const { job_ref: ref, digital_link: link } = await shop.issue();
     await isAsked(station, ref, "attest");
     const { page } = await visit(t, station);
@@ -422,9 +423,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a label that was told to be verified while the cloud was away is red once the cloud has refused it", async (t) => {
-    const shop = await printShop(w);
-    const network = await netTo(t, w);
-    const station = await running(t, network.url, shop, { eyes: "hand" });
+    const { shop, net: network, station } = await lineBehindNet(t, w, { eyes: "hand" });
     const { job_ref: ref, digital_link: link, serial } = await shop.issue();
     await until(() => jobAt(station, ref)?.stage === "printed" && station.state().buffer_depth === 0);
     const { page } = await visit(t, station);
@@ -439,8 +438,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a page that has lost its station says so, and offers nothing that it couldn't do", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { station } = await lineOf(t, w, HAND);
     station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
     const { page } = await visit(t, station, {}, "#upkeep");
     await wedge(page, OPERATOR.badge);
@@ -476,8 +474,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("the page survives its station's restart: it says that it has lost it, comes back by itself, and asks again who is there", async (t) => {
-    const shop = await printShop(w);
-    const first = await running(t, w.url, shop, HAND);
+    const { shop, station: first } = await lineOf(t, w, HAND);
     const { job_ref: ref } = await shop.issue();
     await isAsked(first, ref, "attest");
     const { page } = await visit(t, first);
@@ -497,8 +494,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("two consoles of one station are both live; of two answers one counts, and the other is told", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "attest");
     const [one, two] = [(await visit(t, station)).page, (await visit(t, station)).page];
@@ -549,8 +545,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a second tap, or Enter, on what fills the screen answers nothing that lies below it", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "attest");
     const { page } = await visit(t, station);
@@ -586,8 +581,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("two taps on Pause pause, two on Seen to see to one, and none explains what nobody has read", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { station } = await lineOf(t, w, HAND);
     station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
     for (const code of ["EVIDENCE_INVALID", "SCAN_MISMATCH"])
       station.store.quarantine({ jobRef: "pj_1", attemptId: null, code, message: "refused", what: "{}" });
@@ -665,8 +659,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a page of another origin can do nothing here, nor read a word", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { station } = await lineOf(t, w, HAND);
     const elsewhere = createServer((_request, response) => response.setHeader("content-type", "text/html").end("<h1>elsewhere</h1>"));
     const port = await listening(elsewhere);
     t.onTestFinished(() => void elsewhere.close());
@@ -707,8 +700,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a PIN typed on the screen or on a keyboard signs in; a wrong one is told, and after five they wait", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station);
     const type = async (digits: string) => {
       for (const digit of digits) await button(page, digit).click();
@@ -753,8 +745,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("maintenance breaks a simulated printer and mends it, prints a test label that is explained, and the line shows what is wrong", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { station } = await lineOf(t, w, { eyes: "hand" });
     await until(() => station.state().printers[0]?.status === "ready");
     const { page } = await visit(t, station, {}, "#upkeep");
     await wedge(page, OPERATOR.badge);
@@ -797,8 +788,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("what is broken, refused, lost and looked for is said in the operator's language, and what isn't ours is quoted", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { eyes: "hand" });
+    const { station } = await lineOf(t, w, { eyes: "hand" });
     await until(() => station.state().printers[0]?.status === "ready");
     const lies = (words: string) => station.store.label("printer", "unexplained", words);
     lies("its counter went from 7 to 8 without a job");
@@ -833,9 +823,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a label of which nobody knows, and a key that the cloud no longer takes, are told in the operator's language", async (t) => {
-    const shop = await printShop(w);
-    const network = await netTo(t, w);
-    const station = await running(t, network.url, shop, { eyes: "hand" });
+    const { shop, station } = await lineBehindNet(t, w, { eyes: "hand" });
     station.floor.machine?.fault("fence-never");
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "unknown_outcome");
@@ -852,8 +840,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a station that takes no jobs doesn't say that the next one begins by itself", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { shop, station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station);
     await page.getByText("The next job begins by itself.").waitFor();
     await shop.admin.delete(`/api-keys/${shop.device.keyId}`);
@@ -862,9 +849,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a tap that was meant for what stood there before a banner pushed it away answers nothing", async (t) => {
-    const shop = await printShop(w);
-    const network = await netTo(t, w);
-    const station = await running(t, network.url, shop, HAND);
+    const { shop, net: network, station } = await lineBehindNet(t, w, HAND);
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "attest");
     const { page, requests } = await visit(t, station, { viewport: PHONE });
@@ -940,8 +925,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("what the station didn't do when it was asked here is told when it comes about elsewhere", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref, serial } = await shop.issue();
     await isAsked(station, ref, "attest");
     const { page } = await visit(t, station);
@@ -992,8 +976,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("the ledger: a label that nobody ordered is explained, what the cloud refused is seen to, a sealed label is printed anew", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, { printer: { scale: 0 } });
+    const { shop, station } = await lineOf(t, w, { printer: { scale: 0 } });
     const { job_ref: ref } = await shop.issue();
     await sealed(shop, ref);
     await until(() => station.state().recent.length === 1);
@@ -1152,8 +1135,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("its files have exact addresses, tags and a strict policy, and nothing else is there", async (t) => {
-    const shop = await printShop(w);
-    const station = await running(t, w.url, shop, HAND);
+    const { station } = await lineOf(t, w, HAND);
     const page = await fetch(station.url);
     const policy = page.headers.get("content-security-policy") ?? "";
     for (const rule of [
