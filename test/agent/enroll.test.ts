@@ -10,7 +10,7 @@ import { loadAgentConfig } from "../../agent/config.ts";
 import { enroll } from "../../agent/enroll.ts";
 import { listening } from "../../fixtures/listening.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { smallDisk } from "../../fixtures/tmpfs.ts";
+import { diskOf } from "../../fixtures/tmpfs.ts";
 import { freshFolder } from "../endings.ts";
 import { world } from "../world.ts";
 import { netTo } from "./floor.ts";
@@ -94,22 +94,17 @@ test("a file that is there is kept, and nothing is registered for it, unless --f
 });
 
 test("settings that the disk takes only half of leave what was there as it was, and no device", async (t) => {
-  const disk = smallDisk(1);
-  if (typeof disk === "string") return t.skip(disk);
-  try {
-    const file = join(disk.folder, "kept.json");
-    writeFileSync(file, "{}");
-    disk.fill();
-    truncateSync(join(disk.folder, "ballast"), statSync(join(disk.folder, "ballast")).size - 4_096);
-    const before = await devices();
-    const many = Array.from({ length: 32 }, (_, i) => ["--printer", `zpl=tcp://10.0.0.${i}:9100`]).flat();
-    const args = ["--cloud", w.url, "--config", file, "--name", "line 11", "--force", ...many];
-    const { code, complaints } = await program(args, { env: { IMPRIMATUR_AGENT_KEY: shop.adminKey } });
-    expect([code, complaints]).toEqual([1, expect.stringContaining("ENOSPC")]);
-    expect([readFileSync(file, "utf8"), await devices()]).toEqual(["{}", before]);
-  } finally {
-    disk.end();
-  }
+  const disk = diskOf(t, 1);
+  const file = join(disk.folder, "kept.json");
+  writeFileSync(file, "{}");
+  disk.fill();
+  truncateSync(join(disk.folder, "ballast"), statSync(join(disk.folder, "ballast")).size - 4_096);
+  const before = await devices();
+  const many = Array.from({ length: 32 }, (_, i) => ["--printer", `zpl=tcp://10.0.0.${i}:9100`]).flat();
+  const args = ["--cloud", w.url, "--config", file, "--name", "line 11", "--force", ...many];
+  const { code, complaints } = await program(args, { env: { IMPRIMATUR_AGENT_KEY: shop.adminKey } });
+  expect([code, complaints]).toEqual([1, expect.stringContaining("ENOSPC")]);
+  expect([readFileSync(file, "utf8"), await devices()]).toEqual(["{}", before]);
 });
 
 test("interrupted while the cloud is silent, it leaves nothing beside the settings", async () => {

@@ -6,7 +6,7 @@ import { begunBeside } from "../../agent/begun.ts";
 import { settingsFile, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
-import { smallDisk } from "../../fixtures/tmpfs.ts";
+import { diskOf } from "../../fixtures/tmpfs.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { ask, floorOf, jobAt, netTo, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
@@ -23,9 +23,7 @@ async function agentOn(t: TestContext, floor: SimulatedFloor) {
 }
 
 test("a full disk stops the claiming and loses nothing; with room again all is printed once and sealed", async (t) => {
-  const disk = smallDisk(16);
-  if (typeof disk === "string") return t.skip(disk);
-  t.onTestFinished(disk.end);
+  const disk = diskOf(t, 16);
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret, { eyes: "hand", settings: { dataDir: join(disk.folder, "agent") } });
   const { agent, state } = await agentOn(t, floor);
@@ -57,9 +55,7 @@ test("a full disk stops the claiming and loses nothing; with room again all is p
 });
 
 test("while the disk is full each job keeps its lease", async (t) => {
-  const disk = smallDisk(16);
-  if (typeof disk === "string") return t.skip(disk);
-  t.onTestFinished(disk.end);
+  const disk = diskOf(t, 16);
   const shop = await printShop(w);
   const net = await netTo(t, w);
   const settings = { dataDir: join(disk.folder, "agent"), claim: { ahead: 2, leaseSeconds: 15 } };
@@ -85,9 +81,7 @@ test("while the disk is full each job keeps its lease", async (t) => {
 });
 
 test("a label whose beginning can't be written down beside the buffer isn't begun, and is with room again", async (t) => {
-  const disk = smallDisk(4);
-  if (typeof disk === "string") return t.skip(disk);
-  t.onTestFinished(disk.end);
+  const disk = diskOf(t, 4);
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
   mkdirSync(floor.config.dataDir);
@@ -106,9 +100,7 @@ test("a label whose beginning can't be written down beside the buffer isn't begu
 });
 
 test("a beginning of which the disk takes only a part isn't written down, and says so", (t) => {
-  const disk = smallDisk(1);
-  if (typeof disk === "string") return t.skip(disk);
-  t.onTestFinished(disk.end);
+  const disk = diskOf(t, 1);
   const buffer = join(disk.folder, "station.db");
   const beside = begunBeside(buffer);
   const written: string[] = [];
@@ -155,9 +147,7 @@ test("a buffer that is taken away stops the claiming and is told, what it holds 
 });
 
 test("a first start that found no room on the disk leaves nothing behind that would be taken for a damaged buffer", async (t) => {
-  const disk = smallDisk(16);
-  if (typeof disk === "string") return t.skip(disk);
-  t.onTestFinished(disk.end);
+  const disk = diskOf(t, 16);
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret, { settings: { dataDir: join(disk.folder, "agent") } });
   t.onTestFinished(floor.end);

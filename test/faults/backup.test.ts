@@ -27,7 +27,7 @@ import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { cloudSettings, type Program, startProgram } from "../../fixtures/program.ts";
-import { smallDisk } from "../../fixtures/tmpfs.ts";
+import { diskOf } from "../../fixtures/tmpfs.ts";
 
 const root = mkdtempSync(join(tmpdir(), "imprimatur-backup-"));
 const dataDir = join(root, "node");
@@ -507,54 +507,39 @@ test.each<[string, () => Buffer | Promise<Buffer>, string]>([
 });
 
 test("a disk that takes all but the end of a backup is told, not taken for a whole one", async (t) => {
-  const disk = smallDisk(1);
-  if (typeof disk === "string") return t.skip(disk);
-  try {
-    const content = join(root, "bootstrap-key");
-    writeFileSync(content, "k".repeat(100_000));
-    const manifest = { files: [{ name: "bootstrap-key", ...(await digestOfFile(content)) }] } as unknown as Manifest;
-    await pack(join(root, "whole"), root, manifest);
-    const { size } = statSync(join(root, "whole"));
-    disk.fill();
-    const ballast = join(disk.folder, "ballast");
-    truncateSync(ballast, statSync(ballast).size - Math.floor(size / 4_096) * 4_096); // room for all whole pages of it
-    await expect(pack(join(disk.folder, "cut"), root, manifest)).rejects.toThrow("ENOSPC");
-    for (const made of [content, join(root, "whole")]) rmSync(made);
-  } finally {
-    disk.end();
-  }
+  const disk = diskOf(t, 1);
+  const content = join(root, "bootstrap-key");
+  writeFileSync(content, "k".repeat(100_000));
+  const manifest = { files: [{ name: "bootstrap-key", ...(await digestOfFile(content)) }] } as unknown as Manifest;
+  await pack(join(root, "whole"), root, manifest);
+  const { size } = statSync(join(root, "whole"));
+  disk.fill();
+  const ballast = join(disk.folder, "ballast");
+  truncateSync(ballast, statSync(ballast).size - Math.floor(size / 4_096) * 4_096); // room for all whole pages of it
+  await expect(pack(join(disk.folder, "cut"), root, manifest)).rejects.toThrow("ENOSPC");
+  for (const made of [content, join(root, "whole")]) rmSync(made);
 });
 
 test("a machine without the room to look at a backup isn't told that the backup is bad", async (t) => {
-  const disk = smallDisk(1);
-  if (typeof disk === "string") return t.skip(disk);
-  try {
-    disk.fill();
-    const { code, out } = await imprimatur(["backup", "--verify", file], { TMPDIR: disk.folder });
-    expect([code, out]).toEqual([
-      1,
-      expect.stringMatching(/^imprimatur: .*node\.backup couldn't be looked at: ENOSPC.* TMPDIR names another/),
-    ]);
-  } finally {
-    disk.end();
-  }
+  const disk = diskOf(t, 1);
+  disk.fill();
+  const { code, out } = await imprimatur(["backup", "--verify", file], { TMPDIR: disk.folder });
+  expect([code, out]).toEqual([
+    1,
+    expect.stringMatching(/^imprimatur: .*node\.backup couldn't be looked at: ENOSPC.* TMPDIR names another/),
+  ]);
 });
 
 test("nor where the room ends once it is unpacked, beside the database", async (t) => {
-  const disk = smallDisk(64);
-  if (typeof disk === "string") return t.skip(disk);
-  try {
-    disk.fill();
-    const ballast = join(disk.folder, "ballast");
-    truncateSync(ballast, statSync(ballast).size - Math.ceil(statSync(file).size / 4_096) * 4_096 - 3 * 4_096); // for four files, and no more
-    const { code, out } = await imprimatur(["backup", "--verify", file], { TMPDIR: disk.folder });
-    expect([code, out]).toEqual([
-      1,
-      expect.stringMatching(/^imprimatur: .*node\.backup couldn't be looked at: .*imprimatur\.db can't be opened: .* TMPDIR names another/),
-    ]);
-  } finally {
-    disk.end();
-  }
+  const disk = diskOf(t, 64);
+  disk.fill();
+  const ballast = join(disk.folder, "ballast");
+  truncateSync(ballast, statSync(ballast).size - Math.ceil(statSync(file).size / 4_096) * 4_096 - 3 * 4_096); // for four files, and no more
+  const { code, out } = await imprimatur(["backup", "--verify", file], { TMPDIR: disk.folder });
+  expect([code, out]).toEqual([
+    1,
+    expect.stringMatching(/^imprimatur: .*node\.backup couldn't be looked at: .*imprimatur\.db can't be opened: .* TMPDIR names another/),
+  ]);
 });
 
 test("a folder that can't be looked into isn't called empty, and a copy that finds no room is named", async (t) => {
@@ -565,9 +550,7 @@ test("a folder that can't be looked into isn't called empty, and a copy that fin
     code: 1,
     out: expect.stringMatching(/^imprimatur: ELOOP: .*circle\/imprimatur\.db'\n$/),
   });
-  const disk = smallDisk(1);
-  if (typeof disk === "string") return t.skip(disk);
-  t.onTestFinished(disk.end);
+  const disk = diskOf(t, 1);
   writeFileSync(join(disk.folder, "ballast"), "x".repeat(900_000));
   const { code, out } = await imprimatur(["backup", "--to", join(disk.folder, "x")], env(dataDir));
   expect([code, out]).toEqual([1, expect.stringMatching(/^imprimatur: the copy .*\/x\..*\/imprimatur\.db can't be written: .*\n$/)]);

@@ -27,7 +27,7 @@ import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
-import { smallDisk } from "../../fixtures/tmpfs.ts";
+import { diskOf } from "../../fixtures/tmpfs.ts";
 import { freshDatabase } from "../world.ts";
 
 const root = mkdtempSync(join(tmpdir(), "imprimatur-doctor-"));
@@ -344,19 +344,14 @@ test.runIf(process.getuid?.() === 0)("nor is one that may be looked into, but no
 });
 
 test("on a disk without room each line says to make some", async (t) => {
-  const disk = smallDisk(16);
-  if (typeof disk === "string") return t.skip(disk);
-  try {
-    const folder = join(disk.folder, "node");
-    cpSync(dataDir, folder, { recursive: true });
-    for (const end of ["-shm", "-wal"]) rmSync(join(folder, `imprimatur.db${end}`), { force: true }); // as a cloud that ended leaves it
-    disk.fill();
-    const said = await doctor(settings(folder));
-    for (const check of ["disk", "fsync", "database", "cloud"])
-      expect(said.lines).toContainEqual(expect.objectContaining({ check, mark: "FAIL", todo: expect.stringContaining("make room") }));
-  } finally {
-    disk.end();
-  }
+  const disk = diskOf(t, 16);
+  const folder = join(disk.folder, "node");
+  cpSync(dataDir, folder, { recursive: true });
+  for (const end of ["-shm", "-wal"]) rmSync(join(folder, `imprimatur.db${end}`), { force: true }); // as a cloud that ended leaves it
+  disk.fill();
+  const said = await doctor(settings(folder));
+  for (const check of ["disk", "fsync", "database", "cloud"])
+    expect(said.lines).toContainEqual(expect.objectContaining({ check, mark: "FAIL", todo: expect.stringContaining("make room") }));
 });
 
 test.runIf(process.getuid?.() === 0)("what a copy or a start as another user has left behind is named", async () => {
